@@ -1,0 +1,289 @@
+# Part of tools/server: one node is one process, with its folder
+# RUN/NAME-PORT/node-I: config, data, logs, tmp, pid.
+# shellcheck shell=bash
+
+# As root the server runs under another uid: Elasticsearch refuses root.
+SERVER_UID=65534
+as_server=()
+if [ "$(id -u)" = 0 ]; then
+  as_server=(setpriv "--reuid=$SERVER_UID" "--regid=$SERVER_UID" --clear-groups)
+fi
+
+node_port() { echo $((port + $1 - 1)); }
+
+node_url() {
+  local scheme=http
+  [ "$secure" = 0 ] || scheme=https
+  echo "$scheme://127.0.0.1:$(node_port "$1")"
+}
+
+# ---- configuration ----
+
+node_prepare() {
+  local dir=$run/node-$1
+  mkdir -p "$dir"/{config,data,logs,tmp}
+  node_settings "$1" >"$dir/config/${name%%-*}.yml"
+  sed "s|@LOGS@|$dir/logs|" "$here/log4j2.properties" >"$dir/config/log4j2.properties"
+  jvm_options "$dir" >"$dir/config/jvm.options"
+  [ "$secure" = 0 ] || secure_node "$dir/config"
+  if [ "$(id -u)" = 0 ]; then
+    chown -R "$SERVER_UID:$SERVER_UID" "$dir"
+    can_reach "$dir/config"
+  fi
+}
+
+can_reach() {
+  "${as_server[@]}" test -w "$1" -a -r "$home/lib" ||
+    die "uid $SERVER_UID cannot reach $1 or $home: set MORTISE_CACHE to a folder open to all"
+}
+
+# Only what eases a small machine; nothing here weakens durability or the
+# cluster's agreement, which the tests are about.
+node_settings() {
+  local dir=$run/node-$1 p
+  p=$(node_port "$1")
+  cat <<SETTINGS
+cluster.name: $name-$port
+node.name: node-$1
+path.data: $dir/data
+path.logs: $dir/logs
+network.host: 127.0.0.1
+http.port: $p
+transport.port: $((p + 100))
+node.store.allow_mmap: false
+cluster.routing.allocation.disk.threshold_enabled: false
+SETTINGS
+  [ "${name%%-*}" = elasticsearch ] || echo "path.home: $dir"
+  discovery_settings
+  elastic_settings
+}
+
+discovery_settings() {
+  if [ "$nodes" = 1 ]; then
+    echo "discovery.type: single-node"
+    return
+  fi
+  local role=master i hosts='' names=''
+  [ "${name%%-*}" = elasticsearch ] || role=cluster_manager
+  for ((i = 1; i <= nodes; i++)); do
+    hosts+=${hosts:+, }127.0.0.1:$((port + i - 1 + 100))
+    names+=${names:+, }node-$i
+  done
+  echo "discovery.seed_hosts: [$hosts]"
+  echo "cluster.initial_${role}_nodes: [$names]"
+}
+
+# Settings of modules which not every folder carries; an unknown one is fatal.
+elastic_settings() {
+  if [ -d "$home/modules/x-pack-ml" ]; then echo "xpack.ml.enabled: false"; fi
+  if [ -d "$home/modules/ingest-geoip" ]; then echo "ingest.geoip.downloader.enabled: false"; fi
+  if [ "$secure" = 1 ]; then
+    secure_settings
+  elif [ -d "$home/modules/x-pack-security" ]; then
+    echo "xpack.security.enabled: false"
+  fi
+}
+
+jvm_options() {
+  printf '%s\n' "-Xms$heap" "-Xmx$heap" -XX:+UseSerialGC \
+    "-Djava.io.tmpdir=$1/tmp" "-Djna.tmpdir=$1/tmp" -Djna.nosys=true \
+    -Dio.netty.noUnsafe=true -Dlog4j2.disable.jmx=true -Dfile.encoding=UTF-8
+}
+
+# ---- starting ----
+
+# Elasticsearch 8 and later start through a launcher, which leaves (-d) once
+# the server is ready; the server writes its own pid then. The others are the
+# server itself.
+node_launch() {
+  local dir=$run/node-$1 command=() options=()
+  rm -f "$dir/pid" "$dir/launcher"
+  mapfile -t options <"$dir/config/jvm.options"
+  case $name in
+    opensearch-*) opensearch_command ;;
+    elasticsearch-7*) elastic_7_command ;;
+    elasticsearch-8*) elastic_8_command ;;
+    *) elastic_9_command ;;
+  esac
+  (
+    # 8+ takes the working directory as its home.
+    cd "$home"
+    export HOME=$dir ES_TMPDIR=$dir/tmp LIBFFI_TMPDIR=$dir/tmp ES_JAVA_HOME=$java
+    export ES_HOME=$home ES_PATH_CONF=$dir/config ES_DISTRIBUTION_TYPE=zip
+    export JAVA=$java/bin/java JAVA_TYPE=ES_JAVA_HOME CLI_JAVA_OPTS="${launcher_jvm[*]}"
+    # No descriptor of the caller's: $(tools/server start ...) must not wait.
+    exec setsid "${as_server[@]}" "$java/bin/java" "${command[@]}" \
+      </dev/null >"$dir/logs/out" 2>&1 8>&- 9>&-
+  ) &
+  if launches_detached; then process_save "$dir/launcher" $!; else process_save "$dir/pid" $!; fi
+}
+
+launches_detached() { [ "${name%%-*}" = elasticsearch ] && [ "$major" -ge 8 ]; }
+
+launcher_jvm=(-Xms4m -Xmx64m -XX:+UseSerialGC)
+
+opensearch_command() {
+  command=("${options[@]}" "-Dlog4j2.configurationFile=$dir/config/log4j2.properties"
+    -cp "$home/classes:$home/lib/*" "OpenSearch${major}Node" "$dir")
+}
+
+elastic_7_command() {
+  command=("${options[@]}" -Djava.security.manager=allow
+    "-Des.path.home=$home" "-Des.path.conf=$dir/config"
+    -Des.distribution.flavor=default -Des.distribution.type=zip
+    -cp "$home/lib/*" org.elasticsearch.bootstrap.Elasticsearch)
+}
+
+elastic_8_command() {
+  elastic_cli server lib/tools/server-cli
+  command+=(-d -p "$dir/pid")
+}
+
+elastic_9_command() {
+  command=("${launcher_jvm[@]}" -cp "$home/lib/tools/server-launcher/*"
+    org.elasticsearch.server.launcher.ServerLauncher -d -p "$dir/pid")
+}
+
+# elastic_cli TOOL LIBS: the command of one of the server's own tools.
+elastic_cli() {
+  command=("${launcher_jvm[@]}" "-Dcli.name=$1" "-Dcli.script=$home/bin/elasticsearch"
+    "-Dcli.libs=$2" "-Des.path.home=$home" "-Des.path.conf=$dir/config"
+    -Des.distribution.type=zip -Des.java.type=ES_JAVA_HOME
+    -cp "$home/lib/*:$home/lib/cli-launcher/*" org.elasticsearch.launcher.CliToolLauncher)
+}
+
+# ---- waiting ----
+
+# request CURL-ARG...: as the administrator where the server is a secured one.
+request() {
+  if [ "$secure" = 1 ]; then
+    secure_request "$@"
+  else
+    curl -sS --noproxy '*' --max-time 10 "$@"
+  fi
+}
+
+wait_healthy() {
+  local i deadline=$((SECONDS + START_SECONDS))
+  for ((i = 1; i <= nodes; i++)); do
+    wait_node "$i" "$deadline" || return 1
+  done
+}
+
+# A node counts as up when it answers and sees the whole cluster.
+wait_node() {
+  local deadline=${2:-$((SECONDS + START_SECONDS))} url
+  url="$(node_url "$1")/_cluster/health?wait_for_status=yellow&wait_for_nodes=$(live_count)&timeout=5s"
+  while [ "$SECONDS" -lt "$deadline" ]; do
+    if request -f -o /dev/null "$url" 2>/dev/null; then
+      node_adopt "$1"
+      return
+    fi
+    node_alive "$1" || process_alive "$run/node-$1/launcher" || return 1
+    sleep 0.2
+  done
+  return 1
+}
+
+# The server's own pid, once its launcher has left.
+node_adopt() {
+  local dir=$run/node-$1
+  launches_detached || return 0
+  process_save "$dir/pid" "$(cat "$dir/pid")"
+}
+
+report_up() {
+  local i urls=''
+  for ((i = 1; i <= nodes; i++)); do urls+=${urls:+,}$(node_url "$i"); done
+  echo "$name $version up: $urls"
+}
+
+port_is_free() {
+  local p
+  for p in "$(node_port "$1")" $(($(node_port "$1") + 100)); do
+    if (exec 3<>"/dev/tcp/127.0.0.1/$p") 2>/dev/null; then
+      die "port $p is in use by something else"
+    fi
+  done
+}
+
+log_tail() {
+  local f
+  for f in "$run/node-$1"/logs/{out,server.log}; do
+    [ -s "$f" ] && { echo "--- node $1, $(basename "$f")"; tail -n 30 "$f"; }
+  done
+  return 0
+}
+
+# ---- processes ----
+
+# A pid alone may by now be somebody else's; with its start time (field 22 of
+# stat, counted after the name, which may hold spaces) it is one process.
+process_started() {
+  local stat
+  stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 1
+  stat=${stat##*) }
+  # shellcheck disable=SC2086 # split on purpose
+  set -- $stat
+  [ "$1" != Z ] && echo "${20}"
+}
+
+process_save() {
+  echo "$2" >"$1"
+  process_started "$2" >"$1.started" || true
+}
+
+process_alive() {
+  local pid started
+  pid=$(cat "$1" 2>/dev/null) && [ -n "$pid" ] || return 1
+  started=$(process_started "$pid") || return 1
+  # A server that wrote its own pid a moment ago has no start time noted yet.
+  [ ! -s "$1.started" ] || [ "$started" = "$(cat "$1.started")" ]
+}
+
+process_signal() { process_alive "$2" && kill "-$1" "$(cat "$2")" 2>/dev/null; }
+
+node_alive() { process_alive "$run/node-$1/pid"; }
+
+live_nodes() {
+  local i
+  for i in 1 2 3; do if node_alive "$i"; then echo "$i"; fi; done
+}
+
+# Nodes that run or are being started.
+live_count() {
+  local i n=0
+  for i in 1 2 3; do
+    if node_alive "$i" || process_alive "$run/node-$i/launcher"; then n=$((n + 1)); fi
+  done
+  echo "$n"
+}
+
+node_term() {
+  process_signal TERM "$run/node-$1/launcher" || true
+  process_signal TERM "$run/node-$1/pid" || true
+}
+
+# TERM, a bounded wait, KILL.
+node_stop() {
+  local i f
+  node_term "$1"
+  for f in "$run/node-$1"/{launcher,pid}; do
+    for ((i = 0; i < STOP_SECONDS * 10; i++)); do
+      process_alive "$f" || break
+      sleep 0.1
+    done
+    process_signal KILL "$f" || true
+    rm -f "$f" "$f.started"
+  done
+}
+
+node_kill() {
+  local i f=$run/node-$1/pid
+  process_signal KILL "$f" || true
+  for ((i = 0; i < 100; i++)); do
+    process_alive "$f" || break
+    sleep 0.05
+  done
+  rm -f "$f" "$f.started"
+}

@@ -1,6 +1,6 @@
 # Part of tools/server: which servers there are, the JDK each one needs, and
 # the cache folder with their files.
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154 # tools/server sets them
 
 if [ -z "${MORTISE_CACHE:-}" ]; then
   # See the header of tools/server for why root has a folder of its own.
@@ -109,12 +109,14 @@ fetch_files() {
   mv "$new" "$home"
 }
 
-maven() {
+# One attempt more: a first run downloads a few hundred files.
+maven() { run_maven "$@" || run_maven "$@"; }
+
+run_maven() {
   local extra=()
   read -ra extra <<<"${MORTISE_MVN_ARGS:-}"
-  # One attempt more: a first run downloads a few hundred files.
-  mvn -q -B "-Dmaven.repo.local=$MORTISE_CACHE/maven" "${extra[@]}" -f "$here/pom.xml" "$@" 9>&- ||
-    mvn -q -B "-Dmaven.repo.local=$MORTISE_CACHE/maven" "${extra[@]}" -f "$here/pom.xml" "$@" 9>&-
+  mvn -q -B -Dstyle.color=never "-Dmaven.repo.local=$MORTISE_CACHE/maven" "${extra[@]}" \
+    -f "$here/pom.xml" "$@" 9>&-
 }
 
 # OpenSearch as a library needs a small main of ours.

@@ -1,6 +1,6 @@
 # Part of tools/server: one node is one process, with its folder
 # RUN/NAME-PORT/node-I: config, data, logs, tmp, pid.
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154 # tools/server sets them
 
 # As root the server runs under another uid: Elasticsearch refuses root.
 SERVER_UID=65534
@@ -85,9 +85,10 @@ elastic_settings() {
 }
 
 jvm_options() {
-  printf '%s\n' "-Xms$heap" "-Xmx$heap" -XX:+UseSerialGC \
+  printf '%s\n' "-Xms$heap" "-Xmx$heap" -XX:+UseSerialGC -XX:-AlwaysPreTouch \
     "-Djava.io.tmpdir=$1/tmp" "-Djna.tmpdir=$1/tmp" -Djna.nosys=true \
-    -Dio.netty.noUnsafe=true -Dlog4j2.disable.jmx=true -Dfile.encoding=UTF-8
+    -Dio.netty.noUnsafe=true -Dlog4j2.disable.jmx=true \
+    -Dlog4j.shutdownHookEnabled=false -Dfile.encoding=UTF-8
 }
 
 # ---- starting ----
@@ -96,8 +97,8 @@ jvm_options() {
 # the server is ready; the server writes its own pid then. The others are the
 # server itself.
 node_launch() {
-  local dir=$run/node-$1 command=() options=()
-  rm -f "$dir/pid" "$dir/launcher"
+  local dir=$run/node-$1 java_args=() options=()
+  rm -f "$dir"/{pid,pid.own,launcher}
   mapfile -t options <"$dir/config/jvm.options"
   case $name in
     opensearch-*) opensearch_command ;;
@@ -107,12 +108,12 @@ node_launch() {
   esac
   (
     # 8+ takes the working directory as its home.
-    cd "$home"
+    cd "$home" || exit
     export HOME=$dir ES_TMPDIR=$dir/tmp LIBFFI_TMPDIR=$dir/tmp ES_JAVA_HOME=$java
     export ES_HOME=$home ES_PATH_CONF=$dir/config ES_DISTRIBUTION_TYPE=zip
     export JAVA=$java/bin/java JAVA_TYPE=ES_JAVA_HOME CLI_JAVA_OPTS="${launcher_jvm[*]}"
     # No descriptor of the caller's: $(tools/server start ...) must not wait.
-    exec setsid "${as_server[@]}" "$java/bin/java" "${command[@]}" \
+    exec setsid "${as_server[@]}" "$java/bin/java" "${java_args[@]}" \
       </dev/null >"$dir/logs/out" 2>&1 8>&- 9>&-
   ) &
   if launches_detached; then process_save "$dir/launcher" $!; else process_save "$dir/pid" $!; fi
@@ -123,12 +124,12 @@ launches_detached() { [ "${name%%-*}" = elasticsearch ] && [ "$major" -ge 8 ]; }
 launcher_jvm=(-Xms4m -Xmx64m -XX:+UseSerialGC)
 
 opensearch_command() {
-  command=("${options[@]}" "-Dlog4j2.configurationFile=$dir/config/log4j2.properties"
+  java_args=("${options[@]}" "-Dlog4j2.configurationFile=$dir/config/log4j2.properties"
     -cp "$home/classes:$home/lib/*" "OpenSearch${major}Node" "$dir")
 }
 
 elastic_7_command() {
-  command=("${options[@]}" -Djava.security.manager=allow
+  java_args=("${options[@]}" -Djava.security.manager=allow
     "-Des.path.home=$home" "-Des.path.conf=$dir/config"
     -Des.distribution.flavor=default -Des.distribution.type=zip
     -cp "$home/lib/*" org.elasticsearch.bootstrap.Elasticsearch)
@@ -136,17 +137,17 @@ elastic_7_command() {
 
 elastic_8_command() {
   elastic_cli server lib/tools/server-cli
-  command+=(-d -p "$dir/pid")
+  java_args+=(-d -p "$dir/pid.own")
 }
 
 elastic_9_command() {
-  command=("${launcher_jvm[@]}" -cp "$home/lib/tools/server-launcher/*"
-    org.elasticsearch.server.launcher.ServerLauncher -d -p "$dir/pid")
+  java_args=("${launcher_jvm[@]}" -cp "$home/lib/tools/server-launcher/*"
+    org.elasticsearch.server.launcher.ServerLauncher -d -p "$dir/pid.own")
 }
 
 # elastic_cli TOOL LIBS: the command of one of the server's own tools.
 elastic_cli() {
-  command=("${launcher_jvm[@]}" "-Dcli.name=$1" "-Dcli.script=$home/bin/elasticsearch"
+  java_args=("${launcher_jvm[@]}" "-Dcli.name=$1" "-Dcli.script=$home/bin/elasticsearch"
     "-Dcli.libs=$2" "-Des.path.home=$home" "-Des.path.conf=$dir/config"
     -Des.distribution.type=zip -Des.java.type=ES_JAVA_HOME
     -cp "$home/lib/*:$home/lib/cli-launcher/*" org.elasticsearch.launcher.CliToolLauncher)
@@ -173,23 +174,21 @@ wait_healthy() {
 # A node counts as up when it answers and sees the whole cluster.
 wait_node() {
   local deadline=${2:-$((SECONDS + START_SECONDS))} url
-  url="$(node_url "$1")/_cluster/health?wait_for_status=yellow&wait_for_nodes=$(live_count)&timeout=5s"
+  url="$(node_url "$1")/_cluster/health?wait_for_status=yellow&wait_for_nodes=$(live_count)&timeout=2s"
   while [ "$SECONDS" -lt "$deadline" ]; do
-    if request -f -o /dev/null "$url" 2>/dev/null; then
-      node_adopt "$1"
-      return
-    fi
+    node_adopt "$1"
+    request -f -o /dev/null "$url" 2>/dev/null && return
     node_alive "$1" || process_alive "$run/node-$1/launcher" || return 1
     sleep 0.2
   done
   return 1
 }
 
-# The server's own pid, once its launcher has left.
+# A server with a launcher writes its pid itself, and takes the file away before
+# it ends; so it is copied.
 node_adopt() {
   local dir=$run/node-$1
-  launches_detached || return 0
-  process_save "$dir/pid" "$(cat "$dir/pid")"
+  if [ ! -f "$dir/pid" ] && [ -s "$dir/pid.own" ]; then process_save "$dir/pid" "$(cat "$dir/pid.own")"; fi
 }
 
 report_up() {
@@ -233,12 +232,11 @@ process_save() {
   process_started "$2" >"$1.started" || true
 }
 
+# process_alive FILE: is the process that was noted there still that one?
 process_alive() {
   local pid started
-  pid=$(cat "$1" 2>/dev/null) && [ -n "$pid" ] || return 1
-  started=$(process_started "$pid") || return 1
-  # A server that wrote its own pid a moment ago has no start time noted yet.
-  [ ! -s "$1.started" ] || [ "$started" = "$(cat "$1.started")" ]
+  pid=$(cat "$1" 2>/dev/null) && started=$(process_started "$pid") || return 1
+  [ "$started" = "$(cat "$1.started" 2>/dev/null)" ]
 }
 
 process_signal() { process_alive "$2" && kill "-$1" "$(cat "$2")" 2>/dev/null; }

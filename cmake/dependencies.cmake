@@ -1,0 +1,12 @@
+# All from the distribution's packages, found by pkg-config.
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+pkg_check_modules(CURL REQUIRED IMPORTED_TARGET libcurl>=7.74)
+pkg_check_modules(SQLITE REQUIRED IMPORTED_TARGET sqlite3>=3.35)
+pkg_check_modules(CRYPTO REQUIRED IMPORTED_TARGET libcrypto>=1.1)
+pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib)
+pkg_search_module(LUA REQUIRED IMPORTED_TARGET lua5.4 lua-5.4 lua54)
+if(MORTISE_TESTS)
+  pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
+  pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
+endif()

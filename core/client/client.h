@@ -1,0 +1,45 @@
+/* A client: a loop, a store, a lock manager and the heartbeat's thread, put together. This is what
+ * the bindings stand on; mortise/mortise.h is its synchronous face. */
+#ifndef MT_CLIENT_CLIENT_H
+#define MT_CLIENT_CLIENT_H
+
+#include "base/loop.h"
+#include "lock/manager.h"
+#include "store/store.h"
+
+#include <mortise/mortise.h>
+
+struct mortise_client {
+  mt_loop *loop;
+  mt_store *store;
+  mt_manager *manager;      /* NULL until mt_client_manager */
+  struct mt_client_private *private;
+};
+
+/* On a loop of the caller's (the host's), which must outlive it; NULL makes one of its own.
+ * `inherits` as in mt_manager_config; NULL: only the same task. */
+mortise_client *mt_client_open(const mortise_options *options, mt_loop *loop,
+                               bool (*inherits)(void *ctx, uint64_t holder, uint64_t task),
+                               void *inherits_ctx, mortise_error *err);
+
+/* The manager, made at first use (no I/O). The tables are verified before the first grant. */
+mt_manager *mt_client_manager(mortise_client *client, mortise_error *err);
+
+/* Asynchronous end: as mortise_client_free up to the freeing, which is mt_client_free. */
+void mt_client_close(mortise_client *client, void (*done)(void *ctx), void *ctx);
+void mt_client_free(mortise_client *client);
+
+/* The paths that a lock request means, normalised, with modes. `text` owns the bytes. */
+typedef struct mt_wants {
+  mt_want *wants; /* owned */
+  size_t n;
+  mt_buf text;
+} mt_wants;
+mortise_status mt_wants_make(const mortise_lock_request *request, mt_wants *out,
+                             mortise_error *err);
+void mt_wants_deinit(mt_wants *w);
+
+/* The namespace, defaults and time-outs in force. Borrowed. */
+const mortise_options *mt_client_options(const mortise_client *client);
+
+#endif

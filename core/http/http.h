@@ -1,0 +1,74 @@
+/* HTTP to a cluster: libcurl's multi interface on a loop. One mt_http serves one loop.
+ *
+ * Nodes are taken in turn; one that fails is left out for a while (1 s, doubling to 60 s) and tried
+ * again. A request is sent once, to one node; it goes to another node only when provably not sent
+ * (refused, unresolved, TLS not made) or when the caller marked it idempotent. 429/502/503/504 are
+ * answers, not retried here. */
+#ifndef MT_HTTP_HTTP_H
+#define MT_HTTP_HTTP_H
+
+#include "base/buf.h"
+#include "base/log.h"
+#include "base/loop.h"
+
+typedef struct mt_http mt_http;
+
+typedef struct mt_http_config {
+  const char *nodes;        /* "https://a:9200,b:9200/prefix": scheme of the first for all without */
+  const char *user, *password, *api_key, *bearer;
+  const char *ca_file, *cert_file, *key_file;
+  bool insecure;
+  int64_t connect_ms, request_ms;
+  size_t answer_max;
+  size_t gzip_min;          /* compress request bodies from this size when the node is not local */
+  uint32_t connections;     /* per node; 0: 8 */
+} mt_http_config;
+
+/* INVALID_ARGUMENT names what is wrong in the URL (user:password@ in it is refused: secrets do not
+ * belong there), a missing file, two ways of authentication at once. */
+mt_http *mt_http_new(mt_loop *loop, const mt_http_config *config, const mt_log *log,
+                     mortise_error *err);
+void mt_http_free(mt_http *http); /* cancels what is under way; NULL is fine */
+const char *mt_http_url(const mt_http *http); /* the nodes, for messages; no secret */
+
+/* A request in the caller's memory: all that is borrowed stays until `done` or cancel. */
+typedef struct mt_http_req {
+  void (*done)(void *ctx, struct mt_http_req *req);
+  void *ctx;
+  const char *method;       /* "GET" "HEAD" "POST" "PUT" "DELETE" */
+  const char *path;         /* from "/", already escaped, with its query */
+  mt_slice body;
+  const char *content_type; /* NULL: application/json */
+  const char *opaque_id;    /* X-Opaque-Id; NULL none */
+  int64_t deadline_ms;      /* on mt_loop_now */
+  int node;                 /* -1: any; else this one only (0 is the first) */
+  bool idempotent;
+  /* Asked before the request and when the last bytes of its body are handed over; false stops it
+   * with LOCK_LOST. NULL: always fine. Runs in the loop's thread. */
+  bool (*may_send)(void *ctx);
+  /* out: */
+  int status;               /* 0: no answer */
+  mt_buf answer;            /* owned by the request: mt_http_req_deinit. At most answer_max */
+  int answered_by;          /* node, or -1 */
+  mortise_error error;      /* OK for every complete answer, whatever its status */
+  void *op;
+} mt_http_req;
+
+/* Completes from mt_loop_step, never from inside this call. error.ambiguous says whether the node
+ * may have got it. */
+void mt_http_submit(mt_http *http, mt_http_req *req);
+void mt_http_cancel(mt_http *http, mt_http_req *req);
+void mt_http_req_deinit(mt_http_req *req);
+
+/* Turns a complete answer with a status of 400 or more into an error: AUTH for 401 and 403 (and
+ * what right the server says is missing), NOT_FOUND 404, CONFLICT 409, REJECTED for other 4xx,
+ * UNAVAILABLE for 429, 502, 503, 504 and other 5xx; type and reason from the server's JSON where it
+ * is JSON. `what` names the request in the message. OK below 400. */
+mortise_status mt_http_status(const mt_http_req *req, const char *what, mortise_error *err);
+
+typedef struct mt_http_stats {
+  uint64_t requests, retries, sent_bytes, received_bytes;
+} mt_http_stats;
+mt_http_stats mt_http_get_stats(const mt_http *http);
+
+#endif

@@ -1,0 +1,59 @@
+/* The interpreter with mortise in it, for programs that embed scripts.
+ *
+ * A host belongs to the thread that runs it; two hosts in two threads do not touch each other. Only
+ * mortise_host_interrupt may be called from another thread or a signal handler. */
+#ifndef MORTISE_HOST_H
+#define MORTISE_HOST_H
+
+#include <mortise/mortise.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct lua_State;
+typedef struct mortise_host mortise_host;
+
+/* A new interpreter with Lua's own libraries, `mortise` and `cjson`. `options` are those of the
+ * default client, which is opened at its first use; NULL: what the configuration says
+ * (MORTISE_STORE, then the configuration file). Owned: mortise_host_free. NULL with `err`. */
+MORTISE_API mortise_host *mortise_host_new(const mortise_options *options, mortise_error *err);
+
+/* Gives back every lock, closes the sessions, frees all. NULL is fine. */
+MORTISE_API void mortise_host_free(mortise_host *host);
+
+/* Its state, to register functions of the program's own. Borrowed. */
+MORTISE_API struct lua_State *mortise_host_state(mortise_host *host);
+
+/* Opens the module in a state of the program's own: leaves the table `mortise` on its stack, like
+ * luaopen_mortise. Everything works there; operations pump instead of yielding outside tasks. */
+MORTISE_API int mortise_host_open_libs(struct lua_State *L);
+
+/* Runs a script file ("-": standard input) or a chunk as a task, `args` as its `...` and the global
+ * `arg`, and waits for it and its own tasks. SCRIPT_ERROR carries the traceback in
+ * mortise_host_traceback; an error object keeps its own code. */
+MORTISE_API mortise_status mortise_host_run_file(mortise_host *host, const char *file,
+                                                 const char *const *args, size_t n,
+                                                 mortise_error *err);
+MORTISE_API mortise_status mortise_host_run_string(mortise_host *host, const char *code,
+                                                   const char *chunk_name,
+                                                   const char *const *args, size_t n,
+                                                   mortise_error *err);
+
+/* Calls the function below `nargs` arguments on the host's stack as a task, like lua_call, and
+ * leaves `nresults` results there; on an error none. */
+MORTISE_API mortise_status mortise_host_call(mortise_host *host, int nargs, int nresults,
+                                             mortise_error *err);
+
+/* Message and traceback of the last error, "" when there was none. Borrowed until the next call. */
+MORTISE_API const char *mortise_host_traceback(const mortise_host *host);
+
+/* The first: an `interrupted` error in every waiting task and in the running one, so that locks are
+ * given back. Safe in a signal handler and from other threads. */
+MORTISE_API void mortise_host_interrupt(mortise_host *host);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

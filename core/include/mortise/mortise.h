@@ -1,0 +1,108 @@
+/* libmortise: locks on trees of documents in Elasticsearch, OpenSearch or an embedded store.
+ *
+ * A client belongs to the thread that uses it; different threads use different clients. Strings
+ * given are copied. Functions return MORTISE_OK or a status whose detail is in the caller's `err`
+ * (which may be NULL). */
+#ifndef MORTISE_H
+#define MORTISE_H
+
+#include <mortise/error.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum mortise_log_level {
+  MORTISE_LOG_DEBUG,
+  MORTISE_LOG_INFO,
+  MORTISE_LOG_WARNING
+} mortise_log_level;
+
+/* One line, no newline, no secret. May come from the heartbeat's thread. */
+typedef void mortise_log_fn(void *ctx, mortise_log_level level, const char *line);
+
+/* Every option has a default; mortise_options_init sets them. Strings are borrowed until
+ * mortise_client_open returns. */
+typedef struct mortise_options {
+  const char *store;          /* "http(s)://HOST[:PORT][,...]" or "sqlite:FILE"; required */
+  const char *ns;             /* namespace of the locks, [a-z0-9_-]{1,64}; "default" */
+  const char *table;          /* alias of the lock table on a server; "mortise-locks" */
+  int64_t lease_ms;           /* 60000; 1000 to 3600000 */
+  int64_t margin_ms;          /* 1000; less than a third of the lease */
+  int64_t wait_ms;            /* 30000; default of a lock's wait */
+  int64_t request_ms;         /* 30000 */
+  int64_t connect_ms;         /* 5000 */
+  size_t answer_max;          /* 64 MiB; a larger answer is REJECTED */
+  const char *user;           /* basic authentication, with `password` */
+  const char *password;
+  const char *api_key;        /* the encoded form, or */
+  const char *bearer;         /* a token */
+  const char *ca_file;        /* PEM; NULL: the system's */
+  const char *cert_file;      /* client certificate, PEM */
+  const char *key_file;
+  bool insecure;              /* do not check the server's certificate */
+  const char *program;        /* who we are, for people: NULL "mortise" */
+  const char *script;
+  const char *job;
+  mortise_log_fn *log;
+  void *log_ctx;
+} mortise_options;
+
+MORTISE_API void mortise_options_init(mortise_options *options);
+
+typedef struct mortise_client mortise_client;
+typedef struct mortise_lock mortise_lock;
+
+/* Opens a store; nothing is sent yet. Owned: mortise_client_free. NULL with `err`. */
+MORTISE_API mortise_client *mortise_client_open(const mortise_options *options, mortise_error *err);
+
+/* Releases every hold, closes the session (bounded by the request time-out) and frees the client,
+ * its locks included. NULL is fine. */
+MORTISE_API void mortise_client_free(mortise_client *client);
+
+/* Creates the lock tables where they are missing. */
+MORTISE_API mortise_status mortise_client_init_tables(mortise_client *client, mortise_error *err);
+
+typedef enum mortise_lock_kind {
+  MORTISE_LOCK_TREE,      /* `paths`: X on each path, IX on its ancestors; shared: S and IS */
+  MORTISE_LOCK_GLOBAL,    /* X on "/" */
+  MORTISE_LOCK_DOCUMENT,  /* `index` and `paths` = ids */
+  MORTISE_LOCK_NAMED      /* `index` = category, `paths` = names */
+} mortise_lock_kind;
+
+typedef struct mortise_lock_request {
+  mortise_lock_kind kind;
+  const char *index;
+  const char *const *paths;
+  size_t n;
+  bool shared;
+  int64_t wait_ms;        /* -1: the client's default; 0: try once */
+} mortise_lock_request;
+
+/* Waits until all are held. Owned: mortise_lock_release. NULL with `err`, whose blockers say who
+ * holds what: LOCK_TIMEOUT, INVALID_ARGUMENT, UNAVAILABLE, AUTH, CORRUPT_TABLE, ... */
+MORTISE_API mortise_lock *mortise_lock_acquire(mortise_client *client,
+                                               const mortise_lock_request *request,
+                                               mortise_error *err);
+
+/* Gives it back and frees it, whatever the outcome; a failure leaves the hold to be given back
+ * later, or to its lease. NULL is fine. */
+MORTISE_API mortise_status mortise_lock_release(mortise_lock *lock, mortise_error *err);
+
+/* OK while the lock is held for sure; LOCK_LOST past the deadline. No I/O. */
+MORTISE_API mortise_status mortise_lock_check(const mortise_lock *lock, mortise_error *err);
+MORTISE_API int64_t mortise_lock_remaining_ms(const mortise_lock *lock);
+/* Larger than that of any earlier holder of a conflicting lock, within one epoch of the table. */
+MORTISE_API uint64_t mortise_lock_fence(const mortise_lock *lock);
+
+/* Normalises a path (see docs): a trailing "/" is dropped. `out` holds at least 4097 bytes. */
+MORTISE_API mortise_status mortise_path_normalise(const char *path, char *out, mortise_error *err);
+
+/* "0.1.0" */
+MORTISE_API const char *mortise_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,52 @@
+/* One session: its identity, its deadline, its heartbeat.
+ *
+ * The deadline is shared by two threads (the heartbeat writes, everyone reads), so it is atomic;
+ * all else belongs to one of them. */
+#ifndef MT_LOCK_SESSION_H
+#define MT_LOCK_SESSION_H
+
+#include "base/env.h"
+#include "store/store.h"
+
+#include <stdatomic.h>
+
+typedef struct mt_session_config {
+  const char *owner_json; /* JSON object: host, boot, pidns, pid, start, user, program, script, job */
+  int64_t lease_ms, margin_ms;
+} mt_session_config;
+
+typedef struct mt_session {
+  char id[MT_SESSION_ID];
+  char ns[65];
+  int64_t lease_ms, margin_ms;
+  /* Holds are believed up to this time on the env's clock; 0 before the session was opened. Only
+   * grows until it is lost. */
+  _Atomic int64_t deadline_ms;
+  /* An acknowledged answer said that it is no longer live. Never unset. */
+  _Atomic bool lost;
+  _Atomic uint64_t beats; /* acknowledged */
+} mt_session;
+
+/* Past the deadline, or lost? */
+bool mt_session_dead(const mt_session *s, int64_t now_ms);
+/* An acknowledged heartbeat (or opening) that was sent at `sent_ms` extends the deadline. */
+void mt_session_extend(mt_session *s, int64_t sent_ms);
+
+/* The heartbeat of one session, a state machine on its own store and thread: every sixth of the
+ * lease it writes the session's document, sooner again after a failure. */
+typedef struct mt_heartbeat {
+  mt_session *session;
+  mt_store *store;
+  const mt_env *env;
+  mt_session_write write;
+  int64_t due_ms;
+  int64_t sent_ms;
+  bool busy;
+} mt_heartbeat;
+
+void mt_heartbeat_init(mt_heartbeat *h, mt_session *session, mt_store *store, const mt_env *env);
+int64_t mt_heartbeat_due(const mt_heartbeat *h);
+void mt_heartbeat_tick(mt_heartbeat *h);
+void mt_heartbeat_deinit(mt_heartbeat *h); /* cancels what is under way */
+
+#endif

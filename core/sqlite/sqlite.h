@@ -1,0 +1,12 @@
+/* The embedded store: FILE holds the documents, FILE-locks the lock table; one machine, many
+ * processes. */
+#ifndef MT_SQLITE_SQLITE_H
+#define MT_SQLITE_SQLITE_H
+
+#include "store/store.h"
+
+/* Creates the file where it is missing (not its folder). Owned: mt_store_close. NULL with `err`. */
+mt_store *mt_sqlite_open(mt_loop *loop, const char *file, int64_t request_ms, const mt_log *log,
+                         mortise_error *err);
+
+#endif

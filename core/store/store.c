@@ -1,0 +1,84 @@
+#include "store/store.h"
+
+#include "base/mem.h"
+
+void mt_store_cancel(mt_store *s, mt_req *req) {
+  if (req->op && !req->finished) s->cancel(s, req);
+}
+
+void mt_store_close(mt_store *s) {
+  if (s) s->close(s);
+}
+
+mortise_status mt_store_wait(mt_store *s, mt_req *req, bool (*stop)(void *ctx), void *ctx) {
+  while (!req->finished) {
+    mortise_status step = mt_loop_step(s->loop, -1, &req->error);
+    if (!step && stop && stop(ctx))
+      step = mt_error_set(&req->error, MORTISE_INTERRUPTED, "interrupted while waiting for %s", s->url);
+    if (!step || req->finished) continue;
+    mt_store_cancel(s, req);
+    req->finished = true;
+  }
+  return req->error.code;
+}
+
+void mt_req_finish(mt_req *req) {
+  req->op = NULL;
+  req->finished = true;
+  if (req->done) req->done(req->ctx, req);
+}
+
+void mt_page_free(mt_page *page) {
+  if (!page) return;
+  mt_buf_deinit(&page->bytes);
+  mt_buf_deinit(&page->text);
+  mt_free(page->docs);
+  mt_free(page);
+}
+
+static void drop(char **owned) {
+  mt_free(*owned);
+  *owned = NULL;
+}
+
+void mt_describe_deinit(mt_describe *r) {
+  drop(&r->json);
+}
+
+void mt_mget_deinit(mt_mget *r) {
+  mt_page_free(r->page);
+  r->page = NULL;
+}
+
+void mt_search_deinit(mt_search *r) {
+  drop(&r->answer);
+}
+
+void mt_raw_deinit(mt_raw *r) {
+  drop(&r->answer);
+}
+
+void mt_locks_admin_deinit(mt_locks_admin *r) {
+  drop(&r->text);
+}
+
+void mt_lock_list_deinit(mt_lock_list *r) {
+  drop(&r->json);
+}
+
+void mt_session_read_deinit(mt_session_read *r) {
+  for (size_t i = 0; r->docs && i < r->n; i++) {
+    drop(&r->docs[i].owner);
+    drop(&r->docs[i].waiting);
+  }
+  mt_free(r->docs);
+  r->docs = NULL;
+}
+
+void mt_lock_batch_deinit(mt_lock_batch *r) {
+  for (size_t i = 0; i < r->n; i++) {
+    mt_free(r->items[i].blockers);
+    r->items[i].blockers = NULL;
+    r->items[i].n_blockers = 0;
+  }
+}

@@ -1,0 +1,403 @@
+/* The narrow waist: what mortise asks of a store. Two tables of functions, one for documents and
+ * one for locks; a new store is one folder that fills both.
+ *
+ * Every call is asynchronous. The caller owns the request struct, fills its `in` part, and keeps it
+ * and all it borrows until `done` was called or mt_store_cancel returned. The store fills the `out`
+ * part; what `out` owns is freed by the request's own deinit function. `done` runs on the loop's
+ * thread, from mt_loop_step, never from inside the call that submitted. A request that cannot even
+ * be sent completes with an error in the same way.
+ *
+ * Answers are facts: an item is `applied` only when the store acknowledged a write of it. A request
+ * that timed out or broke may have been applied, or may still be (`error.ambiguous`). Nothing is
+ * sent twice by a store unless it provably was not sent before, or `req.idempotent` says it may. */
+#ifndef MT_STORE_STORE_H
+#define MT_STORE_STORE_H
+
+#include "base/json.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "store/mode.h"
+
+typedef struct mt_store mt_store;
+typedef struct mt_req mt_req;
+
+typedef void mt_done_fn(void *ctx, mt_req *req);
+
+/* First member of every request. Zero it, then set what is needed. */
+struct mt_req {
+  mt_done_fn *done;    /* in; may be NULL for a pumped request */
+  void *ctx;           /* in */
+  int64_t deadline_ms; /* in: on mt_loop_now; 0: now + the store's request time-out */
+  bool idempotent;     /* in: may be sent again after an ambiguous failure */
+  bool finished;       /* out */
+  mortise_error error; /* out: code MORTISE_OK when it succeeded */
+  void *op;            /* the store's */
+};
+
+/* A document's place in the order of writes; what compare-and-set compares. {0, 0}: none. */
+typedef struct mt_version {
+  uint64_t seq_no;
+  uint64_t term;       /* primary term, at least 1 for a version that exists */
+} mt_version;
+
+/* primary_term << 40 | seq_no: grows with every grant in one epoch of the lock table. */
+static inline uint64_t mt_version_fence(mt_version v) {
+  return v.term << 40 | v.seq_no;
+}
+
+/* ---- Documents ------------------------------------------------------------------------------ */
+
+/* What writing whole sources into an index would do (design: "Writing"). */
+typedef struct mt_describe {
+  mt_req req;
+  const char *index;       /* in: index, alias or data stream; no wildcard */
+  bool exists;
+  bool source_disabled;    /* any of these makes whole-source writes unsafe */
+  bool source_filtered;    /* _source includes or excludes */
+  bool source_synthetic;
+  bool final_pipeline;
+  bool data_stream;
+  bool excludes_vectors;   /* Elasticsearch 9.2+: ask for vectors to be returned */
+  uint32_t shards;
+  char name[256];          /* the concrete index behind an alias, where it is one */
+  char *json;              /* owned: {"NAME":{"settings":...,"mappings":...}} */
+} mt_describe;
+void mt_describe_deinit(mt_describe *r);
+
+typedef struct mt_index_admin {
+  mt_req req;
+  const char *index; /* in */
+  mt_slice body;     /* in, create only: {"settings":..., "mappings":...}, or empty */
+} mt_index_admin;
+
+typedef struct mt_doc {
+  mt_slice index, id, routing; /* routing {NULL,0}: none */
+  mt_slice source;             /* raw JSON object */
+  mt_version version;
+  bool found;
+} mt_doc;
+
+/* Answer bytes and the documents that point into them. */
+typedef struct mt_page {
+  mt_buf bytes;
+  mt_buf text; /* decoded ids that had escapes */
+  mt_doc *docs;
+  size_t n;
+} mt_page;
+void mt_page_free(mt_page *page); /* NULL is fine */
+
+/* Real-time get of documents by id; `page->docs[i]` answers `ids[i]`. */
+typedef struct mt_mget {
+  mt_req req;
+  const char *index;       /* in */
+  const mt_slice *ids;     /* in */
+  const mt_slice *routing; /* in: NULL, or one for each id */
+  size_t n;                /* in */
+  mt_page *page;           /* out, owned */
+} mt_mget;
+void mt_mget_deinit(mt_mget *r);
+
+typedef enum mt_write_kind { MT_WRITE_CREATE, MT_WRITE_INDEX, MT_WRITE_UPDATE, MT_WRITE_DELETE } mt_write_kind;
+
+typedef enum mt_write_result {
+  MT_WRITE_NONE = 0,  /* no answer for it (the request failed) */
+  MT_WRITE_APPLIED,
+  MT_WRITE_NOOP,      /* an update that changed nothing */
+  MT_WRITE_CONFLICT,  /* version conflict, or create of what exists */
+  MT_WRITE_MISSING,   /* update or delete of what is not there */
+  MT_WRITE_BUSY,      /* 429 or 503 for this item: not applied, try it again */
+  MT_WRITE_REJECTED,  /* the store will not take it; `type` and `reason` say why */
+} mt_write_result;
+
+typedef struct mt_write {
+  mt_write_kind kind;         /* in, as all up to `if_version` */
+  mt_slice index;             /* {NULL,0}: the bulk's own */
+  mt_slice id;
+  mt_slice routing;
+  mt_slice body;              /* source; for an update {"doc":..} or, on elastic, {"script":..} */
+  mt_version if_version;      /* {0,0}: unconditional */
+  bool skip_pipeline;         /* writes with pipeline=_none */
+  mt_write_result result;     /* out, as all below */
+  int status;                 /* the item's HTTP status, also on sqlite */
+  mt_version version;         /* of the write that was applied */
+  char type[64];              /* server's error type, or "" */
+  char reason[160];
+} mt_write;
+
+typedef struct mt_bulk {
+  mt_req req;
+  const char *index;    /* in: for items without one; may be NULL */
+  mt_write *items;      /* in/out, the caller's */
+  size_t n;             /* in; the store splits nothing: the caller keeps batches small */
+  bool refresh;         /* in: answer only when searches see it (wait_for); sqlite ignores it */
+} mt_bulk;
+
+typedef struct mt_count {
+  mt_req req;
+  const char *index;
+  mt_slice query;       /* Query DSL object, or empty for all */
+  uint64_t count;       /* out: exact */
+} mt_count;
+
+typedef struct mt_refresh {
+  mt_req req;           /* fails unless all shards answered */
+  const char *index;
+} mt_refresh;
+
+/* A search's body and answer in the servers' form. */
+typedef struct mt_search {
+  mt_req req;
+  const char *index;
+  mt_slice body;
+  char *answer;         /* out, owned, terminated */
+  size_t answer_n;
+} mt_search;
+void mt_search_deinit(mt_search *r);
+
+/* A scan: every document that matches, once, as of its opening; in slices on servers that have
+ * several cores. mt_scan_next completes with a page or, at the end, with page == NULL. It fails,
+ * rather than skip, on a time-out, a failed shard or a number of hits that differs from `total`. */
+typedef struct mt_scan mt_scan;
+
+typedef struct mt_scan_open {
+  mt_req req;
+  const char *index;
+  mt_slice query;       /* Query DSL object, or empty for all */
+  uint32_t page;        /* documents a page and slice; 0: 1000 */
+  uint32_t slices;      /* 0: the store decides */
+  bool no_source;       /* ids and versions only */
+  mt_scan *scan;        /* out, owned: mt_scan_close */
+  uint64_t total;       /* out: exact number of documents that will come */
+} mt_scan_open;
+
+typedef struct mt_scan_next {
+  mt_req req;
+  mt_scan *scan;
+  mt_page *page;        /* out, owned by the caller; NULL at the end */
+} mt_scan_next;
+
+/* Any request, for stores over HTTP. */
+typedef struct mt_raw {
+  mt_req req;
+  const char *method;
+  const char *path;     /* "/_cat/indices?format=json" */
+  mt_slice body;
+  const char *content_type; /* NULL: application/json */
+  int status;           /* out */
+  char *answer;         /* out, owned, terminated */
+  size_t answer_n;
+} mt_raw;
+void mt_raw_deinit(mt_raw *r);
+
+typedef struct mt_docs_ops {
+  void (*describe)(mt_store *s, mt_describe *r);
+  void (*index_create)(mt_store *s, mt_index_admin *r); /* CONFLICT where it exists */
+  void (*index_drop)(mt_store *s, mt_index_admin *r);   /* NOT_FOUND where it does not */
+  void (*mget)(mt_store *s, mt_mget *r);
+  void (*bulk)(mt_store *s, mt_bulk *r);
+  void (*count)(mt_store *s, mt_count *r);
+  void (*refresh)(mt_store *s, mt_refresh *r);
+  void (*search)(mt_store *s, mt_search *r);
+  void (*scan_open)(mt_store *s, mt_scan_open *r);
+  void (*scan_next)(mt_store *s, mt_scan_next *r);
+  /* Ends it, at any time but while a next is under way; the server's cursor is freed in the
+   * background. NULL is fine. */
+  void (*scan_close)(mt_store *s, mt_scan *scan);
+  void (*raw)(mt_store *s, mt_raw *r);                  /* UNSUPPORTED on sqlite */
+} mt_docs_ops;
+
+/* ---- Locks ---------------------------------------------------------------------------------- */
+
+/* The table's identity. A stamp in a document is (epoch, fence). */
+typedef struct mt_epoch {
+  char id[40];          /* changes with every `init` of an empty table; "" when there is none */
+} mt_epoch;
+
+typedef struct mt_locks_admin {
+  mt_req req;
+  bool print;           /* in, init only: only write the requests into `text` */
+  mt_epoch epoch;       /* out */
+  bool created;         /* out, init: there was none before */
+  char *text;           /* out, owned: the requests and the least role, for people */
+} mt_locks_admin;
+void mt_locks_admin_deinit(mt_locks_admin *r);
+
+enum { MT_SESSION_ID = 33 }; /* 32 hex digits and a NUL */
+
+typedef enum mt_session_state {
+  MT_SESSION_MISSING = 0,
+  MT_SESSION_LIVE,
+  MT_SESSION_EXPIRED,
+  MT_SESSION_CLOSED
+} mt_session_state;
+
+/* Writes of a session's document. */
+typedef enum mt_session_verb {
+  MT_SESSION_OPEN,   /* create as live; REFUSED when the id is taken by something not this open */
+  MT_SESSION_BEAT,   /* rewrite if live, with `waiting`; REFUSED when it is not live */
+  MT_SESSION_CLOSE,  /* live -> closed; REFUSED when it is not live */
+  MT_SESSION_EXPIRE, /* compare-and-set by `version` to expired; with version {0,0}: create as
+                        expired; REFUSED when it changed meanwhile */
+  MT_SESSION_PROVE,  /* rewrite if expired or closed: the acknowledgement proves that it is */
+} mt_session_verb;
+
+typedef enum mt_session_result {
+  MT_SESSION_NO_ANSWER = 0, /* req.error says why */
+  MT_SESSION_ACKED,         /* an acknowledged write */
+  MT_SESSION_REFUSED,       /* the document's state forbids it */
+} mt_session_result;
+
+typedef struct mt_session_write {
+  mt_req req;
+  mt_session_verb verb;      /* in */
+  const char *ns;            /* in: namespace; sessions are per namespace */
+  const char *session;       /* in */
+  mt_slice owner;            /* in, OPEN: JSON object {host, boot, pidns, pid, start, user, program,
+                                script, job} */
+  int64_t lease_ms;          /* in, OPEN and EXPIRE of a missing one */
+  mt_slice waiting;          /* in, BEAT: JSON array, or empty for [] */
+  mt_version if_version;     /* in, EXPIRE */
+  mt_session_result result;  /* out */
+  mt_version version;        /* out: of the acknowledged write */
+} mt_session_write;
+
+typedef struct mt_session_doc {
+  char session[MT_SESSION_ID];
+  mt_session_state state;
+  mt_version version;
+  int64_t lease_ms;
+  int64_t opened_ms;         /* store's clock */
+  int64_t beat_ms;           /* store's clock */
+  char *owner;               /* owned JSON object, or NULL */
+  char *waiting;             /* owned JSON array, or NULL */
+} mt_session_doc;
+
+/* Reads session documents by id, in real time. Nothing read may be acted upon without a write. */
+typedef struct mt_session_read {
+  mt_req req;
+  const char *ns;
+  const char *const *ids;
+  size_t n;
+  mt_session_doc *docs;      /* out, owned: one for each id */
+} mt_session_read;
+void mt_session_read_deinit(mt_session_read *r);
+
+typedef enum mt_lock_verb {
+  MT_LOCK_CREATE,  /* plain create of a document with one holder; EXISTS when there is one */
+  MT_LOCK_SET,     /* the scripted grant: apply, deny, enqueue, or stale */
+  MT_LOCK_RELEASE, /* remove my hold and queue entry numbered <= n; always ACKED or ABSENT */
+  MT_LOCK_DELETE,  /* delete of my untouched document, by if_version; else CONFLICT */
+  MT_LOCK_EVICT,   /* remove all entries of `session`, which the caller proved expired */
+  MT_LOCK_ADOPT,   /* replace the entry of `from` by mine numbered n, same mode */
+} mt_lock_verb;
+
+typedef enum mt_lock_result {
+  MT_LOCK_NO_ANSWER = 0, /* the request failed: it may have been applied, or may still be */
+  MT_LOCK_ACKED,         /* an acknowledged write did what was asked: granted, released, evicted */
+  MT_LOCK_QUEUED,        /* an acknowledged write put or renewed me in the queue: not granted */
+  MT_LOCK_DENIED,        /* conflicts; nothing was written */
+  MT_LOCK_STALE,         /* a newer number of mine is there, or a hold I believed in is gone */
+  MT_LOCK_EXISTS,        /* create: there is a document (it may be my own earlier write) */
+  MT_LOCK_ABSENT,        /* nothing there to release, evict or adopt */
+  MT_LOCK_CONFLICT,      /* version conflict with a concurrent write: send this item again */
+  MT_LOCK_BUSY,          /* 429 or 503 for this item: not applied, send it again later */
+  MT_LOCK_FAILED,        /* refused for good; the batch's error says why */
+} mt_lock_result;
+
+/* Who is in the way, as the lock document says it. Details of the session are read apart. */
+typedef struct mt_lock_entry {
+  char session[MT_SESSION_ID];
+  uint64_t n;
+  mt_mode mode;
+  bool queued;
+  int64_t since_ms;          /* store's clock; 0 unknown */
+  char job[64];              /* "" none */
+} mt_lock_entry;
+
+typedef struct mt_lock_item {
+  mt_lock_verb verb;         /* in, as all up to `if_version` */
+  mt_slice path;             /* normalised; the store makes the id of it */
+  uint64_t n;                /* a number of the session's own, only grows */
+  mt_mode mode;              /* CREATE, SET */
+  bool fresh;                /* SET: I hold nothing there yet, so an absent entry is no loss */
+  bool enqueue;              /* SET: when denied, put me in the queue, or renew my place */
+  bool leaf;                 /* CREATE, SET: remember `sessions` for listing */
+  const char *session;       /* EVICT: the dead one; ADOPT: from; NULL otherwise */
+  mt_version if_version;     /* DELETE */
+  mt_lock_result result;     /* out, as all below */
+  mt_version version;        /* of the acknowledged write */
+  uint32_t ahead;            /* QUEUED: living entries before mine in the queue */
+  mt_lock_entry *blockers;   /* DENIED, QUEUED: owned by the batch, at most MT_BLOCKERS_MAX */
+  size_t n_blockers;
+} mt_lock_item;
+
+enum { MT_BLOCKERS_MAX = 64, MT_QUEUE_LIFE_MS = 3000 };
+
+/* One request for any set of locks of one session. Items are applied in the order given, each for
+ * itself: a batch is not atomic. */
+typedef struct mt_lock_batch {
+  mt_req req;
+  const char *ns;            /* in: [a-z0-9_-]{1,64} */
+  const char *session;       /* in: the acting session */
+  const char *job;           /* in: written into new entries; NULL none */
+  mt_lock_item *items;       /* in/out, the caller's */
+  size_t n;
+} mt_lock_batch;
+void mt_lock_batch_deinit(mt_lock_batch *r); /* frees the blockers of the items */
+
+/* For people: all lock documents and sessions of a namespace (NULL: of all), as a search sees them.
+ * `json`: {"locks":[{"path","holders":[{"session","n","mode","since","job"}],"queue":[...]}],
+ * "sessions":[{"session","state","lease_ms","opened","beat_at","owner","waiting"}]} */
+typedef struct mt_lock_list {
+  mt_req req;
+  const char *ns;
+  char *json;                /* out, owned */
+} mt_lock_list;
+void mt_lock_list_deinit(mt_lock_list *r);
+
+typedef struct mt_locks_ops {
+  void (*init)(mt_store *s, mt_locks_admin *r);   /* creates the tables; fine when they are there */
+  void (*verify)(mt_store *s, mt_locks_admin *r); /* CORRUPT_TABLE, or NOT_FOUND: run `init` */
+  void (*session)(mt_store *s, mt_session_write *r);
+  void (*session_read)(mt_store *s, mt_session_read *r);
+  void (*batch)(mt_store *s, mt_lock_batch *r);
+  void (*list)(mt_store *s, mt_lock_list *r);
+} mt_locks_ops;
+
+/* ---- A store -------------------------------------------------------------------------------- */
+
+/* What a store counts, for benchmarks and the curious. */
+typedef struct mt_store_stats {
+  uint64_t requests;         /* round trips */
+  uint64_t retries;          /* sent again */
+  uint64_t sent_bytes, received_bytes;
+  uint64_t conflicts;        /* version conflicts of lock items */
+} mt_store_stats;
+
+struct mt_store {
+  const mt_docs_ops *docs;
+  const mt_locks_ops *locks;
+  void (*cancel)(mt_store *s, mt_req *req); /* use mt_store_cancel */
+  void (*close)(mt_store *s);               /* use mt_store_close */
+  mt_loop *loop;                            /* borrowed; outlives the store */
+  mt_log log;
+  const char *url;                          /* for messages; holds no secret */
+  int64_t request_ms;                       /* default time-out of a request */
+  mt_store_stats stats;
+};
+
+/* The request's memory is the caller's again; `done` will not be called. The request may still be
+ * applied. Nothing happens for one that has finished. */
+void mt_store_cancel(mt_store *s, mt_req *req);
+
+/* Cancels what is under way and frees the store. NULL is fine. */
+void mt_store_close(mt_store *s);
+
+/* The synchronous form: steps the loop until the submitted request has finished, then gives its
+ * status. `stop`, where not NULL, is asked at each step; true cancels with INTERRUPTED. */
+mortise_status mt_store_wait(mt_store *s, mt_req *req, bool (*stop)(void *ctx), void *ctx);
+
+/* For stores: marks the request finished (error as set in it) and calls `done`. */
+void mt_req_finish(mt_req *req);
+
+#endif

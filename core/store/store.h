@@ -29,6 +29,11 @@ struct mt_req {
   void *ctx;           /* in */
   int64_t deadline_ms; /* in: on mt_loop_now; 0: now + the store's request time-out */
   bool idempotent;     /* in: may be sent again after an ambiguous failure */
+  /* in: NULL, or asked at the last moment at which the write can still be held back (before it is
+   * sent and when its last bytes are handed over; before a commit). false: LOCK_LOST. May run on a
+   * store's worker thread. */
+  bool (*may_send)(void *ctx);
+  void *may_send_ctx;  /* in */
   bool finished;       /* out */
   mortise_error error; /* out: code MORTISE_OK when it succeeded */
   void *op;            /* the store's */

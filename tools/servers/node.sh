@@ -174,11 +174,10 @@ wait_healthy() {
 # A node counts as up when it answers and sees the whole cluster.
 wait_node() {
   local deadline=${2:-$((SECONDS + START_SECONDS))} url
-  url="$(node_url "$1")/_cluster/health?wait_for_status=yellow&wait_for_nodes=$(live_count)&timeout=2s"
   while [ "$SECONDS" -lt "$deadline" ]; do
-    node_adopt "$1"
+    url="$(node_url "$1")/_cluster/health?wait_for_status=yellow&wait_for_nodes=$(live_count)&timeout=2s"
     request -f -o /dev/null "$url" 2>/dev/null && return
-    node_alive "$1" || process_alive "$run/node-$1/launcher" || return 1
+    node_running "$1" || return 1
     sleep 0.2
   done
   return 1
@@ -241,47 +240,53 @@ process_alive() {
 
 process_signal() { process_alive "$2" && kill "-$1" "$(cat "$2")" 2>/dev/null; }
 
-node_alive() { process_alive "$run/node-$1/pid"; }
+node_alive() {
+  node_adopt "$1"
+  process_alive "$run/node-$1/pid"
+}
+
+# Up, or on its way there.
+node_running() { node_alive "$1" || process_alive "$run/node-$1/launcher"; }
 
 live_nodes() {
   local i
-  for i in 1 2 3; do if node_alive "$i"; then echo "$i"; fi; done
+  for i in 1 2 3; do if node_running "$i"; then echo "$i"; fi; done
 }
 
-# Nodes that run or are being started.
-live_count() {
-  local i n=0
-  for i in 1 2 3; do
-    if node_alive "$i" || process_alive "$run/node-$i/launcher"; then n=$((n + 1)); fi
-  done
-  echo "$n"
-}
+live_count() { live_nodes | wc -l; }
 
 node_term() {
   process_signal TERM "$run/node-$1/launcher" || true
+  node_adopt "$1"
   process_signal TERM "$run/node-$1/pid" || true
 }
 
-# TERM, a bounded wait, KILL.
+# TERM, a bounded wait, KILL. The launcher first: a server may note its pid
+# until its launcher is gone.
 node_stop() {
-  local i f
+  process_end "$run/node-$1/launcher" $((STOP_SECONDS * 10))
   node_term "$1"
-  for f in "$run/node-$1"/{launcher,pid}; do
-    for ((i = 0; i < STOP_SECONDS * 10; i++)); do
-      process_alive "$f" || break
-      sleep 0.1
-    done
-    process_signal KILL "$f" || true
-    rm -f "$f" "$f.started"
-  done
+  process_end "$run/node-$1/pid" $((STOP_SECONDS * 10))
+  rm -f "$run/node-$1/pid.own"
 }
 
+# SIGKILL at once, as a machine's end would be.
 node_kill() {
-  local i f=$run/node-$1/pid
-  process_signal KILL "$f" || true
-  for ((i = 0; i < 100; i++)); do
-    process_alive "$f" || break
-    sleep 0.05
+  process_end "$run/node-$1/pid" 0
+  rm -f "$run/node-$1/pid.own"
+}
+
+# process_end FILE TENTHS: waits that long for its end, then KILLs.
+process_end() {
+  process_gone "$1" "$2" || { process_signal KILL "$1" || true; process_gone "$1" 100 || true; }
+  rm -f "$1" "$1.started"
+}
+
+process_gone() {
+  local i
+  for ((i = 0; i < $2; i++)); do
+    process_alive "$1" || return 0
+    sleep 0.1
   done
-  rm -f "$f" "$f.started"
+  ! process_alive "$1"
 }

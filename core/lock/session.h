@@ -27,10 +27,16 @@ typedef struct mt_session {
   _Atomic uint64_t beats; /* acknowledged */
 } mt_session;
 
-/* Past the deadline, or lost? */
-bool mt_session_dead(const mt_session *s, int64_t now_ms);
-/* An acknowledged heartbeat (or opening) that was sent at `sent_ms` extends the deadline. */
-void mt_session_extend(mt_session *s, int64_t sent_ms);
+/* A new identity from the kernel's randomness; not opened yet. */
+mortise_status mt_session_init(mt_session *s, const char *ns, int64_t lease_ms, int64_t margin_ms,
+                               mortise_error *err);
+
+/* Past the deadline, or lost? Once true it stays true: what was given up is never believed again,
+ * whatever the network says later. Any thread. */
+bool mt_session_dead(mt_session *s, int64_t now_ms);
+/* An acknowledged heartbeat (or opening), sent at `sent_ms` and answered at `now_ms`, extends the
+ * deadline, counted from the moment it was sent. Does nothing for a dead session. */
+void mt_session_extend(mt_session *s, int64_t sent_ms, int64_t now_ms);
 
 /* The heartbeat of one session, a state machine on its own store and thread: every sixth of the
  * lease it writes the session's document, sooner again after a failure. */
@@ -41,10 +47,13 @@ typedef struct mt_heartbeat {
   mt_session_write write;
   int64_t due_ms;
   int64_t sent_ms;
+  uint32_t failures; /* in a row */
   bool busy;
+  mortise_error error; /* of the last failure, for the log */
 } mt_heartbeat;
 
 void mt_heartbeat_init(mt_heartbeat *h, mt_session *session, mt_store *store, const mt_env *env);
+/* INT64_MAX while a beat is under way or after the session was lost. */
 int64_t mt_heartbeat_due(const mt_heartbeat *h);
 void mt_heartbeat_tick(mt_heartbeat *h);
 void mt_heartbeat_deinit(mt_heartbeat *h); /* cancels what is under way */

@@ -327,11 +327,13 @@ typedef struct mt_lock_item {
   bool fresh;                /* SET: I hold nothing there yet, so an absent entry is no loss */
   bool enqueue;              /* SET: when denied, put me in the queue, or renew my place */
   bool leaf;                 /* CREATE, SET: remember `sessions` for listing */
+  bool ask_queue;            /* SET: also answer `contended` */
   const char *session;       /* EVICT: the dead one; ADOPT: from; NULL otherwise */
   mt_version if_version;     /* DELETE */
   mt_lock_result result;     /* out, as all below */
   mt_version version;        /* of the acknowledged write */
   uint32_t ahead;            /* QUEUED: living entries before mine in the queue */
+  bool contended;            /* ACKED, where asked: another session waits for what my mode denies */
   mt_lock_entry *blockers;   /* DENIED, QUEUED: owned by the batch, at most MT_BLOCKERS_MAX */
   size_t n_blockers;
 } mt_lock_item;

@@ -1,1 +1,291 @@
 #include "base/loop.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+enum {
+  BATCH = 64,           /* descriptors told of in one step */
+  TIMERS_MAX = 1 << 24, /* a cap against a leak, far above any use */
+  SLICE_MS = 1000,      /* epoll's clock stands still while suspended, ours does not: look again */
+};
+
+/* The order of the heap: by time, then by start. */
+typedef struct due {
+  int64_t at_ms;
+  uint64_t number;
+  mt_timer *timer;
+} due;
+
+/* One answer of epoll_wait while its callbacks run. A callback may pump the loop, so there may be
+ * several, one inside the other. */
+typedef struct batch {
+  struct epoll_event events[BATCH];
+  int n;
+  struct batch *outer;
+} batch;
+
+struct mt_loop {
+  int epoll, wake;
+  int64_t now_ms;
+  unsigned depth; /* of mt_loop_step */
+  batch *running;
+  due *heap; /* timer->slot - 1 is its place here */
+  size_t n, cap;
+  uint64_t started;
+  pthread_mutex_t mutex; /* guards what follows, and mt_post.next */
+  mt_post *first, *last;
+  size_t posts;
+};
+
+static bool add_wake(mt_loop *loop) {
+  struct epoll_event event = {.events = EPOLLIN, .data.ptr = loop};
+  return epoll_ctl(loop->epoll, EPOLL_CTL_ADD, loop->wake, &event) == 0;
+}
+
+mt_loop *mt_loop_new(mortise_error *err) {
+  mt_loop *loop = mt_calloc(1, sizeof *loop);
+  if (!loop) {
+    mt_error_memory(err);
+    return NULL;
+  }
+  pthread_mutex_init(&loop->mutex, NULL); /* a default mutex: cannot fail on Linux */
+  loop->epoll = epoll_create1(EPOLL_CLOEXEC);
+  loop->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (loop->epoll < 0 || loop->wake < 0 || !add_wake(loop)) {
+    mt_error_set(err, MORTISE_UNAVAILABLE, "cannot make an event loop: %s", strerror(errno));
+    mt_loop_free(loop);
+    return NULL;
+  }
+  return loop;
+}
+
+void mt_loop_free(mt_loop *loop) {
+  if (!loop) return;
+  for (size_t i = 0; i < loop->n; i++) loop->heap[i].timer->slot = 0;
+  if (loop->wake >= 0) close(loop->wake);
+  if (loop->epoll >= 0) close(loop->epoll);
+  pthread_mutex_destroy(&loop->mutex);
+  mt_free(loop->heap);
+  mt_free(loop);
+}
+
+int64_t mt_loop_now(mt_loop *loop) {
+  if (!loop->depth) loop->now_ms = mt_clock_boot_ms();
+  return loop->now_ms;
+}
+
+/* ---- timers: a binary heap ---- */
+
+static bool sooner(const due *a, const due *b) {
+  return a->at_ms != b->at_ms ? a->at_ms < b->at_ms : a->number < b->number;
+}
+
+static void place(mt_loop *loop, size_t i, due entry) {
+  loop->heap[i] = entry;
+  entry.timer->slot = i + 1;
+}
+
+/* Moves the entry at `i` up or down to where it belongs. */
+static void settle(mt_loop *loop, size_t i) {
+  due entry = loop->heap[i];
+  for (; i && sooner(&entry, &loop->heap[(i - 1) / 2]); i = (i - 1) / 2)
+    place(loop, i, loop->heap[(i - 1) / 2]);
+  for (;;) {
+    size_t child = 2 * i + 1;
+    if (child + 1 < loop->n && sooner(&loop->heap[child + 1], &loop->heap[child])) child++;
+    if (child >= loop->n || !sooner(&loop->heap[child], &entry)) break;
+    place(loop, i, loop->heap[child]);
+    i = child;
+  }
+  place(loop, i, entry);
+}
+
+mortise_status mt_timer_start(mt_loop *loop, mt_timer *timer, int64_t at_ms, mortise_error *err) {
+  mt_timer_stop(loop, timer);
+  if (!mt_grow((void **)&loop->heap, &loop->cap, loop->n + 1, sizeof *loop->heap, TIMERS_MAX))
+    return mt_error_memory(err);
+  /* One that is due already counts from now, so that it comes after all that wait since before:
+   * that is what lets run_timers stop at the first one started by a callback. */
+  int64_t now_ms = mt_loop_now(loop);
+  timer->at_ms = at_ms;
+  place(loop, loop->n++, (due){at_ms > now_ms ? at_ms : now_ms, loop->started++, timer});
+  settle(loop, loop->n - 1);
+  return MORTISE_OK;
+}
+
+void mt_timer_stop(mt_loop *loop, mt_timer *timer) {
+  if (!timer->slot) return;
+  size_t i = timer->slot - 1;
+  timer->slot = 0;
+  due last = loop->heap[--loop->n];
+  if (i == loop->n) return;
+  place(loop, i, last);
+  settle(loop, i);
+}
+
+/* Those that callbacks start meanwhile wait for the next step, or they could keep the descriptors
+ * from their turn for ever. */
+static void run_timers(mt_loop *loop) {
+  uint64_t end = loop->started;
+  while (loop->n && loop->heap[0].at_ms <= loop->now_ms && loop->heap[0].number < end) {
+    mt_timer *timer = loop->heap[0].timer;
+    mt_timer_stop(loop, timer);
+    timer->fire(timer->ctx);
+  }
+}
+
+/* ---- descriptors ---- */
+
+/* Events not yet told of, of every batch, keep only those in `mask`. */
+static void mask_pending(mt_loop *loop, const mt_watch *watch, uint32_t mask) {
+  for (batch *b = loop->running; b; b = b->outer)
+    for (int i = 0; i < b->n; i++)
+      if (b->events[i].data.ptr == watch) b->events[i].events &= mask;
+}
+
+mortise_status mt_watch_set(mt_loop *loop, mt_watch *watch, uint32_t events, mortise_error *err) {
+  struct epoll_event event = {.events = events, .data.ptr = watch};
+  int failed = epoll_ctl(loop->epoll, watch->on ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, watch->fd, &event);
+  /* The descriptor was closed and its number given again before anyone stopped the watch. */
+  if (failed && watch->on && errno == ENOENT)
+    failed = epoll_ctl(loop->epoll, EPOLL_CTL_ADD, watch->fd, &event);
+  if (failed)
+    return mt_error_set(err, errno == ENOMEM ? MORTISE_OUT_OF_MEMORY : MORTISE_UNAVAILABLE,
+                        "cannot watch a descriptor: %s", strerror(errno));
+  watch->on = true;
+  mask_pending(loop, watch, events | EPOLLERR | EPOLLHUP);
+  return MORTISE_OK;
+}
+
+void mt_watch_stop(mt_loop *loop, mt_watch *watch) {
+  if (!watch->on) return;
+  watch->on = false;
+  struct epoll_event unused = {0};
+  epoll_ctl(loop->epoll, EPOLL_CTL_DEL, watch->fd, &unused); /* fails only where it is gone */
+  mask_pending(loop, watch, 0);
+}
+
+static void drain(int fd) {
+  uint64_t count;
+  while (read(fd, &count, sizeof count) < 0 && errno == EINTR) {
+  }
+}
+
+/* Level-triggered: what an inner batch tells is struck from the outer ones, whose news of it is
+ * older; what is still true comes again. */
+static void run_watches(mt_loop *loop, batch *b) {
+  b->outer = loop->running;
+  loop->running = b;
+  for (int i = 0; i < b->n; i++) {
+    uint32_t events = b->events[i].events;
+    mt_watch *watch = b->events[i].data.ptr;
+    if (!events || b->events[i].data.ptr == loop) continue;
+    mask_pending(loop, watch, 0);
+    watch->ready(watch->ctx, events);
+  }
+  loop->running = b->outer;
+}
+
+/* ---- work of other threads ---- */
+
+/* The last one in the queue points at itself, so that a NULL means: not queued. */
+void mt_loop_post(mt_loop *loop, mt_post *post) {
+  pthread_mutex_lock(&loop->mutex);
+  if (!post->next) {
+    post->next = post;
+    if (loop->last)
+      loop->last->next = post;
+    else
+      loop->first = post;
+    loop->last = post;
+    /* Under the mutex: once it has run, the loop may be freed, and this thread must be out. */
+    if (loop->posts++ == 0) mt_loop_wake(loop);
+  }
+  pthread_mutex_unlock(&loop->mutex);
+}
+
+void mt_loop_wake(mt_loop *loop) {
+  int saved = errno;
+  uint64_t one = 1;
+  /* EAGAIN: the counter is full, so it is awake. */
+  while (write(loop->wake, &one, sizeof one) < 0 && errno == EINTR) {
+  }
+  errno = saved;
+}
+
+static size_t posted(mt_loop *loop) {
+  pthread_mutex_lock(&loop->mutex);
+  size_t n = loop->posts;
+  pthread_mutex_unlock(&loop->mutex);
+  return n;
+}
+
+static bool take_post(mt_loop *loop, mt_post *out) {
+  pthread_mutex_lock(&loop->mutex);
+  mt_post *post = loop->first;
+  if (post) {
+    *out = *post;
+    loop->first = post->next == post ? NULL : post->next;
+    if (!loop->first) loop->last = NULL;
+    loop->posts--;
+    post->next = NULL; /* from here on it may be posted again */
+  }
+  pthread_mutex_unlock(&loop->mutex);
+  return post != NULL;
+}
+
+/* As many as there are now: what they post waits for the next step. */
+static void run_posts(mt_loop *loop) {
+  mt_post post;
+  for (size_t n = posted(loop); n && take_post(loop, &post); n--) post.run(post.ctx);
+}
+
+/* ---- the step ---- */
+
+/* Milliseconds that this step may still wait; -1 for ever. */
+static int64_t left_to_wait(const mt_loop *loop, int64_t until_ms) {
+  int64_t at_ms = loop->n ? loop->heap[0].at_ms : INT64_MAX;
+  if (until_ms < at_ms) at_ms = until_ms;
+  if (at_ms == INT64_MAX) return -1;
+  return at_ms > loop->now_ms ? at_ms - loop->now_ms : 0;
+}
+
+static int wait_for_events(mt_loop *loop, batch *b, int64_t max_wait_ms) {
+  loop->now_ms = mt_clock_boot_ms();
+  int64_t until_ms = max_wait_ms < 0 || max_wait_ms > INT64_MAX - loop->now_ms
+                         ? INT64_MAX
+                         : loop->now_ms + max_wait_ms;
+  if (posted(loop)) until_ms = loop->now_ms;
+  int64_t left;
+  do {
+    left = left_to_wait(loop, until_ms);
+    int slice = left < 0 ? -1 : left > SLICE_MS ? SLICE_MS : (int)left;
+    b->n = epoll_wait(loop->epoll, b->events, BATCH, slice);
+    loop->now_ms = mt_clock_boot_ms();
+  } while (b->n == 0 && left > 0 && left_to_wait(loop, until_ms) > 0);
+  return b->n;
+}
+
+mortise_status mt_loop_step(mt_loop *loop, int64_t max_wait_ms, mortise_error *err) {
+  batch b;
+  if (wait_for_events(loop, &b, max_wait_ms) < 0) {
+    if (errno != EINTR)
+      return mt_error_set(err, MORTISE_UNAVAILABLE, "cannot wait for events: %s", strerror(errno));
+    b.n = 0;
+  }
+  for (int i = 0; i < b.n; i++)
+    if (b.events[i].data.ptr == loop) drain(loop->wake);
+  loop->depth++;
+  run_watches(loop, &b);
+  run_timers(loop);
+  run_posts(loop);
+  loop->depth--;
+  return MORTISE_OK;
+}

@@ -99,9 +99,9 @@ fetch_files() {
   local new=$home.new
   echo "fetching $1 (once, into $home)" >&2
   rm -rf "$new"
-  maven "-P$kind" "-Dversion=$artifact" "-Dlog4j=$log4j" "-Dout=$new" initialize >&2 || return 1
+  maven "-P$kind" "-Dversion=$artifact" "-Dlog4j=$log4j" "-Dout=$new" initialize || return 1
   # The download is many times the size of what is kept of it.
-  rm -rf "$MORTISE_CACHE"/maven/org/sonarsource/sonarqube
+  rm -rf "$new/target" "$MORTISE_CACHE"/maven/org/sonarsource/sonarqube
   if [ "$kind" = jars ]; then compile_node "$new" || return 1; fi
   # The servers look for these, even if empty.
   mkdir -p "$new/bin" "$new/plugins" "$new/modules"
@@ -110,13 +110,13 @@ fetch_files() {
 }
 
 # One attempt more: a first run downloads a few hundred files.
-maven() { run_maven "$@" || run_maven "$@"; }
+maven() { run_maven "$@" || run_maven "$@" || { cat "$MORTISE_CACHE/fetch.log" >&2; return 1; }; }
 
 run_maven() {
   local extra=()
   read -ra extra <<<"${MORTISE_MVN_ARGS:-}"
-  mvn -q -B -Dstyle.color=never "-Dmaven.repo.local=$MORTISE_CACHE/maven" "${extra[@]}" \
-    -f "$here/pom.xml" "$@" 9>&-
+  mvn -q -B "-Dmaven.repo.local=$MORTISE_CACHE/maven" "${extra[@]}" -f "$here/pom.xml" "$@" \
+    >"$MORTISE_CACHE/fetch.log" 2>&1 9>&-
 }
 
 # OpenSearch as a library needs a small main of ours.

@@ -27,13 +27,16 @@ TABLE
 
 server_names() { server_table | cut -d' ' -f1; }
 
-# table_row NAME: sets kind, artifact, version, log4j, jdk_min, jdk_max, major, home.
+# table_row NAME: sets kind, artifact, version, log4j, jdk_min, jdk_max, major,
+# family, home.
 table_row() {
   local found
   while read -r found kind artifact version log4j jdk_min jdk_max; do
     [ "$found" = "$1" ] || continue
     home=$MORTISE_CACHE/$1-$version
     major=${version%%.*}
+    # shellcheck disable=SC2034 # used by the other parts
+    family=${1%%-*}
     return 0
   done < <(server_table)
   return 1
@@ -81,32 +84,40 @@ need_java() { find_java || die "$name needs $(java_wanted), in /usr/lib/jvm or J
 
 # ---- the cache ----
 
-# fetch NAME: fills the cache once, whoever asks; the table's row is selected.
-# The finished folder is moved into place, so a broken download leaves nothing
-# that looks whole. The lock is for all names, since Maven's own repository
-# must not be written by two at once.
+# Fills the cache once, whoever asks; the table's row is selected.
 fetch() {
+  fetch_once "$home" fetch_files
+  if [ "$kind" = jars ]; then fetch_once "$(node_classes)" compile_node; fi
+}
+
+# fetch_once FOLDER COMMAND...: has COMMAND fill FOLDER.new, unless FOLDER is
+# there. The finished folder is moved into place, so a broken download leaves
+# nothing that looks whole. The lock is for all names, since Maven's own
+# repository must not be written by two at once.
+fetch_once() {
+  local folder=$1
+  shift
+  [ -d "$folder" ] && return
   mkdir -p "$MORTISE_CACHE"
-  if [ ! -d "$home" ]; then
-    (
-      flock 9
-      [ -d "$home" ] || fetch_files "$1"
-    ) 9>"$MORTISE_CACHE/fetch.lock" || die "could not fetch $1"
-  fi
+  (
+    flock 9
+    [ -d "$folder" ] && exit
+    echo "fetching $name (once, into $folder)" >&2
+    rm -rf "$folder.new"
+    "$@" || exit 1
+    rm -rf "$folder.new/target"
+    chmod -R a+rX "$folder.new"
+    mv "$folder.new" "$folder"
+  ) 9>"$MORTISE_CACHE/fetch.lock" || die "could not fetch $name"
 }
 
 fetch_files() {
   local new=$home.new
-  echo "fetching $1 (once, into $home)" >&2
-  rm -rf "$new"
   maven "-P$kind" "-Dversion=$artifact" "-Dlog4j=$log4j" "-Dout=$new" initialize || return 1
   # The download is many times the size of what is kept of it.
-  rm -rf "$new/target" "$MORTISE_CACHE"/maven/org/sonarsource/sonarqube
-  if [ "$kind" = jars ]; then compile_node "$new" || return 1; fi
+  rm -rf "$MORTISE_CACHE"/maven/org/sonarsource/sonarqube
   # The servers look for these, even if empty.
   mkdir -p "$new/bin" "$new/plugins" "$new/modules"
-  chmod -R a+rX "$new"
-  mv "$new" "$home"
 }
 
 # One attempt more: a first run downloads a few hundred files.
@@ -119,8 +130,13 @@ run_maven() {
     >"$MORTISE_CACHE/fetch.log" 2>&1 9>&-
 }
 
-# OpenSearch as a library needs a small main of ours.
+# OpenSearch as a library needs a small main of ours; the folder's name follows
+# its text, so an edited one is compiled again.
+node_main() { echo "$here/OpenSearch${major}Node.java"; }
+
+node_classes() { echo "$home-main-$(cksum <"$(node_main)" | cut -d' ' -f1)"; }
+
 compile_node() {
   find_java || die "$name needs $(java_wanted), in /usr/lib/jvm or JAVA_HOME"
-  "$java/bin/javac" -nowarn -d "$1/classes" -cp "$1/lib/*" "$here/OpenSearch${major}Node.java"
+  "$java/bin/javac" -nowarn -d "$(node_classes).new" -cp "$home/lib/*" "$(node_main)"
 }

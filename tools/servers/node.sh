@@ -22,7 +22,7 @@ node_url() {
 node_prepare() {
   local dir=$run/node-$1
   mkdir -p "$dir"/{config,data,logs,tmp}
-  node_settings "$1" >"$dir/config/${name%%-*}.yml"
+  node_settings "$1" >"$dir/config/$family.yml"
   sed "s|@LOGS@|$dir/logs|" "$here/log4j2.properties" >"$dir/config/log4j2.properties"
   jvm_options "$dir" >"$dir/config/jvm.options"
   [ "$secure" = 0 ] || secure_node "$dir/config"
@@ -53,9 +53,9 @@ transport.port: $((p + 100))
 node.store.allow_mmap: false
 cluster.routing.allocation.disk.threshold_enabled: false
 SETTINGS
-  [ "${name%%-*}" = elasticsearch ] || echo "path.home: $dir"
+  [ "$family" = elasticsearch ] || echo "path.home: $dir"
   discovery_settings
-  elastic_settings
+  module_settings
 }
 
 discovery_settings() {
@@ -64,7 +64,7 @@ discovery_settings() {
     return
   fi
   local role=master i hosts='' names=''
-  [ "${name%%-*}" = elasticsearch ] || role=cluster_manager
+  [ "$family" = elasticsearch ] || role=cluster_manager
   for ((i = 1; i <= nodes; i++)); do
     hosts+=${hosts:+, }127.0.0.1:$((port + i - 1 + 100))
     names+=${names:+, }node-$i
@@ -74,7 +74,7 @@ discovery_settings() {
 }
 
 # Settings of modules which not every folder carries; an unknown one is fatal.
-elastic_settings() {
+module_settings() {
   if [ -d "$home/modules/x-pack-ml" ]; then echo "xpack.ml.enabled: false"; fi
   if [ -d "$home/modules/ingest-geoip" ]; then echo "ingest.geoip.downloader.enabled: false"; fi
   if [ "$secure" = 1 ]; then
@@ -119,13 +119,19 @@ node_launch() {
   if launches_detached; then process_save "$dir/launcher" $!; else process_save "$dir/pid" $!; fi
 }
 
-launches_detached() { [ "${name%%-*}" = elasticsearch ] && [ "$major" -ge 8 ]; }
+launches_detached() { [ "$family" = elasticsearch ] && [ "$major" -ge 8 ]; }
 
 launcher_jvm=(-Xms4m -Xmx64m -XX:+UseSerialGC)
 
 opensearch_command() {
+  local path plugins=()
+  path="$(node_classes):$home/lib/*"
+  if [ "$secure" = 1 ]; then
+    path+=":$(opensearch_security_home)/*"
+    plugins=(org.opensearch.security.OpenSearchSecurityPlugin)
+  fi
   java_args=("${options[@]}" "-Dlog4j2.configurationFile=$dir/config/log4j2.properties"
-    -cp "$home/classes:$home/lib/*" "OpenSearch${major}Node" "$dir")
+    -cp "$path" "OpenSearch${major}Node" "$dir" "${plugins[@]}")
 }
 
 elastic_7_command() {

@@ -1,0 +1,98 @@
+/* The writer bound to a lock: protected batches of document writes, each item accounted for.
+ *
+ * A state machine over store->docs: it starts no thread and blocks nowhere; time and randomness
+ * come from an mt_env. Nothing is sent once the lock's deadline has passed: that is checked before
+ * each request, again by the store when the last bytes are handed over, and each request's time-out
+ * ends with the lease.
+ *
+ * What a failed request did is found out, never guessed: its documents are read again, and an item
+ * counts as applied only when a write of it was acknowledged. Repeating an item is safe because its
+ * compare-and-set lets at most one of the copies through, and the copies are equal. */
+#ifndef MT_LOCK_WRITER_H
+#define MT_LOCK_WRITER_H
+
+#include "base/env.h"
+#include "lock/manager.h"
+#include "store/store.h"
+
+typedef enum mt_outcome {
+  MT_OUTCOME_NONE = 0, /* not done: the batch's error says why; `dirty` where it may be */
+  MT_OUTCOME_APPLIED,  /* a write of it was acknowledged */
+  MT_OUTCOME_ALREADY,  /* nothing was left to do */
+  MT_OUTCOME_CONFLICT, /* someone else has changed the document since `if_version` */
+  MT_OUTCOME_REJECTED, /* the store will not take it; write.type and write.reason say why */
+} mt_outcome;
+
+enum { MT_OUTCOMES = 5 };
+
+/* One write. The caller fills the `in` part of `write`; its slices stay until `done`. */
+typedef struct mt_item {
+  mt_write write; /* in/out: the last answer for it */
+  mt_outcome outcome;
+  bool dirty;  /* out: an unanswered request may have applied it, or may still */
+  bool reread; /* the writer's, as all below */
+  uint8_t rereads;
+  mt_version at; /* compare-and-set with this one instead of write.if_version */
+} mt_item;
+
+/* What to do with an item in conflict, after its document was read again. */
+typedef enum mt_again {
+  MT_AGAIN_CONFLICT, /* leave it so */
+  MT_AGAIN_WRITE,    /* body and if_version are new: send it */
+  MT_AGAIN_DONE,     /* nothing is left to do: ALREADY */
+  MT_AGAIN_REJECT,   /* REJECTED; the callback wrote write.type and write.reason */
+} mt_again;
+
+typedef struct mt_write_batch {
+  void (*done)(void *ctx, struct mt_write_batch *b); /* in, as all up to `n`; from the loop only */
+  void *ctx;
+  const char *index; /* for items without one of their own; may be NULL */
+  mt_item *items;    /* zeroed but for the `in` part of `write` */
+  size_t n;
+  /* NULL: conflicts are given back at once. Else asked for each, with the document as it is now
+   * (found == false where it is gone). `doc` is borrowed for the call; a new body is the callback's
+   * own memory and stays until `done`. Asked MT_AGAIN_MAX times at most for one item. */
+  mt_again (*again)(void *ctx, struct mt_write_batch *b, mt_item *item, const mt_doc *doc);
+  size_t counts[MT_OUTCOMES]; /* out: items with each outcome; they add up to `n` */
+  size_t dirty;               /* out: of those not done, how many may have been applied */
+  mortise_error error;        /* out: OK when each item has an outcome */
+  size_t next;                /* the writer's, as all below */
+  size_t active;
+  bool failed;
+  struct mt_write_batch *link;
+} mt_write_batch;
+
+enum { MT_AGAIN_MAX = 16, MT_WRITER_LANES = 16 };
+
+typedef enum mt_strength {
+  MT_STRENGTH_CAS = 0, /* what if_version says */
+  MT_STRENGTH_STAMP,   /* also the lock's fence, kept in the document; UNSUPPORTED for now */
+} mt_strength;
+
+typedef struct mt_writer_config {
+  uint32_t docs;      /* in a request at most; 0: 1000 */
+  size_t bytes;       /* in a request, unless one document is larger; 0: 2 MiB */
+  uint32_t in_flight; /* requests at the same time; 0: 2; at most MT_WRITER_LANES */
+  uint32_t tries;     /* fruitless ones in a row before giving up; 0: 8 */
+  int64_t backoff_ms; /* the first wait, doubling up to 64 times that, with jitter; 0: 50 */
+  mt_strength strength;
+} mt_writer_config;
+
+typedef struct mt_writer mt_writer;
+
+/* `store`, `env` and `lock` are borrowed; lock NULL: an unprotected writer. LOCK_LOST where it is
+ * no longer held. `config` may be NULL. Owned: mt_writer_free. NULL with `err`. */
+mt_writer *mt_writer_new(mt_store *store, const mt_env *env, const mt_lock *lock,
+                         const mt_writer_config *config, mortise_error *err);
+/* Cancels what is under way, without `done`: those writes may still be applied. NULL is fine. */
+void mt_writer_free(mt_writer *w);
+
+/* Starts a batch, in the caller's memory until `done`. Batches are sent in the order submitted,
+ * items in theirs, several requests at once: two items must not write the same document. An error
+ * here starts nothing. */
+mortise_status mt_writer_submit(mt_writer *w, mt_write_batch *b, mortise_error *err);
+
+/* Sends nothing more: batches finish with this error once what is under way has been answered. */
+void mt_writer_stop(mt_writer *w, const mortise_error *why);
+
+#endif

@@ -112,11 +112,21 @@ node_launch() {
     export HOME=$dir ES_TMPDIR=$dir/tmp LIBFFI_TMPDIR=$dir/tmp ES_JAVA_HOME=$java
     export ES_HOME=$home ES_PATH_CONF=$dir/config ES_DISTRIBUTION_TYPE=zip
     export JAVA=$java/bin/java JAVA_TYPE=ES_JAVA_HOME CLI_JAVA_OPTS="${launcher_jvm[*]}"
-    # No descriptor of the caller's: $(tools/server start ...) must not wait.
+    close_descriptors
     exec setsid "${as_server[@]}" "$java/bin/java" "${java_args[@]}" \
-      </dev/null >"$dir/logs/out" 2>&1 8>&- 9>&-
+      </dev/null >"$dir/logs/out" 2>&1
   ) &
   if launches_detached; then process_save "$dir/launcher" $!; else process_save "$dir/pid" $!; fi
+}
+
+# The server keeps none of the caller's pipes and locks: whoever reads such a
+# pipe to its end would wait for the server's.
+close_descriptors() {
+  local fd
+  for fd in /proc/self/fd/*; do
+    fd=${fd##*/}
+    if [ "$fd" -gt 2 ] && [ "$fd" -lt 255 ]; then exec {fd}>&-; fi
+  done
 }
 
 launches_detached() { [ "$family" = elasticsearch ] && [ "$major" -ge 8 ]; }

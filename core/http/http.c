@@ -1,1 +1,337 @@
-#include "http/http.h"
+/* Requests: where each goes, when it is given up, and what its owner is told. */
+#include "base/clock.h"
+#include "base/mem.h"
+#include "http/internal.h"
+
+#include <pthread.h>
+#include <stdio.h>
+
+enum { CONNECTIONS = 8, CONNECTIONS_MAX = 1024, IDLE_OPS = 64, KEEP_BYTES = 1 << 20 };
+enum { CONNECT_MS = 5000, REQUEST_MS = 30000 };
+static const size_t answer_most = (size_t)64 << 20;
+
+/* ---- Lists of transfers --------------------------------------------------------------------- */
+
+static void push(mt_op **list, mt_op *op) {
+  op->prev = NULL;
+  op->next = *list;
+  if (*list) (*list)->prev = op;
+  *list = op;
+}
+
+static void unlink_op(mt_op **list, mt_op *op) {
+  if (op->prev)
+    op->prev->next = op->next;
+  else
+    *list = op->next;
+  if (op->next) op->next->prev = op->prev;
+  op->prev = op->next = NULL;
+}
+
+static mt_op *take_op(struct mt_http *http, mortise_error *err) {
+  mt_op *op = http->idle;
+  if (!op) return mt_op_new(http, err);
+  unlink_op(&http->idle, op);
+  http->n_idle--;
+  return op;
+}
+
+/* Ends the transfer; its handle waits for the next request. */
+static void put_op(mt_op *op) {
+  struct mt_http *http = op->http;
+  if (op->added) curl_multi_remove_handle(http->multi.handle, op->easy);
+  op->added = false;
+  mt_timer_stop(http->loop, &op->deadline);
+  unlink_op(&http->active, op);
+  op->req->op = NULL;
+  op->req = NULL;
+  if (op->gz.cap > KEEP_BYTES) mt_buf_deinit(&op->gz);
+  if (http->n_idle >= IDLE_OPS) {
+    mt_op_free(op);
+    return;
+  }
+  push(&http->idle, op);
+  http->n_idle++;
+}
+
+static void finish(mt_op *op) {
+  mt_http_req *req = op->req;
+  put_op(op);
+  if (req->done) req->done(req->ctx, req);
+}
+
+/* ---- What became of an attempt -------------------------------------------------------------- */
+
+/* Told from the loop, since the owner may still be inside mt_http_submit. */
+static void fail_later(mt_op *op) {
+  op->ready = true;
+  mt_timer_stop(op->http->loop, &op->deadline);
+  mt_timer_start(op->http->loop, &op->http->deliver, mt_loop_now(op->http->loop), NULL);
+}
+
+static void deliver(void *ctx) {
+  struct mt_http *http = ctx;
+  for (;;) {
+    mt_op *op = http->active;
+    while (op && !op->ready) op = op->next;
+    if (!op) return;
+    finish(op);
+  }
+}
+
+static void count(mt_op *op) {
+  long sent = 0, headers = 0;
+  curl_off_t received = 0;
+  curl_easy_getinfo(op->easy, CURLINFO_REQUEST_SIZE, &sent);
+  curl_easy_getinfo(op->easy, CURLINFO_HEADER_SIZE, &headers);
+  curl_easy_getinfo(op->easy, CURLINFO_SIZE_DOWNLOAD_T, &received);
+  mt_http_stats *s = &op->http->stats;
+  s->requests += op->begun;
+  /* A body that is read through the callback is not in the request's size. */
+  s->sent_bytes += (uint64_t)sent + (op->req->may_send ? op->offset : 0);
+  s->received_bytes += (uint64_t)headers + (uint64_t)received;
+}
+
+static void node_failed(mt_op *op) {
+  struct mt_http *http = op->http;
+  mt_node *node = &http->nodes.v[op->node];
+  int64_t now = mt_loop_now(http->loop);
+  if (mt_nodes_failed(&http->nodes, op->node, now) && http->nodes.n > 1)
+    mt_log_write(&http->log, MORTISE_LOG_WARNING, "%s is left out for %lld ms", node->url,
+                 (long long)(node->dead_until_ms - now));
+}
+
+static void node_answered(mt_op *op) {
+  struct mt_http *http = op->http;
+  int status = op->req->status;
+  if (status == 502 || status == 503 || status == 504)
+    node_failed(op);
+  else if (mt_nodes_answered(&http->nodes, op->node) && http->nodes.n > 1)
+    mt_log_write(&http->log, MORTISE_LOG_INFO, "%s answers again", http->nodes.v[op->node].url);
+}
+
+static void answered(mt_op *op) {
+  long status = 0;
+  mt_http_req *req = op->req;
+  curl_easy_getinfo(op->easy, CURLINFO_RESPONSE_CODE, &status);
+  req->status = (int)status;
+  req->answered_by = op->node;
+  req->node_url = op->http->nodes.v[op->node].url;
+  mt_error_clear(&req->error);
+  node_answered(op);
+}
+
+static void start(mt_op *op);
+
+/* Another node may be asked: nothing of it has left, or it may be sent twice. */
+static bool elsewhere(mt_op *op) {
+  mt_http_req *req = op->req;
+  if (op->stop && op->stop != MT_STOP_RESEND) return false;
+  if (req->node >= 0 || (op->maybe_sent && !req->idempotent)) return false;
+  int64_t now = mt_loop_now(op->http->loop);
+  return now < req->deadline_ms && mt_nodes_pick(&op->http->nodes, now, op->tried) >= 0;
+}
+
+static void failed(mt_op *op, CURLcode code) {
+  mt_http_req *req = op->req;
+  struct mt_http *http = op->http;
+  mt_op_failure(op, code, &req->error);
+  bool node_fault = !op->stop || op->stop == MT_STOP_DEADLINE || op->stop == MT_STOP_RESEND;
+  if (node_fault && req->error.code != MORTISE_OUT_OF_MEMORY) node_failed(op);
+  op->maybe_sent |= req->error.ambiguous;
+  req->error.ambiguous = op->maybe_sent;
+  if (op->maybe_sent && !req->idempotent) req->error.retryable = false;
+  mt_buf_clear(&req->answer);
+  if (!elsewhere(op)) {
+    finish(op);
+    return;
+  }
+  http->stats.retries++;
+  mt_log_write(&http->log, MORTISE_LOG_DEBUG, "%s; sent to another node", req->error.message);
+  start(op);
+}
+
+static void ended(mt_op *op, CURLcode code) {
+  curl_multi_remove_handle(op->http->multi.handle, op->easy);
+  op->added = false;
+  count(op);
+  if (code || op->stop) {
+    failed(op, code ? code : CURLE_ABORTED_BY_CALLBACK);
+    return;
+  }
+  answered(op);
+  finish(op);
+}
+
+void mt_http_drain(struct mt_http *http) {
+  int left;
+  for (CURLMsg *m; (m = curl_multi_info_read(http->multi.handle, &left));) {
+    if (m->msg != CURLMSG_DONE) continue;
+    char *op = NULL;
+    curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &op);
+    ended((mt_op *)(void *)op, m->data.result);
+  }
+}
+
+static void deadline_passed(void *ctx) {
+  mt_op *op = ctx;
+  op->stop = MT_STOP_DEADLINE;
+  ended(op, CURLE_OPERATION_TIMEDOUT);
+}
+
+/* ---- Sending -------------------------------------------------------------------------------- */
+
+static void start(mt_op *op) {
+  struct mt_http *http = op->http;
+  mt_http_req *req = op->req;
+  op->node =
+      req->node >= 0 ? req->node : mt_nodes_pick(&http->nodes, mt_loop_now(http->loop), op->tried);
+  op->tried |= UINT64_C(1) << op->node;
+  if (mt_op_prepare(op, &req->error)) {
+    fail_later(op);
+    return;
+  }
+  CURLMcode code = curl_multi_add_handle(http->multi.handle, op->easy);
+  op->added = code == CURLM_OK;
+  if (op->added) return;
+  mt_error_set(&req->error, MORTISE_UNAVAILABLE, "libcurl: %s", curl_multi_strerror(code));
+  fail_later(op);
+}
+
+static mortise_status check(const struct mt_http *http, mt_http_req *req) {
+  static const char *const methods[] = {"GET", "HEAD", "POST", "PUT", "DELETE"};
+  bool known = false;
+  for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
+    known |= req->method && !strcmp(req->method, methods[i]);
+  if (!known)
+    return mt_error_set(&req->error, MORTISE_INVALID_ARGUMENT,
+                        "the method is none of GET, HEAD, POST, PUT and DELETE");
+  if (!req->path || req->path[0] != '/')
+    return mt_error_set(&req->error, MORTISE_INVALID_ARGUMENT,
+                        "a request's path does not begin with '/'");
+  if (req->node >= (int)http->nodes.n)
+    return mt_error_set(&req->error, MORTISE_INVALID_ARGUMENT, "there is no node %d", req->node);
+  if (req->body.n && !strcmp(req->method, "HEAD"))
+    return mt_error_set(&req->error, MORTISE_INVALID_ARGUMENT, "a HEAD has no body");
+  if (req->deadline_ms <= mt_loop_now(http->loop))
+    return mt_error_set(&req->error, MORTISE_UNAVAILABLE, "not sent: its time was over before");
+  return MORTISE_OK;
+}
+
+void mt_http_submit(mt_http *http, mt_http_req *req) {
+  req->status = 0;
+  req->answered_by = -1;
+  req->node_url = NULL;
+  mt_error_clear(&req->error);
+  mt_buf_init(&req->answer, http->answer_max);
+  if (!req->deadline_ms) req->deadline_ms = mt_loop_now(http->loop) + http->request_ms;
+  mt_op *op = take_op(http, &req->error);
+  req->op = op;
+  op->req = req;
+  op->tried = 0;
+  op->ready = op->maybe_sent = op->packed = false;
+  op->deadline = (mt_timer){.fire = deadline_passed, .ctx = op};
+  push(&http->active, op);
+  if (check(http, req) ||
+      mt_timer_start(http->loop, &op->deadline, req->deadline_ms, &req->error)) {
+    fail_later(op);
+    return;
+  }
+  start(op);
+}
+
+void mt_http_cancel(mt_http *http, mt_http_req *req) {
+  (void)http;
+  mt_op *op = req->op;
+  if (!op || op->req != req) return;
+  if (op->added) count(op);
+  put_op(op);
+}
+
+void mt_http_req_deinit(mt_http_req *req) {
+  mt_buf_deinit(&req->answer);
+}
+
+/* ---- Its life ------------------------------------------------------------------------------- */
+
+static pthread_once_t curl_once = PTHREAD_ONCE_INIT;
+static CURLcode curl_ready;
+
+static void start_curl(void) {
+  curl_ready = curl_global_init(CURL_GLOBAL_DEFAULT);
+}
+
+static char no_expect[] = "Expect:";
+
+static mortise_status init(mt_http *http, const mt_http_config *c, mortise_error *err) {
+  pthread_once(&curl_once, start_curl);
+  if (curl_ready) return mt_error_set(err, MORTISE_UNSUPPORTED, "libcurl does not start");
+  http->connect_ms = c->connect_ms > 0 ? c->connect_ms : CONNECT_MS;
+  http->request_ms = c->request_ms > 0 ? c->request_ms : REQUEST_MS;
+  http->answer_max = c->answer_max ? c->answer_max : answer_most;
+  http->gzip_min = c->gzip_min;
+  mortise_status status = mt_nodes_parse(&http->nodes, c->nodes, err);
+  if (!status) status = mt_random_bytes(&http->nodes.seed, sizeof http->nodes.seed, err);
+  if (!status) status = mt_auth_init(&http->auth, c, err);
+  if (status) return status;
+  http->common[0] = (struct curl_slist){no_expect, NULL};
+  if (http->auth.header) {
+    http->common[0].next = &http->common[1];
+    http->common[1] = (struct curl_slist){http->auth.header, NULL};
+  }
+  uint32_t connections = c->connections ? c->connections : CONNECTIONS;
+  return mt_multi_init(http, connections < CONNECTIONS_MAX ? connections : CONNECTIONS_MAX, err);
+}
+
+static void warn(const mt_http *http) {
+  for (size_t i = 0; i < http->nodes.n; i++) {
+    const mt_node *node = &http->nodes.v[i];
+    if (node->tls && http->auth.insecure)
+      mt_log_write(&http->log, MORTISE_LOG_WARNING, "%s: its certificate is not checked",
+                   node->url);
+    if (!node->tls && !node->local && http->auth.header)
+      mt_log_write(&http->log, MORTISE_LOG_WARNING,
+                   "%s: the credentials go over the network in clear text", node->url);
+  }
+}
+
+mt_http *mt_http_new(mt_loop *loop, const mt_http_config *config, const mt_log *log,
+                     mortise_error *err) {
+  mt_http *http = mt_calloc(1, sizeof *http);
+  if (!http) {
+    mt_error_memory(err);
+    return NULL;
+  }
+  http->loop = loop;
+  if (log) http->log = *log;
+  http->deliver = (mt_timer){.fire = deliver, .ctx = http};
+  if (init(http, config, err)) {
+    mt_http_free(http);
+    return NULL;
+  }
+  warn(http);
+  return http;
+}
+
+void mt_http_free(mt_http *http) {
+  if (!http) return;
+  while (http->active) mt_http_cancel(http, http->active->req);
+  for (mt_op *op = http->idle, *next; op; op = next) {
+    next = op->next;
+    mt_op_free(op);
+  }
+  mt_multi_deinit(http);
+  mt_timer_stop(http->loop, &http->deliver);
+  mt_gzip_free(http->gzip);
+  mt_auth_deinit(&http->auth);
+  mt_nodes_deinit(&http->nodes);
+  mt_free(http);
+}
+
+const char *mt_http_url(const mt_http *http) {
+  return http->nodes.text;
+}
+
+mt_http_stats mt_http_get_stats(const mt_http *http) {
+  return http->stats;
+}

@@ -14,13 +14,17 @@
 typedef struct mt_http mt_http;
 
 typedef struct mt_http_config {
-  const char *nodes;        /* "https://a:9200,b:9200/prefix": scheme of the first for all without */
+  /* "https://a:9200,b:9200/prefix": the scheme of the first for all without one; a path on the last
+   * alone is everybody's. Without a port 443 for https, 9200 for http. No proxy is used, whatever
+   * the environment says. */
+  const char *nodes;
   const char *user, *password, *api_key, *bearer;
   const char *ca_file, *cert_file, *key_file;
   bool insecure;
-  int64_t connect_ms, request_ms;
-  size_t answer_max;
-  size_t gzip_min;          /* compress request bodies from this size when the node is not local */
+  int64_t connect_ms, request_ms; /* 0: 5 s, 30 s */
+  size_t answer_max;        /* 0: 64 MiB; a larger answer is REJECTED */
+  size_t gzip_min;          /* compress request bodies from this size when the node is not on the
+                               loopback, 0: never */
   uint32_t connections;     /* per node; 0: 8 */
 } mt_http_config;
 
@@ -40,16 +44,18 @@ typedef struct mt_http_req {
   mt_slice body;
   const char *content_type; /* NULL: application/json */
   const char *opaque_id;    /* X-Opaque-Id; NULL none */
-  int64_t deadline_ms;      /* on mt_loop_now */
+  int64_t deadline_ms;      /* on mt_loop_now; 0: now + request_ms */
   int node;                 /* -1: any; else this one only (0 is the first) */
   bool idempotent;
   /* Asked before the request and when the last bytes of its body are handed over; false stops it
-   * with LOCK_LOST. NULL: always fine. Runs in the loop's thread. */
+   * with LOCK_LOST. NULL: always fine. Runs in the loop's thread, inside libcurl: it must call no
+   * function of this header and not pump the loop. */
   bool (*may_send)(void *ctx);
   /* out: */
   int status;               /* 0: no answer */
   mt_buf answer;            /* owned by the request: mt_http_req_deinit. At most answer_max */
   int answered_by;          /* node, or -1 */
+  const char *node_url;     /* that node's, without secrets; borrowed from mt_http; or NULL */
   mortise_error error;      /* OK for every complete answer, whatever its status */
   void *op;
 } mt_http_req;
@@ -57,13 +63,16 @@ typedef struct mt_http_req {
 /* Completes from mt_loop_step, never from inside this call. error.ambiguous says whether the node
  * may have got it. */
 void mt_http_submit(mt_http *http, mt_http_req *req);
+/* `done` will not be called; it may have been applied. Nothing happens for one that has ended. */
 void mt_http_cancel(mt_http *http, mt_http_req *req);
 void mt_http_req_deinit(mt_http_req *req);
 
 /* Turns a complete answer with a status of 400 or more into an error: AUTH for 401 and 403 (and
  * what right the server says is missing), NOT_FOUND 404, CONFLICT 409, REJECTED for other 4xx,
- * UNAVAILABLE for 429, 502, 503, 504 and other 5xx; type and reason from the server's JSON where it
- * is JSON. `what` names the request in the message. OK below 400. */
+ * UNAVAILABLE for 429, 502, 503, 504 and other 5xx (which are `ambiguous`: it may have been done);
+ * type and reason from the server's JSON where it is JSON. A redirect is not followed: REJECTED.
+ * `what` names the request in the message. OK for 2xx. A request without a complete answer keeps
+ * its own error. */
 mortise_status mt_http_status(const mt_http_req *req, const char *what, mortise_error *err);
 
 typedef struct mt_http_stats {

@@ -1,0 +1,127 @@
+/* What an attempt that brought no answer means: one line, a code, and whether the node may have got
+ * it. libcurl's own text is given for TLS only, where nothing else says the reason; it names
+ * certificates and hosts, never a header. */
+#include "http/internal.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+
+/* A peer that refuses our certificate says so by an alert, which over TLS 1.3 arrives only when we
+ * read: the request went out, but a server that ended the handshake has not read it. */
+static bool certificate_alert(const char *reason) {
+  static const char *const alerts[] = {
+      "certificate required",   "bad certificate",     "unknown ca",
+      "certificate unknown",    "certificate expired", "certificate revoked",
+      "unsupported certificate"};
+  if (!strstr(reason, "alert")) return false;
+  for (size_t i = 0; i < sizeof alerts / sizeof *alerts; i++)
+    if (strstr(reason, alerts[i])) return true;
+  return false;
+}
+
+static const char *tls_reason(const mt_op *op, CURLcode code) {
+  return op->reason[0] ? op->reason : curl_easy_strerror(code);
+}
+
+/* "connection refused", as the system says it, in lower case. */
+static void os_reason(const mt_op *op, char *out, size_t size) {
+  long number = 0;
+  curl_easy_getinfo(op->easy, CURLINFO_OS_ERRNO, &number);
+  snprintf(out, size, "%s", number ? strerror((int)number) : "no connection");
+  out[0] = (char)tolower((unsigned char)out[0]);
+}
+
+static mortise_status unreachable(const mt_op *op, const mt_node *node, CURLcode code,
+                                  mortise_error *err) {
+  char reason[128];
+  if (code == CURLE_COULDNT_RESOLVE_HOST)
+    return mt_error_set(err, MORTISE_UNAVAILABLE, "%s: the name %s cannot be resolved", node->url,
+                        node->host);
+  if (code == CURLE_OPERATION_TIMEDOUT)
+    return mt_error_set(err, MORTISE_UNAVAILABLE, "%s: no connection within %lld ms", node->url,
+                        (long long)op->http->connect_ms);
+  os_reason(op, reason, sizeof reason);
+  return mt_error_set(err, MORTISE_UNAVAILABLE, "%s: %s", node->url, reason);
+}
+
+static mortise_status broken(const mt_op *op, const mt_node *node, CURLcode code,
+                             mortise_error *err) {
+  const char *what;
+  switch (code) {
+  case CURLE_GOT_NOTHING:
+    what = "the connection was closed before an answer";
+    break;
+  case CURLE_PARTIAL_FILE:
+    what = "the answer was cut off";
+    break;
+  case CURLE_SEND_ERROR:
+    what = "the connection broke while sending";
+    break;
+  case CURLE_RECV_ERROR:
+    what = op->req->answer.n ? "the answer was cut off" : "the connection broke before an answer";
+    break;
+  case CURLE_WEIRD_SERVER_REPLY:
+  case CURLE_UNSUPPORTED_PROTOCOL:
+    what = "what answered does not speak HTTP";
+    break;
+  case CURLE_BAD_CONTENT_ENCODING:
+    what = "the answer's compression is broken";
+    break;
+  default:
+    what = curl_easy_strerror(code);
+    break;
+  }
+  return mt_error_set(err, MORTISE_UNAVAILABLE, "%s: %s", node->url, what);
+}
+
+static mortise_status stopped(const mt_op *op, const mt_node *node, mortise_error *err) {
+  switch (op->stop) {
+  case MT_STOP_NOT_HELD:
+    return mt_error_set(err, MORTISE_LOCK_LOST,
+                        "%s: held back, since the lock is no longer held for sure", node->url);
+  case MT_STOP_TOO_LARGE:
+    return mt_error_set(err, MORTISE_REJECTED, "%s: the answer is larger than %zu bytes", node->url,
+                        op->http->answer_max);
+  case MT_STOP_MEMORY:
+    return mt_error_memory(err);
+  case MT_STOP_DEADLINE:
+    return op->begun
+               ? mt_error_set(err, MORTISE_UNAVAILABLE, "%s: no complete answer in time", node->url)
+               : mt_error_set(err, MORTISE_UNAVAILABLE, "%s: no connection in time", node->url);
+  default:
+    return mt_error_set(err, MORTISE_UNAVAILABLE, "%s: the connection broke before an answer",
+                        node->url);
+  }
+}
+
+static bool is_certificate(CURLcode code) {
+  switch (code) {
+  case CURLE_PEER_FAILED_VERIFICATION:
+  case CURLE_SSL_CERTPROBLEM:
+  case CURLE_SSL_CACERT_BADFILE:
+  case CURLE_SSL_ISSUER_ERROR:
+    return true;
+  default:
+    return false;
+  }
+}
+
+void mt_op_failure(const mt_op *op, CURLcode code, mortise_error *err) {
+  const mt_node *node = &op->http->nodes.v[op->node];
+  bool alert = node->tls && certificate_alert(op->reason);
+  bool unsent = mt_op_unsent(op) || alert;
+  if (op->stop)
+    stopped(op, node, err);
+  else if (code == CURLE_OUT_OF_MEMORY)
+    mt_error_memory(err);
+  else if (is_certificate(code) || alert)
+    mt_error_set(err, MORTISE_AUTH, "%s: %s", node->url, tls_reason(op, code));
+  else if (code == CURLE_SSL_CONNECT_ERROR)
+    mt_error_set(err, MORTISE_UNAVAILABLE, "%s: no TLS: %s", node->url, tls_reason(op, code));
+  else if (!op->begun)
+    unreachable(op, node, code, err);
+  else
+    broken(op, node, code, err);
+  err->ambiguous = !unsent;
+}

@@ -1,0 +1,155 @@
+/* What the files of this folder share. */
+#ifndef MT_HTTP_INTERNAL_H
+#define MT_HTTP_INTERNAL_H
+
+#include "http/http.h"
+
+#include <curl/curl.h>
+
+/* ---- Nodes (nodes.c, url.c) ----------------------------------------------------------------- */
+
+enum { MT_NODES_MAX = 64, MT_DEAD_FIRST_MS = 1000, MT_DEAD_MOST_MS = 60000 };
+
+typedef struct mt_node {
+  char *url;      /* "https://a:9200/prefix", no slash at its end, no secret; owned */
+  char host[256]; /* without the brackets of an IPv6 address */
+  uint16_t port;
+  bool tls;
+  bool local;            /* the loopback: no compression */
+  uint32_t failures;     /* in a row */
+  int64_t dead_until_ms; /* left out until then */
+} mt_node;
+
+typedef struct mt_nodes {
+  mt_node *v; /* owned */
+  size_t n;
+  size_t next;   /* whose turn it is */
+  uint64_t seed; /* of the jitter */
+  char *text;    /* the list, for messages; owned */
+} mt_nodes;
+
+/* Messages name a node by its number and host only: the rest may hold a secret put there by
+ * mistake. INVALID_ARGUMENT, OUT_OF_MEMORY. */
+mortise_status mt_nodes_parse(mt_nodes *nodes, const char *text, mortise_error *err);
+void mt_nodes_deinit(mt_nodes *nodes);
+bool mt_host_is_local(const char *host);
+
+/* The next living node that is not in `tried`, else the one that comes back first; -1 when all were
+ * tried. */
+int mt_nodes_pick(mt_nodes *nodes, int64_t now_ms, uint64_t tried);
+/* Leaves it out, twice as long as the last time; true when it was not left out before. */
+bool mt_nodes_failed(mt_nodes *nodes, int node, int64_t now_ms);
+/* true when it had failed before. */
+bool mt_nodes_answered(mt_nodes *nodes, int node);
+
+/* ---- Secrets and TLS (auth.c) --------------------------------------------------------------- */
+
+typedef struct mt_auth {
+  char *header; /* "Authorization: ..."; NULL none; owned and wiped */
+  char *ca_file, *cert_file, *key_file;
+  bool insecure;
+} mt_auth;
+
+mortise_status mt_auth_init(mt_auth *auth, const mt_http_config *config, mortise_error *err);
+void mt_auth_deinit(mt_auth *auth);
+bool mt_auth_set_tls(const mt_auth *auth, CURL *easy);
+
+/* ---- Compression (gzip.c) ------------------------------------------------------------------- */
+
+typedef struct mt_gzip mt_gzip;
+
+/* Fills `out` with the gzip form of `body`; false (and `out` empty) when that is not smaller or
+ * there is no memory: then it goes plain. `*gzip` is made at first use. */
+bool mt_gzip_body(mt_gzip **gzip, mt_slice body, mt_buf *out);
+void mt_gzip_free(mt_gzip *gzip);
+
+/* ---- One transfer (transfer.c) -------------------------------------------------------------- */
+
+typedef enum mt_stop {
+  MT_STOP_NONE = 0,
+  MT_STOP_NOT_HELD,  /* may_send said no */
+  MT_STOP_RESEND,    /* libcurl was about to send a second time */
+  MT_STOP_TOO_LARGE, /* the answer */
+  MT_STOP_MEMORY,
+  MT_STOP_DEADLINE,
+} mt_stop;
+
+/* A libcurl handle and the request it carries; kept for the next one. */
+typedef struct mt_op {
+  struct mt_http *http;
+  mt_http_req *req; /* NULL while unused */
+  struct mt_op *prev, *next;
+  CURL *easy;
+  mt_timer deadline;
+  uint64_t tried; /* nodes, a bit each */
+  int node;
+  bool added;      /* in the multi handle */
+  bool ready;      /* failed already, waits to be told */
+  bool begun;      /* libcurl began to send it to this node */
+  bool maybe_sent; /* some node may have got it */
+  mt_stop stop;
+  mt_slice body;     /* as it is sent */
+  size_t offset;     /* handed over of it */
+  bool packed;       /* `gz` was tried */
+  bool accepts_gzip; /* as the handle is set */
+  mt_buf url, gz;
+  struct curl_slist headers[3];
+  char content_type[160], opaque_id[288];
+  char reason[CURL_ERROR_SIZE];
+} mt_op;
+
+mt_op *mt_op_new(struct mt_http *http, mortise_error *err);
+void mt_op_free(mt_op *op);
+/* Sets the handle up to send the request to op->node. */
+mortise_status mt_op_prepare(mt_op *op, mortise_error *err);
+/* Has provably nothing of this attempt left this process? After a failure. */
+bool mt_op_unsent(const mt_op *op);
+/* Says what became of an attempt that brought no answer (failure.c). */
+void mt_op_failure(const mt_op *op, CURLcode code, mortise_error *err);
+
+/* ---- The multi handle on the loop (multi.c) ------------------------------------------------- */
+
+/* A watched socket. It stays watched for reading while its connection is idle, which saves two
+ * system calls a request. */
+typedef struct mt_sock {
+  struct mt_http *http;
+  struct mt_sock *next;
+  mt_watch watch;
+  uint32_t wanted, armed; /* libcurl's wish, and what the loop was told */
+  bool used;
+  bool connection; /* opened by mt_multi_opensocket */
+} mt_sock;
+
+typedef struct mt_multi {
+  CURLM *handle;
+  mt_timer timer;
+  mt_sock *socks; /* owned; entries are used again */
+} mt_multi;
+
+mortise_status mt_multi_init(struct mt_http *http, uint32_t connections, mortise_error *err);
+void mt_multi_deinit(struct mt_http *http);
+curl_socket_t mt_multi_opensocket(void *http, curlsocktype purpose, struct curl_sockaddr *address);
+int mt_multi_closesocket(void *http, curl_socket_t fd); /* CURLOPT_CLOSESOCKETFUNCTION */
+
+/* ---- All of it (http.c) --------------------------------------------------------------------- */
+
+struct mt_http {
+  mt_loop *loop;
+  mt_log log;
+  mt_nodes nodes;
+  mt_auth auth;
+  mt_multi multi;
+  mt_gzip *gzip;
+  int64_t connect_ms, request_ms;
+  size_t answer_max, gzip_min;
+  struct curl_slist common[2]; /* headers of every request */
+  mt_op *active, *idle;
+  size_t n_idle;
+  mt_timer deliver; /* for what failed before it was sent */
+  mt_http_stats stats;
+};
+
+/* Takes up what libcurl has finished. */
+void mt_http_drain(struct mt_http *http);
+
+#endif

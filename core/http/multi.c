@@ -1,0 +1,158 @@
+/* libcurl's multi socket interface on the loop: it says which sockets to watch and when to be
+ * called again, the loop does both. Neither callback calls back into libcurl. */
+#include "base/mem.h"
+#include "http/internal.h"
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static void act(struct mt_http *http, curl_socket_t fd, int what) {
+  int running;
+  curl_multi_socket_action(http->multi.handle, fd, what, &running);
+  mt_http_drain(http);
+}
+
+static void on_timer(void *ctx) {
+  act(ctx, CURL_SOCKET_TIMEOUT, 0);
+}
+
+static int set_timer(CURLM *handle, long wait_ms, void *ctx) {
+  (void)handle;
+  struct mt_http *http = ctx;
+  if (wait_ms < 0)
+    mt_timer_stop(http->loop, &http->multi.timer);
+  else
+    mt_timer_start(http->loop, &http->multi.timer, mt_loop_now(http->loop) + wait_ms, NULL);
+  return 0;
+}
+
+static void disarm(mt_sock *sock) {
+  mt_watch_stop(sock->http->loop, &sock->watch);
+  sock->armed = 0;
+}
+
+static void on_ready(void *ctx, uint32_t events) {
+  mt_sock *sock = ctx;
+  /* An idle connection that becomes readable was closed by its peer; libcurl finds that out when
+   * it wants to use it. */
+  if (!sock->wanted) {
+    disarm(sock);
+    return;
+  }
+  int what = 0;
+  if (events & EPOLLIN) what |= CURL_CSELECT_IN;
+  if (events & EPOLLOUT) what |= CURL_CSELECT_OUT;
+  if (events & (EPOLLERR | EPOLLHUP)) what |= CURL_CSELECT_ERR;
+  act(sock->http, sock->watch.fd, what);
+}
+
+static mt_sock *find(struct mt_http *http, curl_socket_t fd) {
+  mt_sock *s = http->multi.socks;
+  while (s && !(s->used && s->watch.fd == fd)) s = s->next;
+  return s;
+}
+
+static mt_sock *take(struct mt_http *http, curl_socket_t fd) {
+  mt_sock *s = http->multi.socks;
+  while (s && s->used) s = s->next;
+  if (!s) {
+    s = mt_calloc(1, sizeof *s);
+    if (!s) return NULL;
+    s->next = http->multi.socks;
+    http->multi.socks = s;
+  }
+  s->http = http;
+  s->watch = (mt_watch){.ready = on_ready, .ctx = s, .fd = fd};
+  s->wanted = s->armed = 0;
+  s->connection = false;
+  s->used = true;
+  return s;
+}
+
+static void arm(mt_sock *sock, uint32_t events) {
+  if (sock->armed == events) return;
+  if (mt_watch_set(sock->http->loop, &sock->watch, events, NULL) == MORTISE_OK)
+    sock->armed = events;
+  else /* the request ends by its deadline */
+    mt_log_write(&sock->http->log, MORTISE_LOG_WARNING, "http: a socket cannot be watched");
+}
+
+/* Only of a connection do we learn when it is closed; the resolver's descriptors go at once. */
+static void unwanted(mt_sock *sock) {
+  sock->wanted = 0;
+  if (sock->armed != EPOLLIN || !sock->connection) disarm(sock);
+  if (!sock->connection) sock->used = false;
+}
+
+static int set_socket(CURL *easy, curl_socket_t fd, int what, void *ctx, void *known) {
+  (void)easy;
+  struct mt_http *http = ctx;
+  mt_sock *sock = known ? known : find(http, fd);
+  if (what == CURL_POLL_REMOVE) {
+    if (sock) unwanted(sock);
+    return 0;
+  }
+  if (!sock) sock = take(http, fd);
+  if (!sock) return -1;
+  if (!known) curl_multi_assign(http->multi.handle, fd, sock);
+  sock->wanted = (what & CURL_POLL_IN ? EPOLLIN : 0u) | (what & CURL_POLL_OUT ? EPOLLOUT : 0u);
+  arm(sock, sock->wanted);
+  return 0;
+}
+
+curl_socket_t mt_multi_opensocket(void *ctx, curlsocktype purpose, struct curl_sockaddr *address) {
+  (void)purpose;
+  struct mt_http *http = ctx;
+  /* Not for the children of a script's os.execute. */
+  int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+  if (fd < 0) return CURL_SOCKET_BAD;
+  mt_sock *sock = find(http, fd);
+  if (sock)
+    disarm(sock);
+  else
+    sock = take(http, fd);
+  if (sock) {
+    sock->connection = true;
+    return fd;
+  }
+  close(fd);
+  return CURL_SOCKET_BAD;
+}
+
+int mt_multi_closesocket(void *ctx, curl_socket_t fd) {
+  mt_sock *sock = find(ctx, fd);
+  if (sock) {
+    disarm(sock);
+    sock->used = false;
+  }
+  return close(fd);
+}
+
+mortise_status mt_multi_init(struct mt_http *http, uint32_t connections, mortise_error *err) {
+  mt_multi *m = &http->multi;
+  m->timer = (mt_timer){.fire = on_timer, .ctx = http};
+  m->handle = curl_multi_init();
+  if (!m->handle) return mt_error_memory(err);
+  long most = (long)connections * (long)http->nodes.n;
+  bool fine = !curl_multi_setopt(m->handle, CURLMOPT_SOCKETFUNCTION, set_socket) &&
+              !curl_multi_setopt(m->handle, CURLMOPT_SOCKETDATA, http) &&
+              !curl_multi_setopt(m->handle, CURLMOPT_TIMERFUNCTION, set_timer) &&
+              !curl_multi_setopt(m->handle, CURLMOPT_TIMERDATA, http) &&
+              !curl_multi_setopt(m->handle, CURLMOPT_PIPELINING, (long)CURLPIPE_NOTHING) &&
+              !curl_multi_setopt(m->handle, CURLMOPT_MAX_HOST_CONNECTIONS, (long)connections) &&
+              !curl_multi_setopt(m->handle, CURLMOPT_MAXCONNECTS, most);
+  return fine ? MORTISE_OK : mt_error_set(err, MORTISE_UNSUPPORTED, "libcurl refuses an option");
+}
+
+void mt_multi_deinit(struct mt_http *http) {
+  mt_multi *m = &http->multi;
+  if (m->handle) curl_multi_cleanup(m->handle);
+  mt_timer_stop(http->loop, &m->timer);
+  for (mt_sock *s = m->socks, *next; s; s = next) {
+    next = s->next;
+    if (s->used) disarm(s);
+    mt_free(s);
+  }
+  *m = (mt_multi){0};
+}

@@ -1,0 +1,118 @@
+/* What a server's answer of 300 and above says. */
+#include "base/json.h"
+#include "http/http.h"
+
+#include <stdio.h>
+
+static mortise_status code_of(int status) {
+  switch (status) {
+  case 401:
+  case 403:
+    return MORTISE_AUTH;
+  case 404:
+    return MORTISE_NOT_FOUND;
+  case 409:
+    return MORTISE_CONFLICT;
+  case 429:
+    return MORTISE_UNAVAILABLE;
+  default:
+    return status >= 500 ? MORTISE_UNAVAILABLE : MORTISE_REJECTED;
+  }
+}
+
+static void append(char *out, size_t size, const char *text) {
+  size_t n = strlen(out);
+  if (n + 1 < size) snprintf(out + n, size - n, "%s%s", n ? ": " : "", text);
+}
+
+/* The reason, and below it what caused it: a script's error stands only there. */
+static void read_reason(mt_json error, mortise_error *err) {
+  char text[sizeof err->reason];
+  mt_json_copy(mt_json_get(error, "reason"), err->reason, sizeof err->reason);
+  mt_json cause = mt_json_get(error, "caused_by");
+  for (int depth = 0; depth < 4 && cause.type == MT_JSON_OBJECT; depth++) {
+    if (*mt_json_copy(mt_json_get(cause, "reason"), text, sizeof text) &&
+        !strstr(err->reason, text))
+      append(err->reason, sizeof err->reason, text);
+    cause = mt_json_get(cause, "caused_by");
+  }
+}
+
+static void read_error(mt_json error, mortise_error *err) {
+  if (error.type == MT_JSON_STRING) {
+    mt_json_copy(error, err->reason, sizeof err->reason);
+    return;
+  }
+  mt_json_copy(mt_json_get(error, "type"), err->type, sizeof err->type);
+  read_reason(error, err);
+  mt_json_iter causes = mt_json_items(mt_json_get(error, "root_cause"));
+  if ((err->type[0] && err->reason[0]) || causes.object || !mt_json_next(&causes)) return;
+  if (!err->type[0]) mt_json_copy(mt_json_get(causes.value, "type"), err->type, sizeof err->type);
+  if (!err->reason[0]) read_reason(causes.value, err);
+}
+
+/* A proxy's page, or a plain word: the first line of it. */
+static void read_text(mt_slice text, mortise_error *err) {
+  size_t n = 0;
+  for (size_t i = 0; i < text.n && n < 120; i++) {
+    unsigned char c = (unsigned char)text.p[i];
+    if (c == '\n' && n) break;
+    if (c >= ' ' && c < 127) err->reason[n++] = (char)c;
+  }
+  err->reason[n] = '\0';
+}
+
+/* "action [A] is unauthorized ..., this action is granted by the index privileges [...]"
+ * (Elasticsearch); "no permissions for [A] and User [...]" (OpenSearch). */
+static void add_right(mortise_error *err) {
+  static const char *const before[] = {"action [", "permissions for ["};
+  for (size_t i = 0; i < 2; i++) {
+    const char *start = strstr(err->reason, before[i]);
+    if (!start) continue;
+    start += strlen(before[i]);
+    const char *end = strchr(start, ']'), *granted = strstr(err->reason, "granted by the ");
+    if (!end) return;
+    char right[sizeof err->message];
+    snprintf(right, sizeof right, "missing right %.*s%s%.300s%s", (int)(end - start), start,
+             granted ? " (" : "", granted ? granted : "", granted ? ")" : "");
+    append(err->message, sizeof err->message, right);
+    return;
+  }
+  append(err->message, sizeof err->message, err->reason);
+}
+
+static void say(const mt_http_req *req, const char *what, mortise_error *err) {
+  snprintf(err->message, sizeof err->message, "%s: %s%s%d", what,
+           req->node_url ? req->node_url : "", req->node_url ? " answered " : "status ",
+           req->status);
+  if (req->status < 400)
+    append(err->message, sizeof err->message, "a redirect, which is not followed");
+  if (err->type[0]) append(err->message, sizeof err->message, err->type);
+  if (req->status == 403)
+    add_right(err);
+  else if (err->reason[0])
+    append(err->message, sizeof err->message, err->reason);
+}
+
+mortise_status mt_http_status(const mt_http_req *req, const char *what, mortise_error *err) {
+  if (req->error.code) {
+    if (err) *err = req->error;
+    return req->error.code;
+  }
+  mortise_error unused;
+  if (!err) err = &unused;
+  mt_error_clear(err);
+  if (req->status >= 200 && req->status < 300) return MORTISE_OK;
+  err->code = code_of(req->status);
+  err->http_status = req->status;
+  mt_json root;
+  if (!mt_json_parse(mt_buf_slice(&req->answer), "the answer", &root, NULL))
+    read_error(mt_json_get(root, "error"), err);
+  else
+    read_text(mt_buf_slice(&req->answer), err);
+  say(req, what, err);
+  /* A server that fails, or a proxy that gave up on it, may have done it or still be at it. */
+  err->ambiguous = req->status >= 500;
+  err->retryable = err->code == MORTISE_UNAVAILABLE && (!err->ambiguous || req->idempotent);
+  return err->code;
+}

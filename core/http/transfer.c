@@ -1,0 +1,243 @@
+/* One transfer: a libcurl handle set up for a request, and what libcurl calls back.
+ *
+ * Sending twice. When a connection that it uses again breaks before the first byte of an answer,
+ * libcurl silently sends the request once more over a new one (Curl_retry_request; up to five
+ * times, no option forbids it). The server may have carried out the first. Every sending, that one
+ * included, passes CURLOPT_PREREQFUNCTION first: there the second is stopped, unless the request is
+ * idempotent or no byte of it had left. What remains is what no client can know: a request that
+ * broke may have been applied. CURLOPT_MAXAGE_CONN keeps such breaks rare, as proxies drop idle
+ * connections after a minute. */
+#include "base/mem.h"
+#include "http/internal.h"
+
+#include <stdio.h>
+#include <strings.h>
+
+enum {
+  URL_MAX = 1 << 20,
+  BUFFER = 256 * 1024,
+  /* The last bytes of a body that waits for may_send: few enough that the socket, which has just
+   * become writable, takes them at once. */
+  TAIL = 16 * 1024,
+  IDLE_S = 45,
+  PROBE_AFTER_S = 30,
+  PROBE_EVERY_S = 10,
+};
+
+#define SET(option, value) (curl_easy_setopt(op->easy, CURLOPT_##option, value) == CURLE_OK)
+
+static bool nothing_left(const mt_op *op) {
+  long sent = 0;
+  curl_off_t uploaded = 0;
+  curl_easy_getinfo(op->easy, CURLINFO_REQUEST_SIZE, &sent);
+  curl_easy_getinfo(op->easy, CURLINFO_SIZE_UPLOAD_T, &uploaded);
+  /* Over TLS a failed write may have put out records that are not counted. */
+  return !sent && !uploaded && !op->http->nodes.v[op->node].tls;
+}
+
+bool mt_op_unsent(const mt_op *op) {
+  return !op->begun || nothing_left(op);
+}
+
+static bool held(const mt_op *op) {
+  return !op->req->may_send || op->req->may_send(op->req->ctx);
+}
+
+/* libcurl is about to send the request over a connection that is ready. */
+static int on_send(void *ctx, char *ip, char *local_ip, int port, int local_port) {
+  (void)ip, (void)local_ip, (void)port, (void)local_port;
+  mt_op *op = ctx;
+  if (op->begun && !op->req->idempotent && !nothing_left(op))
+    op->stop = MT_STOP_RESEND;
+  else if (!held(op))
+    op->stop = MT_STOP_NOT_HELD;
+  if (op->stop) return CURL_PREREQFUNC_ABORT;
+  op->begun = true;
+  return CURL_PREREQFUNC_OK;
+}
+
+/* Only for a body that may be held back; any other is given by its address. */
+static size_t on_read(char *to, size_t size, size_t count, void *ctx) {
+  mt_op *op = ctx;
+  size_t left = op->body.n - op->offset, room = size * count;
+  size_t n = left > TAIL ? left - TAIL : left;
+  if (n > room) n = room;
+  if (!n) return 0;
+  if (n == left && !held(op)) {
+    op->stop = MT_STOP_NOT_HELD;
+    return CURL_READFUNC_ABORT;
+  }
+  memcpy(to, op->body.p + op->offset, n);
+  op->offset += n;
+  return n;
+}
+
+static int on_seek(void *ctx, curl_off_t offset, int origin) {
+  mt_op *op = ctx;
+  if (origin != SEEK_SET || offset < 0 || (size_t)offset > op->body.n) return CURL_SEEKFUNC_FAIL;
+  op->offset = (size_t)offset;
+  return CURL_SEEKFUNC_OK;
+}
+
+/* With the first bytes: room for all of the answer, where its length is said. */
+static bool reserve(mt_op *op) {
+  curl_off_t length = -1;
+  curl_easy_getinfo(op->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
+  if (length <= 0) return true;
+  /* One that is compressed may hold more; it is measured as it comes. */
+  return (uint64_t)length <= op->req->answer.max && mt_buf_room(&op->req->answer, (size_t)length);
+}
+
+static size_t on_answer(char *p, size_t size, size_t count, void *ctx) {
+  mt_op *op = ctx;
+  mt_buf *answer = &op->req->answer;
+  size_t n = size * count;
+  bool fits = answer->n || reserve(op);
+  if (fits) mt_buf_add(answer, p, n);
+  if (fits && !answer->failed) return n;
+  op->stop = answer->failed == MORTISE_OUT_OF_MEMORY ? MT_STOP_MEMORY : MT_STOP_TOO_LARGE;
+  return n ? 0 : 1; /* anything but n ends the transfer */
+}
+
+/* What stays the same for every request of this handle. */
+static bool set_always(mt_op *op) {
+  struct mt_http *http = op->http;
+  return SET(PRIVATE, op) && SET(ERRORBUFFER, op->reason) && SET(NOSIGNAL, 1L) &&
+         SET(NOPROGRESS, 1L) && SET(PROTOCOLS_STR, "http,https") && SET(PROXY, "") &&
+         SET(FOLLOWLOCATION, 0L) && SET(NETRC, (long)CURL_NETRC_IGNORED) && SET(PATH_AS_IS, 1L) &&
+         SET(HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1) && SET(HTTP09_ALLOWED, 0L) &&
+         SET(TCP_NODELAY, 1L) && SET(TCP_KEEPALIVE, 1L) && SET(USERAGENT, "mortise") &&
+         SET(TCP_KEEPIDLE, (long)PROBE_AFTER_S) && SET(TCP_KEEPINTVL, (long)PROBE_EVERY_S) &&
+         SET(MAXAGE_CONN, (long)IDLE_S) && SET(CONNECTTIMEOUT_MS, (long)http->connect_ms) &&
+         SET(BUFFERSIZE, (long)BUFFER) && SET(UPLOAD_BUFFERSIZE, (long)BUFFER) &&
+         SET(PREREQFUNCTION, on_send) && SET(PREREQDATA, op) && SET(READFUNCTION, on_read) &&
+         SET(READDATA, op) && SET(SEEKFUNCTION, on_seek) && SET(SEEKDATA, op) &&
+         SET(WRITEFUNCTION, on_answer) && SET(WRITEDATA, op) &&
+         SET(OPENSOCKETFUNCTION, mt_multi_opensocket) && SET(OPENSOCKETDATA, http) &&
+         SET(CLOSESOCKETFUNCTION, mt_multi_closesocket) && SET(CLOSESOCKETDATA, http) &&
+         SET(HTTP_CONTENT_DECODING, 1L) && mt_auth_set_tls(&http->auth, op->easy);
+}
+
+mt_op *mt_op_new(struct mt_http *http, mortise_error *err) {
+  mt_op *op = mt_calloc(1, sizeof *op);
+  if (!op) {
+    mt_error_memory(err);
+    return NULL;
+  }
+  op->http = http;
+  mt_buf_init(&op->url, URL_MAX);
+  mt_buf_init(&op->gz, SIZE_MAX / 4);
+  op->easy = curl_easy_init();
+  if (op->easy && set_always(op)) return op;
+  mt_error_set(err, MORTISE_OUT_OF_MEMORY, "libcurl refuses a handle");
+  mt_op_free(op);
+  return NULL;
+}
+
+void mt_op_free(mt_op *op) {
+  if (!op) return;
+  if (op->easy) curl_easy_cleanup(op->easy);
+  mt_buf_deinit(&op->url);
+  mt_buf_deinit(&op->gz);
+  mt_free(op);
+}
+
+/* A header's value: what could end the line, or start another, is refused. */
+static mortise_status header(char *out, size_t size, const char *name, const char *value,
+                             mortise_error *err) {
+  for (const char *c = value; *c; c++)
+    if ((unsigned char)*c < ' ' || *c == 127)
+      return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "%s holds a control character", name);
+  int n = snprintf(out, size, "%s: %s", name, value);
+  if (n < 0 || (size_t)n >= size)
+    return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "%s is longer than %zu bytes", name,
+                        size - strlen(name) - 3);
+  return MORTISE_OK;
+}
+
+static char json_type[] = "Content-Type: application/json";
+static char gzip_encoding[] = "Content-Encoding: gzip";
+
+/* The request's own headers, then those of all: nothing is allocated. */
+static mortise_status set_headers(mt_op *op, bool packed, mortise_error *err) {
+  mt_http_req *req = op->req;
+  struct curl_slist *list = op->http->common;
+  size_t n = 0;
+#define PUSH(text) (op->headers[n] = (struct curl_slist){text, list}, list = &op->headers[n++])
+  mortise_status status = MORTISE_OK;
+  if (packed) PUSH(gzip_encoding);
+  if (req->opaque_id) {
+    status = header(op->opaque_id, sizeof op->opaque_id, "X-Opaque-Id", req->opaque_id, err);
+    PUSH(op->opaque_id);
+  }
+  if (req->content_type && !status) {
+    status =
+        header(op->content_type, sizeof op->content_type, "Content-Type", req->content_type, err);
+    PUSH(op->content_type);
+  } else if (op->body.n) {
+    PUSH(json_type);
+  }
+#undef PUSH
+  if (!status && !SET(HTTPHEADER, list)) status = mt_error_memory(err);
+  return status;
+}
+static bool is(const char *a, const char *b) {
+  return strcmp(a, b) == 0;
+}
+
+/* POST with any name for what has a body, or must say that it has none (PUT, POST). */
+static bool set_method(mt_op *op) {
+  const char *method = op->req->method;
+  if (is(method, "HEAD")) return SET(CUSTOMREQUEST, NULL) && SET(NOBODY, 1L);
+  bool post = is(method, "POST");
+  if (!op->body.n && !post && !is(method, "PUT"))
+    return SET(HTTPGET, 1L) && SET(CUSTOMREQUEST, is(method, "GET") ? NULL : method);
+  return SET(NOBODY, 0L) && SET(POST, 1L) && SET(CUSTOMREQUEST, post ? NULL : method) &&
+         SET(POSTFIELDSIZE_LARGE, (curl_off_t)op->body.n) &&
+         SET(POSTFIELDS, op->req->may_send && op->body.n ? NULL
+                         : op->body.n                    ? op->body.p
+                                                         : "") &&
+         SET(POST, 1L);
+}
+
+static mortise_status set_url(mt_op *op, const mt_node *node, mortise_error *err) {
+  const char *path = op->req->path;
+  for (const char *c = path; *c; c++)
+    if ((unsigned char)*c <= ' ' || (unsigned char)*c >= 127 || *c == '#')
+      return mt_error_set(err, MORTISE_INVALID_ARGUMENT,
+                          "a request's path holds a byte that must be escaped, at offset %zu",
+                          (size_t)(c - path));
+  mt_buf_clear(&op->url);
+  mt_buf_adds(&op->url, node->url);
+  mt_buf_adds(&op->url, path);
+  mortise_status status = mt_buf_status(&op->url, "a request's URL", err);
+  if (!status && !SET(URL, op->url.p)) status = mt_error_memory(err);
+  return status;
+}
+
+/* Packs the body once; a resend to another node uses it again. */
+static bool pack(mt_op *op, const mt_node *node) {
+  struct mt_http *http = op->http;
+  if (node->local || !http->gzip_min || op->req->body.n < http->gzip_min) return false;
+  if (!op->packed) mt_gzip_body(&http->gzip, op->req->body, &op->gz);
+  op->packed = true;
+  return op->gz.n > 0;
+}
+
+mortise_status mt_op_prepare(mt_op *op, mortise_error *err) {
+  const mt_node *node = &op->http->nodes.v[op->node];
+  bool packed = pack(op, node);
+  op->body = packed ? mt_buf_slice(&op->gz) : op->req->body;
+  op->offset = 0;
+  op->begun = false;
+  op->stop = MT_STOP_NONE;
+  op->reason[0] = '\0';
+  mortise_status status = set_url(op, node, err);
+  if (!status) status = set_headers(op, packed, err);
+  if (!status && !set_method(op)) status = mt_error_memory(err);
+  if (!status && op->accepts_gzip == node->local) {
+    if (!SET(ACCEPT_ENCODING, node->local ? NULL : "gzip")) return mt_error_memory(err);
+    op->accepts_gzip = !node->local;
+  }
+  return status;
+}

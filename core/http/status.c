@@ -20,9 +20,17 @@ static mortise_status code_of(int status) {
   }
 }
 
+static size_t put(char *out, size_t size, size_t n, const char *text) {
+  for (; *text && n + 1 < size; text++) out[n++] = *text;
+  out[n] = '\0';
+  return n;
+}
+
+/* ": TEXT", cut to fit. */
 static void append(char *out, size_t size, const char *text) {
   size_t n = strlen(out);
-  if (n + 1 < size) snprintf(out + n, size - n, "%s%s", n ? ": " : "", text);
+  if (n) n = put(out, size, n, ": ");
+  put(out, size, n, text);
 }
 
 /* The reason, and below it what caused it: a script's error stands only there. */

@@ -271,9 +271,19 @@ live_nodes() {
 
 live_count() { live_nodes | wc -l; }
 
-node_term() {
-  process_signal TERM "$run/node-$1/launcher" || true
+# A server whose start was broken off has not noted its pid, and outlives its
+# launcher for seconds: it is the launcher's child.
+node_claim() {
+  local dir=$run/node-$1 child
   node_adopt "$1"
+  [ ! -f "$dir/pid" ] && process_alive "$dir/launcher" || return 0
+  child=$(cat /proc/"$(cat "$dir/launcher")"/task/*/children 2>/dev/null) || return 0
+  [ -z "$child" ] || process_save "$dir/pid" "${child%% *}"
+}
+
+node_term() {
+  node_claim "$1"
+  process_signal TERM "$run/node-$1/launcher" || true
   process_signal TERM "$run/node-$1/pid" || true
 }
 

@@ -521,9 +521,20 @@ static void start_lanes(mt_writer *w) {
     while (!b->failed && b->next < b->n && (l = free_lane(w))) lane_start(l, b);
 }
 
+/* Lanes without a request wait for their timers. */
+static void end_waits(mt_writer *w) {
+  for (uint32_t i = 0; i < w->config.in_flight; i++) {
+    lane *l = &w->lanes[i];
+    if (!l->batch || l->request) continue;
+    mt_timer_stop(w->store->loop, &l->timer);
+    lane_fail(l, &w->why);
+  }
+}
+
 static void on_kick(void *ctx) {
   mt_writer *w = ctx;
   mt_timer_start(w->store->loop, &w->kick, parked, NULL);
+  if (w->stopped) end_waits(w);
   start_lanes(w);
   reap(w);
 }
@@ -624,11 +635,5 @@ void mt_writer_stop(mt_writer *w, const mortise_error *why) {
   if (w->stopped) return;
   w->stopped = true;
   w->why = *why;
-  for (uint32_t i = 0; i < w->config.in_flight; i++) {
-    lane *l = &w->lanes[i];
-    if (!l->batch || l->request) continue;
-    mt_timer_stop(w->store->loop, &l->timer);
-    lane_fail(l, why);
-  }
   mt_timer_start(w->store->loop, &w->kick, mt_loop_now(w->store->loop), NULL);
 }

@@ -1,0 +1,86 @@
+/* One change of all documents that match a query, under a lock: scan whole sources, patch, write
+ * each back with compare-and-set, account for every one, count again.
+ *
+ * A state machine on the store's loop; time and randomness come from an mt_env. It needs no journal
+ * to be safe: what is done no longer matches, so running it again finishes what a killed run left.
+ */
+#ifndef MT_JOB_CHANGE_H
+#define MT_JOB_CHANGE_H
+
+#include "job/transform.h"
+#include "lock/writer.h"
+
+enum { MT_REJECTS_SHOWN = 20, MT_ID_MAX = 512 };
+
+/* A document that was set aside. */
+typedef struct mt_reject {
+  char id[MT_ID_MAX + 1]; /* cut to fit */
+  char type[64];
+  char reason[160];
+} mt_reject;
+
+/* What was done. Once it ended well, matched = changed + unchanged. */
+typedef struct mt_change_result {
+  uint64_t matched;   /* documents that matched, in any pass */
+  uint64_t changed;   /* acknowledged */
+  uint64_t unchanged; /* held nothing to change, or someone else had done it, or they are gone */
+  uint64_t redone;    /* changed by someone else meanwhile, read again and offered again */
+  uint64_t conflicts; /* of the last pass: changed by someone else, not done */
+  uint64_t rejected;  /* of the last pass: set aside */
+  uint64_t unknown;   /* may have been changed: their request was never answered */
+  uint64_t left;      /* still match; 0 unless `until_none` */
+  mt_reject rejects[MT_REJECTS_SHOWN]; /* the first of `rejected` */
+  uint32_t passes;
+  uint64_t bytes;       /* sent and received by the store meanwhile */
+  uint64_t round_trips; /* requests of the store meanwhile */
+  int64_t duration_ms;
+} mt_change_result;
+
+typedef struct mt_change {
+  /* in, as all up to `options`; borrowed until the end */
+  void (*done)(void *ctx, struct mt_change *c); /* from the loop; may free the change's memory */
+  void *ctx;
+  mt_store *store;
+  const mt_env *env;
+  const mt_lock *lock; /* NULL: unprotected */
+  const char *index;   /* index or alias */
+  mt_slice query;      /* Query DSL object, or empty for all */
+  mt_transform transform;
+  /* A document that was changed no longer matches: the change ends with a count, and passes again
+   * over what is left (new documents, conflicts). Else there is one pass. */
+  bool until_none;
+  /* Called once the index is known to be fit; may set `query`. NULL: nothing to add. */
+  mortise_status (*described)(void *ctx, struct mt_change *c, const mt_describe *d,
+                              mortise_error *err);
+  void (*progress)(void *ctx, struct mt_change *c, uint64_t changed, uint64_t total);
+  struct {
+    uint32_t page;      /* documents a page; 0: 1000 */
+    uint32_t slices;    /* of the scan; 0: the store decides */
+    uint32_t in_flight; /* write requests at once; 0: 3 */
+    uint32_t passes;    /* at most; 0: 8 */
+    size_t bytes;       /* of a write request; 0: the writer's default */
+  } options;
+  /* out */
+  mt_change_result result; /* also after a failure: what had been done */
+  /* REJECTED or CONFLICT where it ran to its end but some documents could not be changed;
+   * UNSUPPORTED, NOT_FOUND where the index is not fit; LOCK_LOST, INTERRUPTED, ... The message says
+   * how many had been changed. */
+  mortise_error error;
+  void *op;
+} mt_change;
+
+/* An error here starts nothing, and `done` is not called. */
+mortise_status mt_change_start(mt_change *c, mortise_error *err);
+
+/* Asks it to end: nothing more is sent, what is under way is waited for, then `done` is called with
+ * INTERRUPTED. Nothing happens to one that has ended. */
+void mt_change_cancel(mt_change *c);
+
+/* Ends it at once, without `done`; writes under way may still be applied. Not from inside its own
+ * callbacks. Nothing happens to one that has ended. */
+void mt_change_abandon(mt_change *c);
+
+/* OK, or why writing whole sources into such an index is refused. */
+mortise_status mt_change_fit(const mt_describe *d, mortise_error *err);
+
+#endif

@@ -10,7 +10,9 @@ if [ -z "${MORTISE_CACHE:-}" ]; then
     MORTISE_CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/mortise
   fi
 fi
-MORTISE_RUN=${MORTISE_RUN:-$MORTISE_CACHE/run}
+# Servers start in a folder of their own, so no path may be a relative one.
+MORTISE_CACHE=$(realpath -m "$MORTISE_CACHE")
+MORTISE_RUN=$(realpath -m "${MORTISE_RUN:-$MORTISE_CACHE/run}")
 
 # name, Maven profile, version there, version of the server, log4j-core (the
 # OpenSearch library leaves it to its user), first and last JDK. Servers from

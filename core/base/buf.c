@@ -38,7 +38,7 @@ char *mt_buf_room(mt_buf *b, size_t n) {
   if (b->n + n + 1 > b->cap) {
     size_t cap = b->cap ? b->cap : 64;
     while (cap < b->n + n + 1) cap *= 2;
-    if (cap > b->max + 1) cap = b->max + 1;
+    if (cap - 1 > b->max) cap = b->max + 1;
     char *p = mt_realloc(b->p, cap);
     if (!p) {
       b->failed = MORTISE_OUT_OF_MEMORY;

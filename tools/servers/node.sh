@@ -192,7 +192,8 @@ wait_node() {
   local deadline=${2:-$((SECONDS + START_SECONDS))} url
   while [ "$SECONDS" -lt "$deadline" ]; do
     url="$(node_url "$1")/_cluster/health?wait_for_status=yellow&wait_for_nodes=$(live_count)&timeout=2s"
-    request -f -o /dev/null "$url" 2>/dev/null && return
+    # Early requests may get no answer at all, while the security module starts.
+    request -f --max-time 3 -o /dev/null "$url" 2>/dev/null && return
     node_running "$1" || return 1
     sleep 0.2
   done

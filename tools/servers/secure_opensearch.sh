@@ -29,6 +29,7 @@ opensearch_secure_settings() {
   echo "plugins.security.ssl.transport.enforce_hostname_verification: false"
   echo "plugins.security.nodes_dn: ['CN=localhost']"
   echo "plugins.security.authcz.admin_dn: ['CN=mortise-admin']"
+  echo "plugins.security.audit.type: noop"
   echo "plugins.security.allow_default_init_securityindex: true"
 }
 
@@ -74,7 +75,7 @@ opensearch_secure_curl() { curl --cert "$run/admin.pem" --key "$run/admin.key" "
 # The cluster is healthy before the plugin has made its index.
 opensearch_secure_ready() {
   local deadline=$((SECONDS + 60))
-  until secure_request -f -o /dev/null "$(node_url 1)/_plugins/_security/api/roles" 2>/dev/null; do
+  until secure_request -f --max-time 3 -o /dev/null "$(node_url 1)/_plugins/_security/api/roles" 2>/dev/null; do
     [ "$SECONDS" -lt "$deadline" ] || return 1
     sleep 0.2
   done

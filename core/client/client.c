@@ -1,1 +1,354 @@
 #include "client/client.h"
+
+#include "base/mem.h"
+#include "client/identity.h"
+#include "client/pulse.h"
+#include "elastic/elastic.h"
+#include "sqlite/sqlite.h"
+
+#include <stdio.h>
+
+/* ---- Options -------------------------------------------------------------------------------- */
+
+void mortise_options_init(mortise_options *o) {
+  *o = (mortise_options){
+      .ns = "default",
+      .table = "mortise-locks",
+      .lease_ms = 60000,
+      .margin_ms = 1000,
+      .wait_ms = 30000,
+      .request_ms = 30000,
+      .connect_ms = 5000,
+      .answer_max = (size_t)64 << 20,
+      .program = "mortise",
+  };
+}
+
+/* Offsets of the strings, to copy and free them alike. */
+static const size_t strings[] = {
+    offsetof(mortise_options, store),     offsetof(mortise_options, ns),
+    offsetof(mortise_options, table),     offsetof(mortise_options, user),
+    offsetof(mortise_options, password),  offsetof(mortise_options, api_key),
+    offsetof(mortise_options, bearer),    offsetof(mortise_options, ca_file),
+    offsetof(mortise_options, cert_file), offsetof(mortise_options, key_file),
+    offsetof(mortise_options, program),   offsetof(mortise_options, script),
+    offsetof(mortise_options, job),
+};
+
+enum { STRINGS = sizeof strings / sizeof strings[0] };
+
+static char **string_at(mortise_options *o, size_t i) {
+  return (char **)((char *)o + strings[i]);
+}
+
+static bool copy_options(mortise_options *to, const mortise_options *from) {
+  *to = *from;
+  bool whole = true;
+  for (size_t i = 0; i < STRINGS; i++) {
+    char **s = string_at(to, i);
+    if (*s) whole &= (*s = mt_strdup(*s)) != NULL;
+  }
+  return whole;
+}
+
+static void free_options(mortise_options *o) {
+  for (size_t i = 0; i < STRINGS; i++) {
+    char **s = string_at(o, i);
+    if (*s) explicit_bzero(*s, strlen(*s)); /* some are secrets */
+    mt_free(*s);
+    *s = NULL;
+  }
+}
+
+static bool valid_namespace(const char *ns) {
+  size_t n = strspn(ns, "abcdefghijklmnopqrstuvwxyz0123456789_-");
+  return n >= 1 && n <= 64 && !ns[n];
+}
+
+static mortise_status check_options(const mortise_options *o, mortise_error *err) {
+  if (!o->store || !*o->store)
+    return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "no store is named");
+  if (!o->ns || !valid_namespace(o->ns))
+    return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "namespace `%s`: 1 to 64 of [a-z0-9_-]",
+                        o->ns ? o->ns : "");
+  if (o->lease_ms < 1000 || o->lease_ms > 3600000)
+    return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "lease: from 1s to 1h");
+  if (o->margin_ms < 0 || o->margin_ms > o->lease_ms / 3)
+    return mt_error_set(err, MORTISE_INVALID_ARGUMENT,
+                        "margin: at most a third of the lease (%lld ms)", (long long)o->lease_ms);
+  if (o->wait_ms < 0 || o->request_ms < 1 || o->connect_ms < 1 || o->answer_max < 1024)
+    return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "a time-out or the answer cap is too small");
+  mt_error_clear(err);
+  return MORTISE_OK;
+}
+
+/* ---- The store ------------------------------------------------------------------------------ */
+
+static mt_store *open_store(const mortise_options *o, mt_loop *loop, const mt_log *log,
+                            mortise_error *err) {
+  if (strncmp(o->store, "sqlite:", 7) == 0) {
+    if (!o->store[7]) {
+      mt_error_set(err, MORTISE_INVALID_ARGUMENT, "store `sqlite:` names no file");
+      return NULL;
+    }
+    return mt_sqlite_open(loop, o->store + 7, o->request_ms, log, err);
+  }
+  if (strncmp(o->store, "http://", 7) && strncmp(o->store, "https://", 8)) {
+    mt_error_set(err, MORTISE_INVALID_ARGUMENT,
+                 "a store is http(s)://HOST[:PORT][,...] or sqlite:FILE, this is neither");
+    return NULL;
+  }
+  const mt_http_config config = {
+      .nodes = o->store,
+      .user = o->user,
+      .password = o->password,
+      .api_key = o->api_key,
+      .bearer = o->bearer,
+      .ca_file = o->ca_file,
+      .cert_file = o->cert_file,
+      .key_file = o->key_file,
+      .insecure = o->insecure,
+      .connect_ms = o->connect_ms,
+      .request_ms = o->request_ms,
+      .answer_max = o->answer_max,
+      .gzip_min = 8192,
+  };
+  return mt_elastic_open(loop, &config, o->table, log, err);
+}
+
+/* ---- Opening and freeing -------------------------------------------------------------------- */
+
+static void log_line(void *ctx, mortise_log_level level, const char *line) {
+  const mortise_client *c = ctx;
+  if (c->options.log) c->options.log(c->options.log_ctx, level, line);
+}
+
+mortise_client *mt_client_open(const mortise_options *options, mt_loop *loop,
+                               const mt_client_hooks *hooks, mortise_error *err) {
+  if (check_options(options, err)) return NULL;
+  mortise_client *c = mt_calloc(1, sizeof *c);
+  if (!c || !copy_options(&c->options, options)) {
+    mt_error_memory(err);
+    mt_client_free(c);
+    return NULL;
+  }
+  if (hooks) c->hooks = *hooks;
+  c->log = (mt_log){log_line, c};
+  c->own_loop = loop ? NULL : mt_loop_new(err);
+  c->loop = loop ? loop : c->own_loop;
+  c->store = c->loop ? open_store(&c->options, c->loop, &c->log, err) : NULL;
+  if (c->store) return c;
+  mt_client_free(c);
+  return NULL;
+}
+
+mortise_client *mortise_client_open(const mortise_options *options, mortise_error *err) {
+  return mt_client_open(options, NULL, NULL, err);
+}
+
+void mt_client_free(mortise_client *c) {
+  if (!c) return;
+  mt_manager_free(c->manager);
+  mt_pulse_stop(c->pulse);
+  if (c->loop) mt_timer_stop(c->loop, &c->tick);
+  mt_store_close(c->store);
+  mt_identity_free(c->identity);
+  mt_loop_free(c->own_loop);
+  free_options(&c->options);
+  mt_free(c);
+}
+
+const mortise_options *mt_client_options(const mortise_client *c) {
+  return &c->options;
+}
+
+/* ---- The manager and its heartbeat ---------------------------------------------------------- */
+
+static void arm(mortise_client *c) {
+  int64_t due = mt_manager_due(c->manager);
+  if (due == INT64_MAX) {
+    mt_timer_stop(c->loop, &c->tick);
+  } else if (!c->tick.slot || c->tick.at_ms != due) {
+    mt_timer_start(c->loop, &c->tick, due, NULL); /* without memory: at the next step that has it */
+  }
+}
+
+static void tick(void *ctx) {
+  mortise_client *c = ctx;
+  mt_manager_tick(c->manager);
+  arm(c);
+}
+
+static void due_changed(void *ctx) {
+  mortise_client *c = ctx;
+  if (c->manager) arm(c);
+}
+
+static mt_store *open_pulse_store(void *ctx, mt_loop *loop, mortise_error *err) {
+  mortise_client *c = ctx;
+  return open_store(&c->options, loop, &c->log, err);
+}
+
+static void wake_lost(void *ctx) {
+  mortise_client *c = ctx;
+  if (c->manager) tick(c);
+}
+
+static void pulse_lost(void *ctx) {
+  mortise_client *c = ctx;
+  mt_loop_post(c->loop, &c->lost);
+  if (c->hooks.lost) c->hooks.lost(c->hooks.ctx);
+}
+
+static mortise_status heartbeat(void *ctx, bool start, mt_session *session, mortise_error *err) {
+  mortise_client *c = ctx;
+  mt_pulse_stop(c->pulse);
+  c->pulse = NULL;
+  if (!start) return MORTISE_OK;
+  const mt_pulse_config config = {open_pulse_store, pulse_lost, c};
+  c->pulse = mt_pulse_start(session, &config, mt_env_system(), err);
+  return c->pulse ? MORTISE_OK : MORTISE_UNAVAILABLE;
+}
+
+static bool inherits(void *ctx, uint64_t holder, uint64_t task) {
+  mortise_client *c = ctx;
+  return c->hooks.inherits && c->hooks.inherits(c->hooks.ctx, holder, task);
+}
+
+static bool known_dead(void *ctx, const char *owner_json) {
+  const mortise_client *c = ctx;
+  return mt_identity_gone(c->identity, owner_json);
+}
+
+mt_manager *mt_client_manager(mortise_client *c, mortise_error *err) {
+  if (c->manager) return c->manager;
+  if (!c->identity)
+    c->identity = mt_identity_new(c->options.program, c->options.script, c->options.job, err);
+  if (!c->identity) return NULL;
+  c->tick = (mt_timer){.fire = tick, .ctx = c};
+  c->lost = (mt_post){.run = wake_lost, .ctx = c};
+  const mt_manager_config config = {
+      .ns = c->options.ns,
+      .session = {c->identity->json, c->options.lease_ms, c->options.margin_ms},
+      .wait_ms = c->options.wait_ms,
+      .inherits = inherits,
+      .heartbeat = heartbeat,
+      .known_dead = known_dead,
+      .due_changed = due_changed,
+      .ctx = c,
+  };
+  c->manager = mt_manager_new(c->store, mt_env_system(), &config, err);
+  return c->manager;
+}
+
+/* ---- Closing -------------------------------------------------------------------------------- */
+
+void mt_client_close(mortise_client *c, void (*done)(void *ctx), void *ctx) {
+  if (!c->manager) {
+    done(ctx);
+    return;
+  }
+  int64_t now = mt_loop_now(c->loop);
+  mt_manager_close(c->manager, now + c->options.request_ms, done, ctx);
+}
+
+static void set_flag(void *ctx) {
+  *(bool *)ctx = true;
+}
+
+void mortise_client_free(mortise_client *c) {
+  if (!c) return;
+  bool closed = false;
+  mt_client_close(c, set_flag, &closed);
+  while (!closed && !mt_loop_step(c->loop, -1, NULL)) {
+  }
+  mt_client_free(c);
+}
+
+/* ---- The synchronous face ------------------------------------------------------------------- */
+
+mortise_status mortise_client_init_tables(mortise_client *c, mortise_error *err) {
+  mt_locks_admin init = {0};
+  c->store->locks->init(c->store, &init);
+  mortise_status status = mt_store_wait(c->store, &init.req, NULL, NULL);
+  if (err) *err = init.req.error;
+  mt_locks_admin_deinit(&init);
+  return status;
+}
+
+struct mortise_lock {
+  mortise_client *client;
+  mt_lock *lock;
+};
+
+static void acquired(void *ctx, mt_acquire *a) {
+  (void)a;
+  set_flag(ctx);
+}
+
+mortise_lock *mortise_lock_acquire(mortise_client *c, const mortise_lock_request *request,
+                                   mortise_error *err) {
+  mt_wants wants;
+  mortise_lock *lock = mt_calloc(1, sizeof *lock);
+  mt_manager *m = mt_client_manager(c, err);
+  if (!lock || !m || mt_wants_make(request, &wants, err)) {
+    if (!lock) mt_error_memory(err);
+    mt_free(lock);
+    return NULL;
+  }
+  bool done = false;
+  mt_acquire a = {.done = acquired,
+                  .ctx = &done,
+                  .wants = wants.wants,
+                  .n = wants.n,
+                  .wait_ms = request->wait_ms,
+                  .alone = true};
+  mt_manager_acquire(m, &a);
+  while (!done && !mt_loop_step(c->loop, -1, &a.error)) {
+  }
+  if (!done) mt_manager_cancel(m, &a);
+  mt_wants_deinit(&wants);
+  lock->client = c;
+  lock->lock = a.lock;
+  if (err) *err = a.error;
+  if (a.lock) return lock;
+  mt_free(lock);
+  return NULL;
+}
+
+static void released(void *ctx, mt_release *r) {
+  (void)r;
+  set_flag(ctx);
+}
+
+mortise_status mortise_lock_release(mortise_lock *lock, mortise_error *err) {
+  mt_error_clear(err);
+  if (!lock) return MORTISE_OK;
+  bool done = false;
+  mt_release r = {.done = released, .ctx = &done, .lock = lock->lock};
+  mt_manager *m = lock->client->manager;
+  mt_loop *loop = lock->client->loop;
+  mt_manager_release(m, &r);
+  mt_free(lock);
+  while (!done && !mt_loop_step(loop, -1, &r.error)) {
+  }
+  if (!done) mt_manager_release_forget(m, &r);
+  if (err) *err = r.error;
+  return r.error.code;
+}
+
+mortise_status mortise_lock_check(const mortise_lock *lock, mortise_error *err) {
+  return mt_lock_check(lock->lock, err);
+}
+
+int64_t mortise_lock_remaining_ms(const mortise_lock *lock) {
+  return mt_lock_remaining_ms(lock->lock);
+}
+
+uint64_t mortise_lock_fence(const mortise_lock *lock) {
+  return mt_lock_fence(lock->lock);
+}
+
+const char *mortise_version(void) {
+  return MORTISE_VERSION;
+}

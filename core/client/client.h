@@ -9,18 +9,31 @@
 
 #include <mortise/mortise.h>
 
+/* What a host adds to a client. All may be NULL. */
+typedef struct mt_client_hooks {
+  bool (*inherits)(void *ctx, uint64_t holder, uint64_t task); /* as in mt_manager_config */
+  void (*lost)(void *ctx); /* the session was lost; from the heartbeat's thread */
+  void *ctx;
+} mt_client_hooks;
+
 struct mortise_client {
   mt_loop *loop;
   mt_store *store;
-  mt_manager *manager;      /* NULL until mt_client_manager */
-  struct mt_client_private *private;
+  mt_manager *manager; /* NULL until mt_client_manager */
+  mt_loop *own_loop;   /* NULL: the caller's */
+  mt_log log;
+  mortise_options options; /* strings owned */
+  mt_client_hooks hooks;
+  struct mt_identity *identity; /* of this process */
+  struct mt_pulse *pulse;       /* the heartbeat's thread, or NULL */
+  mt_timer tick;
+  mt_post lost; /* the pulse tells the loop that the session is dead */
 };
 
-/* On a loop of the caller's (the host's), which must outlive it; NULL makes one of its own.
- * `inherits` as in mt_manager_config; NULL: only the same task. */
+/* On a loop of the caller's (the host's), which must outlive it; NULL makes one of its own. `hooks`
+ * is copied. */
 mortise_client *mt_client_open(const mortise_options *options, mt_loop *loop,
-                               bool (*inherits)(void *ctx, uint64_t holder, uint64_t task),
-                               void *inherits_ctx, mortise_error *err);
+                               const mt_client_hooks *hooks, mortise_error *err);
 
 /* The manager, made at first use (no I/O). The tables are verified before the first grant. */
 mt_manager *mt_client_manager(mortise_client *client, mortise_error *err);

@@ -14,8 +14,8 @@ typedef struct mt_lock mt_lock;
 
 typedef struct mt_manager_config {
   const char *ns;
-  mt_session_config session;   /* owner, lease, margin */
-  int64_t wait_ms;             /* default wait of an acquisition */
+  mt_session_config session; /* owner, lease, margin */
+  int64_t wait_ms;           /* default wait of an acquisition */
   /* Does a hold of task `holder` stand for `task` too (the same, or one above it)? */
   bool (*inherits)(void *ctx, uint64_t holder, uint64_t task);
   /* The owner must start (true), or stop and join (false), the heartbeat of `session`. Stopping
@@ -55,9 +55,11 @@ typedef struct mt_acquire {
   bool alone;          /* the caller pumps: waiting for another task of ours is a DEADLOCK */
   mt_lock *lock;       /* out, owned by the manager until released */
   mortise_error error; /* out */
-  void *op;
+  void *op;            /* the manager's, as is `next` */
+  struct mt_acquire *next;
 } mt_acquire;
 
+/* `done` is called from mt_manager_tick or from the store's completions, never from in here. */
 void mt_manager_acquire(mt_manager *m, mt_acquire *a);
 /* `done` is not called; what is granted late is given back. */
 void mt_manager_cancel(mt_manager *m, mt_acquire *a);
@@ -66,8 +68,10 @@ typedef struct mt_release {
   void (*done)(void *ctx, struct mt_release *r);
   void *ctx;
   mt_lock *lock;       /* in; gone when this is submitted, whatever the outcome */
-  mortise_error error; /* out: LOCK_LOST when the lease ran out while it was held */
-  void *op;
+  mortise_error error; /* out: LOCK_LOST when the lease ran out while it was held; UNAVAILABLE when
+                          it is not acknowledged yet (and tried again in the background) */
+  void *op;            /* the manager's, as is `next` */
+  struct mt_release *next;
 } mt_release;
 
 /* Stops believing in the lock at once, then gives its holds back; retried in the background until
@@ -86,14 +90,15 @@ int64_t mt_lock_remaining_ms(const mt_lock *lock);
 uint64_t mt_lock_fence(const mt_lock *lock);
 size_t mt_lock_targets(const mt_lock *lock, const mt_want **wants); /* borrowed */
 mt_manager *mt_lock_manager(const mt_lock *lock);
+mt_session *mt_lock_session(const mt_lock *lock); /* borrowed; its atomics may be read anywhere */
 
 typedef struct mt_manager_stats {
-  uint64_t batches;    /* lock requests sent */
-  uint64_t items;      /* in them */
-  uint64_t conflicts;  /* version conflicts sent again */
+  uint64_t batches;   /* lock requests sent */
+  uint64_t items;     /* in them */
+  uint64_t conflicts; /* version conflicts sent again */
   uint64_t denials;
-  uint64_t waits;      /* acquisitions that waited */
-  uint64_t takeovers;  /* sessions expired by us */
+  uint64_t waits;     /* acquisitions that waited */
+  uint64_t takeovers; /* sessions expired by us */
 } mt_manager_stats;
 mt_manager_stats mt_manager_get_stats(const mt_manager *m);
 mt_session *mt_manager_session(mt_manager *m); /* NULL before the first lock */

@@ -11,7 +11,8 @@
 #include <stdatomic.h>
 
 typedef struct mt_session_config {
-  const char *owner_json; /* JSON object: host, boot, pidns, pid, start, user, program, script, job */
+  const char
+      *owner_json; /* JSON object: host, boot, pidns, pid, start, user, program, script, job */
   int64_t lease_ms, margin_ms;
 } mt_session_config;
 

@@ -1,0 +1,190 @@
+#include "lock/holds.h"
+
+#include "base/mem.h"
+#include "lock/lock.h"
+
+#include <stdlib.h>
+
+enum { BUCKETS_MIN = 64 };
+
+/* ---- The table ------------------------------------------------------------------------------ */
+
+/* FNV-1a, 64 bits: paths share long prefixes and differ at the end, which it spreads well. */
+static uint64_t hash_path(mt_slice path) {
+  uint64_t h = 14695981039346656037u;
+  for (size_t i = 0; i < path.n; i++) h = (h ^ (unsigned char)path.p[i]) * 1099511628211u;
+  return h ^ h >> 29;
+}
+
+mt_holds *mt_holds_new(const char *ns, int64_t lease_ms, int64_t margin_ms, mortise_error *err) {
+  mt_holds *t = mt_calloc(1, sizeof *t);
+  mt_hold **bucket = mt_calloc(BUCKETS_MIN, sizeof(mt_hold *));
+  if (!t || !bucket) {
+    mt_error_memory(err);
+    goto fail;
+  }
+  if (mt_session_init(&t->session, ns, lease_ms, margin_ms, err)) goto fail;
+  t->bucket = bucket;
+  t->buckets = BUCKETS_MIN;
+  t->refs = 1;
+  return t;
+fail:
+  mt_free(t);
+  mt_free(bucket);
+  return NULL;
+}
+
+void mt_holds_ref(mt_holds *t) {
+  t->refs++;
+}
+
+void mt_holds_unref(mt_holds *t) {
+  if (!t || --t->refs) return;
+  for (size_t i = 0; i < t->buckets; i++) {
+    while (t->bucket[i]) {
+      mt_hold *h = t->bucket[i];
+      t->bucket[i] = h->next_in_bucket;
+      mt_free(h);
+    }
+  }
+  mt_free(t->bucket);
+  mt_free(t);
+}
+
+static void widen(mt_holds *t) {
+  size_t buckets = t->buckets * 2;
+  mt_hold **bucket = mt_calloc(buckets, sizeof(mt_hold *));
+  if (!bucket) return; /* longer chains, nothing worse */
+  for (size_t i = 0; i < t->buckets; i++) {
+    while (t->bucket[i]) {
+      mt_hold *h = t->bucket[i];
+      t->bucket[i] = h->next_in_bucket;
+      h->next_in_bucket = bucket[h->hash & (buckets - 1)];
+      bucket[h->hash & (buckets - 1)] = h;
+    }
+  }
+  mt_free(t->bucket);
+  t->bucket = bucket;
+  t->buckets = buckets;
+}
+
+mt_hold *mt_holds_get(mt_holds *t, mt_slice path) {
+  uint64_t hash = hash_path(path);
+  for (mt_hold *h = t->bucket[hash & (t->buckets - 1)]; h; h = h->next_in_bucket)
+    if (h->hash == hash && mt_slice_eq(mt_hold_path(h), path)) return h;
+  if (t->n >= t->buckets) widen(t);
+  mt_hold *h = mt_calloc(1, sizeof *h + path.n + 1);
+  if (!h) return NULL;
+  h->hash = hash;
+  h->path_n = path.n;
+  memcpy(h->path, path.p, path.n);
+  h->next_in_bucket = t->bucket[hash & (t->buckets - 1)];
+  t->bucket[hash & (t->buckets - 1)] = h;
+  t->n++;
+  return h;
+}
+
+void mt_holds_drop_if_idle(mt_holds *t, mt_hold *h) {
+  if (h->in.first || h->line.first || h->asks || h->duty || h->mode || h->unsettled) return;
+  mt_hold **link = &t->bucket[h->hash & (t->buckets - 1)];
+  while (*link != h) link = &(*link)->next_in_bucket;
+  *link = h->next_in_bucket;
+  t->n--;
+  mt_free(h);
+}
+
+/* ---- Parts ---------------------------------------------------------------------------------- */
+
+static void append(mt_parts *list, mt_part *part) {
+  part->prev = list->last;
+  part->next = NULL;
+  if (list->last)
+    list->last->next = part;
+  else
+    list->first = part;
+  list->last = part;
+}
+
+static void take_out(mt_parts *list, mt_part *part) {
+  if (part->prev)
+    part->prev->next = part->next;
+  else
+    list->first = part->next;
+  if (part->next)
+    part->next->prev = part->prev;
+  else
+    list->last = part->prev;
+  part->prev = part->next = NULL;
+}
+
+static bool conflicts(mt_mode mode, const uint32_t counts[MT_MODES]) {
+  for (mt_mode m = MT_IS; m <= MT_X; m++)
+    if (counts[m] && !mt_mode_compatible(m, mode)) return true;
+  return false;
+}
+
+static bool related(const mt_part *holder, const mt_part *part, const mt_kin *kin) {
+  uint64_t a = mt_lock_task(holder->lock), b = mt_lock_task(part->lock);
+  return a == b || (kin->inherits && kin->inherits(kin->ctx, a, b));
+}
+
+static bool inside(const mt_hold *h, const mt_part *part, const mt_kin *kin) {
+  for (const mt_part *p = h->in.first; p; p = p->next)
+    if (related(p, part, kin)) return true;
+  return false;
+}
+
+static bool shares_allow(const mt_hold *h, const mt_part *part, const mt_kin *kin) {
+  if (!conflicts(part->mode, h->counts)) return true;
+  for (const mt_part *p = h->in.first; p; p = p->next)
+    if (!mt_mode_compatible(p->mode, part->mode) && !related(p, part, kin)) return false;
+  return true;
+}
+
+/* Those in line before `part`, or all of them when it is not in line itself. */
+static bool line_allows(const mt_hold *h, const mt_part *part) {
+  for (const mt_part *p = h->line.first; p && p != part; p = p->next)
+    if (!mt_mode_compatible(p->mode, part->mode)) return false;
+  return true;
+}
+
+bool mt_hold_admits(const mt_hold *h, const mt_part *part, const mt_kin *kin) {
+  if (!shares_allow(h, part, kin)) return false;
+  bool must_line_up = (h->contended && h->mode) || !line_allows(h, part);
+  return !must_line_up || inside(h, part, kin);
+}
+
+void mt_hold_enter(mt_part *part) {
+  if (part->state == MT_PART_LINED) take_out(&part->hold->line, part);
+  append(&part->hold->in, part);
+  part->hold->counts[part->mode]++;
+  part->state = MT_PART_IN;
+}
+
+void mt_hold_line_up(mt_part *part) {
+  append(&part->hold->line, part);
+  part->state = MT_PART_LINED;
+}
+
+void mt_hold_leave(mt_part *part) {
+  if (part->state == MT_PART_LINED) take_out(&part->hold->line, part);
+  if (part->state >= MT_PART_IN) {
+    take_out(&part->hold->in, part);
+    part->hold->counts[part->mode]--;
+  }
+  part->state = MT_PART_OUT;
+  part->hold = NULL;
+}
+
+mt_part *mt_hold_next(const mt_hold *h, const mt_kin *kin) {
+  for (mt_part *p = h->line.first; p; p = p->next)
+    if (mt_hold_admits(h, p, kin)) return p;
+  return NULL;
+}
+
+mt_mode mt_hold_shared_mode(const mt_hold *h) {
+  mt_mode mode = MT_NL;
+  for (mt_mode m = MT_IS; m <= MT_X; m++)
+    if (h->counts[m]) mode = mt_mode_join(mode, m);
+  return mode;
+}

@@ -1,0 +1,483 @@
+#include "base/mem.h"
+#include "lock/parts.h"
+
+#include <stdlib.h>
+
+/* Requests of concurrent tasks share one batch (group commit): while BATCHES_MAX are under way the
+ * rest gathers. One write at a time for each path, so that none overtakes another. */
+enum {
+  BATCHES_MAX = 2,
+  BATCH_ITEMS = 5000,
+  TRIES_MAX = 200,
+  PAUSE_FIRST_MS = 50,
+  PAUSE_MAX_MS = 2000,
+  REWRITE_MS = 250, /* a hold that is passed on is written again after this, to see its queue */
+};
+
+typedef struct mt_batch {
+  mt_lock_batch req;
+  mt_manager *m;
+  mt_holds *table;
+  mt_hold **holds; /* items[i] writes holds[i] */
+  mt_lock_item *items;
+  size_t n, room;
+  struct mt_batch *prev, *next;
+} mt_batch;
+
+/* ---- What to write -------------------------------------------------------------------------- */
+
+static mt_mode held_mode(const mt_hold *h) {
+  mt_mode mode = MT_NL;
+  for (const mt_part *p = h->in.first; p; p = p->next)
+    if (p->state == MT_PART_HELD) mode = mt_mode_join(mode, p->mode);
+  return mode;
+}
+
+/* Moves those that the write in `mode` answers from the asking to the served. */
+static void serve(mt_hold *h, mt_mode mode) {
+  mt_part **link = &h->asks;
+  h->last_ask = NULL;
+  while (*link) {
+    mt_part *part = *link;
+    if (!mt_mode_covers(mode, part->mode)) {
+      h->last_ask = part;
+      link = &part->next_ask;
+      continue;
+    }
+    *link = part->next_ask;
+    part->next_ask = h->serving;
+    h->serving = part;
+    h->asked_enqueue |= part->enqueue;
+  }
+}
+
+static void number(mt_holds *t, mt_hold *h, mt_mode mode) {
+  /* The same write again after an answer that never came, or to keep a place in the queue, keeps
+   * its number: what was applied before is then known for mine. */
+  if (!h->unsettled || h->asked_mode != mode || h->n == h->released_n) h->n = ++t->last_n;
+  h->asked_mode = mode;
+  /* What will no longer be covered is no longer believed, from before it is sent. */
+  if (!mt_mode_covers(mode, h->mode)) h->mode = held_mode(h);
+}
+
+static bool choose_grant(mt_holds *t, mt_hold *h) {
+  h->asked_enqueue = false;
+  mt_mode mode = mt_mode_join(held_mode(h), h->asks->mode);
+  number(t, h, mode);
+  serve(h, mode);
+  bool plain = mode == MT_X && !h->mode && !h->unsettled && !h->asked_enqueue && h->serving->target;
+  h->verb = plain ? MT_LOCK_CREATE : MT_LOCK_SET;
+  return true;
+}
+
+static bool choose_release(mt_hold *h) {
+  if (!h->mode && !h->unsettled) return false;
+  h->verb = h->untouched && !h->unsettled ? MT_LOCK_DELETE : MT_LOCK_RELEASE;
+  /* Not believed from before it is sent; remembered until it is acknowledged. */
+  h->mode = MT_NL;
+  h->unsettled = true;
+  h->released_n = h->n;
+  return true;
+}
+
+/* Decides the next write of a hold; false when there is none. */
+static bool choose(mt_holds *t, mt_hold *h) {
+  if (h->serving) return true; /* the same again, or the next step of it */
+  h->tries = 0;
+  if (h->asks) return choose_grant(t, h);
+  if (!h->in.first) return choose_release(h);
+  mt_mode mode = mt_hold_shared_mode(h);
+  if (mode != held_mode(h)) return false; /* somebody is still on the way in */
+  if (mode == h->mode && !h->unsettled) return false;
+  number(t, h, mode); /* lower what a task that left no longer needs, or leave the queue */
+  h->asked_enqueue = false;
+  h->unsettled = true;
+  h->verb = MT_LOCK_SET;
+  return true;
+}
+
+static void fill(mt_lock_item *item, const mt_hold *h) {
+  *item =
+      (mt_lock_item){.verb = h->verb, .path = mt_hold_path(h), .n = h->n, .mode = h->asked_mode};
+  if (h->evict[0]) {
+    item->verb = MT_LOCK_EVICT;
+    item->session = h->evict;
+  } else if (h->verb == MT_LOCK_DELETE) {
+    item->if_version = h->version;
+  } else if (h->verb == MT_LOCK_SET || h->verb == MT_LOCK_CREATE) {
+    item->fresh = h->mode == MT_NL;
+    item->enqueue = h->asked_enqueue;
+    item->ask_queue = h->mode != MT_NL;
+    item->leaf = h->serving && h->serving->target;
+  }
+}
+
+/* ---- The line of what waits to be sent ------------------------------------------------------ */
+
+void mt_outbox_kick(mt_manager *m, mt_hold *h) {
+  if (h->duty) return;
+  h->duty = MT_DUTY_READY;
+  h->next_out = NULL;
+  if (m->outbox.last)
+    m->outbox.last->next_out = h;
+  else
+    m->outbox.first = h;
+  m->outbox.last = h;
+  mt_manager_soon(m);
+}
+
+static bool unlink_ask(mt_part **link, mt_part *part) {
+  while (*link && *link != part) link = &(*link)->next_ask;
+  if (!*link) return false;
+  *link = part->next_ask;
+  return true;
+}
+
+void mt_outbox_forget(mt_part *part) {
+  mt_hold *h = part->hold;
+  if (!part->asking) return;
+  if (!unlink_ask(&h->serving, part)) unlink_ask(&h->asks, part);
+  h->last_ask = NULL;
+  for (mt_part *p = h->asks; p; p = p->next_ask) h->last_ask = p;
+  part->next_ask = NULL;
+  part->asking = false;
+}
+
+static mt_hold *pop(mt_outbox *o) {
+  mt_hold *h = o->first;
+  if (!h) return NULL;
+  o->first = h->next_out;
+  if (!o->first) o->last = NULL;
+  h->next_out = NULL;
+  h->duty = MT_DUTY_NONE;
+  return h;
+}
+
+bool mt_outbox_idle(const mt_manager *m) {
+  return !m->outbox.first && !m->outbox.in_flight;
+}
+
+void mt_giving_done(mt_hold *h, const mortise_error *err) {
+  mt_giving *g = h->giving;
+  h->giving = NULL;
+  if (!g) return;
+  if (err && err->code && !g->error.code) g->error = *err;
+  if (--g->left) return;
+  mt_release *r = g->r;
+  mortise_error error = g->error;
+  mt_free(g);
+  if (!r) return;
+  if (!r->error.code) r->error = error;
+  r->op = NULL;
+  r->done(r->ctx, r);
+}
+
+static void settle(mt_holds *t, mt_hold *h) {
+  mt_giving_done(h, NULL);
+  mt_holds_drop_if_idle(t, h);
+}
+
+/* ---- Answers -------------------------------------------------------------------------------- */
+
+static void answer_all(mt_hold *h, const mt_lock_item *denied, const mortise_error *err) {
+  while (h->serving) {
+    mt_part *part = h->serving;
+    h->serving = part->next_ask;
+    part->next_ask = NULL;
+    part->asking = false;
+    mt_attempt_answer(part, denied, err);
+  }
+}
+
+static void granted(mt_manager *m, mt_hold *h, const mt_lock_item *item) {
+  h->mode = h->asked_mode;
+  h->version = item->version;
+  h->written_ms = mt_manager_now(m);
+  h->untouched = item->verb == MT_LOCK_CREATE;
+  h->unsettled = false;
+  h->contended = item->contended;
+  uint64_t fence = mt_version_fence(item->version);
+  for (mt_part *p = h->serving; p; p = p->next_ask) {
+    p->state = MT_PART_HELD;
+    if (fence > p->lock->fence) p->lock->fence = fence;
+  }
+  answer_all(h, NULL, NULL);
+}
+
+/* A blocker that we proved dead is evicted first, then the same is asked again. */
+static bool evict_dead_blocker(mt_manager *m, mt_hold *h, const mt_lock_item *item) {
+  for (size_t i = 0; i < item->n_blockers && h->tries < TRIES_MAX; i++) {
+    if (!mt_takeover_dead(m, item->blockers[i].session)) continue;
+    memcpy(h->evict, item->blockers[i].session, sizeof h->evict);
+    return true;
+  }
+  return false;
+}
+
+static void refused(mt_hold *h, mortise_status code, const char *why) {
+  mortise_error err;
+  mt_error_set(&err, code, "%s: %s", h->path, why);
+  answer_all(h, NULL, &err);
+}
+
+/* Each of these returns true when the same hold must be written again at once. */
+static bool grant_answered(mt_manager *m, mt_hold *h, const mt_lock_item *item) {
+  switch (item->result) {
+  case MT_LOCK_ACKED:
+    granted(m, h, item);
+    return false;
+  case MT_LOCK_EXISTS:
+    h->verb = MT_LOCK_SET;
+    return true;
+  case MT_LOCK_QUEUED:
+    h->unsettled = true; /* fall through */
+  case MT_LOCK_DENIED:
+    m->stats.denials++;
+    h->untouched = false;
+    if (evict_dead_blocker(m, h, item)) return true;
+    answer_all(h, item, NULL);
+    return false;
+  case MT_LOCK_STALE:
+    if (h->mode) {
+      atomic_store(&m->table->session.lost, true);
+      return false;
+    }
+    refused(h, MORTISE_CORRUPT_TABLE, "the store holds a newer number of this session");
+    return false;
+  default:
+    refused(h, MORTISE_REJECTED, "the store refuses the write");
+    return false;
+  }
+}
+
+static bool release_answered(mt_manager *m, mt_hold *h, const mt_lock_item *item) {
+  if (item->verb == MT_LOCK_DELETE && item->result == MT_LOCK_CONFLICT) {
+    h->untouched = false; /* and still unsettled: the scripted release comes next */
+    return true;
+  }
+  if (item->result == MT_LOCK_FAILED) {
+    mt_log_write(&m->store->log, MORTISE_LOG_WARNING,
+                 "%s: a release was refused; it ends with the session", h->path);
+    m->table->replace = true;
+  }
+  h->mode = MT_NL;
+  h->unsettled = h->untouched = h->contended = false;
+  return false;
+}
+
+static void item_answered(mt_manager *m, mt_holds *t, mt_hold *h, const mt_lock_item *item) {
+  bool again = false;
+  h->duty = MT_DUTY_NONE;
+  if (item->result == MT_LOCK_BUSY ||
+      (item->result == MT_LOCK_CONFLICT && item->verb != MT_LOCK_DELETE)) {
+    again = ++h->tries < TRIES_MAX;
+    if (item->result == MT_LOCK_CONFLICT) m->stats.conflicts++;
+    if (item->result == MT_LOCK_BUSY)
+      m->outbox.paused_ms = mt_manager_now(m) + mt_manager_jitter(m, PAUSE_FIRST_MS);
+    if (!again && h->serving) refused(h, MORTISE_UNAVAILABLE, "too many conflicting writes");
+    again |= !h->serving; /* a release is never given up */
+  } else if (item->verb == MT_LOCK_EVICT) {
+    h->evict[0] = '\0';
+    h->tries++;
+    again = true;
+  } else if (item->verb == MT_LOCK_SET || item->verb == MT_LOCK_CREATE) {
+    again = grant_answered(m, h, item);
+  } else {
+    again = release_answered(m, h, item);
+  }
+  if (!again && !h->mode) mt_attempt_admit(m, h);
+  if (m->table != t) return; /* the session was given up meanwhile */
+  mt_outbox_kick(m, h);
+}
+
+/* ---- Batches -------------------------------------------------------------------------------- */
+
+static void batch_free(mt_batch *b) {
+  mt_outbox *o = &b->m->outbox;
+  if (b->prev) b->prev->next = b->next;
+  if (b->next) b->next->prev = b->prev;
+  if (o->batches == b) o->batches = b->next;
+  mt_lock_batch_deinit(&b->req);
+  mt_holds_unref(b->table);
+  mt_free(b->holds);
+  mt_free(b->items);
+  mt_free(b);
+}
+
+/* An error that stays: the asking are told, and what cannot be given back ends with the session. */
+static void give_up(mt_holds *t, mt_hold *h, const mortise_error *err) {
+  if (h->serving) {
+    answer_all(h, NULL, err);
+    return;
+  }
+  h->mode = MT_NL;
+  h->unsettled = h->untouched = h->contended = false;
+  t->replace = true;
+}
+
+/* The whole request failed. What may pass is sent again with its number, after a pause; an error
+ * that stays is told to those who asked. */
+static void batch_failed(mt_manager *m, mt_batch *b) {
+  mt_outbox *o = &m->outbox;
+  const mortise_error *err = &b->req.req.error;
+  int64_t pause = PAUSE_FIRST_MS << (o->troubles < 6 ? o->troubles : 6);
+  o->troubles++;
+  o->paused_ms =
+      mt_manager_now(m) + mt_manager_jitter(m, pause < PAUSE_MAX_MS ? pause : PAUSE_MAX_MS);
+  for (size_t i = 0; i < b->n; i++) {
+    mt_hold *h = b->holds[i];
+    h->duty = MT_DUTY_NONE;
+    if (err->ambiguous && h->serving) {
+      h->unsettled = true;
+      b->table->replace = true;
+    }
+    if (err->ambiguous) h->untouched = false;
+    if (h->giving) mt_giving_done(h, err);
+    if (!err->retryable) give_up(b->table, h, err);
+    if (m->table == b->table) mt_outbox_kick(m, h);
+  }
+  mt_attempt_trouble(m, err);
+}
+
+static void batch_done(void *ctx, mt_req *req) {
+  mt_batch *b = ctx;
+  mt_manager *m = b->m;
+  m->outbox.in_flight--;
+  if (m->table != b->table) { /* an answer for a session that was given up */
+    batch_free(b);
+    return;
+  }
+  mt_holds_ref(b->table);
+  if (req->error.code) {
+    batch_failed(m, b);
+  } else {
+    m->outbox.troubles = 0;
+    m->outbox.paused_ms = 0;
+    /* Only what is still believed now counts as granted. */
+    bool alive = mt_manager_session_alive(m);
+    for (size_t i = 0; alive && i < b->n && m->table == b->table; i++)
+      item_answered(m, b->table, b->holds[i], &b->items[i]);
+  }
+  mt_holds *t = b->table;
+  batch_free(b);
+  if (m->table == t && !mt_manager_session_alive(m)) mt_manager_session_lost(m);
+  mt_holds_unref(t);
+  mt_manager_soon(m);
+}
+
+/* Fills the arrays: what gives back first, then what asks, in the total order. */
+static int by_path(const void *a, const void *b) {
+  return mt_slice_cmp(mt_hold_path(*(mt_hold *const *)a), mt_hold_path(*(mt_hold *const *)b));
+}
+
+static void order(mt_batch *b, size_t givers) {
+  bool sorted = true;
+  for (size_t i = givers + 1; i < b->n && sorted; i++)
+    sorted = by_path(&b->holds[i - 1], &b->holds[i]) <= 0;
+  if (!sorted) qsort(b->holds + givers, b->n - givers, sizeof(mt_hold *), by_path);
+}
+
+/* Takes what is to be written off the line: first those that give back. */
+static void gather(mt_manager *m, mt_batch *b) {
+  mt_hold *asking = NULL, **tail = &asking;
+  size_t asks = 0;
+  /* What is told to callers in here may put more in line: never past the room. */
+  while (m->outbox.first && b->n + asks < b->room) {
+    mt_hold *h = pop(&m->outbox);
+    if (!choose(b->table, h)) {
+      settle(b->table, h);
+      continue;
+    }
+    h->duty = MT_DUTY_SENT;
+    if (!h->serving && !h->evict[0] && h->verb != MT_LOCK_SET) {
+      b->holds[b->n++] = h;
+      continue;
+    }
+    if (h->giving) mt_giving_done(h, NULL); /* passed on to the next task instead */
+    *tail = h;
+    tail = &h->next_out;
+    asks++;
+  }
+  *tail = NULL;
+  size_t givers = b->n;
+  while (asking) {
+    b->holds[b->n++] = asking;
+    mt_hold *h = asking;
+    asking = h->next_out;
+    h->next_out = NULL;
+  }
+  order(b, givers);
+}
+
+static mt_batch *batch_new(mt_manager *m) {
+  mt_batch *b = mt_calloc(1, sizeof *b);
+  if (!b) return NULL;
+  for (mt_hold *h = m->outbox.first; h && b->room < BATCH_ITEMS; h = h->next_out) b->room++;
+  b->holds = mt_calloc(b->room, sizeof *b->holds);
+  b->items = mt_calloc(b->room, sizeof *b->items);
+  if (!b->holds || !b->items) {
+    mt_free(b->holds);
+    mt_free(b->items);
+    mt_free(b);
+    return NULL;
+  }
+  b->m = m;
+  b->table = m->table;
+  mt_holds_ref(b->table);
+  b->next = m->outbox.batches;
+  if (b->next) b->next->prev = b;
+  m->outbox.batches = b;
+  return b;
+}
+
+static void send_batch(mt_manager *m, mt_batch *b) {
+  for (size_t i = 0; i < b->n; i++) fill(&b->items[i], b->holds[i]);
+  int64_t deadline = mt_manager_now(m) + m->store->request_ms;
+  int64_t lease = atomic_load(&b->table->session.deadline_ms);
+  b->req = (mt_lock_batch){
+      .req = {.done = batch_done, .ctx = b, .deadline_ms = deadline < lease ? deadline : lease},
+      .ns = m->ns,
+      .session = b->table->session.id,
+      .items = b->items,
+      .n = b->n,
+  };
+  m->outbox.in_flight++;
+  m->stats.batches++;
+  m->stats.items += b->n;
+  m->store->locks->batch(m->store, &b->req);
+}
+
+void mt_outbox_flush(mt_manager *m) {
+  mt_outbox *o = &m->outbox;
+  while (m->phase == MT_OPEN && o->first && o->in_flight < BATCHES_MAX) {
+    if (o->paused_ms > mt_manager_now(m)) return;
+    mt_batch *b = batch_new(m);
+    if (!b) { /* no memory now: what waits stays in line */
+      o->paused_ms = mt_manager_now(m) + PAUSE_FIRST_MS;
+      return;
+    }
+    gather(m, b);
+    if (b->n)
+      send_batch(m, b);
+    else
+      batch_free(b);
+  }
+}
+
+void mt_outbox_abandon(mt_manager *m) {
+  mt_hold *h;
+  while ((h = pop(&m->outbox))) mt_giving_done(h, NULL);
+  for (mt_batch *b = m->outbox.batches; b; b = b->next) {
+    if (b->table != m->table) continue;
+    for (size_t i = 0; i < b->n; i++) mt_giving_done(b->holds[i], NULL);
+  }
+}
+
+void mt_outbox_deinit(mt_manager *m) {
+  mt_outbox_abandon(m);
+  while (m->outbox.batches) {
+    mt_batch *b = m->outbox.batches;
+    mt_store_cancel(m->store, &b->req.req);
+    batch_free(b);
+  }
+}

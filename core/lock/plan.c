@@ -1,0 +1,169 @@
+#include "base/mem.h"
+#include "lock/lock.h"
+#include "lock/path.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static int by_path(const void *a, const void *b) {
+  return mt_slice_cmp(((const mt_want *)a)->path, ((const mt_want *)b)->path);
+}
+
+static bool sorted(const mt_want *wants, size_t n) {
+  for (size_t i = 1; i < n; i++)
+    if (by_path(&wants[i - 1], &wants[i]) > 0) return false;
+  return true;
+}
+
+/* Copies the wants with their bytes into the plan, in byte order. */
+static mortise_status copy_wants(const mt_want *wants, size_t n, mt_plan *plan,
+                                 mortise_error *err) {
+  size_t bytes = 0;
+  for (size_t i = 0; i < n; i++) bytes += wants[i].path.n;
+  plan->wants = mt_calloc(n, sizeof *plan->wants);
+  plan->text = mt_alloc(bytes);
+  if (!plan->wants || !plan->text) return mt_error_memory(err);
+  char *p = plan->text;
+  for (size_t i = 0; i < n; i++) {
+    memcpy(p, wants[i].path.p, wants[i].path.n);
+    plan->wants[i] = (mt_want){{p, wants[i].path.n}, wants[i].mode};
+    p += wants[i].path.n;
+  }
+  if (!sorted(plan->wants, n)) qsort(plan->wants, n, sizeof *plan->wants, by_path);
+  plan->n_wants = n;
+  return MORTISE_OK;
+}
+
+static void join_equal(mt_plan *plan) {
+  size_t kept = 0;
+  for (size_t i = 0; i < plan->n_wants; i++) {
+    mt_want *w = &plan->wants[i];
+    if (kept && mt_slice_eq(plan->wants[kept - 1].path, w->path))
+      plan->wants[kept - 1].mode = mt_mode_join(plan->wants[kept - 1].mode, w->mode);
+    else
+      plan->wants[kept++] = *w;
+  }
+  plan->n_wants = kept;
+}
+
+static bool x_at(const mt_want *xs, size_t n, mt_slice path) {
+  const mt_want key = {path, MT_X};
+  return n && bsearch(&key, xs, n, sizeof *xs, by_path);
+}
+
+/* A target below a target in X adds nothing. The X targets are looked up by each ancestor, since
+ * byte order does not keep a tree together ("/a-b" stands between "/a" and "/a/b"). */
+static mortise_status drop_covered(mt_plan *plan, mortise_error *err) {
+  size_t depth_min = SIZE_MAX, n_xs = 0;
+  mt_want *xs = mt_calloc(plan->n_wants, sizeof *xs);
+  if (!xs) return mt_error_memory(err);
+  for (size_t i = 0; i < plan->n_wants; i++) {
+    if (plan->wants[i].mode != MT_X) continue;
+    size_t depth = mt_path_depth(plan->wants[i].path);
+    if (depth < depth_min) depth_min = depth;
+    xs[n_xs++] = plan->wants[i];
+  }
+  size_t kept = 0;
+  for (size_t i = 0; i < plan->n_wants; i++) {
+    bool covered = false;
+    size_t depth = mt_path_depth(plan->wants[i].path);
+    mt_slice up = plan->wants[i].path;
+    while (!covered && depth-- > depth_min) {
+      up = mt_path_parent(up);
+      covered = x_at(xs, n_xs, up);
+    }
+    if (!covered) plan->wants[kept++] = plan->wants[i];
+  }
+  plan->n_wants = kept;
+  mt_free(xs);
+  return MORTISE_OK;
+}
+
+/* The ancestors of those targets whose ancestors take the intention `mode`. */
+static mortise_status ancestors_of(const mt_plan *plan, mt_mode mode, mt_slice **out, size_t *n,
+                                   mortise_error *err) {
+  mt_slice *paths = mt_calloc(plan->n_wants, sizeof *paths);
+  if (!paths) return mt_error_memory(err);
+  size_t count = 0;
+  for (size_t i = 0; i < plan->n_wants; i++)
+    if (mt_mode_intention(plan->wants[i].mode) == mode) paths[count++] = plan->wants[i].path;
+  mortise_status status = mt_path_ancestors(paths, count, out, n, err);
+  mt_free(paths);
+  return status;
+}
+
+static void put_row(mt_plan *plan, mt_slice path, mt_mode mode, bool target) {
+  struct mt_plan_row *last = plan->n ? &plan->rows[plan->n - 1] : NULL;
+  if (!last || !mt_slice_eq(last->path, path)) {
+    plan->rows[plan->n++] = (struct mt_plan_row){path, mode, target};
+    return;
+  }
+  last->mode = mt_mode_join(last->mode, mode);
+  last->target |= target;
+}
+
+/* Merges three sorted lists into the rows. */
+static mortise_status merge(mt_plan *plan, const mt_slice *is, size_t n_is, const mt_slice *ix,
+                            size_t n_ix, mortise_error *err) {
+  plan->rows = mt_calloc(plan->n_wants + n_is + n_ix, sizeof *plan->rows);
+  if (!plan->rows) return mt_error_memory(err);
+  size_t a = 0, b = 0, c = 0;
+  while (a < n_is || b < n_ix || c < plan->n_wants) {
+    mt_slice least = a < n_is ? is[a] : b < n_ix ? ix[b] : plan->wants[c].path;
+    if (b < n_ix && mt_slice_cmp(ix[b], least) < 0) least = ix[b];
+    if (c < plan->n_wants && mt_slice_cmp(plan->wants[c].path, least) < 0)
+      least = plan->wants[c].path;
+    if (a < n_is && mt_slice_eq(is[a], least)) put_row(plan, is[a++], MT_IS, false);
+    if (b < n_ix && mt_slice_eq(ix[b], least)) put_row(plan, ix[b++], MT_IX, false);
+    if (c < plan->n_wants && mt_slice_eq(plan->wants[c].path, least)) {
+      put_row(plan, plan->wants[c].path, plan->wants[c].mode, true);
+      c++;
+    }
+  }
+  return MORTISE_OK;
+}
+
+mortise_status mt_plan_make(const mt_want *wants, size_t n, mt_plan *out, mortise_error *err) {
+  *out = (mt_plan){0};
+  if (!n) return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "a lock needs at least one path");
+  mt_slice *is = NULL, *ix = NULL;
+  size_t n_is = 0, n_ix = 0;
+  mortise_status status = copy_wants(wants, n, out, err);
+  if (!status) join_equal(out);
+  if (!status) status = drop_covered(out, err);
+  if (!status) status = ancestors_of(out, MT_IS, &is, &n_is, err);
+  if (!status) status = ancestors_of(out, MT_IX, &ix, &n_ix, err);
+  if (!status) status = merge(out, is, n_is, ix, n_ix, err);
+  mt_free(is);
+  mt_free(ix);
+  if (status) mt_plan_deinit(out);
+  return status;
+}
+
+void mt_plan_deinit(mt_plan *plan) {
+  mt_free(plan->rows);
+  mt_free(plan->wants);
+  mt_free(plan->text);
+  *plan = (mt_plan){0};
+}
+
+void mt_blocker_fill(mortise_blocker *out, mt_slice path, const mt_lock_entry *entry,
+                     const char *owner_json) {
+  memset(out, 0, sizeof *out);
+  snprintf(out->path, sizeof out->path, "%.*s", (int)path.n, path.p);
+  if (entry) {
+    snprintf(out->mode, sizeof out->mode, "%s", mt_mode_name(entry->mode));
+    snprintf(out->session, sizeof out->session, "%s", entry->session);
+    snprintf(out->job, sizeof out->job, "%s", entry->job);
+    out->since_ms = entry->since_ms;
+    out->queued = entry->queued;
+  }
+  mt_json owner;
+  if (!owner_json || mt_json_parse(mt_slice_of(owner_json), "an owner", &owner, NULL)) return;
+  mt_json_copy(mt_json_get(owner, "host"), out->host, sizeof out->host);
+  mt_json_copy(mt_json_get(owner, "user"), out->user, sizeof out->user);
+  mt_json_copy(mt_json_get(owner, "program"), out->program, sizeof out->program);
+  mt_json_copy(mt_json_get(owner, "script"), out->script, sizeof out->script);
+  if (!out->job[0]) mt_json_copy(mt_json_get(owner, "job"), out->job, sizeof out->job);
+  mt_json_int(mt_json_get(owner, "pid"), &out->pid);
+}

@@ -1,0 +1,177 @@
+#include "base/mem.h"
+#include "lock/parts.h"
+
+/* Ending the sessions of the dead. A session may be expired when its document has kept the same
+ * version for its own lease and our margin, counted on our clock from the arrival of the first
+ * answer that showed it; or at once, when its owner ran on this machine and is gone. Nothing that
+ * was only read is acted upon: every step to `dead` is an acknowledged write of ours. */
+
+static mt_seen *find(const mt_takeover *k, const char *id) {
+  for (size_t i = 0; i < k->n; i++)
+    if (memcmp(k->seen[i].id, id, MT_SESSION_ID) == 0) return &k->seen[i];
+  return NULL;
+}
+
+static void forget_oldest(mt_takeover *k) {
+  size_t oldest = 0;
+  for (size_t i = 1; i < k->n; i++)
+    if (k->seen[i].since_ms < k->seen[oldest].since_ms) oldest = i;
+  mt_free(k->seen[oldest].owner);
+  k->seen[oldest] = k->seen[--k->n];
+}
+
+static mt_seen *meet(mt_takeover *k, const char *id) {
+  mt_seen *s = find(k, id);
+  if (s) return s;
+  if (k->n == MT_SEEN_MAX) forget_oldest(k); /* its observation begins anew, later */
+  if (!mt_grow((void **)&k->seen, &k->cap, k->n + 1, sizeof *k->seen, MT_SEEN_MAX)) return NULL;
+  s = &k->seen[k->n++];
+  *s = (mt_seen){0};
+  memcpy(s->id, id, MT_SESSION_ID);
+  return s;
+}
+
+bool mt_takeover_busy(const mt_manager *m) {
+  return m->takeover.busy;
+}
+
+bool mt_takeover_dead(const mt_manager *m, const char *session) {
+  const mt_seen *s = find(&m->takeover, session);
+  return s && s->dead;
+}
+
+const char *mt_takeover_owner(const mt_manager *m, const char *session) {
+  const mt_seen *s = find(&m->takeover, session);
+  return s ? s->owner : NULL;
+}
+
+bool mt_takeover_known(const mt_manager *m, const mt_lock_entry *entries, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    const mt_seen *s = find(&m->takeover, entries[i].session);
+    if (!s || !s->known) return false;
+  }
+  return true;
+}
+
+/* ---- What an answer means ------------------------------------------------------------------- */
+
+static void note(mt_manager *m, const mt_session_doc *doc) {
+  mt_seen *s = meet(&m->takeover, doc->session);
+  if (!s || s->dead) return;
+  bool same = s->known && s->version.seq_no == doc->version.seq_no &&
+              s->version.term == doc->version.term && s->state == doc->state;
+  if (!same) s->since_ms = mt_manager_now(m);
+  s->known = true;
+  s->version = doc->version;
+  s->state = doc->state;
+  s->lease_ms = doc->lease_ms;
+  if (s->owner || !doc->owner) return;
+  s->owner = mt_strdup(doc->owner);
+}
+
+/* What must be written to prove this one dead; false: it may live. */
+static bool verdict(mt_manager *m, const mt_seen *s, mt_session_write *w) {
+  if (!s->known || s->dead) return false;
+  w->verb = MT_SESSION_PROVE;
+  if (s->state == MT_SESSION_EXPIRED || s->state == MT_SESSION_CLOSED) return true;
+  w->verb = MT_SESSION_EXPIRE;
+  w->if_version = s->version;
+  w->lease_ms = s->lease_ms;
+  if (s->state == MT_SESSION_MISSING) {
+    w->if_version = (mt_version){0};
+    w->lease_ms = m->lease_ms;
+    return true;
+  }
+  bool silent = mt_manager_now(m) - s->since_ms >= s->lease_ms + m->margin_ms;
+  return silent ||
+         (s->owner && m->config.known_dead && m->config.known_dead(m->config.ctx, s->owner));
+}
+
+/* ---- Looking -------------------------------------------------------------------------------- */
+
+static void next_write(mt_manager *m);
+
+static void finish_look(mt_manager *m) {
+  mt_takeover *k = &m->takeover;
+  mt_session_read_deinit(&k->read);
+  k->busy = false;
+  int64_t pause = m->lease_ms / 8;
+  k->next_ms = mt_manager_now(m) + (pause < 50 ? 50 : pause > 1000 ? 1000 : pause);
+  mt_attempt_poke(m);
+}
+
+static void written(void *ctx, mt_req *req) {
+  mt_manager *m = ctx;
+  mt_takeover *k = &m->takeover;
+  mt_seen *s = find(k, k->ids[k->at]);
+  (void)req;
+  if (s && k->write.result == MT_SESSION_ACKED) {
+    s->dead = true;
+    if (k->write.verb == MT_SESSION_EXPIRE) m->stats.takeovers++;
+    mt_log_write(&m->store->log, MORTISE_LOG_INFO, "session %s is dead: its locks may be taken",
+                 s->id);
+  } else if (s) {
+    s->known = false; /* it changed meanwhile, or we do not know: look again */
+  }
+  k->at++;
+  next_write(m);
+}
+
+static void next_write(mt_manager *m) {
+  mt_takeover *k = &m->takeover;
+  for (; k->at < k->n_ids; k->at++) {
+    const mt_seen *s = find(k, k->ids[k->at]);
+    k->write = (mt_session_write){
+        .req = {.done = written, .ctx = m}, .ns = m->ns, .session = k->ids[k->at]};
+    if (!s || !verdict(m, s, &k->write)) continue;
+    m->store->locks->session(m->store, &k->write);
+    return;
+  }
+  finish_look(m);
+}
+
+static void looked(void *ctx, mt_req *req) {
+  mt_manager *m = ctx;
+  mt_takeover *k = &m->takeover;
+  for (size_t i = 0; !req->error.code && i < k->read.n; i++) note(m, &k->read.docs[i]);
+  k->at = 0;
+  if (req->error.code) k->n_ids = 0;
+  next_write(m);
+}
+
+static void add_id(mt_manager *m, const char *id) {
+  mt_takeover *k = &m->takeover;
+  if (k->n_ids == MT_LOOK_MAX || mt_takeover_dead(m, id)) return;
+  if (memcmp(id, m->table->session.id, MT_SESSION_ID) == 0) return;
+  for (size_t i = 0; i < k->n_ids; i++)
+    if (memcmp(k->ids[i], id, MT_SESSION_ID) == 0) return;
+  memcpy(k->id_text[k->n_ids], id, MT_SESSION_ID);
+  k->ids[k->n_ids] = k->id_text[k->n_ids];
+  k->n_ids++;
+}
+
+void mt_takeover_look(mt_manager *m, const mt_lock_entry *entries, size_t n, bool at_once) {
+  mt_takeover *k = &m->takeover;
+  if (k->busy || !m->table || (!at_once && mt_manager_now(m) < k->next_ms)) return;
+  k->n_ids = 0;
+  for (size_t i = 0; i < n; i++) add_id(m, entries[i].session);
+  if (!k->n_ids) return;
+  k->busy = true;
+  k->read = (mt_session_read){.req = {.done = looked, .ctx = m, .idempotent = true},
+                              .ns = m->ns,
+                              .ids = k->ids,
+                              .n = k->n_ids};
+  m->store->locks->session_read(m->store, &k->read);
+}
+
+void mt_takeover_deinit(mt_manager *m) {
+  mt_takeover *k = &m->takeover;
+  if (k->busy) {
+    mt_store_cancel(m->store, &k->read.req);
+    mt_store_cancel(m->store, &k->write.req);
+    mt_session_read_deinit(&k->read);
+  }
+  for (size_t i = 0; i < k->n; i++) mt_free(k->seen[i].owner);
+  mt_free(k->seen);
+  *k = (mt_takeover){0};
+}

@@ -110,11 +110,15 @@ static void node_answered(mt_op *op) {
     mt_log_write(&http->log, MORTISE_LOG_INFO, "%s answers again", http->nodes.v[op->node].url);
 }
 
-static void answered(mt_op *op) {
+static int status_of(const mt_op *op) {
   long status = 0;
-  mt_http_req *req = op->req;
   curl_easy_getinfo(op->easy, CURLINFO_RESPONSE_CODE, &status);
-  req->status = (int)status;
+  return (int)status;
+}
+
+static void answered(mt_op *op) {
+  mt_http_req *req = op->req;
+  req->status = status_of(op);
   req->answered_by = op->node;
   req->node_url = op->http->nodes.v[op->node].url;
   mt_error_clear(&req->error);
@@ -155,8 +159,9 @@ static void ended(mt_op *op, CURLcode code) {
   curl_multi_remove_handle(op->http->multi.handle, op->easy);
   op->added = false;
   count(op);
+  if (!code && !mt_op_whole(op, status_of(op))) code = CURLE_PARTIAL_FILE;
   if (code || op->stop) {
-    failed(op, code ? code : CURLE_ABORTED_BY_CALLBACK);
+    failed(op, code);
     return;
   }
   answered(op);

@@ -74,6 +74,9 @@ typedef enum mt_stop {
   MT_STOP_DEADLINE,
 } mt_stop;
 
+/* What was seen of an answer's head. */
+enum { MT_HEAD_BEGUN = 1, MT_HEAD_FRAMED = 2, MT_HEAD_ENDED = 4 };
+
 /* A libcurl handle and the request it carries; kept for the next one. */
 typedef struct mt_op {
   struct mt_http *http;
@@ -88,6 +91,7 @@ typedef struct mt_op {
   bool begun;      /* libcurl began to send it to this node */
   bool maybe_sent; /* some node may have got it */
   mt_stop stop;
+  unsigned head;     /* MT_HEAD_... */
   mt_slice body;     /* as it is sent */
   size_t offset;     /* handed over of it */
   bool packed;       /* `gz` was tried */
@@ -104,6 +108,8 @@ void mt_op_free(mt_op *op);
 mortise_status mt_op_prepare(mt_op *op, mortise_error *err);
 /* Has provably nothing of this attempt left this process? After a failure. */
 bool mt_op_unsent(const mt_op *op);
+/* Is the answer all there? After libcurl said so. */
+bool mt_op_whole(const mt_op *op, int status);
 /* Says what became of an attempt that brought no answer (failure.c). */
 void mt_op_failure(const mt_op *op, CURLcode code, mortise_error *err);
 

@@ -36,7 +36,9 @@ static bool nothing_left(const mt_op *op) {
 }
 
 bool mt_op_unsent(const mt_op *op) {
-  return !op->begun || nothing_left(op);
+  /* Without a byte of the body it had, no server can have taken it for complete. */
+  bool headers_only = op->stop == MT_STOP_NOT_HELD && op->body.n && !op->offset;
+  return !op->begun || headers_only || nothing_left(op);
 }
 
 static bool held(const mt_op *op) {
@@ -47,7 +49,9 @@ static bool held(const mt_op *op) {
 static int on_send(void *ctx, char *ip, char *local_ip, int port, int local_port) {
   (void)ip, (void)local_ip, (void)port, (void)local_port;
   mt_op *op = ctx;
-  if (op->begun && !op->req->idempotent && !nothing_left(op))
+  bool again = op->begun && !nothing_left(op);
+  op->maybe_sent |= again;
+  if (again && !op->req->idempotent)
     op->stop = MT_STOP_RESEND;
   else if (!held(op))
     op->stop = MT_STOP_NOT_HELD;
@@ -77,6 +81,30 @@ static int on_seek(void *ctx, curl_off_t offset, int origin) {
   if (origin != SEEK_SET || offset < 0 || (size_t)offset > op->body.n) return CURL_SEEKFUNC_FAIL;
   op->offset = (size_t)offset;
   return CURL_SEEKFUNC_OK;
+}
+
+static bool named(const char *line, size_t n, const char *name) {
+  size_t length = strlen(name);
+  return n >= length && !strncasecmp(line, name, length);
+}
+
+/* Watches only whether the answer's head is whole and says where the body ends. libcurl takes an
+ * answer that was cut inside its head, or has no said end, for a good one. */
+static size_t on_header(char *line, size_t size, size_t count, void *ctx) {
+  mt_op *op = ctx;
+  size_t n = size * count;
+  if (named(line, n, "HTTP/"))
+    op->head = MT_HEAD_BEGUN;
+  else if (named(line, n, "Content-Length:") || named(line, n, "Transfer-Encoding:"))
+    op->head |= MT_HEAD_FRAMED;
+  else if (n <= 2)
+    op->head |= MT_HEAD_ENDED;
+  return n;
+}
+
+bool mt_op_whole(const mt_op *op, int status) {
+  bool bodiless = status == 204 || status == 304 || !strcmp(op->req->method, "HEAD");
+  return (op->head & MT_HEAD_ENDED) && (bodiless || (op->head & MT_HEAD_FRAMED));
 }
 
 /* With the first bytes: room for all of the answer, where its length is said. */
@@ -112,10 +140,11 @@ static bool set_always(mt_op *op) {
          SET(BUFFERSIZE, (long)BUFFER) && SET(UPLOAD_BUFFERSIZE, (long)BUFFER) &&
          SET(PREREQFUNCTION, on_send) && SET(PREREQDATA, op) && SET(READFUNCTION, on_read) &&
          SET(READDATA, op) && SET(SEEKFUNCTION, on_seek) && SET(SEEKDATA, op) &&
-         SET(WRITEFUNCTION, on_answer) && SET(WRITEDATA, op) &&
-         SET(OPENSOCKETFUNCTION, mt_multi_opensocket) && SET(OPENSOCKETDATA, http) &&
-         SET(CLOSESOCKETFUNCTION, mt_multi_closesocket) && SET(CLOSESOCKETDATA, http) &&
-         SET(HTTP_CONTENT_DECODING, 1L) && mt_auth_set_tls(&http->auth, op->easy);
+         SET(HEADERFUNCTION, on_header) && SET(HEADERDATA, op) && SET(WRITEFUNCTION, on_answer) &&
+         SET(WRITEDATA, op) && SET(OPENSOCKETFUNCTION, mt_multi_opensocket) &&
+         SET(OPENSOCKETDATA, http) && SET(CLOSESOCKETFUNCTION, mt_multi_closesocket) &&
+         SET(CLOSESOCKETDATA, http) && SET(HTTP_CONTENT_DECODING, 1L) &&
+         mt_auth_set_tls(&http->auth, op->easy);
 }
 
 mt_op *mt_op_new(struct mt_http *http, mortise_error *err) {
@@ -230,6 +259,7 @@ mortise_status mt_op_prepare(mt_op *op, mortise_error *err) {
   op->body = packed ? mt_buf_slice(&op->gz) : op->req->body;
   op->offset = 0;
   op->begun = false;
+  op->head = 0;
   op->stop = MT_STOP_NONE;
   op->reason[0] = '\0';
   mortise_status status = set_url(op, node, err);

@@ -1,0 +1,247 @@
+/* C <-> Lua: what the lua_*.c files share. No policy here: that is stdlib's.
+ *
+ * A binding that waits does this:
+ *   count_op *op = mt_op_new(L, sizeof *op, anchors, &count_type);  -- safe values, metatable
+ *   ... fill the core's request, anchor what it borrows in user values ...
+ *   mt_op_start(&op->op);  store->docs->count(store, &op->request);  -- the resource
+ *   return mt_await(L, index_of_op);
+ * and its completion callback says mt_op_done(&op->op). Completions never resume Lua: they mark a
+ * task ready, and the driver resumes it.
+ *
+ * MT_LJMP marks what may leave by longjmp (any Lua error): hold nothing across it that no userdata
+ * owns. */
+#ifndef MT_BINDINGS_H
+#define MT_BINDINGS_H
+
+#include "base/loop.h"
+
+#include <mortise/host.h>
+
+#include <lauxlib.h>
+#include <lua.h>
+
+#include <stdatomic.h>
+
+#define MT_LJMP /* may longjmp */
+
+typedef struct mt_driver mt_driver;
+typedef struct mt_task mt_task;
+typedef struct mt_op mt_op;
+
+/* ---- Operations (await.c) ------------------------------------------------------------------- */
+
+typedef struct mt_op_type {
+  /* Takes back the core's request: afterwards its memory is ours and no completion comes. Only
+   * called for one that is under way. */
+  void (*cancel)(mt_op *op);
+  /* Pushes the results and returns their number, or raises. The op is at `index`. */
+  int (*finish)(lua_State *L, mt_op *op, int index);
+  /* Frees what it owns; called once, from __gc. May be NULL. */
+  void (*deinit)(mt_op *op);
+} mt_op_type;
+
+/* First member of every operation, which is a full userdata. */
+struct mt_op {
+  const mt_op_type *type;
+  mt_driver *driver;
+  mt_task *task;    /* the task that yielded for it, or NULL */
+  const char *stop; /* why it was taken back, or NULL */
+  bool started, done;
+};
+
+/* A zeroed operation of `size` bytes with `anchors` user values, on the stack. */
+MT_LJMP void *mt_op_new(lua_State *L, size_t size, int anchors, const mt_op_type *type);
+/* The value at `value` stays as long as the op at `op`. */
+void mt_op_anchor(lua_State *L, int op, int slot, int value);
+/* Under way from here: the next statement submits it. */
+void mt_op_start(mt_op *op);
+/* For completion callbacks. */
+void mt_op_done(mt_op *op);
+/* Takes it back; who waits for it gets `interrupted` with this message (static storage). */
+void mt_op_stop(mt_op *op, const char *why);
+/* Waits for the op at `index` and returns its results: by a yield in a task's own coroutine, by
+ * pumping elsewhere. To be returned by the C function: `return mt_await(L, i)`. */
+MT_LJMP int mt_await(lua_State *L, int index);
+/* Raises what was postponed for the running task: an interrupt, a cancellation, a lost lease.
+ * mt_await does it too; call it before something is submitted that cannot be taken back. */
+MT_LJMP void mt_await_check(lua_State *L, mt_driver *d);
+/* Would the caller wait without letting its siblings run? */
+bool mt_alone(lua_State *L, const mt_driver *d);
+
+/* ---- Tasks and their driver (task.c) -------------------------------------------------------- */
+
+enum { MT_TASK_BUCKETS = 256, MT_MAIN_TASK = 1 };
+
+/* A coroutine that the driver started; a full userdata. */
+extern const char mt_task_name[];
+struct mt_task {
+  mt_driver *driver;
+  uint64_t id;
+  mt_task *parent; /* outlives it: a task ends after its children */
+  mt_task *children, *next_child, *prev_child;
+  size_t unfinished; /* children that are not done */
+  mt_task *next_in_bucket;
+  mt_task *next_ready;
+  lua_State *co;
+  mt_op *op; /* what it waits for */
+  struct mt_join *waiters;
+  const char *stop;   /* to be raised at its next wait */
+  const char *killed; /* why it ended without its own doing, or NULL */
+  int nargs;          /* given to its first resume; -1 afterwards */
+  int nresults;       /* on co's stack when done; of a failed one the error */
+  bool live, ready, done, failed, joined;
+  bool ending; /* its body has ended, it waits for its children */
+};
+
+/* A wait that does not yield, on the C stack of who waits. */
+typedef struct mt_pump {
+  mt_op *op;
+  mt_task *task; /* who waits */
+  struct mt_pump *outer;
+} mt_pump;
+
+typedef struct mt_box mt_box;
+
+/* One for each Lua state, in its registry. */
+struct mt_driver {
+  lua_State *main;             /* the state's main thread */
+  lua_State *volatile current; /* the coroutine that runs, for the signal handler */
+  lua_State *aux; /* for a look at the registry when no C function's stack is at hand */
+  mt_loop *loop;
+  mt_task *running;  /* NULL: no task, the program that embeds us */
+  mt_task main_task; /* stands for that program */
+  mt_task *buckets[MT_TASK_BUCKETS];
+  mt_task *ready, *ready_last;
+  mt_pump *pumps;
+  mt_box *boxes; /* clients, also those that are being closed */
+  uint64_t last_id;
+  const mortise_options *defaults; /* the host's, borrowed; or NULL */
+  atomic_bool interrupt;           /* asked for, not yet delivered */
+  atomic_uint lost;                /* clients that lost their lease, not yet told to a script */
+  bool interrupted;                /* one was delivered */
+  mt_driver *outer;                /* bound to the same thread before this one */
+  struct mt_interrupt *gate;       /* owned; see interrupt.c */
+};
+
+/* The state's driver, made at the first call. */
+MT_LJMP mt_driver *mt_driver_get(lua_State *L);
+mt_driver *mt_driver_peek(lua_State *L); /* NULL where there is none; raises nothing */
+mt_task *mt_driver_task(mt_driver *d);   /* who runs; never NULL */
+
+/* Makes a task of the function below `nargs` arguments, all taken off the stack; pushes it. */
+MT_LJMP mt_task *mt_task_spawn(lua_State *L, mt_driver *d, int nargs);
+/* Waits for it, running what a pump may. It counts as joined. */
+void mt_task_drive(mt_driver *d, mt_task *task);
+/* Someone knows how it ended, or will: its failure is not its parent's any more. */
+void mt_task_seen(mt_task *task);
+/* Pushes the results of a finished task and returns their number; of a failed one the error. */
+MT_LJMP int mt_task_results(lua_State *L, mt_task *task);
+void mt_task_stop(mt_task *task, const char *why);
+void mt_task_ready(mt_task *task);
+/* Does a hold of task `holder` stand for `task` too: the same, or one above it? `ctx` the driver.
+ */
+bool mt_task_inherits(void *ctx, uint64_t holder, uint64_t task);
+
+/* Steps until `op` is done, resuming only what a pump may (see task.c): `joined` and what it
+ * started, or, outside every task, all. */
+void mt_driver_pump(mt_driver *d, mt_op *op);
+MT_LJMP int mt_task_open(lua_State *L);   /* adds spawn, sleep, ... to the table on the stack */
+mt_task *mt_join_target(const mt_op *op); /* whom a join waits for; NULL for other ops */
+void mt_join_wake(mt_task *task);         /* completes the joins of a finished task */
+
+/* ---- Interrupts (interrupt.c) --------------------------------------------------------------- */
+
+mortise_status mt_interrupt_init(mt_driver *d, mortise_error *err);
+void mt_interrupt_deinit(mt_driver *d);
+/* The calling thread runs this driver from now on, until unbound: before the thread may end. */
+bool mt_interrupt_bind(mt_driver *d); /* false: it did already */
+void mt_interrupt_unbind(mt_driver *d);
+/* Any thread, any signal handler: makes the driver look at its flags soon, by waking its loop and,
+ * where Lua runs, by a hook. */
+void mt_interrupt_kick(mt_driver *d);
+/* Tells every waiting task. `running` is left out: its caller raises the error itself. */
+void mt_interrupt_deliver(mt_driver *d, const mt_task *running);
+extern const char mt_interrupted_text[];
+
+/* ---- Errors (lua_error.c) ------------------------------------------------------------------- */
+
+/* Pushes the error object. */
+MT_LJMP void mt_error_push(lua_State *L, const mortise_error *e);
+/* Raises it. */
+MT_LJMP _Noreturn void mt_error_raise(lua_State *L, const mortise_error *e);
+MT_LJMP _Noreturn void mt_error_throw(lua_State *L, mortise_status code, const char *fmt, ...)
+    MORTISE_PRINTF(3, 4);
+bool mt_error_is(lua_State *L, int index); /* one of our objects? raises nothing */
+/* What the value at `index` says, as a C error; strings become SCRIPT_ERROR. */
+MT_LJMP void mt_error_read(lua_State *L, int index, mortise_error *out);
+/* A message handler for xpcall: strings become objects, a traceback is added once. */
+MT_LJMP int mt_error_traceback(lua_State *L);
+MT_LJMP int mt_error_open(lua_State *L); /* adds error, is_error to the table on the stack */
+
+/* ---- Options (lua_options.c) ---------------------------------------------------------------- */
+
+typedef enum mt_option_type {
+  MT_OPTION_STRING, /* const char *, borrowed from the table */
+  MT_OPTION_INT,    /* int64_t */
+  MT_OPTION_SIZE,   /* size_t */
+  MT_OPTION_BOOL,   /* bool */
+} mt_option_type;
+
+typedef struct mt_option {
+  const char *name;
+  mt_option_type type;
+  size_t offset; /* in the struct that is filled */
+  int64_t min, max;
+  const char *help;
+} mt_option;
+
+/* Fills `out` from the table at `index` (nil or none: nothing to do). An unknown name is an
+ * INVALID_ARGUMENT that suggests the near one; `what` names the call. Ends with a NULL name. */
+MT_LJMP void mt_options_read(lua_State *L, int index, const mt_option *rows, void *out,
+                             const char *what);
+
+/* ---- JSON and documents (lua_json.c, lua_doc.c) --------------------------------------------- */
+
+/* A buffer that __gc frees, on the stack. */
+MT_LJMP struct mt_buf *mt_buf_push(lua_State *L, size_t max);
+/* Raises when the buffer failed. */
+MT_LJMP void mt_buf_check(lua_State *L, const struct mt_buf *b, const char *what);
+/* Appends the Lua value as JSON, strictly: see lua_json.c. */
+MT_LJMP void mt_json_encode(lua_State *L, int index, struct mt_buf *out);
+MT_LJMP void mt_json_decode(lua_State *L, const char *p, size_t n, const char *what);
+MT_LJMP void mt_json_push(lua_State *L, const char *p, size_t n); /* the value of valid text */
+MT_LJMP void mt_null_push(lua_State *L);
+bool mt_null_is(lua_State *L, int index);
+MT_LJMP int mt_json_open(lua_State *L); /* adds json, null, array, ... to the table on the stack */
+MT_LJMP int mt_doc_open(lua_State *L);  /* adds view to the table on the stack */
+/* Appends what a view stands for; false where the value is no view. */
+MT_LJMP bool mt_view_encode(lua_State *L, int index, struct mt_buf *out);
+struct mt_page;
+struct mt_doc;
+/* A page on the stack that owns `*page` (moved: NULL afterwards). */
+MT_LJMP void mt_page_push(lua_State *L, struct mt_page **page);
+/* The view of one document of the page at `page`. */
+MT_LJMP void mt_doc_push(lua_State *L, int page, const struct mt_doc *doc);
+
+/* ---- Clients and locks ---------------------------------------------------------------------- */
+
+MT_LJMP int mt_client_open_module(lua_State *L); /* adds open to the table on the stack */
+/* Closes what was left open, bounded by the clients' own time-outs. */
+void mt_client_close_all(mt_driver *d);
+/* Raises LOCK_LOST, once for each lock, where the running task relies on one that is lost. */
+MT_LJMP void mt_client_check_lost(lua_State *L, mt_driver *d);
+
+/* ---- Modules (modules.c, coroutine.c) ------------------------------------------------------- */
+
+MT_LJMP int mt_core_open(lua_State *L); /* `mortise.core` */
+/* Puts every module of ours into package.preload, where none is yet. */
+MT_LJMP void mt_modules_preload(lua_State *L);
+/* Replaces coroutine.resume and wrap by ones that say which coroutine runs, so that an interrupt
+ * finds it. */
+MT_LJMP void mt_coroutine_track(lua_State *L);
+
+/* A metatable with these methods as __index, `__name` set and `metamethods` added; pushed. */
+MT_LJMP void mt_class(lua_State *L, const char *name, const luaL_Reg *methods,
+                      const luaL_Reg *metamethods);
+
+#endif

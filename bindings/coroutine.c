@@ -1,0 +1,74 @@
+/* coroutine.resume and wrap that note which coroutine runs, for a host of our own: only there can
+ * the hook of an interrupt find a script's own coroutines. They behave as Lua's. */
+#include "bindings.h"
+
+/* Resumes `co` with the `nargs` values on top of L; the number of results, left on L, or -1 with
+ * the error there. */
+static int resume_tracked(lua_State *L, lua_State *co, int nargs) {
+  mt_driver *d = mt_driver_get(L);
+  int n = 0;
+  if (!lua_checkstack(co, nargs)) {
+    lua_pushliteral(L, "too many arguments to resume");
+    return -1;
+  }
+  lua_State *before = d->current;
+  lua_xmove(L, co, nargs);
+  d->current = co;
+  int status = lua_resume(co, L, nargs, &n);
+  d->current = before;
+  if (status != LUA_OK && status != LUA_YIELD) {
+    lua_xmove(co, L, 1);
+    return -1;
+  }
+  if (!lua_checkstack(L, n + 1)) {
+    lua_pop(co, n);
+    lua_pushliteral(L, "too many results to resume");
+    return -1;
+  }
+  lua_xmove(co, L, n);
+  return n;
+}
+
+static int tracked_resume(lua_State *L) {
+  lua_State *co = lua_tothread(L, 1);
+  luaL_argexpected(L, co, 1, "coroutine");
+  int n = resume_tracked(L, co, lua_gettop(L) - 1);
+  lua_pushboolean(L, n >= 0);
+  lua_insert(L, -((n < 0 ? 1 : n) + 1));
+  return (n < 0 ? 1 : n) + 1;
+}
+
+static int call_wrapped(lua_State *L) {
+  lua_State *co = lua_tothread(L, lua_upvalueindex(1));
+  int n = resume_tracked(L, co, lua_gettop(L));
+  if (n >= 0) return n;
+  int status = lua_status(co);
+  if (status != LUA_OK && status != LUA_YIELD) { /* its pending __close handlers */
+    if (lua_resetthread(co) != LUA_OK) lua_xmove(co, L, 1);
+  }
+  if (status != LUA_ERRMEM && lua_type(L, -1) == LUA_TSTRING) {
+    luaL_where(L, 1);
+    lua_insert(L, -2);
+    lua_concat(L, 2);
+  }
+  return lua_error(L);
+}
+
+static int tracked_wrap(lua_State *L) {
+  luaL_checktype(L, 1, LUA_TFUNCTION);
+  lua_State *co = lua_newthread(L);
+  lua_pushvalue(L, 1);
+  lua_xmove(L, co, 1);
+  lua_pushcclosure(L, call_wrapped, 1);
+  return 1;
+}
+
+void mt_coroutine_track(lua_State *L) {
+  if (lua_getglobal(L, "coroutine") == LUA_TTABLE) {
+    lua_pushcfunction(L, tracked_resume);
+    lua_setfield(L, -2, "resume");
+    lua_pushcfunction(L, tracked_wrap);
+    lua_setfield(L, -2, "wrap");
+  }
+  lua_pop(L, 1);
+}

@@ -1,0 +1,270 @@
+/* mortise/host.h: an interpreter with mortise in it.
+ *
+ * Whatever may raise runs under lua_pcall here, so no error ever reaches lua_atpanic. */
+#include "bindings.h"
+
+#include "base/mem.h"
+
+#include <lualib.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct mortise_host {
+  lua_State *L;
+  mt_driver *driver;
+  mortise_options options; /* strings owned */
+  bool has_options;
+  char *traceback; /* owned; NULL none */
+};
+
+int luaopen_mortise(lua_State *L);
+
+/* ---- Options, copied ------------------------------------------------------------------------ */
+
+static const size_t strings[] = {
+    offsetof(mortise_options, store),     offsetof(mortise_options, ns),
+    offsetof(mortise_options, table),     offsetof(mortise_options, user),
+    offsetof(mortise_options, password),  offsetof(mortise_options, api_key),
+    offsetof(mortise_options, bearer),    offsetof(mortise_options, ca_file),
+    offsetof(mortise_options, cert_file), offsetof(mortise_options, key_file),
+    offsetof(mortise_options, program),   offsetof(mortise_options, script),
+    offsetof(mortise_options, job)};
+
+enum { STRINGS = sizeof strings / sizeof strings[0] };
+
+static const char **string_at(mortise_options *o, size_t i) {
+  return (const char **)((char *)o + strings[i]);
+}
+
+static void free_options(mortise_options *o) {
+  for (size_t i = 0; i < STRINGS; i++) mt_free((char *)*string_at(o, i));
+}
+
+static bool copy_options(mortise_options *out, const mortise_options *from) {
+  *out = *from;
+  for (size_t i = 0; i < STRINGS; i++) *string_at(out, i) = NULL;
+  for (size_t i = 0; i < STRINGS; i++) {
+    const char *s = *string_at((mortise_options *)from, i);
+    if (s && !(*string_at(out, i) = mt_strdup(s))) return false;
+  }
+  return true;
+}
+
+/* ---- Errors --------------------------------------------------------------------------------- */
+
+typedef struct failure {
+  mortise_host *host;
+  mortise_error *err;
+} failure;
+
+static const char *text_of(lua_State *L, int index, const char *key) {
+  lua_pushstring(L, key);
+  lua_rawget(L, index);
+  return lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : NULL;
+}
+
+/* (error value, failure) */
+static int read_failure(lua_State *L) {
+  failure *f = lua_touserdata(L, 2);
+  mt_error_read(L, 1, f->err);
+  lua_pushfstring(L, "%s", luaL_tolstring(L, 1, NULL));
+  if (mt_error_is(L, 1)) {
+    const char *traceback = text_of(L, 1, "traceback");
+    if (traceback) lua_pushfstring(L, "%s\n%s", lua_tostring(L, -2), traceback);
+  }
+  f->host->traceback = mt_strdup(lua_tostring(L, -1));
+  return 0;
+}
+
+/* Takes the error value off the stack. */
+static mortise_status fail(mortise_host *host, mortise_error *err) {
+  mortise_error unused;
+  failure f = {host, err ? err : &unused};
+  lua_State *L = host->L;
+  mt_error_clear(f.err);
+  if (lua_type(L, -1) == LUA_TSTRING && !strcmp(lua_tostring(L, -1), "not enough memory")) {
+    lua_pop(L, 1);
+    return mt_error_memory(f.err);
+  }
+  lua_pushcfunction(L, read_failure);
+  lua_insert(L, -2);
+  lua_pushlightuserdata(L, &f);
+  if (lua_pcall(L, 2, 0, 0) != LUA_OK) {
+    lua_pop(L, 1);
+    return mt_error_memory(f.err);
+  }
+  return f.err->code;
+}
+
+/* ---- A host --------------------------------------------------------------------------------- */
+
+static int panic(lua_State *L) {
+  const char *message = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "(no message)";
+  fprintf(stderr, "mortise: an error outside of every protected call: %s\n", message);
+  abort();
+}
+
+/* (host) */
+static int set_up(lua_State *L) {
+  mortise_host *host = lua_touserdata(L, 1);
+  host->driver = mt_driver_get(L);
+  host->driver->defaults = host->has_options ? &host->options : NULL;
+  luaL_openlibs(L);
+  mt_coroutine_track(L);
+  mt_modules_preload(L);
+  luaL_requiref(L, "mortise", luaopen_mortise, 1);
+  return 0;
+}
+
+mortise_host *mortise_host_new(const mortise_options *options, mortise_error *err) {
+  mt_error_clear(err);
+  mortise_host *host = mt_calloc(1, sizeof *host);
+  if (!host) {
+    mt_error_memory(err);
+    return NULL;
+  }
+  host->has_options = options != NULL;
+  host->L = luaL_newstate();
+  if (!host->L || (options && !copy_options(&host->options, options))) {
+    mt_error_memory(err);
+    mortise_host_free(host);
+    return NULL;
+  }
+  lua_atpanic(host->L, panic);
+  lua_pushcfunction(host->L, set_up);
+  lua_pushlightuserdata(host->L, host);
+  if (lua_pcall(host->L, 1, 0, 0) != LUA_OK) {
+    fail(host, err);
+    mortise_host_free(host);
+    return NULL;
+  }
+  mt_interrupt_unbind(host->driver);
+  return host;
+}
+
+void mortise_host_free(mortise_host *host) {
+  if (!host) return;
+  if (host->L) lua_close(host->L);
+  free_options(&host->options);
+  mt_free(host->traceback);
+  mt_free(host);
+}
+
+struct lua_State *mortise_host_state(mortise_host *host) {
+  return host->L;
+}
+
+const char *mortise_host_traceback(const mortise_host *host) {
+  return host->traceback ? host->traceback : "";
+}
+
+int mortise_host_open_libs(struct lua_State *L) {
+  return luaopen_mortise(L);
+}
+
+void mortise_host_interrupt(mortise_host *host) {
+  atomic_store(&host->driver->interrupt, true);
+  mt_interrupt_kick(host->driver);
+}
+
+/* ---- Running -------------------------------------------------------------------------------- */
+
+/* (function, ...) -> task */
+static int spawn(lua_State *L) {
+  mt_task_spawn(L, mt_driver_get(L), lua_gettop(L) - 1);
+  return 1;
+}
+
+/* (task) -> its results, or the error raised */
+static int results(lua_State *L) {
+  mt_task *task = lua_touserdata(L, 1);
+  int n = mt_task_results(L, task);
+  return task->failed ? lua_error(L) : n;
+}
+
+/* Runs the function below `nargs` arguments; its results stay on the stack. */
+static mortise_status run(mortise_host *host, int nargs, int nresults, mortise_error *err) {
+  lua_State *L = host->L;
+  lua_pushcfunction(L, spawn);
+  lua_insert(L, -(nargs + 2));
+  if (lua_pcall(L, nargs + 1, 1, 0) != LUA_OK) return fail(host, err);
+  mt_task_drive(host->driver, lua_touserdata(L, -1));
+  lua_pushcfunction(L, results);
+  lua_insert(L, -2);
+  return lua_pcall(L, 1, nresults, 0) == LUA_OK ? MORTISE_OK : fail(host, err);
+}
+
+mortise_status mortise_host_call(mortise_host *host, int nargs, int nresults, mortise_error *err) {
+  mt_error_clear(err);
+  mt_free(host->traceback);
+  host->traceback = NULL;
+  bool bound = mt_interrupt_bind(host->driver);
+  mortise_status status = MORTISE_OUT_OF_MEMORY;
+  if (lua_checkstack(host->L, LUA_MINSTACK))
+    status = run(host, nargs, nresults, err);
+  else
+    mt_error_memory(err);
+  if (bound) mt_interrupt_unbind(host->driver);
+  return status;
+}
+
+/* ---- Scripts -------------------------------------------------------------------------------- */
+
+enum { ARGUMENTS_MAX = 100000 };
+
+typedef struct script {
+  const char *code, *name; /* code NULL: the file `name` */
+  const char *const *args;
+  size_t n;
+} script;
+
+static void set_arg(lua_State *L, const script *s) {
+  lua_createtable(L, (int)s->n, 1);
+  lua_pushstring(L, s->name);
+  lua_rawseti(L, -2, 0);
+  for (size_t i = 0; i < s->n; i++) {
+    lua_pushstring(L, s->args[i]);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  lua_setglobal(L, "arg");
+}
+
+/* (script) -> chunk, arguments */
+static int load(lua_State *L) {
+  const script *s = lua_touserdata(L, 1);
+  int status;
+  set_arg(L, s);
+  if (s->code)
+    status = luaL_loadbufferx(L, s->code, strlen(s->code), s->name, "t");
+  else
+    status = luaL_loadfilex(L, strcmp(s->name, "-") ? s->name : NULL, "t");
+  if (status != LUA_OK) return lua_error(L);
+  luaL_checkstack(L, (int)s->n, "too many arguments");
+  for (size_t i = 0; i < s->n; i++) lua_pushstring(L, s->args[i]);
+  return (int)s->n + 1;
+}
+
+static mortise_status run_script(mortise_host *host, const script *s, mortise_error *err) {
+  lua_State *L = host->L;
+  mt_error_clear(err);
+  mt_free(host->traceback);
+  host->traceback = NULL;
+  if (s->n > ARGUMENTS_MAX || !lua_checkstack(L, (int)s->n + LUA_MINSTACK))
+    return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "too many arguments");
+  lua_pushcfunction(L, load);
+  lua_pushlightuserdata(L, (void *)s);
+  if (lua_pcall(L, 1, (int)s->n + 1, 0) != LUA_OK) return fail(host, err);
+  return mortise_host_call(host, (int)s->n, 0, err);
+}
+
+mortise_status mortise_host_run_file(mortise_host *host, const char *file, const char *const *args,
+                                     size_t n, mortise_error *err) {
+  return run_script(host, &(script){NULL, file, args, n}, err);
+}
+
+mortise_status mortise_host_run_string(mortise_host *host, const char *code, const char *chunk_name,
+                                       const char *const *args, size_t n, mortise_error *err) {
+  return run_script(host, &(script){code, chunk_name, args, n}, err);
+}

@@ -1,0 +1,46 @@
+/* `mortise.core`: what stdlib stands on. Each lua_*.c says at its head what it adds; here:
+ *   version                       "0.1.0"
+ *   path_check(path) -> path      normalised; raises invalid_argument, saying which rule
+ *   path_segment(bytes) -> string any bytes as one segment of a path
+ *   default_options() -> table    those the host was made with, in the names of open{}; nil without
+ * All calls look synchronous and raise error objects (lua_error.c). Wrong types of arguments are
+ * Lua's own "bad argument" strings: they are mistakes of the calling code. */
+#include "bindings.h"
+
+#include "lock/path.h"
+
+static int core_path_check(lua_State *L) {
+  size_t n;
+  const char *p = luaL_checklstring(L, 1, &n);
+  mt_slice out;
+  mortise_error err;
+  if (mt_path_check((mt_slice){p, n}, &out, &err)) mt_error_raise(L, &err);
+  lua_pushlstring(L, out.p, out.n);
+  return 1;
+}
+
+static int core_path_segment(lua_State *L) {
+  size_t n;
+  const char *p = luaL_checklstring(L, 1, &n);
+  mt_buf *b = mt_buf_push(L, 3 * n + 16);
+  mt_path_add_segment(b, (mt_slice){p, n});
+  mt_buf_check(L, b, "the segment");
+  lua_pushlstring(L, b->p ? b->p : "", b->n);
+  return 1;
+}
+
+int mt_core_open(lua_State *L) {
+  static const luaL_Reg functions[] = {
+      {"path_check", core_path_check}, {"path_segment", core_path_segment}, {NULL, NULL}};
+  luaL_checkversion(L);
+  mt_driver_get(L);
+  luaL_newlib(L, functions);
+  lua_pushstring(L, mortise_version());
+  lua_setfield(L, -2, "version");
+  mt_error_open(L);
+  mt_task_open(L);
+  mt_json_open(L);
+  mt_doc_open(L);
+  mt_client_open_module(L);
+  return 1;
+}

@@ -1,0 +1,357 @@
+/* Error objects: tables {code, message, status, type, reason, retryable, ambiguous, blockers,
+ * blockers_total, traceback}; tostring() of one is "code: message" and a line for each blocker. In
+ * `mortise.core`:
+ *   error{code=, message=, ...} -> object     to be raised with error(object, 0)
+ *   is_error(value) -> boolean
+ *   exit_status(code) -> integer              what the program ends with for such an error
+ * `code` is one of mortise/error.h's; a blocker is {path, mode, session, host, user, program,
+ * script, job, pid, since_ms, queued}, what is unknown left out. */
+#include "bindings.h"
+
+#include "base/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+static const char error_name[] = "mortise.error";
+
+enum { STATUSES = MORTISE_SCRIPT_ERROR + 1 };
+
+void mt_class(lua_State *L, const char *name, const luaL_Reg *methods,
+              const luaL_Reg *metamethods) {
+  if (!luaL_newmetatable(L, name)) return;
+  if (metamethods) luaL_setfuncs(L, metamethods, 0);
+  if (methods) {
+    lua_newtable(L);
+    luaL_setfuncs(L, methods, 0);
+    lua_setfield(L, -2, "__index");
+  }
+  lua_pushliteral(L, "the metatable is not for scripts");
+  lua_setfield(L, -2, "__metatable");
+}
+
+/* ---- C to Lua ------------------------------------------------------------------------------- */
+
+static void set_string(lua_State *L, const char *key, const char *value) {
+  if (!value[0]) return;
+  lua_pushstring(L, value);
+  lua_setfield(L, -2, key);
+}
+
+static void push_blocker(lua_State *L, const mortise_blocker *b) {
+  lua_createtable(L, 0, 11);
+  set_string(L, "path", b->path);
+  set_string(L, "mode", b->mode);
+  set_string(L, "session", b->session);
+  set_string(L, "host", b->host);
+  set_string(L, "user", b->user);
+  set_string(L, "program", b->program);
+  set_string(L, "script", b->script);
+  set_string(L, "job", b->job);
+  if (b->pid) {
+    lua_pushinteger(L, b->pid);
+    lua_setfield(L, -2, "pid");
+  }
+  if (b->since_ms) {
+    lua_pushinteger(L, b->since_ms);
+    lua_setfield(L, -2, "since_ms");
+  }
+  lua_pushboolean(L, b->queued);
+  lua_setfield(L, -2, "queued");
+}
+
+static void push_blockers(lua_State *L, const mortise_error *e) {
+  size_t n = e->blockers_shown < MORTISE_BLOCKERS_SHOWN ? e->blockers_shown
+                                                        : (size_t)MORTISE_BLOCKERS_SHOWN;
+  if (!n) return;
+  lua_createtable(L, (int)n, 0);
+  for (size_t i = 0; i < n; i++) {
+    push_blocker(L, &e->blockers[i]);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  lua_setfield(L, -2, "blockers");
+  lua_pushinteger(L, (lua_Integer)e->blockers_total);
+  lua_setfield(L, -2, "blockers_total");
+}
+
+static int error_tostring(lua_State *L);
+
+static void set_error_class(lua_State *L) {
+  static const luaL_Reg metamethods[] = {{"__tostring", error_tostring}, {NULL, NULL}};
+  mt_class(L, error_name, NULL, metamethods);
+  lua_setmetatable(L, -2);
+}
+
+void mt_error_push(lua_State *L, const mortise_error *e) {
+  luaL_checkstack(L, 6, NULL);
+  lua_createtable(L, 0, 8);
+  set_string(L, "code", mortise_status_name(e->code));
+  lua_pushstring(L, e->message);
+  lua_setfield(L, -2, "message");
+  set_string(L, "type", e->type);
+  set_string(L, "reason", e->reason);
+  if (e->http_status) {
+    lua_pushinteger(L, e->http_status);
+    lua_setfield(L, -2, "status");
+  }
+  lua_pushboolean(L, e->retryable);
+  lua_setfield(L, -2, "retryable");
+  lua_pushboolean(L, e->ambiguous);
+  lua_setfield(L, -2, "ambiguous");
+  push_blockers(L, e);
+  set_error_class(L);
+}
+
+void mt_error_raise(lua_State *L, const mortise_error *e) {
+  mt_error_push(L, e);
+  lua_error(L);
+  __builtin_unreachable();
+}
+
+void mt_error_throw(lua_State *L, mortise_status code, const char *fmt, ...) {
+  mortise_error e;
+  char message[sizeof e.message];
+  va_list args;
+  va_start(args, fmt);
+  vsnprintf(message, sizeof message, fmt, args);
+  va_end(args);
+  mt_error_set(&e, code, "%s", message);
+  mt_error_raise(L, &e);
+}
+
+/* ---- Lua to C ------------------------------------------------------------------------------- */
+
+bool mt_error_is(lua_State *L, int index) {
+  if (lua_type(L, index) != LUA_TTABLE || !lua_getmetatable(L, index)) return false;
+  luaL_getmetatable(L, error_name);
+  bool same = lua_rawequal(L, -1, -2);
+  lua_pop(L, 2);
+  return same;
+}
+
+static const char *raw_string(lua_State *L, int index, const char *key) {
+  index = lua_absindex(L, index);
+  lua_pushstring(L, key);
+  lua_rawget(L, index);
+  const char *s = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "";
+  lua_pop(L, 1); /* the table keeps it */
+  return s;
+}
+
+static lua_Integer raw_integer(lua_State *L, int index, const char *key) {
+  index = lua_absindex(L, index);
+  lua_pushstring(L, key);
+  lua_rawget(L, index);
+  lua_Integer value = lua_tointeger(L, -1);
+  lua_pop(L, 1);
+  return value;
+}
+
+static bool raw_boolean(lua_State *L, int index, const char *key) {
+  index = lua_absindex(L, index);
+  lua_pushstring(L, key);
+  lua_rawget(L, index);
+  bool value = lua_toboolean(L, -1);
+  lua_pop(L, 1);
+  return value;
+}
+
+static bool code_of(const char *name, mortise_status *out) {
+  for (int i = 0; i < STATUSES; i++)
+    if (!strcmp(name, mortise_status_name((mortise_status)i))) {
+      *out = (mortise_status)i;
+      return true;
+    }
+  return false;
+}
+
+static void copy(char *out, size_t size, const char *from) {
+  snprintf(out, size, "%s", from);
+}
+
+static void read_blocker(lua_State *L, mortise_blocker *b) {
+  copy(b->path, sizeof b->path, raw_string(L, -1, "path"));
+  copy(b->mode, sizeof b->mode, raw_string(L, -1, "mode"));
+  copy(b->session, sizeof b->session, raw_string(L, -1, "session"));
+  copy(b->host, sizeof b->host, raw_string(L, -1, "host"));
+  copy(b->user, sizeof b->user, raw_string(L, -1, "user"));
+  copy(b->program, sizeof b->program, raw_string(L, -1, "program"));
+  copy(b->script, sizeof b->script, raw_string(L, -1, "script"));
+  copy(b->job, sizeof b->job, raw_string(L, -1, "job"));
+  b->pid = raw_integer(L, -1, "pid");
+  b->since_ms = raw_integer(L, -1, "since_ms");
+  b->queued = raw_boolean(L, -1, "queued");
+}
+
+static void read_blockers(lua_State *L, int index, mortise_error *out) {
+  lua_pushliteral(L, "blockers");
+  lua_rawget(L, index);
+  if (lua_type(L, -1) == LUA_TTABLE) {
+    for (lua_Integer i = 1; i <= MORTISE_BLOCKERS_SHOWN; i++) {
+      bool there = lua_rawgeti(L, -1, i) == LUA_TTABLE;
+      if (there) read_blocker(L, &out->blockers[out->blockers_shown++]);
+      lua_pop(L, 1);
+      if (!there) break;
+    }
+    lua_Integer total = raw_integer(L, index, "blockers_total");
+    out->blockers_total = total > 0 ? (size_t)total : out->blockers_shown;
+  }
+  lua_pop(L, 1);
+}
+
+static void read_object(lua_State *L, int index, mortise_error *out) {
+  mortise_status code = MORTISE_SCRIPT_ERROR;
+  code_of(raw_string(L, index, "code"), &code);
+  mt_error_set(out, code == MORTISE_OK ? MORTISE_SCRIPT_ERROR : code, "%s",
+               raw_string(L, index, "message"));
+  copy(out->type, sizeof out->type, raw_string(L, index, "type"));
+  copy(out->reason, sizeof out->reason, raw_string(L, index, "reason"));
+  out->http_status = (int)raw_integer(L, index, "status");
+  out->retryable = raw_boolean(L, index, "retryable");
+  out->ambiguous = raw_boolean(L, index, "ambiguous");
+  read_blockers(L, index, out);
+}
+
+void mt_error_read(lua_State *L, int index, mortise_error *out) {
+  index = lua_absindex(L, index);
+  int top = lua_gettop(L);
+  luaL_checkstack(L, 6, NULL);
+  if (mt_error_is(L, index)) {
+    read_object(L, index, out);
+    return;
+  }
+  if (lua_type(L, index) == LUA_TSTRING || lua_type(L, index) == LUA_TNUMBER)
+    mt_error_set(out, MORTISE_SCRIPT_ERROR, "%s", luaL_tolstring(L, index, NULL));
+  else if (luaL_callmeta(L, index, "__tostring") && lua_type(L, -1) == LUA_TSTRING)
+    mt_error_set(out, MORTISE_SCRIPT_ERROR, "%s", lua_tostring(L, -1));
+  else
+    mt_error_set(out, MORTISE_SCRIPT_ERROR, "(the error is a %s value)", luaL_typename(L, index));
+  lua_settop(L, top);
+}
+
+/* ---- Message handler ------------------------------------------------------------------------ */
+
+int mt_error_traceback(lua_State *L) {
+  if (lua_type(L, 1) == LUA_TSTRING) {
+    mortise_error e;
+    mt_error_set(&e, MORTISE_SCRIPT_ERROR, "%s", lua_tostring(L, 1));
+    mt_error_push(L, &e);
+    lua_pushvalue(L, 1); /* whole, where the C error cuts it */
+    lua_setfield(L, -2, "message");
+    lua_replace(L, 1);
+  }
+  if (!mt_error_is(L, 1)) return 1;
+  if (raw_string(L, 1, "traceback")[0]) return 1;
+  luaL_traceback(L, L, NULL, 1);
+  lua_setfield(L, 1, "traceback");
+  lua_settop(L, 1);
+  return 1;
+}
+
+/* ---- For people ----------------------------------------------------------------------------- */
+
+static void add_since(luaL_Buffer *b, lua_Integer since_ms) {
+  time_t seconds = (time_t)(since_ms / 1000);
+  struct tm when;
+  char text[32];
+  if (!since_ms || !gmtime_r(&seconds, &when)) return;
+  if (!strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &when)) return;
+  luaL_addstring(b, " since ");
+  luaL_addstring(b, text);
+}
+
+static void add_named(luaL_Buffer *b, const char *name, const char *value) {
+  if (!value[0]) return;
+  luaL_addstring(b, name);
+  luaL_addstring(b, value);
+}
+
+static void add_blocker(luaL_Buffer *b, const mortise_blocker *who) {
+  char pid[24];
+  snprintf(pid, sizeof pid, "%lld", (long long)who->pid);
+  add_named(b, "\n  ", who->path);
+  add_named(b, who->queued ? ": waited for in " : ": held in ", who->mode);
+  add_since(b, who->since_ms);
+  luaL_addstring(b, who->program[0] ? " by " : " by a session");
+  luaL_addstring(b, who->program);
+  if (who->pid) add_named(b, ", pid ", pid);
+  add_named(b, " on ", who->host);
+  add_named(b, ", user ", who->user);
+  add_named(b, ", script ", who->script);
+  add_named(b, ", job ", who->job);
+  add_named(b, ", session ", who->session);
+}
+
+static int error_tostring(lua_State *L) {
+  luaL_checktype(L, 1, LUA_TTABLE);
+  mortise_error *e = lua_newuserdatauv(L, sizeof *e, 0);
+  read_object(L, 1, e);
+  luaL_Buffer b;
+  luaL_buffinit(L, &b);
+  const char *code = raw_string(L, 1, "code");
+  add_named(&b, "", code);
+  luaL_addstring(&b, ": ");
+  luaL_addstring(&b, raw_string(L, 1, "message"));
+  if (e->reason[0] && !strstr(e->message, e->reason)) {
+    luaL_addstring(&b, " (");
+    add_named(&b, "", e->type);
+    luaL_addstring(&b, e->type[0] ? ": " : "");
+    luaL_addstring(&b, e->reason);
+    luaL_addstring(&b, ")");
+  }
+  for (size_t i = 0; i < e->blockers_shown; i++) add_blocker(&b, &e->blockers[i]);
+  if (e->blockers_total > e->blockers_shown) {
+    char more[48];
+    snprintf(more, sizeof more, "\n  and %zu more", e->blockers_total - e->blockers_shown);
+    luaL_addstring(&b, more);
+  }
+  luaL_pushresult(&b);
+  return 1;
+}
+
+/* ---- the module's functions ----------------------------------------------------------------- */
+
+static int core_error(lua_State *L) {
+  luaL_checktype(L, 1, LUA_TTABLE);
+  mortise_status code;
+  const char *name = raw_string(L, 1, "code");
+  if (!code_of(name, &code) || code == MORTISE_OK)
+    mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "unknown error code \"%s\"", name);
+  lua_newtable(L);
+  for (lua_pushnil(L); lua_next(L, 1); lua_pop(L, 1)) {
+    lua_pushvalue(L, -2);
+    lua_pushvalue(L, -2);
+    lua_rawset(L, 2);
+  }
+  if (lua_getfield(L, 2, "message") != LUA_TSTRING) {
+    lua_pushstring(L, name);
+    lua_setfield(L, 2, "message");
+  }
+  lua_settop(L, 2);
+  set_error_class(L);
+  return 1;
+}
+
+static int core_is_error(lua_State *L) {
+  luaL_checkany(L, 1);
+  lua_pushboolean(L, mt_error_is(L, 1));
+  return 1;
+}
+
+static int core_exit_status(lua_State *L) {
+  mortise_status code = MORTISE_SCRIPT_ERROR;
+  code_of(luaL_checkstring(L, 1), &code);
+  lua_pushinteger(L, mortise_status_exit(code));
+  return 1;
+}
+
+int mt_error_open(lua_State *L) {
+  static const luaL_Reg functions[] = {{"error", core_error},
+                                       {"is_error", core_is_error},
+                                       {"exit_status", core_exit_status},
+                                       {NULL, NULL}};
+  luaL_setfuncs(L, functions, 0);
+  return 0;
+}

@@ -1,0 +1,215 @@
+/* Tasks as scripts see them. In `mortise.core`:
+ *   spawn(fn, ...) -> task     starts it; it runs when its starter waits. A task ends after the
+ *                              tasks it started; one that failed and was not joined fails it
+ *   sleep(ms)                  at least that long; 0 lets others run
+ *   now_ms() -> integer        a clock that never goes back, for durations
+ *   interrupted([clear]) -> boolean   was this program asked to stop? true as argument forgets it
+ *   interrupt()                what ^C does: `interrupted` in every waiting task and here
+ *   running() -> integer       number of the running task; 1 outside of tasks
+ * A task:
+ *   :join() -> ...             its results, or its error raised; again and again
+ *   :cancel()                  `interrupted` at what it waits for, or at its next wait
+ *   :done() -> boolean, failed
+ *   .id, tostring; <close> joins it, and cancels it first when left by an error */
+#include "bindings.h"
+
+#include "base/clock.h"
+
+#include <inttypes.h>
+
+typedef struct mt_join {
+  mt_op op;
+  mt_task *target;
+  struct mt_join *next;
+  bool quiet; /* its error is not ours to raise */
+} mt_join;
+
+static mt_task *check_task(lua_State *L) {
+  return luaL_checkudata(L, 1, mt_task_name);
+}
+
+/* ---- join ----------------------------------------------------------------------------------- */
+
+static void cancel_join(mt_op *op) {
+  mt_join *join = (mt_join *)op;
+  mt_join **slot = &join->target->waiters;
+  while (*slot && *slot != join) slot = &(*slot)->next;
+  if (*slot) *slot = join->next;
+}
+
+static int finish_join(lua_State *L, mt_op *op, int index) {
+  (void)index;
+  mt_join *join = (mt_join *)op;
+  mt_task_seen(join->target);
+  if (join->quiet) return 0;
+  int n = mt_task_results(L, join->target);
+  return join->target->failed ? lua_error(L) : n;
+}
+
+static const mt_op_type join_type = {cancel_join, finish_join, NULL};
+
+mt_task *mt_join_target(const mt_op *op) {
+  return op->type == &join_type ? ((const mt_join *)op)->target : NULL;
+}
+
+void mt_join_wake(mt_task *task) {
+  while (task->waiters) {
+    mt_join *join = task->waiters;
+    task->waiters = join->next;
+    mt_op_done(&join->op);
+  }
+}
+
+static int join(lua_State *L, bool quiet) {
+  mt_driver *d = mt_driver_get(L);
+  mt_task *task = check_task(L);
+  if (mt_task_inherits(d, task->id, mt_driver_task(d)->id) && !task->done)
+    mt_error_throw(L, MORTISE_DEADLOCK, "a task cannot wait for its own end");
+  mt_join *op = mt_op_new(L, sizeof *op, 1, &join_type);
+  op->target = task;
+  op->quiet = quiet;
+  mt_op_anchor(L, -1, 1, 1);
+  if (task->done) {
+    mt_op_start(&op->op);
+    mt_op_done(&op->op);
+    return mt_await(L, lua_gettop(L));
+  }
+  mt_op_start(&op->op);
+  op->next = task->waiters;
+  task->waiters = op;
+  return mt_await(L, lua_gettop(L));
+}
+
+static int task_join(lua_State *L) {
+  lua_settop(L, 1);
+  return join(L, false);
+}
+
+static int task_close(lua_State *L) {
+  mt_task *task = check_task(L);
+  bool failing = !lua_isnoneornil(L, 2);
+  lua_settop(L, 1);
+  if (failing) mt_task_stop(task, "the task was cancelled");
+  return join(L, failing);
+}
+
+static int task_cancel(lua_State *L) {
+  mt_task_stop(check_task(L), "the task was cancelled");
+  return 0;
+}
+
+static int task_done(lua_State *L) {
+  const mt_task *task = check_task(L);
+  lua_pushboolean(L, task->done);
+  lua_pushboolean(L, task->done && task->failed);
+  return 2;
+}
+
+static int task_tostring(lua_State *L) {
+  const mt_task *task = check_task(L);
+  const char *state = !task->done ? "running" : task->failed ? "failed" : "done";
+  lua_pushfstring(L, "task %I (%s)", (LUAI_UACINT)task->id, state);
+  return 1;
+}
+
+static int task_index(lua_State *L) {
+  const mt_task *task = check_task(L);
+  const char *key = lua_tostring(L, 2);
+  if (key && key[0] == 'i' && key[1] == 'd' && !key[2]) {
+    lua_pushinteger(L, (lua_Integer)task->id);
+    return 1;
+  }
+  lua_pushvalue(L, 2);
+  lua_rawget(L, lua_upvalueindex(1));
+  return 1;
+}
+
+/* ---- sleep ---------------------------------------------------------------------------------- */
+
+typedef struct sleep_op {
+  mt_op op;
+  mt_timer timer;
+} sleep_op;
+
+static void cancel_sleep(mt_op *op) {
+  mt_timer_stop(op->driver->loop, &((sleep_op *)op)->timer);
+}
+
+static int finish_sleep(lua_State *L, mt_op *op, int index) {
+  (void)L;
+  (void)op;
+  (void)index;
+  return 0;
+}
+
+static void wake_sleeper(void *ctx) {
+  mt_op_done(ctx);
+}
+
+static const mt_op_type sleep_type = {cancel_sleep, finish_sleep, NULL};
+
+static int core_sleep(lua_State *L) {
+  lua_Number ms = luaL_checknumber(L, 1);
+  luaL_argcheck(L, ms >= 0 && ms <= 1e15, 1, "milliseconds, not negative");
+  mortise_error err;
+  sleep_op *op = mt_op_new(L, sizeof *op, 0, &sleep_type);
+  mt_loop *loop = op->op.driver->loop;
+  op->timer.fire = wake_sleeper;
+  op->timer.ctx = op;
+  if (mt_timer_start(loop, &op->timer, mt_loop_now(loop) + (int64_t)ms, &err))
+    mt_error_raise(L, &err);
+  mt_op_start(&op->op);
+  return mt_await(L, lua_gettop(L));
+}
+
+/* ---- the module's functions ----------------------------------------------------------------- */
+
+static int core_spawn(lua_State *L) {
+  luaL_checktype(L, 1, LUA_TFUNCTION);
+  mt_task_spawn(L, mt_driver_get(L), lua_gettop(L) - 1);
+  return 1;
+}
+
+static int core_now_ms(lua_State *L) {
+  lua_pushinteger(L, mt_clock_boot_ms());
+  return 1;
+}
+
+static int core_interrupted(lua_State *L) {
+  mt_driver *d = mt_driver_get(L);
+  lua_pushboolean(L, d->interrupted);
+  if (lua_toboolean(L, 1)) d->interrupted = false;
+  return 1;
+}
+
+static int core_interrupt(lua_State *L) {
+  mt_driver *d = mt_driver_get(L);
+  mt_interrupt_deliver(d, mt_driver_task(d));
+  mt_error_throw(L, MORTISE_INTERRUPTED, "%s", mt_interrupted_text);
+}
+
+static int core_running(lua_State *L) {
+  lua_pushinteger(L, (lua_Integer)mt_driver_task(mt_driver_get(L))->id);
+  return 1;
+}
+
+int mt_task_open(lua_State *L) {
+  static const luaL_Reg functions[] = {{"spawn", core_spawn},
+                                       {"sleep", core_sleep},
+                                       {"now_ms", core_now_ms},
+                                       {"interrupted", core_interrupted},
+                                       {"interrupt", core_interrupt},
+                                       {"running", core_running},
+                                       {NULL, NULL}};
+  static const luaL_Reg methods[] = {
+      {"join", task_join}, {"cancel", task_cancel}, {"done", task_done}, {NULL, NULL}};
+  static const luaL_Reg metamethods[] = {
+      {"__close", task_close}, {"__tostring", task_tostring}, {NULL, NULL}};
+  luaL_setfuncs(L, functions, 0);
+  mt_class(L, mt_task_name, NULL, metamethods);
+  luaL_newlib(L, methods);
+  lua_pushcclosure(L, task_index, 1);
+  lua_setfield(L, -2, "__index");
+  lua_pop(L, 1);
+  return 0;
+}

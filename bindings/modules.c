@@ -1,0 +1,74 @@
+/* `mortise` and its parts, for `require`: the C module `mortise.core`, and the Lua files of stdlib,
+ * compiled in. `stdlib/mortise/cli.lua` is `mortise.cli`. */
+#include "bindings.h"
+
+#include "embedded.h"
+
+#include <stdio.h>
+#include <string.h>
+
+extern const mt_embedded mt_stdlib[];
+
+/* A loader's upvalue is the number of its file. */
+static int load_embedded(lua_State *L) {
+  const mt_embedded *file = &mt_stdlib[lua_tointeger(L, lua_upvalueindex(1))];
+  char chunk[128];
+  snprintf(chunk, sizeof chunk, "@%s", file->name);
+  if (luaL_loadbufferx(L, file->text, file->n, chunk, "t") != LUA_OK) return lua_error(L);
+  lua_insert(L, 1);
+  lua_call(L, lua_gettop(L) - 1, 1);
+  return 1;
+}
+
+/* "mortise/cli.lua" to "mortise.cli" */
+static void push_module_name(lua_State *L, const char *file) {
+  luaL_gsub(L, file, "/", ".");
+  size_t n;
+  const char *dotted = lua_tolstring(L, -1, &n);
+  size_t end = n > 4 && !strcmp(dotted + n - 4, ".lua") ? n - 4 : n;
+  lua_pushlstring(L, dotted, end);
+  lua_remove(L, -2);
+}
+
+/* The function on top is the loader of the module named below it; one that is there stays. */
+static void preload(lua_State *L, int table) {
+  lua_pushvalue(L, -2);
+  bool there = lua_rawget(L, table) != LUA_TNIL;
+  lua_pop(L, 1);
+  if (there)
+    lua_pop(L, 2);
+  else
+    lua_rawset(L, table);
+}
+
+void mt_modules_preload(lua_State *L) {
+  luaL_checkstack(L, 8, NULL);
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
+  int table = lua_gettop(L);
+  lua_pushliteral(L, "mortise.core");
+  lua_pushcfunction(L, mt_core_open);
+  preload(L, table);
+  for (int i = 0; mt_stdlib[i].name; i++) {
+    push_module_name(L, mt_stdlib[i].name);
+    lua_pushinteger(L, i);
+    lua_pushcclosure(L, load_embedded, 1);
+    preload(L, table);
+  }
+  lua_settop(L, table - 1);
+}
+
+/* For `require "mortise"` in any Lua 5.4: the value of stdlib/mortise.lua. */
+MORTISE_API int luaopen_mortise(lua_State *L);
+int luaopen_mortise(lua_State *L) {
+  mt_driver_get(L); /* first of all userdata, so the last to be finalised */
+  mt_modules_preload(L);
+  for (int i = 0; mt_stdlib[i].name; i++)
+    if (!strcmp(mt_stdlib[i].name, "mortise.lua")) {
+      lua_pushinteger(L, i);
+      lua_pushcclosure(L, load_embedded, 1);
+      lua_pushliteral(L, "mortise");
+      lua_call(L, 1, 1);
+      return 1;
+    }
+  return luaL_error(L, "stdlib/mortise.lua was not compiled in");
+}

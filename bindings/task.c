@@ -1,0 +1,424 @@
+/* Tasks and the driver that resumes them.
+ *
+ * A task's coroutine runs `task_main`, which calls the body under xpcall with a traceback (so that
+ * __close handlers may wait) and then waits for the task's children: concurrency is structured. Its
+ * results, or its error, stay on its coroutine's stack for whoever joins it.
+ *
+ * Who may be resumed while someone waits: outside every task, all; in a task that cannot yield (a
+ * generator, a sort callback), none, but for the task it joins and what that one started. */
+#include "bindings.h"
+
+#include "base/mem.h"
+
+#include <string.h>
+
+static const char registry_key; /* the driver */
+static const char aux_key;      /* driver->aux */
+static const char live_key;     /* a table: lightuserdata of a task -> its userdata */
+const char mt_task_name[] = "mortise.task";
+
+/* ---- The driver ----------------------------------------------------------------------------- */
+
+/* Last of all our userdata, since it was the first: operations, locks and clients are gone. */
+static int collect_driver(lua_State *L) {
+  mt_driver *d = lua_touserdata(L, 1);
+  if (!d->loop) return 0;
+  mt_client_close_all(d);
+  mt_interrupt_deinit(d);
+  mt_loop_free(d->loop);
+  d->loop = NULL;
+  lua_pushnil(L);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &registry_key);
+  return 0;
+}
+
+mt_driver *mt_driver_peek(lua_State *L) {
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &registry_key);
+  mt_driver *d = lua_touserdata(L, -1);
+  lua_pop(L, 1);
+  return d;
+}
+
+static mt_driver *make_driver(lua_State *L) {
+  static const luaL_Reg metamethods[] = {{"__gc", collect_driver}, {NULL, NULL}};
+  mortise_error err;
+  lua_newtable(L);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &live_key);
+  mt_driver *d = lua_newuserdatauv(L, sizeof *d, 0);
+  memset(d, 0, sizeof *d);
+  mt_class(L, "mortise.driver", NULL, metamethods);
+  lua_setmetatable(L, -2);
+  d->aux = lua_newthread(L);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &aux_key);
+  lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
+  d->main = d->current = lua_tothread(L, -1);
+  lua_pop(L, 1);
+  d->last_id = MT_MAIN_TASK;
+  d->main_task = (mt_task){.driver = d, .id = MT_MAIN_TASK, .co = d->main, .live = true};
+  if (mt_interrupt_init(d, &err)) mt_error_raise(L, &err);
+  d->loop = mt_loop_new(&err);
+  if (!d->loop) {
+    mt_interrupt_deinit(d);
+    mt_error_raise(L, &err);
+  }
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &registry_key);
+  return d;
+}
+
+mt_driver *mt_driver_get(lua_State *L) {
+  mt_driver *d = mt_driver_peek(L);
+  if (!d) {
+    luaL_checkstack(L, 8, NULL);
+    d = make_driver(L);
+  }
+  mt_interrupt_bind(d);
+  return d;
+}
+
+mt_task *mt_driver_task(mt_driver *d) {
+  return d->running ? d->running : &d->main_task;
+}
+
+/* ---- Making and ending a task --------------------------------------------------------------- */
+
+static mt_task **bucket(mt_driver *d, uint64_t id) {
+  return &d->buckets[id % MT_TASK_BUCKETS];
+}
+
+static mt_task *find(mt_driver *d, uint64_t id) {
+  mt_task *task = *bucket(d, id);
+  while (task && task->id != id) task = task->next_in_bucket;
+  return task;
+}
+
+bool mt_task_inherits(void *ctx, uint64_t holder, uint64_t task) {
+  if (holder == task) return true;
+  for (mt_task *t = find(ctx, task); t; t = t->parent)
+    if (t->id == holder) return true;
+  return false;
+}
+
+void mt_task_ready(mt_task *task) {
+  if (task->ready || task->done || !task->live) return;
+  mt_driver *d = task->driver;
+  task->ready = true;
+  task->next_ready = NULL;
+  if (d->ready)
+    d->ready_last->next_ready = task;
+  else
+    d->ready = task;
+  d->ready_last = task;
+}
+
+static void link_task(mt_driver *d, mt_task *task, mt_task *parent) {
+  task->id = ++d->last_id;
+  task->live = true;
+  task->parent = parent;
+  parent->unfinished++;
+  task->next_child = parent->children;
+  if (parent->children) parent->children->prev_child = task;
+  parent->children = task;
+  mt_task **slot = bucket(d, task->id);
+  task->next_in_bucket = *slot;
+  *slot = task;
+}
+
+static void unlink_child(mt_task *task) {
+  if (task->prev_child)
+    task->prev_child->next_child = task->next_child;
+  else
+    task->parent->children = task->next_child;
+  if (task->next_child) task->next_child->prev_child = task->prev_child;
+}
+
+static void unlink_task(mt_task *task) {
+  unlink_child(task);
+  mt_task **slot = bucket(task->driver, task->id);
+  while (*slot != task) slot = &(*slot)->next_in_bucket;
+  *slot = task->next_in_bucket;
+  task->live = false;
+}
+
+static void drop(mt_task *task) {
+  lua_State *L = task->driver->aux;
+  unlink_task(task);
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &live_key);
+  lua_pushnil(L);
+  lua_rawsetp(L, -2, task); /* of a key that is there: allocates nothing */
+  lua_pop(L, 1);
+}
+
+/* Only at the state's end, when what anchors tasks is gone. */
+static int collect_task(lua_State *L) {
+  mt_task *task = lua_touserdata(L, 1);
+  task->ready = false;
+  task->done = true;
+  return 0;
+}
+
+/* A failed child that nobody joined stays with its parent, which fails by it in the end. */
+static mt_task *failed_child(const mt_task *task) {
+  for (mt_task *child = task->children; child; child = child->next_child)
+    if (child->done && child->failed && !child->joined) return child;
+  return NULL;
+}
+
+static void drop_children(mt_task *task) {
+  while (task->children) drop(task->children);
+}
+
+static void stop_children(mt_task *task, const char *why) {
+  for (mt_task *child = task->children; child; child = child->next_child) mt_task_stop(child, why);
+}
+
+static int end_task(lua_State *L, int status, lua_KContext context) {
+  (void)status;
+  mt_task *task = (mt_task *)context;
+  task->ending = true;
+  if (task->stop) stop_children(task, task->stop);
+  task->stop = NULL;
+  if (task->unfinished) return lua_yieldk(L, 0, context, end_task);
+  mt_task *child = task->failed ? NULL : failed_child(task);
+  if (child) {
+    lua_settop(L, 1);
+    task->failed = true;
+    mt_task_results(L, child);
+  }
+  drop_children(task);
+  return lua_gettop(L) - 1;
+}
+
+static int end_body(lua_State *L, int status, lua_KContext context) {
+  mt_task *task = (mt_task *)context;
+  task->failed = status != LUA_OK && status != LUA_YIELD;
+  if (task->failed) stop_children(task, "the task that started it failed");
+  return end_task(L, LUA_OK, context);
+}
+
+static int return_all(lua_State *L, int status, lua_KContext context) {
+  (void)status;
+  (void)context;
+  return lua_gettop(L);
+}
+
+static int call_checked(lua_State *L) {
+  mt_driver *d = mt_driver_get(L);
+  mt_await_check(L, d);
+  lua_callk(L, lua_gettop(L) - 1, LUA_MULTRET, 0, return_all);
+  return return_all(L, LUA_OK, 0);
+}
+
+/* The first function of every task's coroutine: (body, ...). */
+static int task_main(lua_State *L) {
+  mt_task *task = mt_driver_get(L)->running;
+  lua_pushcfunction(L, mt_error_traceback);
+  lua_insert(L, 1);
+  lua_pushcfunction(L, call_checked);
+  lua_insert(L, 2);
+  int status = lua_pcallk(L, lua_gettop(L) - 2, LUA_MULTRET, 1, (lua_KContext)task, end_body);
+  return end_body(L, status, (lua_KContext)task);
+}
+
+mt_task *mt_task_spawn(lua_State *L, mt_driver *d, int nargs) {
+  static const luaL_Reg metamethods[] = {{"__gc", collect_task}, {NULL, NULL}};
+  luaL_checkstack(L, 6, NULL);
+  mt_task *task = lua_newuserdatauv(L, sizeof *task, 1);
+  *task = (mt_task){.driver = d, .nargs = nargs + 1};
+  mt_class(L, mt_task_name, NULL, metamethods);
+  lua_setmetatable(L, -2);
+  lua_insert(L, -(nargs + 2));
+  task->co = lua_newthread(L);
+  lua_setiuservalue(L, -(nargs + 3), 1);
+  if (!lua_checkstack(task->co, nargs + 8)) luaL_error(L, "too many arguments for a task");
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &live_key);
+  lua_pushvalue(L, -(nargs + 3));
+  lua_rawsetp(L, -2, task);
+  lua_pop(L, 1);
+  lua_pushcfunction(task->co, task_main);
+  lua_xmove(L, task->co, nargs + 1);
+  link_task(d, task, mt_driver_task(d));
+  mt_task_ready(task);
+  return task;
+}
+
+int mt_task_results(lua_State *L, mt_task *task) {
+  if (task->killed) {
+    mortise_error e;
+    mt_error_set(&e, MORTISE_SCRIPT_ERROR, "%s", task->killed);
+    mt_error_push(L, &e);
+    return 1;
+  }
+  int n = task->nresults;
+  luaL_checkstack(L, n + 1, "too many results of a task");
+  if (!lua_checkstack(task->co, 1)) mt_error_throw(L, MORTISE_OUT_OF_MEMORY, "out of memory");
+  for (int i = 0; i < n; i++) {
+    lua_pushvalue(task->co, -n);
+    lua_xmove(task->co, L, 1); /* now the first of them is at -n again, and the copy gone */
+    lua_rotate(task->co, -n, -1);
+  }
+  return n;
+}
+
+void mt_task_seen(mt_task *task) {
+  task->joined = true;
+  if (task->done && task->live) drop(task);
+}
+
+/* ---- Resuming ------------------------------------------------------------------------------- */
+
+static void finish_task(mt_task *task) {
+  mt_task *parent = task->parent;
+  task->done = true;
+  task->op = NULL;
+  if (--parent->unfinished == 0 && parent->ending) mt_task_ready(parent);
+  bool wanted = task->waiters != NULL || task->joined;
+  mt_join_wake(task);
+  /* A failure that no one has seen stays, for its parent. */
+  if (wanted || !task->failed || parent == &task->driver->main_task) drop(task);
+}
+
+/* Its children go on in the care of the next above: only where a task ended against the rules. */
+static void bequeath(mt_task *task, const char *why) {
+  mt_task *heir = task->parent;
+  stop_children(task, why);
+  while (task->children) {
+    mt_task *child = task->children;
+    unlink_child(child);
+    child->parent = heir;
+    child->prev_child = NULL;
+    child->next_child = heir->children;
+    if (heir->children) heir->children->prev_child = child;
+    heir->children = child;
+    if (!child->done) heir->unfinished++;
+  }
+  task->unfinished = 0;
+}
+
+static void kill_task(mt_task *task, const char *why) {
+  bequeath(task, why);
+  task->failed = true;
+  task->killed = why;
+  finish_task(task);
+}
+
+static void resume(mt_driver *d, mt_task *task) {
+  int nargs = task->nargs >= 0 ? task->nargs : 0;
+  bool first = task->nargs >= 0;
+  task->nargs = -1;
+  if (!first && lua_status(task->co) != LUA_YIELD) {
+    kill_task(task, "the task's coroutine was closed or finished by someone else");
+    return;
+  }
+  lua_State *from = d->current;
+  mt_task *outer = d->running;
+  int n = 0;
+  d->running = task;
+  d->current = task->co;
+  int status = lua_resume(task->co, from, nargs, &n);
+  d->current = from;
+  d->running = outer;
+  if (status == LUA_YIELD) {
+    lua_pop(task->co, n);
+    if (!task->op && !task->ending) mt_task_ready(task); /* a bare coroutine.yield: others first */
+    return;
+  }
+  if (status != LUA_OK) { /* memory ran out around the body's own xpcall */
+    lua_resetthread(task->co);
+    n = 1;
+    task->failed = true;
+    bequeath(task, "the task that started it failed");
+  }
+  task->nresults = n;
+  finish_task(task);
+}
+
+/* May a wait for `joined` (NULL: for something else) in the running task resume this one? */
+static bool may_run(mt_driver *d, const mt_task *joined, const mt_task *task) {
+  if (!d->running) return true;
+  return joined && mt_task_inherits(d, joined->id, task->id);
+}
+
+static mt_task *take_ready(mt_driver *d, const mt_task *joined, const mt_task *last) {
+  mt_task *before = NULL;
+  for (mt_task *task = d->ready; task; before = task, task = task->next_ready) {
+    if (may_run(d, joined, task)) {
+      *(before ? &before->next_ready : &d->ready) = task->next_ready;
+      if (d->ready_last == task) d->ready_last = before;
+      task->ready = false;
+      return task;
+    }
+    if (task == last) return NULL;
+  }
+  return NULL;
+}
+
+/* Those that are ready now; what they make ready comes after a look at the loop. */
+static void run_ready(mt_driver *d, const mt_task *joined, const bool *done) {
+  const mt_task *last = d->ready_last;
+  mt_task *task = NULL;
+  while (!*done && task != last && (task = take_ready(d, joined, last))) resume(d, task);
+}
+
+static bool runnable(mt_driver *d, const mt_task *joined) {
+  for (const mt_task *task = d->ready; task; task = task->next_ready)
+    if (may_run(d, joined, task)) return true;
+  return false;
+}
+
+/* ---- Waiting without a yield ---------------------------------------------------------------- */
+
+/* One turn: what is ready, then what the loop has. false when the loop itself fails. */
+static bool turn(mt_driver *d, const mt_task *joined, const bool *done) {
+  if (atomic_exchange(&d->interrupt, false)) mt_interrupt_deliver(d, NULL);
+  run_ready(d, joined, done);
+  if (*done) return true;
+  return mt_loop_step(d->loop, runnable(d, joined) ? 0 : -1, NULL) == MORTISE_OK;
+}
+
+void mt_driver_pump(mt_driver *d, mt_op *op) {
+  mt_pump frame = {op, mt_driver_task(d), d->pumps};
+  mt_task *joined = mt_join_target(op);
+  d->pumps = &frame;
+  while (!op->done)
+    if (!turn(d, joined, &op->done)) mt_op_stop(op, "the event loop failed");
+  d->pumps = frame.outer;
+}
+
+void mt_task_drive(mt_driver *d, mt_task *task) {
+  mt_pump frame = {NULL, mt_driver_task(d), d->pumps};
+  d->pumps = &frame;
+  task->joined = true;
+  while (!task->done)
+    if (!turn(d, task, &task->done)) mt_task_stop(task, "the event loop failed");
+  d->pumps = frame.outer;
+}
+
+void mt_task_stop(mt_task *task, const char *why) {
+  if (task->done) return;
+  if (task->op) {
+    mt_op_stop(task->op, why);
+    return;
+  }
+  for (mt_pump *pump = task->driver->pumps; pump; pump = pump->outer)
+    if (pump->task == task && pump->op && !pump->op->done) {
+      mt_op_stop(pump->op, why);
+      return;
+    }
+  task->stop = why;
+  if (task->ending) mt_task_ready(task);
+}
+
+static void stop_all(mt_driver *d, const char *why, const mt_task *running) {
+  for (int i = 0; i < MT_TASK_BUCKETS; i++)
+    for (mt_task *task = d->buckets[i]; task; task = task->next_in_bucket)
+      if (task != running) mt_task_stop(task, why);
+  for (mt_pump *pump = d->pumps; pump; pump = pump->outer)
+    if (pump->op && pump->task == &d->main_task && pump->task != running) mt_op_stop(pump->op, why);
+}
+
+const char mt_interrupted_text[] = "interrupted";
+
+void mt_interrupt_deliver(mt_driver *d, const mt_task *running) {
+  d->interrupted = true;
+  stop_all(d, mt_interrupted_text, running);
+}

@@ -196,7 +196,7 @@ static void on_describe(void *ctx, mt_req *req) {
   mortise_error err;
   if (arrived(o, req, "describing the index")) {
     mortise_status status = mt_change_fit(&o->describe, &err);
-    if (!status && c->described) status = c->described(c->ctx, c, &o->describe, &err);
+    if (!status && c->described) status = c->described(c, &o->describe, &err);
     if (status) fail(o, &err);
   }
   mt_describe_deinit(&o->describe);
@@ -242,12 +242,20 @@ static void open_scan(op *o) {
   c->store->docs->scan_open(c->store, &o->open);
 }
 
+/* Were all that still match looked at, and nothing in them was to be changed? A query may find more
+ * than the transform, which decides; a pass without a write proves that nothing else is left. */
+static bool only_idle(const op *o) {
+  const mt_change_result *r = &o->c->result;
+  return o->c->transform.decides && o->idle && o->idle == o->open.total && !r->rejected;
+}
+
 /* Another pass helps where something was missed, not where the same ones would be set aside. */
 static bool worth_a_pass(const op *o) {
   const mt_change_result *r = &o->c->result;
   uint32_t most = o->c->options.passes ? o->c->options.passes : PASSES;
   if (!r->left || r->passes >= most) return false;
-  return r->conflicts || r->left > r->rejected + o->idle;
+  return r->conflicts || r->left > r->rejected + o->idle ||
+         (o->c->transform.decides && o->idle && !r->rejected);
 }
 
 static void on_count(void *ctx, mt_req *req) {
@@ -521,7 +529,9 @@ static void pump(op *o) {
   if (o->request) return;
   if (!o->scanned && o->busy < o->n_units) next_page(o);
   if (!o->scanned || o->busy) return;
-  if (o->c->until_none)
+  bool idle = o->c->until_none && only_idle(o);
+  if (idle) o->c->result.left = 0;
+  if (o->c->until_none && !idle)
     refresh(o);
   else
     conclude(o);

@@ -50,8 +50,7 @@ typedef struct mt_change {
    * over what is left (new documents, conflicts). Else there is one pass. */
   bool until_none;
   /* Called once the index is known to be fit; may set `query`. NULL: nothing to add. */
-  mortise_status (*described)(void *ctx, struct mt_change *c, const mt_describe *d,
-                              mortise_error *err);
+  mortise_status (*described)(struct mt_change *c, const mt_describe *d, mortise_error *err);
   void (*progress)(void *ctx, struct mt_change *c, uint64_t changed, uint64_t total);
   struct {
     uint32_t page;      /* documents a page; 0: 1000 */

@@ -216,11 +216,15 @@ static void add_clause(mt_buf *out, const char *kind, mt_slice field, mt_slice v
   mt_buf_adds(out, end);
 }
 
-void mt_rename_query(mt_buf *out, mt_slice field, mt_slice from, mt_slice also) {
+void mt_rename_query(mt_buf *out, mt_slice field, mt_slice from, bool ignored, mt_slice also) {
   mt_buf_adds(out, "{\"bool\":{\"filter\":[{\"bool\":{\"should\":[");
   add_clause(out, "term", field, from, "\"}}");
   mt_buf_addc(out, ',');
   add_clause(out, "prefix", field, from, "/\"}}");
+  if (ignored) {
+    mt_buf_addc(out, ',');
+    add_clause(out, "term", MT_SLICE("_ignored"), field, "\"}}");
+  }
   mt_buf_adds(out, "],\"minimum_should_match\":1}}");
   if (also.n) {
     mt_buf_addc(out, ',');

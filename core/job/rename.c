@@ -1,0 +1,126 @@
+#include "job/rename.h"
+
+#include "base/json_edit.h"
+
+enum { NAME_MAX_BYTES = 4096, QUERY_MAX = 1 << 20 };
+
+/* ---- Which field to search ------------------------------------------------------------------ */
+
+/* The mapping of a dotted field under `properties`, through objects. */
+static mt_json field_mapping(mt_json mapping, mt_slice field) {
+  mt_json properties = mt_json_get(mapping, "properties");
+  mt_json_iter it = mt_json_items(properties);
+  while (mt_json_next(&it)) {
+    if (mt_json_key_is(it.key, field)) return it.value;
+    const char *dot = field.p;
+    const char *end = field.p + field.n;
+    for (; (dot = memchr(dot, '.', (size_t)(end - dot))); dot++) {
+      if (!mt_json_key_is(it.key, (mt_slice){field.p, (size_t)(dot - field.p)})) continue;
+      mt_json inner = field_mapping(it.value, (mt_slice){dot + 1, (size_t)(end - dot - 1)});
+      if (inner.type) return inner;
+    }
+  }
+  return (mt_json){MT_JSON_NONE, {NULL, 0}};
+}
+
+/* Does a search by exact value or prefix find every value of such a field? */
+static const char *why_not_exact(mt_json mapping) {
+  bool index = true;
+  mt_json type = mt_json_get(mapping, "type");
+  if (!mt_json_is(type, "keyword") && !mt_json_is(type, "wildcard")) return "is not a keyword";
+  if (mt_json_get(mapping, "normalizer").type == MT_JSON_STRING) return "has a normalizer";
+  if (mt_json_bool(mt_json_get(mapping, "index"), &index) && !index) return "is not indexed";
+  return NULL;
+}
+
+static mortise_status exact_in(mt_json mapping, mt_slice field, mt_buf *out, bool *ignores,
+                               mortise_error *err) {
+  const char *why = why_not_exact(mapping);
+  if (!why) {
+    *ignores = mt_json_get(mapping, "ignore_above").type != MT_JSON_NONE;
+    mt_buf_addslice(out, field);
+    return MORTISE_OK;
+  }
+  mt_json_iter it = mt_json_items(mt_json_get(mapping, "fields"));
+  while (mt_json_next(&it)) {
+    const char *inner = why_not_exact(it.value);
+    if (inner) {
+      why = inner;
+      continue;
+    }
+    mt_buf_addslice(out, field);
+    mt_buf_addc(out, '.');
+    mt_buf_addslice(out, it.key);
+    *ignores = mt_json_get(it.value, "ignore_above").type != MT_JSON_NONE;
+    return MORTISE_OK;
+  }
+  return mt_error_set(err, MORTISE_UNSUPPORTED,
+                      "field %.*s cannot be searched for exact values: its mapping %s; a rename "
+                      "would miss documents",
+                      (int)field.n, field.p, why);
+}
+
+mortise_status mt_exact_field(mt_slice json, mt_slice field, mt_buf *out, bool *ignores,
+                              mortise_error *err) {
+  mt_json root;
+  size_t first = 0;
+  *ignores = false;
+  mt_buf_clear(out);
+  if (!json.n || mt_json_parse(json, "the mapping", &root, NULL)) root.type = MT_JSON_NONE;
+  mt_json_iter it = mt_json_items(root);
+  while (root.type && mt_json_next(&it)) {
+    mt_json mapping = field_mapping(mt_json_get(it.value, "mappings"), field);
+    if (!mapping.type) continue;
+    bool hides = false;
+    size_t before = out->n;
+    mortise_status status = exact_in(mapping, field, out, &hides, err);
+    if (status) return status;
+    *ignores = *ignores || hides;
+    if (!before)
+      first = out->n;
+    else if (!mt_slice_eq((mt_slice){out->p, first}, (mt_slice){out->p + before, out->n - before}))
+      return mt_error_set(err, MORTISE_UNSUPPORTED,
+                          "field %.*s is mapped differently in the indices behind this alias",
+                          (int)field.n, field.p);
+    mt_buf_cut(out, first);
+  }
+  if (!out->n) mt_buf_addslice(out, field);
+  return mt_buf_status(out, "the field's name", err);
+}
+
+/* ---- The change ----------------------------------------------------------------------------- */
+
+static mortise_status set_query(mt_rename *r, mt_slice field, bool ignored, mortise_error *err) {
+  mt_buf_clear(&r->query);
+  mt_rename_query(&r->query, field, r->rule.from, ignored, r->also);
+  r->change.query = mt_buf_slice(&r->query);
+  return mt_buf_status(&r->query, "the query", err);
+}
+
+static mortise_status described(mt_change *c, const mt_describe *d, mortise_error *err) {
+  mt_rename *r = (mt_rename *)c;
+  mt_buf name;
+  bool ignores = false;
+  mt_buf_init(&name, NAME_MAX_BYTES);
+  mortise_status status = mt_exact_field(mt_slice_of(d->json), r->rule.field, &name, &ignores, err);
+  if (!status) status = set_query(r, mt_buf_slice(&name), ignores, err);
+  mt_buf_deinit(&name);
+  return status;
+}
+
+mortise_status mt_rename_init(mt_rename *r, mt_slice field, mt_slice from, mt_slice to,
+                              mortise_error *err) {
+  *r = (mt_rename){0};
+  mortise_status status = mt_replace_prefix_init(&r->rule, field, from, to, err);
+  if (status) return status;
+  mt_buf_init(&r->query, QUERY_MAX);
+  r->change.transform = mt_replace_prefix_transform(&r->rule);
+  r->change.until_none = true;
+  r->change.described = described;
+  return MORTISE_OK;
+}
+
+void mt_rename_deinit(mt_rename *r) {
+  mt_replace_prefix_deinit(&r->rule);
+  mt_buf_deinit(&r->query);
+}

@@ -1,0 +1,27 @@
+/* Renaming a tree: the change that replaces a path prefix in one field. */
+#ifndef MT_JOB_RENAME_H
+#define MT_JOB_RENAME_H
+
+#include "job/change.h"
+
+typedef struct mt_rename {
+  mt_change change; /* in: done, ctx, store, env, lock, index, progress, options; out: its result */
+  mt_replace_prefix rule;
+  mt_slice also; /* in: one more query that documents must match, or empty; borrowed */
+  mt_buf query;
+} mt_rename;
+
+/* Sets what makes it a rename; `change`'s own members are the caller's to set before
+ * mt_change_start(&r->change). INVALID_ARGUMENT as mt_replace_prefix_init. Copies its strings. */
+mortise_status mt_rename_init(mt_rename *r, mt_slice field, mt_slice from, mt_slice to,
+                              mortise_error *err);
+void mt_rename_deinit(mt_rename *r); /* after its end */
+
+/* The name under which searches find the exact values of `field`: itself, or a keyword field beside
+ * an analysed one ("path.keyword"). UNSUPPORTED, saying why, where the mapping has none, since a
+ * search would then miss documents. `*ignores`: long values are not found under it (ignore_above).
+ * `json` is mt_describe's; a field without a mapping is itself. */
+mortise_status mt_exact_field(mt_slice json, mt_slice field, mt_buf *out, bool *ignores,
+                              mortise_error *err);
+
+#endif

@@ -62,15 +62,42 @@ static void finish(mt_op *op) {
 
 /* ---- What became of an attempt -------------------------------------------------------------- */
 
+/* The two timers of the whole run always, at the end of time when there is nothing to do: moving
+ * one takes no memory, so it cannot fail. */
+void mt_http_arm(struct mt_http *http, mt_timer *timer, int64_t at_ms) {
+  mt_timer_start(http->loop, timer, at_ms, NULL);
+}
+
 /* Told from the loop, since the owner may still be inside mt_http_submit. */
 static void fail_later(mt_op *op) {
   op->ready = true;
   mt_timer_stop(op->http->loop, &op->deadline);
-  mt_timer_start(op->http->loop, &op->http->deliver, mt_loop_now(op->http->loop), NULL);
+  mt_http_arm(op->http, &op->http->deliver, mt_loop_now(op->http->loop));
+}
+
+/* Of requests for which there was not even memory for a transfer: linked through their own `op`. */
+static mt_http_req *take_failed(struct mt_http *http) {
+  mt_http_req *req = http->failed;
+  if (!req) return NULL;
+  http->failed = req->op;
+  req->op = NULL;
+  return req;
+}
+
+static bool drop_failed(struct mt_http *http, mt_http_req *req) {
+  mt_http_req **at = &http->failed;
+  while (*at && *at != req) at = (mt_http_req **)&(*at)->op;
+  if (!*at) return false;
+  *at = req->op;
+  req->op = NULL;
+  return true;
 }
 
 static void deliver(void *ctx) {
   struct mt_http *http = ctx;
+  mt_http_arm(http, &http->deliver, INT64_MAX);
+  for (mt_http_req *req; (req = take_failed(http));)
+    if (req->done) req->done(req->ctx, req);
   for (;;) {
     mt_op *op = http->active;
     while (op && !op->ready) op = op->next;
@@ -231,6 +258,12 @@ void mt_http_submit(mt_http *http, mt_http_req *req) {
   mt_buf_init(&req->answer, http->answer_max);
   if (!req->deadline_ms) req->deadline_ms = mt_loop_now(http->loop) + http->request_ms;
   mt_op *op = take_op(http, &req->error);
+  if (!op) {
+    req->op = http->failed;
+    http->failed = req;
+    mt_http_arm(http, &http->deliver, mt_loop_now(http->loop));
+    return;
+  }
   req->op = op;
   op->req = req;
   op->tried = 0;
@@ -246,9 +279,8 @@ void mt_http_submit(mt_http *http, mt_http_req *req) {
 }
 
 void mt_http_cancel(mt_http *http, mt_http_req *req) {
-  (void)http;
   mt_op *op = req->op;
-  if (!op || op->req != req) return;
+  if (drop_failed(http, req) || !op || op->req != req) return;
   if (op->added) count(op);
   put_op(op);
 }
@@ -284,6 +316,9 @@ static mortise_status init(mt_http *http, const mt_http_config *c, mortise_error
     http->common[0].next = &http->common[1];
     http->common[1] = (struct curl_slist){http->auth.header, NULL};
   }
+  http->deliver = (mt_timer){.fire = deliver, .ctx = http};
+  status = mt_timer_start(http->loop, &http->deliver, INT64_MAX, err);
+  if (status) return status;
   uint32_t connections = c->connections ? c->connections : CONNECTIONS;
   return mt_multi_init(http, connections < CONNECTIONS_MAX ? connections : CONNECTIONS_MAX, err);
 }
@@ -309,7 +344,6 @@ mt_http *mt_http_new(mt_loop *loop, const mt_http_config *config, const mt_log *
   }
   http->loop = loop;
   if (log) http->log = *log;
-  http->deliver = (mt_timer){.fire = deliver, .ctx = http};
   if (init(http, config, err)) {
     mt_http_free(http);
     return NULL;
@@ -320,6 +354,7 @@ mt_http *mt_http_new(mt_loop *loop, const mt_http_config *config, const mt_log *
 
 void mt_http_free(mt_http *http) {
   if (!http) return;
+  while (http->failed) take_failed(http);
   while (http->active) mt_http_cancel(http, http->active->req);
   for (mt_op *op = http->idle, *next; op; op = next) {
     next = op->next;

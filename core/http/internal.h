@@ -149,12 +149,14 @@ struct mt_http {
   int64_t connect_ms, request_ms;
   size_t answer_max, gzip_min;
   struct curl_slist common[2]; /* headers of every request */
+  mt_http_req *failed;         /* could not even begin */
   mt_op *active, *idle;
   size_t n_idle;
   mt_timer deliver; /* for what failed before it was sent */
   mt_http_stats stats;
 };
 
+void mt_http_arm(struct mt_http *http, mt_timer *timer, int64_t at_ms);
 /* Takes up what libcurl has finished. */
 void mt_http_drain(struct mt_http *http);
 

@@ -14,16 +14,16 @@ static void act(struct mt_http *http, curl_socket_t fd, int what) {
 }
 
 static void on_timer(void *ctx) {
-  act(ctx, CURL_SOCKET_TIMEOUT, 0);
+  struct mt_http *http = ctx;
+  mt_http_arm(http, &http->multi.timer, INT64_MAX);
+  act(http, CURL_SOCKET_TIMEOUT, 0);
 }
 
 static int set_timer(CURLM *handle, long wait_ms, void *ctx) {
   (void)handle;
   struct mt_http *http = ctx;
-  if (wait_ms < 0)
-    mt_timer_stop(http->loop, &http->multi.timer);
-  else
-    mt_timer_start(http->loop, &http->multi.timer, mt_loop_now(http->loop) + wait_ms, NULL);
+  mt_http_arm(http, &http->multi.timer,
+              wait_ms < 0 ? INT64_MAX : mt_loop_now(http->loop) + wait_ms);
   return 0;
 }
 
@@ -132,6 +132,8 @@ int mt_multi_closesocket(void *ctx, curl_socket_t fd) {
 mortise_status mt_multi_init(struct mt_http *http, uint32_t connections, mortise_error *err) {
   mt_multi *m = &http->multi;
   m->timer = (mt_timer){.fire = on_timer, .ctx = http};
+  mortise_status status = mt_timer_start(http->loop, &m->timer, INT64_MAX, err);
+  if (status) return status;
   m->handle = curl_multi_init();
   if (!m->handle) return mt_error_memory(err);
   long most = (long)connections * (long)http->nodes.n;

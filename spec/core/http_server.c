@@ -100,6 +100,10 @@ static bool read_head(test_conn *c, test_request *req) {
   size_t n = 0;
   while (n + 1 < sizeof req->head && receive(c, req->head + n, 1) == 1) {
     req->head[++n] = '\0';
+    if (req->head[0] < ' ') { /* TLS, where none is spoken: what real servers answer */
+      test_answer(c, 400, "{}");
+      return false;
+    }
     if (n >= 4 && !memcmp(req->head + n - 4, "\r\n\r\n", 4)) return true;
   }
   return false;
@@ -135,6 +139,14 @@ static bool serve_one(test_conn *c) {
   return more;
 }
 
+/* As careful servers close: so that the alert arrives, rather than a reset. */
+static void linger(test_conn *c) {
+  char unread[4096];
+  shutdown(c->fd, SHUT_WR);
+  while (recv(c->fd, unread, sizeof unread, 0) > 0) {
+  }
+}
+
 static void *serve(void *ctx) {
   test_conn *c = ctx;
   bool fine = true;
@@ -142,6 +154,7 @@ static void *serve(void *ctx) {
     c->ssl = SSL_new(c->server->tls);
     must(c->ssl && SSL_set_fd(c->ssl, c->fd), "TLS");
     fine = SSL_accept(c->ssl) == 1;
+    if (!fine) linger(c);
   }
   while (fine && serve_one(c)) {
   }

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -168,6 +169,11 @@ static void *serve(void *ctx) {
 
 static void *listen_on(void *ctx) {
   test_server *s = ctx;
+  /* OpenSSL writes without MSG_NOSIGNAL; the threads of connections inherit this. */
+  sigset_t pipe;
+  sigemptyset(&pipe);
+  sigaddset(&pipe, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &pipe, NULL);
   for (;;) {
     int fd = accept(s->fd, NULL, NULL), one = 1;
     if (fd < 0 && errno == EINTR) continue;

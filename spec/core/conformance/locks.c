@@ -1,0 +1,400 @@
+/* The verbs of a lock batch: who is granted what, and what is left in the table. */
+#include "conformance/conformance.h"
+
+#include "base/mem.h"
+
+#include <stdio.h>
+
+static void matrix(mt_fixture *f) {
+  char path[64];
+  for (mt_mode held = MT_IS; held <= MT_X; held++) {
+    for (mt_mode want = MT_IS; want <= MT_X; want++) {
+      snprintf(path, sizeof path, "/m/%s-%s", mt_mode_name(held), mt_mode_name(want));
+      MT_RESULT(mt_set(f, mt_a, path, 1, held), MT_LOCK_ACKED);
+      mt_lock_result seen = mt_set(f, mt_b, path, 1, want);
+      bool fits = mt_mode_compatible(held, want);
+      MT_CHECK(seen == (fits ? MT_LOCK_ACKED : MT_LOCK_DENIED), "%s: %s", path,
+               mt_lock_result_name(seen));
+      if (fits) continue;
+      MT_CHECK(f->item.n_blockers == 1, "%s: %zu blockers", path, f->item.n_blockers);
+      MT_CHECK(mt_blocked_by(f, mt_a, held, false), "%s: names the holder", path);
+      MT_CHECK(f->item.blockers[0].n == 1, "%s: and its number", path);
+      MT_RESULT(mt_release(f, mt_b, path, 1), MT_LOCK_ABSENT);
+    }
+  }
+}
+
+static void blockers_named(mt_fixture *f) {
+  MT_RESULT(mt_set(f, mt_a, "/p", 3, MT_IS), MT_LOCK_ACKED);
+  MT_RESULT(mt_set(f, mt_b, "/p", 4, MT_IX), MT_LOCK_ACKED);
+  MT_RESULT(mt_set(f, mt_c, "/p", 5, MT_IX), MT_LOCK_ACKED);
+  MT_RESULT(mt_set(f, mt_d, "/p", 6, MT_S), MT_LOCK_DENIED);
+  MT_CHECK(f->item.n_blockers == 2, "those that conflict, not all: %zu", f->item.n_blockers);
+  MT_CHECK(mt_blocked_by(f, mt_b, MT_IX, false) && mt_blocked_by(f, mt_c, MT_IX, false), "both");
+}
+
+static void blockers_are_capped(mt_fixture *f) {
+  char session[MT_SESSION_ID];
+  for (unsigned i = 0; i < 80; i++) {
+    snprintf(session, sizeof session, "%032x", i + 1);
+    MT_RESULT(mt_set(f, session, "/crowd", 1, MT_IX), MT_LOCK_ACKED);
+  }
+  MT_RESULT(mt_set(f, mt_a, "/crowd", 1, MT_X), MT_LOCK_DENIED);
+  MT_CHECK(f->item.n_blockers == MT_BLOCKERS_MAX, "%zu", f->item.n_blockers);
+}
+
+static void numbers(mt_fixture *f) {
+  MT_RESULT(mt_set(f, mt_a, "/n", 5, MT_IX), MT_LOCK_ACKED);
+  MT_RESULT(mt_set(f, mt_a, "/n", 5, MT_IX),
+            MT_LOCK_ACKED); /* with a larger fence: mt_lock checks */
+  MT_RESULT(mt_set_again(f, mt_a, "/n", 5, MT_IX), MT_LOCK_ACKED);
+  MT_RESULT(mt_set(f, mt_a, "/n", 4, MT_X), MT_LOCK_STALE);
+  MT_RESULT(mt_set_again(f, mt_a, "/n", 4, MT_X), MT_LOCK_STALE);
+  MT_RESULT(mt_set(f, mt_b, "/n", 1, MT_IX), MT_LOCK_ACKED); /* so the late X changed nothing */
+  MT_RESULT(mt_release(f, mt_b, "/n", 1), MT_LOCK_ACKED);
+  MT_RESULT(mt_set(f, mt_a, "/n", 6, MT_X), MT_LOCK_ACKED);
+  MT_RESULT(mt_set(f, mt_b, "/n", 2, MT_IS), MT_LOCK_DENIED);
+  MT_CHECK(f->item.n_blockers == 1 && f->item.blockers[0].n == 6, "one entry a session");
+  MT_RESULT(mt_set_again(f, mt_a, "/n", 7, MT_IS), MT_LOCK_ACKED);
+  MT_RESULT(mt_set(f, mt_b, "/n", 3, MT_SIX), MT_LOCK_ACKED);
+}
+
+static void lost_holds(mt_fixture *f) {
+  MT_RESULT(mt_set_again(f, mt_a, "/lost", 1, MT_IX), MT_LOCK_STALE);
+  MT_RESULT(mt_make(f, mt_b, "/lost", 1, MT_IX), MT_LOCK_ACKED);      /* no document was left */
+  MT_RESULT(mt_set_again(f, mt_a, "/lost", 2, MT_IX), MT_LOCK_STALE); /* nor an entry */
+  MT_RESULT(mt_release(f, mt_a, "/lost", 2), MT_LOCK_ABSENT);
+  mt_lock_item item = {
+      .verb = MT_LOCK_SET, .path = MT_SLICE("/lost"), .n = 3, .mode = MT_X, .enqueue = true};
+  MT_RESULT(mt_lock(f, mt_a, item), MT_LOCK_STALE); /* nor a place in the queue */
+  MT_RESULT(mt_set(f, mt_c, "/lost", 1, MT_IX), MT_LOCK_ACKED);
+}
+
+static void upgrades(mt_fixture *f) {
+  MT_RESULT(mt_set(f, mt_a, "/u", 1, MT_S), MT_LOCK_ACKED);
+  MT_RESULT(mt_set_again(f, mt_a, "/u", 2, MT_SIX), MT_LOCK_ACKED); /* my own S is no obstacle */
+  MT_RESULT(mt_set_again(f, mt_a, "/u", 3, MT_X), MT_LOCK_ACKED);
+  MT_RESULT(mt_set_again(f, mt_a, "/u", 4, MT_S), MT_LOCK_ACKED);
+  MT_RESULT(mt_set(f, mt_b, "/u", 1, MT_S), MT_LOCK_ACKED);
+  MT_RESULT(mt_set_again(f, mt_a, "/u", 5, MT_SIX), MT_LOCK_DENIED); /* but another's is */
+  MT_CHECK(f->item.n_blockers == 1 && mt_blocked_by(f, mt_b, MT_S, false), "the other S");
+  MT_RESULT(mt_set(f, mt_c, "/u", 1, MT_IX), MT_LOCK_DENIED); /* a's S is still there */
+  MT_CHECK(f->item.n_blockers == 2, "%zu", f->item.n_blockers);
+  MT_RESULT(mt_release(f, mt_b, "/u", 1), MT_LOCK_ACKED);
+  MT_RESULT(mt_set_again(f, mt_a, "/u", 6, MT_SIX), MT_LOCK_ACKED);
+}
+
+static void releases(mt_fixture *f) {
+  MT_RESULT(mt_release(f, mt_a, "/r", 9), MT_LOCK_ABSENT);
+  MT_RESULT(mt_set(f, mt_a, "/r", 5, MT_IX), MT_LOCK_ACKED);
+  MT_RESULT(mt_set(f, mt_b, "/r", 7, MT_IX), MT_LOCK_ACKED);
+  MT_RESULT(mt_release(f, mt_a, "/r", 4), MT_LOCK_ABSENT); /* a late one leaves the newer hold */
+  MT_RESULT(mt_set_again(f, mt_a, "/r", 6, MT_IX), MT_LOCK_ACKED);
+  MT_RESULT(mt_release(f, mt_a, "/r", 5), MT_LOCK_ABSENT);
+  MT_RESULT(mt_release(f, mt_a, "/r", 8), MT_LOCK_ACKED); /* all up to 8 */
+  MT_RESULT(mt_release(f, mt_a, "/r", 8), MT_LOCK_ABSENT);
+  MT_RESULT(mt_set(f, mt_c, "/r", 1, MT_S), MT_LOCK_DENIED);
+  MT_CHECK(f->item.n_blockers == 1 && mt_blocked_by(f, mt_b, MT_IX, false), "b is untouched");
+  MT_RESULT(mt_release(f, mt_b, "/r", 7), MT_LOCK_ACKED);
+  MT_CHECK(!mt_listed(f, "/r"), "an empty document vanishes");
+  MT_RESULT(mt_make(f, mt_c, "/r", 2, MT_X), MT_LOCK_ACKED);
+}
+
+static void creates(mt_fixture *f) {
+  MT_RESULT(mt_make(f, mt_a, "/c", 1, MT_X), MT_LOCK_ACKED);
+  MT_RESULT(mt_make(f, mt_b, "/c", 1, MT_X), MT_LOCK_EXISTS);
+  MT_RESULT(mt_make(f, mt_b, "/c", 2, MT_IS), MT_LOCK_EXISTS);
+  MT_RESULT(mt_make(f, mt_a, "/c", 1, MT_X), MT_LOCK_EXISTS); /* it may be my own */
+  MT_RESULT(mt_set(f, mt_b, "/c", 3, MT_IS), MT_LOCK_DENIED);
+  MT_CHECK(mt_blocked_by(f, mt_a, MT_X, false), "the creator holds it");
+  MT_RESULT(mt_set(f, mt_a, "/c", 1, MT_X), MT_LOCK_ACKED); /* the same number: proved mine */
+  MT_RESULT(mt_set_again(f, mt_a, "/c", 2, MT_IS), MT_LOCK_ACKED);
+  MT_RESULT(mt_make(f, mt_b, "/c", 4, MT_IS), MT_LOCK_EXISTS); /* also where it would fit */
+  MT_RESULT(mt_release(f, mt_a, "/c", 2), MT_LOCK_ACKED);
+  MT_RESULT(mt_make(f, mt_b, "/c", 5, MT_X), MT_LOCK_ACKED);
+}
+
+static void deletes(mt_fixture *f) {
+  MT_RESULT(mt_delete(f, mt_a, "/d", (mt_version){1, 1}), MT_LOCK_CONFLICT);
+  MT_RESULT(mt_make(f, mt_a, "/d", 1, MT_X), MT_LOCK_ACKED);
+  mt_version made = f->item.version;
+  MT_RESULT(mt_delete(f, mt_a, "/d", (mt_version){made.seq_no + 7, made.term}), MT_LOCK_CONFLICT);
+  MT_RESULT(mt_set(f, mt_b, "/d", 1, MT_X), MT_LOCK_DENIED); /* writes nothing */
+  MT_RESULT(mt_delete(f, mt_a, "/d", made), MT_LOCK_ACKED);
+  MT_CHECK(!mt_listed(f, "/d"), "it is gone");
+  MT_RESULT(mt_make(f, mt_a, "/d", 2, MT_X), MT_LOCK_ACKED);
+  MT_RESULT(mt_delete(f, mt_a, "/d", made), MT_LOCK_CONFLICT); /* the version of an earlier one */
+  MT_RESULT(mt_set_again(f, mt_a, "/d", 2, MT_X), MT_LOCK_ACKED);
+  made = f->item.version;
+  MT_RESULT(mt_delete(f, mt_a, "/d", made), MT_LOCK_ACKED);
+}
+
+static void delete_of_touched(mt_fixture *f) {
+  MT_RESULT(mt_make(f, mt_a, "/t", 1, MT_IX), MT_LOCK_ACKED);
+  mt_version made = f->item.version;
+  MT_RESULT(mt_set(f, mt_b, "/t", 1, MT_IX), MT_LOCK_ACKED);
+  MT_RESULT(mt_delete(f, mt_a, "/t", made), MT_LOCK_CONFLICT);
+  MT_RESULT(mt_set(f, mt_c, "/t", 1, MT_S), MT_LOCK_DENIED);
+  MT_CHECK(f->item.n_blockers == 2, "both holds remain: %zu", f->item.n_blockers);
+  MT_RESULT(mt_release(f, mt_b, "/t", 1), MT_LOCK_ACKED);
+  MT_RESULT(mt_delete(f, mt_a, "/t", made), MT_LOCK_CONFLICT); /* touched is touched */
+  MT_RESULT(mt_make(f, mt_a, "/q", 2, MT_X), MT_LOCK_ACKED);
+  made = f->item.version;
+  MT_RESULT(mt_set_queue(f, mt_b, "/q", 2, MT_X), MT_LOCK_QUEUED);
+  MT_RESULT(mt_delete(f, mt_a, "/q", made), MT_LOCK_CONFLICT); /* a waiter is not thrown out */
+}
+
+static void evicts(mt_fixture *f) {
+  MT_RESULT(mt_evict(f, mt_d, "/e", mt_a), MT_LOCK_ABSENT);
+  MT_RESULT(mt_set(f, mt_a, "/e", 9, MT_IX), MT_LOCK_ACKED);
+  MT_RESULT(mt_set(f, mt_b, "/e", 8, MT_IX), MT_LOCK_ACKED);
+  MT_RESULT(mt_evict(f, mt_d, "/e", mt_c), MT_LOCK_ABSENT);
+  MT_RESULT(mt_evict(f, mt_d, "/e", mt_a), MT_LOCK_ACKED);
+  MT_RESULT(mt_set_again(f, mt_a, "/e", 10, MT_IX), MT_LOCK_STALE); /* it learns of it */
+  MT_RESULT(mt_set(f, mt_d, "/e", 1, MT_S), MT_LOCK_DENIED);
+  MT_CHECK(f->item.n_blockers == 1 && mt_blocked_by(f, mt_b, MT_IX, false), "only b is left");
+  MT_RESULT(mt_evict(f, mt_d, "/e", mt_b), MT_LOCK_ACKED);
+  MT_CHECK(!mt_listed(f, "/e"), "an empty document vanishes");
+}
+
+static void evicts_waiters(mt_fixture *f) {
+  MT_RESULT(mt_set(f, mt_a, "/w", 1, MT_IX), MT_LOCK_ACKED);
+  MT_RESULT(mt_set(f, mt_b, "/w", 1, MT_IS), MT_LOCK_ACKED);
+  MT_RESULT(mt_set_queue(f, mt_b, "/w", 2, MT_X), MT_LOCK_QUEUED);
+  MT_RESULT(mt_set(f, mt_c, "/w", 1, MT_IX), MT_LOCK_DENIED);
+  MT_RESULT(mt_evict(f, mt_d, "/w", mt_b), MT_LOCK_ACKED); /* the hold and the place in the queue */
+  MT_RESULT(mt_set(f, mt_c, "/w", 2, MT_IX), MT_LOCK_ACKED);
+}
+
+static void adopts(mt_fixture *f) {
+  MT_RESULT(mt_adopt(f, mt_b, "/a", 1, mt_a), MT_LOCK_ABSENT);
+  MT_CHECK(!mt_listed(f, "/a"), "and makes no document");
+  MT_RESULT(mt_set(f, mt_a, "/a", 4, MT_SIX), MT_LOCK_ACKED);
+  MT_RESULT(mt_set(f, mt_c, "/a", 4, MT_IS), MT_LOCK_ACKED);
+  MT_RESULT(mt_adopt(f, mt_b, "/a", 2, mt_a), MT_LOCK_ACKED);
+  MT_RESULT(mt_set(f, mt_d, "/a", 1, MT_IX), MT_LOCK_DENIED);
+  MT_CHECK(f->item.n_blockers == 1 && mt_blocked_by(f, mt_b, MT_SIX, false),
+           "the same mode, mine now");
+  MT_CHECK(f->item.blockers[0].n == 2, "with my number");
+  MT_RESULT(mt_set_again(f, mt_a, "/a", 5, MT_SIX), MT_LOCK_STALE);
+  MT_RESULT(mt_release(f, mt_a, "/a", 5), MT_LOCK_ABSENT);
+  MT_RESULT(mt_set_again(f, mt_b, "/a", 3, MT_X), MT_LOCK_DENIED);
+  MT_RESULT(mt_release(f, mt_b, "/a", 2), MT_LOCK_ACKED);
+}
+
+static void job_shown(mt_fixture *f) {
+  mt_lock_item item = {
+      .verb = MT_LOCK_SET, .path = MT_SLICE("/j"), .n = 1, .mode = MT_X, .fresh = true};
+  mt_lock_batch r = {.ns = f->ns, .session = mt_a, .job = "rename-42", .items = &item, .n = 1};
+  f->s->locks->batch(f->s, &r);
+  MT_OK(f, r);
+  MT_CHECK(item.result == MT_LOCK_ACKED, "%s", mt_lock_result_name(item.result));
+  mt_lock_batch_deinit(&r);
+  MT_RESULT(mt_set(f, mt_b, "/j", 1, MT_IS), MT_LOCK_DENIED);
+  MT_CHECK(f->item.n_blockers == 1 && !strcmp(f->item.blockers[0].job, "rename-42"), "%s",
+           f->item.n_blockers ? f->item.blockers[0].job : "nobody");
+}
+
+/* Not atomic, in order, each for itself. */
+static void mixed_batch(mt_fixture *f) {
+  MT_RESULT(mt_set(f, mt_b, "/x/2", 1, MT_X), MT_LOCK_ACKED);
+  mt_lock_item items[] = {
+      {.verb = MT_LOCK_SET, .path = MT_SLICE("/x/1"), .n = 1, .mode = MT_X, .fresh = true},
+      {.verb = MT_LOCK_SET, .path = MT_SLICE("/x/2"), .n = 2, .mode = MT_X, .fresh = true},
+      {.verb = MT_LOCK_CREATE, .path = MT_SLICE("/x/3"), .n = 3, .mode = MT_X},
+      {.verb = MT_LOCK_CREATE, .path = MT_SLICE("/x/2"), .n = 4, .mode = MT_X},
+      {.verb = MT_LOCK_RELEASE, .path = MT_SLICE("/x/9"), .n = 5},
+      {.verb = MT_LOCK_RELEASE, .path = MT_SLICE("/x/1"), .n = 6},
+      {.verb = MT_LOCK_SET, .path = MT_SLICE("/x/1"), .n = 7, .mode = MT_IS, .fresh = true},
+      {.verb = MT_LOCK_DELETE, .path = MT_SLICE("/x/3"), .if_version = {999999, 1}},
+      {.verb = MT_LOCK_SET,
+       .path = MT_SLICE("/x/4"),
+       .n = 8,
+       .mode = MT_S,
+       .fresh = true,
+       .leaf = true},
+  };
+  static const mt_lock_result want[] = {MT_LOCK_ACKED,  MT_LOCK_DENIED,   MT_LOCK_ACKED,
+                                        MT_LOCK_EXISTS, MT_LOCK_ABSENT,   MT_LOCK_ACKED,
+                                        MT_LOCK_ACKED,  MT_LOCK_CONFLICT, MT_LOCK_ACKED};
+  enum { N = sizeof items / sizeof *items };
+  mt_lock_batch r = {.ns = f->ns, .session = mt_a, .items = items, .n = N};
+  f->s->locks->batch(f->s, &r);
+  MT_OK(f, r);
+  for (size_t i = 0; i < N; i++)
+    MT_CHECK(items[i].result == want[i], "item %zu: %s", i, mt_lock_result_name(items[i].result));
+  MT_CHECK(items[1].n_blockers == 1 && !strcmp(items[1].blockers[0].session, mt_b), "names b");
+  MT_CHECK(mt_version_fence(items[8].version) > mt_version_fence(items[6].version) &&
+               mt_version_fence(items[6].version) > mt_version_fence(items[0].version),
+           "fences grow within a batch");
+  mt_lock_batch_deinit(&r);
+  MT_RESULT(mt_set(f, mt_b, "/x/3", 2, MT_X), MT_LOCK_DENIED);
+}
+
+static void run_large(mt_fixture *f, mt_lock_item *items, size_t n, mt_lock_verb verb) {
+  mt_lock_batch r = {.ns = f->ns, .session = mt_a, .items = items, .n = n};
+  for (size_t i = 0; i < n; i++) items[i].verb = verb;
+  f->s->locks->batch(f->s, &r);
+  MT_OK(f, r);
+}
+
+static void large_batch(mt_fixture *f) {
+  enum { N = 1500 };
+  static char paths[N][24];
+  static mt_lock_item items[N];
+  MT_RESULT(mt_set(f, mt_b, "/l/700", 1, MT_X), MT_LOCK_ACKED);
+  for (size_t i = 0; i < N; i++) {
+    snprintf(paths[i], sizeof paths[i], "/l/%zu", i);
+    items[i] =
+        (mt_lock_item){.path = mt_slice_of(paths[i]), .n = i + 1, .mode = MT_X, .fresh = true};
+  }
+  run_large(f, items, N, MT_LOCK_CREATE);
+  for (size_t i = 0; i < N; i++) {
+    mt_lock_result want = i == 700 ? MT_LOCK_EXISTS : MT_LOCK_ACKED;
+    MT_CHECK(items[i].result == want, "create %zu: %s", i, mt_lock_result_name(items[i].result));
+    if (i && i != 700 && i != 701)
+      MT_CHECK(mt_version_fence(items[i].version) > mt_version_fence(items[i - 1].version),
+               "fence %zu", i);
+    items[i].if_version = items[i].version;
+  }
+  json_t *list = mt_list(f, f->ns);
+  MT_CHECK(json_array_size(json_object_get(list, "locks")) == N, "all are listed: %zu",
+           json_array_size(json_object_get(list, "locks")));
+  json_decref(list);
+  run_large(f, items, N, MT_LOCK_SET);
+  mt_lock_batch_deinit(&(mt_lock_batch){.items = items, .n = N});
+  for (size_t i = 0; i < N; i++)
+    MT_CHECK(items[i].result == (i == 700 ? MT_LOCK_DENIED : MT_LOCK_ACKED), "set %zu: %s", i,
+             mt_lock_result_name(items[i].result));
+  run_large(f, items, N / 2, MT_LOCK_DELETE); /* by the version of the create: all were rewritten */
+  for (size_t i = 0; i < N / 2; i++)
+    MT_CHECK(i == 700 || items[i].result == MT_LOCK_CONFLICT, "delete %zu: %s", i,
+             mt_lock_result_name(items[i].result));
+  run_large(f, items, N, MT_LOCK_RELEASE);
+  for (size_t i = 0; i < N; i++)
+    MT_CHECK(items[i].result == (i == 700 ? MT_LOCK_ABSENT : MT_LOCK_ACKED), "release %zu: %s", i,
+             mt_lock_result_name(items[i].result));
+}
+
+static void empty_batch(mt_fixture *f) {
+  mt_lock_batch r = {.ns = f->ns, .session = mt_a};
+  f->s->locks->batch(f->s, &r);
+  MT_OK(f, r);
+}
+
+/* Paths that differ only far behind, or only by an encoding, are different locks. */
+static void odd_paths(mt_fixture *f) {
+  static char long_x[4097], long_y[4097], mid_x[600], mid_y[600], edge[513];
+  memset(long_x, 'a', 4096);
+  memset(mid_x, 'a', 599);
+  memset(edge, 'a', 512);
+  for (size_t i = 0; i < 4096; i += 64) long_x[i] = '/';
+  mid_x[0] = edge[0] = '/';
+  memcpy(long_y, long_x, sizeof long_x);
+  memcpy(mid_y, mid_x, sizeof mid_x);
+  long_y[4095] = mid_y[598] = 'b';
+  const char *paths[] = {"/",
+                         long_x,
+                         long_y,
+                         mid_x,
+                         mid_y,
+                         edge,
+                         "/\xc3\xbc/\xe2\x82\xac/\xf0\x9f\x98\x80",
+                         "/u\xcc\x88",
+                         "/with space",
+                         "/\"quoted\"",
+                         "/back\\slash",
+                         "/%2F",
+                         "/a%b",
+                         "/a:b",
+                         "/new\nline",
+                         "/ctrl\x01",
+                         "/'--",
+                         "/{}",
+                         "/*",
+                         "/A",
+                         "/a",
+                         "/a/b",
+                         "/a b"};
+  enum { N = sizeof paths / sizeof *paths };
+  for (size_t i = 0; i < N; i++) MT_RESULT(mt_set(f, mt_a, paths[i], i + 1, MT_X), MT_LOCK_ACKED);
+  for (size_t i = 0; i < N; i++) {
+    MT_CHECK(mt_listed(f, paths[i]), "%.80s is listed as it is", paths[i]);
+    MT_RESULT(mt_set(f, mt_b, paths[i], i + 1, MT_IS), MT_LOCK_DENIED);
+    MT_CHECK(f->item.n_blockers == 1 && f->item.blockers[0].n == i + 1, "%.80s: its own holder",
+             paths[i]);
+  }
+  for (size_t i = 0; i < N; i++) MT_RESULT(mt_release(f, mt_a, paths[i], i + 1), MT_LOCK_ACKED);
+  MT_CHECK(!mt_listed(f, "/"), "all are gone");
+}
+
+static void namespaces(mt_fixture *f) {
+  char mine[64], other[64];
+  snprintf(mine, sizeof mine, "%s", f->ns);
+  snprintf(other, sizeof other, "%.50s-x", mine); /* begins like mine */
+  MT_RESULT(mt_set(f, mt_a, "/p", 1, MT_X), MT_LOCK_ACKED);
+  snprintf(f->ns, sizeof f->ns, "%s", other);
+  MT_RESULT(mt_set(f, mt_b, "/p", 1, MT_X), MT_LOCK_ACKED);
+  MT_RESULT(mt_set(f, mt_b, "/q", 2, MT_X), MT_LOCK_ACKED);
+  MT_RESULT(mt_release(f, mt_a, "/p", 9), MT_LOCK_ABSENT);
+  snprintf(f->ns, sizeof f->ns, "%s", mine);
+  json_t *list = mt_list(f, mine);
+  MT_CHECK(json_array_size(json_object_get(list, "locks")) == 1, "a list shows its own namespace");
+  json_decref(list);
+  list = mt_list(f, NULL);
+  MT_CHECK(json_array_size(json_object_get(list, "locks")) >= 3, "or all");
+  json_decref(list);
+  MT_RESULT(mt_release(f, mt_a, "/p", 1), MT_LOCK_ACKED);
+}
+
+static void listing(mt_fixture *f) {
+  mt_lock_item leaf = {
+      .verb = MT_LOCK_CREATE, .path = MT_SLICE("/s/1"), .n = 7, .mode = MT_X, .leaf = true};
+  MT_RESULT(mt_lock(f, mt_a, leaf), MT_LOCK_ACKED);
+  MT_RESULT(mt_set(f, mt_a, "/s", 6, MT_IX), MT_LOCK_ACKED);
+  MT_RESULT(mt_set_queue(f, mt_b, "/s", 3, MT_X), MT_LOCK_QUEUED);
+  json_t *list = mt_list(f, f->ns), *lock;
+  size_t i, found = 0;
+  json_array_foreach(json_object_get(list, "locks"), i, lock) {
+    json_t *holder = json_array_get(json_object_get(lock, "holders"), 0);
+    json_t *queued = json_array_get(json_object_get(lock, "queue"), 0);
+    if (strcmp(json_string_value(json_object_get(lock, "path")), "/s")) continue;
+    found++;
+    MT_CHECK(!strcmp(json_string_value(json_object_get(holder, "session")), mt_a), "the holder");
+    MT_CHECK(!strcmp(json_string_value(json_object_get(holder, "mode")), "IX"), "its mode");
+    MT_CHECK(json_integer_value(json_object_get(holder, "n")) == 6, "its number");
+    MT_CHECK(json_integer_value(json_object_get(holder, "since")) > 1000000000000,
+             "its time in ms");
+    MT_CHECK(!strcmp(json_string_value(json_object_get(queued, "session")), mt_b), "the waiter");
+    MT_CHECK(!strcmp(json_string_value(json_object_get(queued, "mode")), "X"), "its mode");
+  }
+  MT_CHECK(found == 1 && json_array_size(json_object_get(list, "locks")) == 2, "two locks");
+  MT_CHECK(json_is_array(json_object_get(list, "sessions")), "and no sessions");
+  json_decref(list);
+}
+
+/* A session that is not even open may hold: the manager's order of writes makes it so that none
+ * does, the store does not look. */
+const mt_case mt_cases_locks[] = {
+    {"locks: all pairs of modes", matrix},
+    {"locks: a denial names those that conflict", blockers_named},
+    {"locks: 64 blockers at most", blockers_are_capped},
+    {"locks: a session's own numbers", numbers},
+    {"locks: a hold believed in and gone is STALE", lost_holds},
+    {"locks: upgrades look at others only", upgrades},
+    {"locks: release", releases},
+    {"locks: create", creates},
+    {"locks: delete by version", deletes},
+    {"locks: delete of what another touched", delete_of_touched},
+    {"locks: evict", evicts},
+    {"locks: evict takes the place in the queue too", evicts_waiters},
+    {"locks: adopt", adopts},
+    {"locks: a job is named to those it blocks", job_shown},
+    {"locks: a batch is in order and not atomic", mixed_batch},
+    {"locks: 1,500 items in a batch", large_batch},
+    {"locks: a batch of nothing", empty_batch},
+    {"locks: odd and long paths", odd_paths},
+    {"locks: namespaces are apart", namespaces},
+    {"locks: list", listing},
+    {0},
+};

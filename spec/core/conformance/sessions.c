@@ -1,0 +1,213 @@
+/* Sessions: who lives is decided by acknowledged writes alone. */
+#include "conformance/conformance.h"
+
+#include <stdio.h>
+
+#define OWNER                                                                                      \
+  "{\"host\":\"h "                                                                                 \
+  "\\\"1\\\"\",\"boot\":\"b\",\"pidns\":\"4026531836\",\"pid\":4711,\"start\":123456789,"          \
+  "\"user\":\"u\",\"program\":\"p\",\"script\":\"/s \xc3\xbc.lua\",\"job\":\"j\"}"
+
+static mt_session_write session_open(const char *id) {
+  return (mt_session_write){
+      .verb = MT_SESSION_OPEN, .session = id, .owner = MT_SLICE(OWNER), .lease_ms = 60000};
+}
+
+static mt_session_write session_verb(mt_session_verb verb, const char *id) {
+  return (mt_session_write){.verb = verb, .session = id};
+}
+
+static mt_session_write session_expire(const char *id, mt_version version) {
+  return (mt_session_write){
+      .verb = MT_SESSION_EXPIRE, .session = id, .if_version = version, .lease_ms = 60000};
+}
+
+#define SESSION(write, expected)                                                                   \
+  do {                                                                                             \
+    mt_session_result seen_ = mt_session_do(f, write, &version);                                   \
+    MT_CHECK(seen_ == (expected), "%s gave %d", #write, (int)seen_);                               \
+  } while (0)
+
+static mt_session_state state_of(mt_fixture *f, const char *id, mt_version *version) {
+  mt_session_read r = {.ns = f->ns, .ids = &id, .n = 1};
+  f->s->locks->session_read(f->s, &r);
+  MT_OK(f, r);
+  MT_CHECK(r.docs, "an answer for each id");
+  MT_CHECK(!strcmp(r.docs[0].session, id), "of %s", r.docs[0].session);
+  mt_session_state state = r.docs[0].state;
+  if (version) *version = r.docs[0].version;
+  mt_session_read_deinit(&r);
+  return state;
+}
+
+static bool same(mt_version a, mt_version b) {
+  return a.seq_no == b.seq_no && a.term == b.term;
+}
+
+static void life(mt_fixture *f) {
+  mt_version version, before, read;
+  MT_CHECK(state_of(f, mt_a, NULL) == MT_SESSION_MISSING, "not there yet");
+  SESSION(session_verb(MT_SESSION_BEAT, mt_a), MT_SESSION_REFUSED);
+  SESSION(session_verb(MT_SESSION_CLOSE, mt_a), MT_SESSION_REFUSED);
+  SESSION(session_verb(MT_SESSION_PROVE, mt_a), MT_SESSION_REFUSED);
+  MT_CHECK(state_of(f, mt_a, NULL) == MT_SESSION_MISSING, "a refusal makes nothing");
+  SESSION(session_open(mt_a), MT_SESSION_ACKED);
+  MT_CHECK(state_of(f, mt_a, &read) == MT_SESSION_LIVE && same(read, version), "live");
+  for (int i = 0; i < 3; i++) {
+    before = version;
+    SESSION(session_verb(MT_SESSION_BEAT, mt_a), MT_SESSION_ACKED);
+    MT_CHECK(!same(version, before), "a beat always changes the version");
+    MT_CHECK(state_of(f, mt_a, &read) == MT_SESSION_LIVE && same(read, version), "live");
+  }
+  SESSION(session_verb(MT_SESSION_PROVE, mt_a), MT_SESSION_REFUSED);
+  MT_CHECK(state_of(f, mt_a, &read) == MT_SESSION_LIVE && same(read, version),
+           "a refusal changes nothing");
+  SESSION(session_verb(MT_SESSION_CLOSE, mt_a), MT_SESSION_ACKED);
+  MT_CHECK(state_of(f, mt_a, &read) == MT_SESSION_CLOSED && same(read, version), "closed");
+  SESSION(session_verb(MT_SESSION_BEAT, mt_a), MT_SESSION_REFUSED);
+  SESSION(session_verb(MT_SESSION_CLOSE, mt_a), MT_SESSION_REFUSED);
+  SESSION(session_open(mt_a), MT_SESSION_REFUSED);
+  SESSION(session_verb(MT_SESSION_PROVE, mt_a), MT_SESSION_ACKED);
+  MT_CHECK(state_of(f, mt_a, NULL) == MT_SESSION_CLOSED, "still closed");
+}
+
+static void expiring(mt_fixture *f) {
+  mt_version version, old, now;
+  SESSION(session_open(mt_a), MT_SESSION_ACKED);
+  old = version;
+  SESSION(session_verb(MT_SESSION_BEAT, mt_a), MT_SESSION_ACKED);
+  now = version;
+  SESSION(session_expire(mt_a, old), MT_SESSION_REFUSED);             /* it beat meanwhile */
+  SESSION(session_expire(mt_a, (mt_version){0}), MT_SESSION_REFUSED); /* nor is it missing */
+  MT_CHECK(state_of(f, mt_a, NULL) == MT_SESSION_LIVE, "live");
+  SESSION(session_expire(mt_a, now), MT_SESSION_ACKED);
+  MT_CHECK(!same(version, now), "a write");
+  MT_CHECK(state_of(f, mt_a, NULL) == MT_SESSION_EXPIRED, "expired");
+  SESSION(session_verb(MT_SESSION_BEAT, mt_a), MT_SESSION_REFUSED);
+  SESSION(session_verb(MT_SESSION_CLOSE, mt_a), MT_SESSION_REFUSED);
+  SESSION(session_open(mt_a), MT_SESSION_REFUSED);
+  SESSION(session_expire(mt_a, now), MT_SESSION_REFUSED);
+  MT_CHECK(state_of(f, mt_a, &now) == MT_SESSION_EXPIRED, "that is final");
+  SESSION(session_verb(MT_SESSION_PROVE, mt_a), MT_SESSION_ACKED);
+  MT_CHECK(!same(version, now), "the proof is a write of one's own");
+  MT_CHECK(state_of(f, mt_a, NULL) == MT_SESSION_EXPIRED, "still expired");
+}
+
+static void expiring_the_missing(mt_fixture *f) {
+  mt_version version;
+  SESSION(session_expire(mt_b, (mt_version){3, 1}), MT_SESSION_REFUSED);
+  MT_CHECK(state_of(f, mt_b, NULL) == MT_SESSION_MISSING, "a stale sight makes nothing");
+  SESSION(session_expire(mt_b, (mt_version){0}), MT_SESSION_ACKED);
+  MT_CHECK(state_of(f, mt_b, NULL) == MT_SESSION_EXPIRED, "made as expired");
+  SESSION(session_open(mt_b), MT_SESSION_REFUSED);
+  SESSION(session_verb(MT_SESSION_BEAT, mt_b), MT_SESSION_REFUSED);
+  SESSION(session_expire(mt_b, (mt_version){0}), MT_SESSION_REFUSED);
+  SESSION(session_verb(MT_SESSION_PROVE, mt_b), MT_SESSION_ACKED);
+}
+
+static void opened_twice(mt_fixture *f) {
+  mt_version version, first;
+  SESSION(session_open(mt_a), MT_SESSION_ACKED);
+  first = version;
+  SESSION(session_open(mt_a), MT_SESSION_ACKED); /* this very open, sent again */
+  MT_CHECK(!same(version, first), "an acknowledged write, not a reading");
+  mt_session_write other = session_open(mt_a);
+  other.owner =
+      MT_SLICE("{\"host\":\"elsewhere\",\"boot\":\"b\",\"pid\":4711,\"start\":123456789}");
+  SESSION(other, MT_SESSION_REFUSED);
+  MT_CHECK(state_of(f, mt_a, NULL) == MT_SESSION_LIVE, "the first one's");
+}
+
+static void reading(mt_fixture *f) {
+  mt_version version;
+  mt_session_write beat = session_verb(MT_SESSION_BEAT, mt_a);
+  beat.waiting = MT_SLICE("[{\"task\":1,\"path\":\"/a/\xc3\xbc\",\"mode\":\"X\",\"n\":7}]");
+  SESSION(session_open(mt_a), MT_SESSION_ACKED);
+  SESSION(session_open(mt_c), MT_SESSION_ACKED);
+  SESSION(session_verb(MT_SESSION_CLOSE, mt_c), MT_SESSION_ACKED);
+  SESSION(beat, MT_SESSION_ACKED);
+  const char *ids[] = {mt_c, mt_b, mt_a, mt_b, mt_a};
+  mt_session_read r = {.ns = f->ns, .ids = ids, .n = 5};
+  f->s->locks->session_read(f->s, &r);
+  MT_OK(f, r);
+  static const mt_session_state want[] = {MT_SESSION_CLOSED, MT_SESSION_MISSING, MT_SESSION_LIVE,
+                                          MT_SESSION_MISSING, MT_SESSION_LIVE};
+  for (size_t i = 0; i < 5; i++) {
+    MT_CHECK(!strcmp(r.docs[i].session, ids[i]), "answer %zu is %s", i, r.docs[i].session);
+    MT_CHECK(r.docs[i].state == want[i], "answer %zu: state %d", i, (int)r.docs[i].state);
+  }
+  mt_session_doc *doc = &r.docs[2];
+  MT_CHECK(same(doc->version, version), "the version of the last beat");
+  MT_CHECK(doc->lease_ms == 60000, "lease %lld", (long long)doc->lease_ms);
+  MT_CHECK(doc->opened_ms > 1000000000000 && doc->beat_ms >= doc->opened_ms,
+           "opened %lld, beat %lld", (long long)doc->opened_ms, (long long)doc->beat_ms);
+  MT_CHECK(doc->owner && mt_same_json(mt_slice_of(doc->owner), OWNER), "owner %s", doc->owner);
+  MT_CHECK(doc->waiting && mt_same_json(mt_slice_of(doc->waiting), beat.waiting.p), "waiting %s",
+           doc->waiting);
+  mt_session_read_deinit(&r);
+  SESSION(session_verb(MT_SESSION_BEAT, mt_a), MT_SESSION_ACKED);
+  r = (mt_session_read){.ns = f->ns, .ids = &ids[2], .n = 1};
+  f->s->locks->session_read(f->s, &r);
+  MT_OK(f, r);
+  MT_CHECK(r.docs[0].waiting && !strcmp(r.docs[0].waiting, "[]"), "waits no more: %s",
+           r.docs[0].waiting);
+  mt_session_read_deinit(&r);
+}
+
+static void apart(mt_fixture *f) {
+  mt_version version;
+  mt_session_write other = session_open(mt_a);
+  char ns[70];
+  snprintf(ns, sizeof ns, "%.60s-x", f->ns);
+  other.ns = ns;
+  SESSION(session_open(mt_a), MT_SESSION_ACKED);
+  SESSION(other, MT_SESSION_ACKED);
+  SESSION(session_verb(MT_SESSION_CLOSE, mt_a), MT_SESSION_ACKED);
+  other.verb = MT_SESSION_BEAT;
+  SESSION(other, MT_SESSION_ACKED);
+}
+
+static void listed(mt_fixture *f) {
+  mt_version version;
+  SESSION(session_open(mt_a), MT_SESSION_ACKED);
+  SESSION(session_expire(mt_b, (mt_version){0}), MT_SESSION_ACKED);
+  json_t *list = mt_list(f, f->ns), *session;
+  size_t i, live = 0, expired = 0;
+  json_array_foreach(json_object_get(list, "sessions"), i, session) {
+    const char *id = json_string_value(json_object_get(session, "session"));
+    const char *state = json_string_value(json_object_get(session, "state"));
+    live += !strcmp(id, mt_a) && !strcmp(state, "live");
+    expired += !strcmp(id, mt_b) && !strcmp(state, "expired");
+    if (strcmp(id, mt_a)) continue;
+    MT_CHECK(json_integer_value(json_object_get(session, "lease_ms")) == 60000, "its lease");
+    json_t *host = json_object_get(json_object_get(session, "owner"), "host");
+    MT_CHECK(json_string_value(host) && !strcmp(json_string_value(host), "h \"1\""), "its owner");
+  }
+  MT_CHECK(live == 1 && expired == 1 && i == 2, "%zu live, %zu expired of %zu", live, expired, i);
+  json_decref(list);
+}
+
+/* What take-over does: prove, then evict, then a grant. */
+static void take_over(mt_fixture *f) {
+  mt_version version;
+  SESSION(session_open(mt_a), MT_SESSION_ACKED);
+  MT_RESULT(mt_set(f, mt_a, "/x", 1, MT_X), MT_LOCK_ACKED);
+  uint64_t fence = f->last_fence;
+  SESSION(session_expire(mt_a, version), MT_SESSION_ACKED);
+  MT_RESULT(mt_evict(f, mt_b, "/x", mt_a), MT_LOCK_ACKED);
+  MT_RESULT(mt_set(f, mt_b, "/x", 1, MT_X), MT_LOCK_ACKED);
+  MT_CHECK(f->last_fence > fence, "a later holder's fence is larger");
+  MT_RESULT(mt_release(f, mt_a, "/x", 99), MT_LOCK_ABSENT);
+}
+
+const mt_case mt_cases_sessions[] = {
+    {"sessions: from open to closed", life},
+    {"sessions: expire is a compare-and-set, and final", expiring},
+    {"sessions: a missing one is made as expired", expiring_the_missing},
+    {"sessions: opened twice", opened_twice},
+    {"sessions: read several", reading},
+    {"sessions: namespaces are apart", apart},
+    {"sessions: list", listed},
+    {"sessions: a take-over", take_over},
+    {0},
+};

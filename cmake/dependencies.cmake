@@ -1,7 +1,7 @@
 # All from the distribution's packages, found by pkg-config.
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
-pkg_check_modules(CURL REQUIRED IMPORTED_TARGET libcurl>=7.85)
+pkg_check_modules(CURL REQUIRED IMPORTED_TARGET libcurl>=7.87)
 pkg_check_modules(SQLITE REQUIRED IMPORTED_TARGET sqlite3>=3.35)
 pkg_check_modules(CRYPTO REQUIRED IMPORTED_TARGET libcrypto>=1.1)
 pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib)

@@ -159,16 +159,27 @@ static bool elsewhere(mt_op *op) {
   mt_http_req *req = op->req;
   if (op->stop && op->stop != MT_STOP_RESEND) return false;
   if (req->node >= 0 || (op->maybe_sent && !req->idempotent)) return false;
-  int64_t now = mt_loop_now(op->http->loop);
-  return now < req->deadline_ms && mt_nodes_pick(&op->http->nodes, now, op->tried) >= 0;
+  size_t n = op->http->nodes.n;
+  bool all_tried = op->tried == (n < 64 ? (UINT64_C(1) << n) - 1 : UINT64_MAX);
+  return !all_tried && mt_loop_now(op->http->loop) < req->deadline_ms;
+}
+
+/* Was it the node, rather than us? One that waited in our own queue, behind requests that the node
+ * is still at, says nothing of it. */
+static bool node_fault(const mt_op *op) {
+  if (op->stop == MT_STOP_RESEND || !op->stop) return op->req->error.code != MORTISE_OUT_OF_MEMORY;
+  if (op->stop != MT_STOP_DEADLINE) return false;
+  bool queued = false;
+  for (const mt_op *other = op->http->active; other && !op->begun; other = other->next)
+    queued |= other->node == op->node && other->begun;
+  return !queued;
 }
 
 static void failed(mt_op *op, CURLcode code) {
   mt_http_req *req = op->req;
   struct mt_http *http = op->http;
   mt_op_failure(op, code, &req->error);
-  bool node_fault = !op->stop || op->stop == MT_STOP_DEADLINE || op->stop == MT_STOP_RESEND;
-  if (node_fault && req->error.code != MORTISE_OUT_OF_MEMORY) node_failed(op);
+  if (node_fault(op)) node_failed(op);
   op->maybe_sent |= req->error.ambiguous;
   req->error.ambiguous = op->maybe_sent;
   if (op->maybe_sent && !req->idempotent) req->error.retryable = false;
@@ -267,7 +278,8 @@ void mt_http_submit(mt_http *http, mt_http_req *req) {
   req->op = op;
   op->req = req;
   op->tried = 0;
-  op->ready = op->maybe_sent = op->packed = false;
+  op->node = -1;
+  op->ready = op->begun = op->maybe_sent = op->packed = false;
   op->deadline = (mt_timer){.fire = deadline_passed, .ctx = op};
   push(&http->active, op);
   if (check(http, req) ||

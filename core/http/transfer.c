@@ -127,24 +127,25 @@ static size_t on_answer(char *p, size_t size, size_t count, void *ctx) {
   return n ? 0 : 1; /* anything but n ends the transfer */
 }
 
-/* What stays the same for every request of this handle. */
+/* What stays the same for every request of this handle. QUICK_EXIT: giving up a request whose name
+ * is still being resolved must not wait for the resolver. */
 static bool set_always(mt_op *op) {
   struct mt_http *http = op->http;
   return SET(PRIVATE, op) && SET(ERRORBUFFER, op->reason) && SET(NOSIGNAL, 1L) &&
-         SET(NOPROGRESS, 1L) && SET(PROTOCOLS_STR, "http,https") && SET(PROXY, "") &&
-         SET(FOLLOWLOCATION, 0L) && SET(NETRC, (long)CURL_NETRC_IGNORED) && SET(PATH_AS_IS, 1L) &&
-         SET(HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1) && SET(HTTP09_ALLOWED, 0L) &&
-         SET(TCP_NODELAY, 1L) && SET(TCP_KEEPALIVE, 1L) && SET(USERAGENT, "mortise") &&
-         SET(TCP_KEEPIDLE, (long)PROBE_AFTER_S) && SET(TCP_KEEPINTVL, (long)PROBE_EVERY_S) &&
-         SET(MAXAGE_CONN, (long)IDLE_S) && SET(CONNECTTIMEOUT_MS, (long)http->connect_ms) &&
-         SET(BUFFERSIZE, (long)BUFFER) && SET(UPLOAD_BUFFERSIZE, (long)BUFFER) &&
-         SET(PREREQFUNCTION, on_send) && SET(PREREQDATA, op) && SET(READFUNCTION, on_read) &&
-         SET(READDATA, op) && SET(SEEKFUNCTION, on_seek) && SET(SEEKDATA, op) &&
-         SET(HEADERFUNCTION, on_header) && SET(HEADERDATA, op) && SET(WRITEFUNCTION, on_answer) &&
-         SET(WRITEDATA, op) && SET(OPENSOCKETFUNCTION, mt_multi_opensocket) &&
-         SET(OPENSOCKETDATA, http) && SET(CLOSESOCKETFUNCTION, mt_multi_closesocket) &&
-         SET(CLOSESOCKETDATA, http) && SET(HTTP_CONTENT_DECODING, 1L) &&
-         mt_auth_set_tls(&http->auth, op->easy);
+         SET(NOPROGRESS, 1L) && SET(QUICK_EXIT, 1L) && SET(PROTOCOLS_STR, "http,https") &&
+         SET(PROXY, "") && SET(FOLLOWLOCATION, 0L) && SET(NETRC, (long)CURL_NETRC_IGNORED) &&
+         SET(PATH_AS_IS, 1L) && SET(HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1) &&
+         SET(HTTP09_ALLOWED, 0L) && SET(TCP_NODELAY, 1L) && SET(TCP_KEEPALIVE, 1L) &&
+         SET(USERAGENT, "mortise") && SET(TCP_KEEPIDLE, (long)PROBE_AFTER_S) &&
+         SET(TCP_KEEPINTVL, (long)PROBE_EVERY_S) && SET(MAXAGE_CONN, (long)IDLE_S) &&
+         SET(CONNECTTIMEOUT_MS, (long)http->connect_ms) && SET(BUFFERSIZE, (long)BUFFER) &&
+         SET(UPLOAD_BUFFERSIZE, (long)BUFFER) && SET(PREREQFUNCTION, on_send) &&
+         SET(PREREQDATA, op) && SET(READFUNCTION, on_read) && SET(READDATA, op) &&
+         SET(SEEKFUNCTION, on_seek) && SET(SEEKDATA, op) && SET(HEADERFUNCTION, on_header) &&
+         SET(HEADERDATA, op) && SET(WRITEFUNCTION, on_answer) && SET(WRITEDATA, op) &&
+         SET(OPENSOCKETFUNCTION, mt_multi_opensocket) && SET(OPENSOCKETDATA, http) &&
+         SET(CLOSESOCKETFUNCTION, mt_multi_closesocket) && SET(CLOSESOCKETDATA, http) &&
+         SET(HTTP_CONTENT_DECODING, 1L) && mt_auth_set_tls(&http->auth, op->easy);
 }
 
 mt_op *mt_op_new(struct mt_http *http, mortise_error *err) {

@@ -3,6 +3,7 @@
 #include "http/internal.h"
 #include "http_fixture.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -298,6 +299,74 @@ static void many_at_once(void **state) {
   pair_close(&p);
 }
 
+/* A request that ran out of time in our own queue does not put its node out. */
+static bool wait_longer(test_conn *c, const test_request *req, void *ctx) {
+  test_sleep(c, 400);
+  return answer_ok(c, req, ctx);
+}
+
+static void our_own_queue_is_not_the_nodes_fault(void **state) {
+  (void)state;
+  pair p = {.f.config = {.connections = 1}};
+  pair_open(&p, wait_longer, answer_ok, NULL);
+  mt_http_req slow = fixture_request(&p.f, "POST", "/", "{}");
+  mt_http_req queued = fixture_request(&p.f, "POST", "/", "{}");
+  slow.node = queued.node = 0;
+  queued.deadline_ms = mt_loop_now(p.f.loop) + 100;
+  mt_http_submit(p.f.http, &slow);
+  fixture_step_for(&p.f, 20);
+  mt_http_submit(p.f.http, &queued);
+  fixture_wait(&p.f, (mt_http_req *[]){&queued}, 1);
+  assert_failed(&queued, MORTISE_UNAVAILABLE, false, "no connection in time");
+  assert_int_equal(p.f.logged.n, 0);
+  fixture_wait(&p.f, (mt_http_req *[]){&slow}, 1);
+  assert_answer(&slow, 200, ok);
+  assert_int_equal(test_server_requests(p.a), 1);
+  mt_http_req_deinit(&slow);
+  mt_http_req_deinit(&queued);
+  pair_close(&p);
+}
+
+static void count_done(void *ctx, mt_http_req *req) {
+  (void)req;
+  ++*(int *)ctx;
+}
+
+/* A client for each thread, as the heartbeat has one. */
+static void *post_many(void *ctx) {
+  mt_http_config config = {.nodes = ctx};
+  mt_loop *loop = mt_loop_new(NULL);
+  mt_http *http = mt_http_new(loop, &config, NULL, NULL);
+  long good = 0;
+  for (int i = 0; http && i < 50; i++) {
+    int done = 0;
+    mt_http_req req = {.done = count_done, .ctx = &done, .method = "POST", .path = "/", .node = -1};
+    mt_http_submit(http, &req);
+    for (int k = 0; k < 500 && !done; k++) mt_loop_step(loop, 10, NULL);
+    good += req.status == 200;
+    mt_http_req_deinit(&req);
+  }
+  mt_http_free(http);
+  mt_loop_free(loop);
+  return (void *)good;
+}
+
+static void one_client_a_thread(void **state) {
+  (void)state;
+  test_server *server = test_server_start(0, NULL, answer_ok, NULL);
+  char nodes[64];
+  snprintf(nodes, sizeof nodes, "http://localhost:%u", test_server_port(server));
+  pthread_t threads[4];
+  for (int i = 0; i < 4; i++)
+    assert_int_equal(pthread_create(&threads[i], NULL, post_many, nodes), 0);
+  for (int i = 0; i < 4; i++) {
+    void *good = NULL;
+    pthread_join(threads[i], &good);
+    assert_int_equal((long)good, 50);
+  }
+  test_server_stop(server);
+}
+
 /* ---- the rule itself, without a network ---- */
 
 static void backoff_doubles_to_a_minute(void **state) {
@@ -354,6 +423,8 @@ int main(void) {
       cmocka_unit_test(closed_while_idle),
       cmocka_unit_test(a_503_is_an_answer),
       cmocka_unit_test(many_at_once),
+      cmocka_unit_test(our_own_queue_is_not_the_nodes_fault),
+      cmocka_unit_test(one_client_a_thread),
       cmocka_unit_test(backoff_doubles_to_a_minute),
       cmocka_unit_test(when_all_are_out_the_first_to_return),
   };

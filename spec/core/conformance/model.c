@@ -92,8 +92,10 @@ static mt_model_answer enqueue(mt_model *m, mt_model_lock *lock, const mt_model_
 
 static mt_model_answer set(mt_model *m, mt_model_lock *lock, const mt_model_item *item) {
   const mt_model_entry *mine = mt_model_holder(lock, item->session);
+  const mt_model_entry *wish = mt_model_waiter(lock, item->session);
+  bool late = (mine && mine->n > item->n) || (wish && wish->n > item->n);
+  if (late || (!mine && !item->fresh)) return (mt_model_answer){.result = MT_LOCK_STALE};
   if (mine && mine->n == item->n) return grant(lock, item);
-  if (mine ? mine->n > item->n : !item->fresh) return (mt_model_answer){.result = MT_LOCK_STALE};
   mt_model_answer a = {.result = MT_LOCK_DENIED};
   find_blockers(lock, item, &a);
   if (!a.n_blockers) return grant(lock, item);

@@ -51,11 +51,14 @@ static void draw_set(episode *e, mt_model *m, mt_model_item *item) {
   item->mode = (mt_mode)(MT_IS + mt_test_below(r, 5));
   item->fresh = mt_test_chance(r, hold ? 50 : 88);
   item->enqueue = mt_test_chance(r, 35);
-  if (hold && (!wait || wait->n < hold->n) && mt_test_chance(r, 15)) { /* sent twice */
+  uint64_t newest = hold ? hold->n : 0;
+  if (wait && wait->n > newest) newest = wait->n;
+  if (hold && mt_test_chance(r, 15)) { /* sent twice */
     item->n = hold->n;
     item->mode = hold->mode;
-  } else if (hold && hold->n > 1 && mt_test_chance(r, 10)) { /* sent late */
-    item->n = 1 + mt_test_below(r, hold->n - 1);
+  } else if (newest > 1 && mt_test_chance(r, 10)) { /* sent late */
+    item->n = 1 + mt_test_below(r, newest - 1);
+    if (hold && item->n == hold->n) item->mode = hold->mode;
   } else {
     item->n = next_n(e, item->session);
   }

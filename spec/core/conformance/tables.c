@@ -32,14 +32,21 @@ static mortise_status init(mt_store *s, mt_epoch *epoch, bool *created) {
   return status;
 }
 
+/* The embedded store makes its files where they are missing, with the tables in them. */
+static void expect_none(mt_fixture *f, mt_store *s) {
+  if (!f->place->elastic) return;
+  mortise_status seen = verify(s, NULL);
+  MT_CHECK(seen == MORTISE_NOT_FOUND, "verify without a table: %s", mortise_status_name(seen));
+}
+
 static void made_once(mt_fixture *f) {
   beside b;
   mt_epoch first, second;
   bool created;
   open_beside(f, &b, "once");
-  MT_CHECK(verify(b.t.store, NULL) == MORTISE_NOT_FOUND, "there is no table");
-  MT_CHECK(!init(b.t.store, &first, &created) && created && first.id[0], "created %d, epoch '%s'",
-           created, first.id);
+  expect_none(f, b.t.store);
+  MT_CHECK(!init(b.t.store, &first, &created) && first.id[0], "epoch '%s'", first.id);
+  MT_CHECK(created || !f->place->elastic, "says that it made it");
   MT_CHECK(!verify(b.t.store, &second) && !strcmp(first.id, second.id), "epoch '%s'", second.id);
   MT_CHECK(!init(b.t.store, &second, &created) && !created && !strcmp(first.id, second.id),
            "a second init: created %d, epoch '%s'", created, second.id);
@@ -59,12 +66,17 @@ static void printed_only(mt_fixture *f) {
   MT_CHECK(!status && r.text && r.text[0], "%s: %s", mortise_status_name(status),
            r.req.error.message);
   mt_locks_admin_deinit(&r);
-  MT_CHECK(verify(b.t.store, NULL) == MORTISE_NOT_FOUND, "nothing was made");
+  expect_none(f, b.t.store);
   mt_test_store_close(&b.t);
+}
+
+static bool is_gone(mortise_status status) {
+  return status == MORTISE_NOT_FOUND || status == MORTISE_CORRUPT_TABLE;
 }
 
 static void never_by_accident(mt_fixture *f) {
   beside b;
+  if (!f->place->elastic) return;
   open_beside(f, &b, "none");
   mt_lock_item items[] = {
       {.verb = MT_LOCK_CREATE, .path = MT_SLICE("/a"), .n = 1, .mode = MT_X},
@@ -73,8 +85,8 @@ static void never_by_accident(mt_fixture *f) {
   mt_lock_batch batch = {.ns = "n", .session = mt_a, .items = items, .n = 3};
   b.t.store->locks->batch(b.t.store, &batch);
   mortise_status status = mt_test_pump(b.t.store, &batch.req);
-  MT_CHECK(status == MORTISE_NOT_FOUND, "a batch without a table: %s: %s",
-           mortise_status_name(status), batch.req.error.message);
+  MT_CHECK(is_gone(status), "a batch without a table: %s: %s", mortise_status_name(status),
+           batch.req.error.message);
   for (size_t i = 0; i < 3; i++)
     MT_CHECK(items[i].result != MT_LOCK_ACKED && items[i].result != MT_LOCK_ABSENT, "item %zu: %s",
              i, mt_lock_result_name(items[i].result));
@@ -86,9 +98,9 @@ static void never_by_accident(mt_fixture *f) {
                         .lease_ms = 60000};
   b.t.store->locks->session(b.t.store, &w);
   status = mt_test_pump(b.t.store, &w.req);
-  MT_CHECK(status == MORTISE_NOT_FOUND, "a session without a table: %s: %s",
-           mortise_status_name(status), w.req.error.message);
-  MT_CHECK(verify(b.t.store, NULL) == MORTISE_NOT_FOUND, "still no table");
+  MT_CHECK(is_gone(status), "a session without a table: %s: %s", mortise_status_name(status),
+           w.req.error.message);
+  expect_none(f, b.t.store);
   mt_test_store_close(&b.t);
 }
 
@@ -130,7 +142,7 @@ static void initialised_at_once(mt_fixture *f) {
              r[0].epoch.id);
     created += r[i].created;
   }
-  MT_CHECK(created == 1, "created by %zu", created);
+  MT_CHECK(created == 1 || (!created && !f->place->elastic), "created by %zu", created);
   for (size_t i = 0; i < N; i++) {
     mt_locks_admin_deinit(&r[i]);
     mt_epoch epoch;

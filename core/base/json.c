@@ -300,6 +300,7 @@ bool mt_json_next(mt_json_iter *it) {
   it->p = p;
   if (p >= end) return false;
   it->p = value_end(p, end);
+  if (it->p == p) return false; /* no value: not validated */
   it->value = (mt_json){type_of(*p), {p, (size_t)(it->p - p)}};
   return true;
 }

@@ -1,1 +1,113 @@
 #include "elastic/elastic.h"
+
+#include "base/mem.h"
+#include "elastic/internal.h"
+
+const mt_docs_ops mt_elastic_docs = {
+    .describe = mt_elastic_describe,
+    .index_create = mt_elastic_index_create,
+    .index_drop = mt_elastic_index_drop,
+    .mget = mt_elastic_mget,
+    .bulk = mt_elastic_bulk,
+    .count = mt_elastic_count,
+    .refresh = mt_elastic_refresh,
+    .search = mt_elastic_search,
+    .scan_open = mt_elastic_scan_open,
+    .scan_next = mt_elastic_scan_next,
+    .scan_close = mt_elastic_scan_close,
+    .raw = mt_elastic_raw,
+};
+
+const mt_locks_ops mt_elastic_locks = {
+    .init = mt_elastic_init,
+    .verify = mt_elastic_verify,
+    .session = mt_elastic_session,
+    .session_read = mt_elastic_session_read,
+    .batch = mt_elastic_batch,
+    .list = mt_elastic_list,
+};
+
+static mt_req *take_soon(mt_elastic *e) {
+  mt_req *req = e->soon;
+  if (req) e->soon = req->op;
+  return req;
+}
+
+/* What finishes here may submit again, or close the store's other requests, but not the store. */
+static void run_soon(void *ctx) {
+  mt_elastic *e = ctx;
+  mt_timer_start(e->store.loop, &e->timer, INT64_MAX, NULL);
+  mt_req *last = e->soon;
+  while (last && last->op) last = last->op;
+  for (mt_req *req; (req = take_soon(e));) {
+    bool end = req == last;
+    mt_req_finish(req);
+    if (end) break;
+  }
+}
+
+static bool forget_soon(mt_elastic *e, mt_req *req) {
+  for (mt_req **at = &e->soon; *at; at = (mt_req **)(void *)&(*at)->op) {
+    if (*at != req) continue;
+    *at = req->op;
+    req->op = NULL;
+    return true;
+  }
+  return false;
+}
+
+static void cancel(mt_store *s, mt_req *req) {
+  mt_elastic *e = mt_elastic_of(s);
+  if (!forget_soon(e, req) && !mt_scan_forget(e, req)) mt_call_drop(req->op);
+  req->op = NULL;
+}
+
+static void close_store(mt_store *s) {
+  mt_elastic *e = mt_elastic_of(s);
+  mt_scans_free(e);
+  while (e->calls) mt_call_drop(e->calls);
+  mt_timer_stop(s->loop, &e->timer);
+  mt_http_free(e->http);
+  mt_free(e);
+}
+
+static mortise_status check_table(const char *table, mortise_error *err) {
+  size_t n = strlen(table);
+  bool fit = n && n <= MT_TABLE_MAX && !strchr("-_+.", *table);
+  for (size_t i = 0; i < n && fit; i++)
+    fit = (table[i] >= 'a' && table[i] <= 'z') || (table[i] >= '0' && table[i] <= '9') ||
+          strchr("-_.", table[i]);
+  if (fit) return MORTISE_OK;
+  return mt_error_set(err, MORTISE_INVALID_ARGUMENT,
+                      "the lock table's name \"%.200s\" must be 1 to %d of a-z 0-9 - _ . and begin "
+                      "with a letter or digit",
+                      table, MT_TABLE_MAX);
+}
+
+mt_store *mt_elastic_open(mt_loop *loop, const mt_http_config *config, const char *table,
+                          const mt_log *log, mortise_error *err) {
+  if (!table) table = MT_TABLE_DEFAULT;
+  if (check_table(table, err)) return NULL;
+  mt_elastic *e = mt_calloc(1, sizeof *e);
+  if (!e) {
+    mt_error_memory(err);
+    return NULL;
+  }
+  e->store = (mt_store){.docs = &mt_elastic_docs,
+                        .locks = &mt_elastic_locks,
+                        .cancel = cancel,
+                        .close = close_store,
+                        .loop = loop,
+                        .log = log ? *log : (mt_log){0},
+                        .request_ms = config->request_ms > 0 ? config->request_ms : 30000};
+  strcpy(e->table, table);
+  e->timer = (mt_timer){.fire = run_soon, .ctx = e};
+  e->http = mt_http_new(loop, config, &e->store.log, err);
+  if (!e->http || mt_timer_start(loop, &e->timer, INT64_MAX, err)) {
+    mt_http_free(e->http);
+    mt_free(e);
+    return NULL;
+  }
+  e->store.url = mt_http_url(e->http);
+  return &e->store;
+}

@@ -1,0 +1,243 @@
+#include "elastic/answer.h"
+
+enum { DEPTH = 64 };
+
+static inline void blank(mt_answers *a) {
+  while (a->p < a->end && (*a->p == ' ' || *a->p == '\n' || *a->p == '\r' || *a->p == '\t')) a->p++;
+}
+
+static inline bool fail(mt_answers *a) {
+  a->failed = true;
+  a->p = a->end;
+  return false;
+}
+
+static inline bool see(mt_answers *a, char c) {
+  blank(a);
+  if (a->p == a->end || *a->p != c) return false;
+  a->p++;
+  return true;
+}
+
+static inline bool want(mt_answers *a, char c) {
+  return see(a, c) || fail(a);
+}
+
+/* The raw string with its quotes. */
+static inline bool string(mt_answers *a, mt_slice *out) {
+  blank(a);
+  const char *start = a->p;
+  if (start == a->end || *start != '"') return fail(a);
+  for (const char *p = start + 1; p < a->end; p++) {
+    if (*p == '\\') {
+      p++;
+    } else if (*p == '"') {
+      *out = (mt_slice){start, (size_t)(p + 1 - start)};
+      a->p = p + 1;
+      return true;
+    }
+  }
+  return fail(a);
+}
+
+static bool scalar(mt_answers *a) {
+  const char *start = a->p;
+  while (a->p < a->end && !strchr(",]} \n\r\t", *a->p)) a->p++;
+  return a->p > start || fail(a);
+}
+
+/* Any value, by its brackets only: what is inside is validated by who looks at it. */
+static bool skip(mt_answers *a, mt_slice *out) {
+  mt_slice unused;
+  blank(a);
+  const char *start = a->p;
+  size_t depth = 0;
+  do {
+    blank(a);
+    if (a->p == a->end) return fail(a);
+    char c = *a->p;
+    if (c == '"') {
+      if (!string(a, &unused)) return false;
+    } else if (c == '{' || c == '[') {
+      if (++depth > DEPTH) return fail(a);
+      a->p++;
+    } else if (c == '}' || c == ']') {
+      if (!depth--) return fail(a);
+      a->p++;
+    } else if (c == ',' || c == ':') {
+      a->p++;
+    } else if (!scalar(a)) {
+      return false;
+    }
+  } while (depth);
+  if (out) *out = (mt_slice){start, (size_t)(a->p - start)};
+  return true;
+}
+
+static inline bool number(mt_answers *a, uint64_t *out) {
+  blank(a);
+  const char *p = a->p;
+  uint64_t value = 0;
+  if (p < a->end && *p == '-') { /* an unassigned _seq_no is -2 */
+    *out = 0;
+    return skip(a, NULL);
+  }
+  for (; p < a->end && *p >= '0' && *p <= '9'; p++) {
+    if (value > (UINT64_MAX - 9) / 10) return fail(a);
+    value = value * 10 + (uint64_t)(*p - '0');
+  }
+  if (p == a->p) return fail(a);
+  a->p = p;
+  *out = value;
+  return true;
+}
+
+/* The next member's key without its quotes; false at the end of the object. */
+static inline bool key(mt_answers *a, bool *first, mt_slice *out) {
+  if (see(a, '}')) return false;
+  if (!*first && !want(a, ',')) return false;
+  *first = false;
+  if (!string(a, out) || !want(a, ':')) return false;
+  out->p++;
+  out->n -= 2;
+  return true;
+}
+
+static inline bool named(mt_slice k, const char *name, size_t n) {
+  return k.n == n && !memcmp(k.p, name, n);
+}
+#define NAMED(k, literal) named(k, literal, sizeof(literal) - 1)
+
+static bool read_applied(mt_answers *a, mt_applied *out) {
+  static const struct {
+    const char *text;
+    size_t n;
+    mt_applied applied;
+  } words[] = {{"\"created\"", 9, MT_APPLIED_CREATED},
+               {"\"updated\"", 9, MT_APPLIED_UPDATED},
+               {"\"deleted\"", 9, MT_APPLIED_DELETED},
+               {"\"noop\"", 6, MT_APPLIED_NOOP},
+               {"\"not_found\"", 11, MT_APPLIED_NOT_FOUND}};
+  mt_slice text;
+  if (!string(a, &text)) return false;
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+    if (!named(text, words[i].text, words[i].n)) continue;
+    *out = words[i].applied;
+    return true;
+  }
+  return fail(a);
+}
+
+static void read_error(mt_answers *a, mt_slice *type, mt_slice *reason, mt_slice *cause) {
+  bool first = true;
+  mt_slice k;
+  blank(a);
+  if (a->p < a->end && *a->p == '"') { /* an error that is a plain text */
+    string(a, reason);
+    return;
+  }
+  if (!want(a, '{')) return;
+  while (!a->failed && key(a, &first, &k)) {
+    if (NAMED(k, "type"))
+      skip(a, type);
+    else if (NAMED(k, "reason"))
+      skip(a, reason);
+    else if (NAMED(k, "caused_by"))
+      skip(a, cause);
+    else
+      skip(a, NULL);
+  }
+}
+
+/* The innermost cause says most. */
+static void read_cause(mt_slice cause, mt_answer *out) {
+  for (int depth = 0; depth < 8 && cause.n; depth++) {
+    mt_answers inner = {.p = cause.p, .end = cause.p + cause.n};
+    mt_slice type = {0}, reason = {0};
+    cause = (mt_slice){0};
+    read_error(&inner, &type, &reason, &cause);
+    if (inner.failed) return;
+    if (type.n) out->cause_type = type;
+    if (reason.n) out->cause_reason = reason;
+  }
+}
+
+static void read_get(mt_answers *a, mt_answer *out) {
+  bool first = true;
+  mt_slice k;
+  if (!want(a, '{')) return;
+  while (!a->failed && key(a, &first, &k)) skip(a, NAMED(k, "_source") ? &out->source : NULL);
+}
+
+static void read_member(mt_answers *a, mt_slice k, mt_answer *out) {
+  uint64_t value = 0;
+  mt_slice cause = {0};
+  if (NAMED(k, "_seq_no")) {
+    number(a, &out->version.seq_no);
+  } else if (NAMED(k, "_primary_term")) {
+    number(a, &out->version.term);
+  } else if (NAMED(k, "status")) {
+    number(a, &value);
+    out->status = value < 1000 ? (int)value : 0;
+  } else if (NAMED(k, "result")) {
+    read_applied(a, &out->applied);
+  } else if (NAMED(k, "error")) {
+    read_error(a, &out->type, &out->reason, &cause);
+    read_cause(cause, out);
+  } else if (NAMED(k, "get")) {
+    read_get(a, out);
+  } else {
+    skip(a, NULL);
+  }
+}
+
+void mt_answers_init(mt_answers *a, mt_slice text) {
+  *a = (mt_answers){.p = text.p, .end = text.p + text.n};
+  bool first = true;
+  mt_slice k;
+  if (!want(a, '{')) return;
+  while (!a->failed && key(a, &first, &k)) {
+    if (!NAMED(k, "items")) {
+      skip(a, NULL);
+      continue;
+    }
+    want(a, '[');
+    return;
+  }
+  fail(a);
+}
+
+bool mt_answers_next(mt_answers *a, mt_answer *out) {
+  bool first = true;
+  mt_slice k;
+  if (a->failed || see(a, ']')) return false;
+  see(a, ',');
+  *out = (mt_answer){0};
+  /* {"create":{...}} */
+  if (!want(a, '{') || !string(a, &k) || !want(a, ':') || !want(a, '{')) return false;
+  while (!a->failed && key(a, &first, &k)) read_member(a, k, out);
+  if (a->failed || !want(a, '}')) return false;
+  return out->status ? true : fail(a);
+}
+
+char *mt_answer_text(mt_slice raw, char *out, size_t size) {
+  mt_json value, none = {0};
+  bool good = raw.n && !mt_json_parse(raw, "the answer", &value, NULL);
+  return mt_json_copy(good ? value : none, out, size);
+}
+
+bool mt_answer_is(mt_slice raw, const char *text) {
+  size_t n = strlen(text);
+  return raw.n == n + 2 && !memcmp(raw.p + 1, text, n);
+}
+
+/* Without a cluster manager nothing is let through; 429 is said before an item is begun. */
+bool mt_answer_busy(const mt_answer *a) {
+  return a->status == 429 || (a->status == 503 && mt_answer_is(a->type, "cluster_block_exception"));
+}
+
+/* The coordinating node sends an item again by itself when a primary goes away, so even "no active
+ * primary" may come after a first copy was applied. */
+bool mt_answer_unsure(const mt_answer *a) {
+  return a->status >= 500 && !mt_answer_busy(a);
+}

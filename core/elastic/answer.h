@@ -1,0 +1,45 @@
+/* Reading a bulk's answer in one pass over bytes that nobody has validated. */
+#ifndef MT_ELASTIC_ANSWER_H
+#define MT_ELASTIC_ANSWER_H
+
+#include "base/json.h"
+#include "store/store.h"
+
+typedef enum mt_applied {
+  MT_APPLIED_NONE = 0, /* no `result` member: an error */
+  MT_APPLIED_CREATED,
+  MT_APPLIED_UPDATED,
+  MT_APPLIED_DELETED,
+  MT_APPLIED_NOOP,
+  MT_APPLIED_NOT_FOUND,
+} mt_applied;
+
+/* Slices are raw values in the answer, {NULL, 0} where absent. */
+typedef struct mt_answer {
+  int status;
+  mt_applied applied;
+  mt_version version;                /* {0,0}: none */
+  mt_slice type, reason;             /* of the error */
+  mt_slice cause_type, cause_reason; /* of what caused it */
+  mt_slice source;                   /* get._source */
+} mt_answer;
+
+typedef struct mt_answers {
+  const char *p, *end;
+  bool failed; /* not understood */
+} mt_answers;
+
+/* Positions before the first item of {"items":[...]}. */
+void mt_answers_init(mt_answers *a, mt_slice text);
+/* false after the last item, or with `failed` set. */
+bool mt_answers_next(mt_answers *a, mt_answer *out);
+
+/* Copies a raw string, decoded, cut to fit. */
+char *mt_answer_text(mt_slice raw, char *out, size_t size);
+bool mt_answer_is(mt_slice raw, const char *text);
+/* Did the server not do it, whatever happens later? `busy`: it may be sent again. */
+bool mt_answer_busy(const mt_answer *a);
+/* May the write have been applied, although the item says that it failed? */
+bool mt_answer_unsure(const mt_answer *a);
+
+#endif

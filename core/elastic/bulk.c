@@ -1,0 +1,208 @@
+/* Bulk writes of documents: building the request, and accounting for every item of the answer. */
+#include "base/utf8.h"
+#include "elastic/answer.h"
+#include "elastic/internal.h"
+
+#include <stdio.h>
+
+void mt_bulk_add_filter(mt_buf *path) {
+  mt_buf_adds(path, "filter_path=items.*.status,items.*._seq_no,items.*._primary_term,"
+                    "items.*.result,items.*.error.type,items.*.error.reason,"
+                    "items.*.error.caused_by");
+}
+
+static bool has_newline(mt_slice s) {
+  return memchr(s.p, '\n', s.n) || memchr(s.p, '\r', s.n);
+}
+
+bool mt_bulk_add_body(mt_buf *out, mt_slice body) {
+  if (!body.n) return false;
+  if (!has_newline(body)) {
+    mt_buf_addslice(out, body);
+    return true;
+  }
+  /* In valid JSON they stand between tokens only. */
+  mt_json value;
+  if (mt_json_parse(body, "a document", &value, NULL) || value.type != MT_JSON_OBJECT) return false;
+  size_t at = out->n;
+  mt_buf_addslice(out, body);
+  for (char *p = out->p + at; !out->failed && p < out->p + out->n; p++)
+    if (*p == '\n' || *p == '\r') *p = ' ';
+  return true;
+}
+
+/* ---- Building ------------------------------------------------------------------------------- */
+
+static const mt_slice openings[] = {
+    [MT_WRITE_CREATE] = MT_SLICE("{\"create\":{\"_id\":"),
+    [MT_WRITE_INDEX] = MT_SLICE("{\"index\":{\"_id\":"),
+    [MT_WRITE_UPDATE] = MT_SLICE("{\"update\":{\"_id\":"),
+    [MT_WRITE_DELETE] = MT_SLICE("{\"delete\":{\"_id\":"),
+};
+
+static void refuse(mt_write *w, const char *type, const char *reason) {
+  w->result = MT_WRITE_REJECTED;
+  w->status = 400;
+  snprintf(w->type, sizeof w->type, "%s", type);
+  snprintf(w->reason, sizeof w->reason, "%s", reason);
+}
+
+/* What would fail the whole request, or be read as another line of it, is refused here. */
+static bool fit(const mt_bulk *r, mt_write *w) {
+  mt_json value;
+  const char *bad = "illegal_argument_exception";
+  if (!w->index.n && !r->index)
+    refuse(w, bad, "no index is given");
+  else if (!w->id.n)
+    refuse(w, bad, "an id is required");
+  else if (w->id.n > MT_ID_MAX)
+    refuse(w, bad, "an id may have 512 bytes at most");
+  else if (mt_utf8_valid(w->id) != w->id.n || mt_utf8_valid(w->routing) != w->routing.n ||
+           mt_utf8_valid(w->index) != w->index.n)
+    refuse(w, bad, "an id, a routing or an index is no UTF-8");
+  else if (w->kind == MT_WRITE_CREATE && w->if_version.term)
+    refuse(w, bad, "a create compares with no version");
+  else if (w->kind != MT_WRITE_DELETE && !w->body.n)
+    refuse(w, "mapper_parsing_exception", "a document is required");
+  else if (w->kind == MT_WRITE_UPDATE &&
+           (mt_json_parse(w->body, "an update", &value, NULL) || value.type != MT_JSON_OBJECT))
+    refuse(w, bad, "an update's body is no JSON object");
+  return w->result == MT_WRITE_NONE;
+}
+
+static void add_member(mt_buf *b, mt_slice key, mt_slice text) {
+  mt_buf_addslice(b, key);
+  mt_json_add_string(b, text);
+}
+
+static void add_action(mt_buf *b, const mt_write *w) {
+  add_member(b, openings[w->kind], w->id);
+  if (w->index.n) add_member(b, MT_SLICE(",\"_index\":"), w->index);
+  if (w->routing.p) add_member(b, MT_SLICE(",\"routing\":"), w->routing);
+  if (w->if_version.term) {
+    mt_buf_addslice(b, MT_SLICE(",\"if_seq_no\":"));
+    mt_buf_addu(b, w->if_version.seq_no);
+    mt_buf_addslice(b, MT_SLICE(",\"if_primary_term\":"));
+    mt_buf_addu(b, w->if_version.term);
+  }
+  bool indexes = w->kind == MT_WRITE_CREATE || w->kind == MT_WRITE_INDEX;
+  if (w->skip_pipeline && indexes) mt_buf_addslice(b, MT_SLICE(",\"pipeline\":\"_none\""));
+  mt_buf_addslice(b, MT_SLICE("}}\n"));
+}
+
+static void add_item(mt_buf *b, mt_write *w) {
+  size_t start = b->n;
+  add_action(b, w);
+  if (w->kind != MT_WRITE_DELETE) {
+    if (!mt_bulk_add_body(b, w->body)) {
+      mt_buf_cut(b, start);
+      refuse(w, "mapper_parsing_exception", "the document is no JSON object");
+      return;
+    }
+    mt_buf_addc(b, '\n');
+  }
+}
+
+/* The number of items in the body. */
+static size_t build(mt_bulk *r, mt_buf *b) {
+  size_t sent = 0;
+  for (size_t i = 0; i < r->n; i++) {
+    mt_write *w = &r->items[i];
+    w->result = MT_WRITE_NONE;
+    w->status = 0;
+    w->version = (mt_version){0};
+    w->type[0] = w->reason[0] = '\0';
+    if (fit(r, w)) add_item(b, w);
+    sent += w->result == MT_WRITE_NONE;
+  }
+  return sent;
+}
+
+/* ---- The answer ----------------------------------------------------------------------------- */
+
+static mt_write_result classify(const mt_answer *a) {
+  if (a->status < 300) return a->applied == MT_APPLIED_NOOP ? MT_WRITE_NOOP : MT_WRITE_APPLIED;
+  if (mt_answer_busy(a)) return MT_WRITE_BUSY;
+  if (mt_answer_unsure(a)) return MT_WRITE_NONE;
+  if (a->status == 409) return MT_WRITE_CONFLICT;
+  bool missing =
+      a->applied == MT_APPLIED_NOT_FOUND || mt_answer_is(a->type, "document_missing_exception");
+  return missing ? MT_WRITE_MISSING : MT_WRITE_REJECTED;
+}
+
+static void read_item(mt_write *w, const mt_answer *a) {
+  w->result = classify(a);
+  w->status = a->status;
+  if (w->result == MT_WRITE_APPLIED || w->result == MT_WRITE_NOOP) {
+    w->version = a->version;
+    return;
+  }
+  mt_answer_text(a->type, w->type, sizeof w->type);
+  mt_answer_text(a->reason, w->reason, sizeof w->reason);
+  size_t n = strlen(w->reason);
+  if (!a->cause_reason.n || n + 3 >= sizeof w->reason) return;
+  memcpy(w->reason + n, ": ", 3);
+  mt_answer_text(a->cause_reason, w->reason + n + 2, sizeof w->reason - n - 2);
+}
+
+static void say_unsure(mt_bulk *r, const mt_write *w, size_t unsure) {
+  mortise_error *err = &r->req.error;
+  mt_error_set(err, MORTISE_UNAVAILABLE, "%zu of %zu writes failed with status %d (%s: %s)", unsure,
+               r->n, w->status, w->type, w->reason);
+  err->http_status = w->status;
+  err->ambiguous = true;
+  err->retryable = false;
+}
+
+/* Fewer or more items than were sent: nothing of the answer can be believed. */
+static void disbelieve(mt_bulk *r, const char *why) {
+  for (size_t i = 0; i < r->n; i++) r->items[i].result = MT_WRITE_NONE;
+  mt_error_set(&r->req.error, MORTISE_UNAVAILABLE, "the answer to a bulk of %zu writes %s", r->n,
+               why);
+  r->req.error.ambiguous = true;
+  r->req.error.retryable = false;
+}
+
+static void read_answer(mt_bulk *r, mt_slice text) {
+  mt_answers answers;
+  mt_answer a;
+  mt_answers_init(&answers, text);
+  size_t unsure = 0;
+  const mt_write *first = NULL;
+  for (size_t i = 0; i < r->n; i++) {
+    mt_write *w = &r->items[i];
+    if (w->result == MT_WRITE_REJECTED) continue; /* was not sent */
+    if (!mt_answers_next(&answers, &a)) break;
+    read_item(w, &a);
+    if (w->result == MT_WRITE_NONE && !unsure++) first = w;
+  }
+  size_t missing = 0;
+  for (size_t i = 0; i < r->n; i++) missing += r->items[i].status == 0;
+  if (answers.failed)
+    disbelieve(r, "is not understood");
+  else if (missing || mt_answers_next(&answers, &a) || answers.failed)
+    disbelieve(r, "has another number of items");
+  else if (unsure)
+    say_unsure(r, first, unsure);
+}
+
+static void on_bulk(mt_call *c) {
+  mt_bulk *r = (mt_bulk *)c->req;
+  if (!mt_call_ok(c, "bulk", r->index)) return;
+  read_answer(r, mt_buf_slice(&c->http.answer));
+  mt_call_finish(c);
+}
+
+void mt_elastic_bulk(mt_store *s, mt_bulk *r) {
+  mt_call *c = mt_call_new(mt_elastic_of(s), &r->req);
+  if (!c || (r->index && !mt_call_index(c, r->index, true))) return;
+  mt_buf_adds(&c->path, "/_bulk?");
+  mt_bulk_add_filter(&c->path);
+  if (r->refresh) mt_buf_adds(&c->path, "&refresh=wait_for");
+  mt_call_add_timeout(c, '&');
+  if (!build(r, &c->body)) {
+    mt_call_finish_soon(c);
+    return;
+  }
+  mt_call_send(c, "POST", on_bulk);
+}

@@ -1,0 +1,176 @@
+/* What the files of this folder share. */
+#ifndef MT_ELASTIC_INTERNAL_H
+#define MT_ELASTIC_INTERNAL_H
+
+#include "elastic/elastic.h"
+
+#define MT_TABLE_DEFAULT "mortise-locks"
+
+enum {
+  MT_TABLE_MAX = 200,              /* bytes of the table's alias */
+  MT_BODY_MAX = 512 * 1024 * 1024, /* of a request */
+  MT_PATH_BUF_MAX = 64 * 1024,     /* of a request's path */
+  MT_ID_MAX = 512,                 /* bytes of an _id, the servers' own limit */
+  MT_TABLE_FORMAT = 1,
+};
+
+/* The scripts' names on the server; the number is the format's version. */
+#define MT_SCRIPT_SET "mortise-lock-set-1"
+#define MT_SCRIPT_RELEASE "mortise-lock-release-1"
+#define MT_SCRIPT_ADOPT "mortise-lock-adopt-1"
+#define MT_SCRIPT_SESSION "mortise-session-1"
+
+typedef struct mt_call mt_call;
+
+/* What answers at the URL; asked once, and again after a failure. */
+typedef struct mt_server {
+  bool known, opensearch;
+  unsigned major, minor;
+} mt_server;
+
+typedef struct mt_elastic {
+  mt_store store; /* first */
+  mt_http *http;
+  char table[MT_TABLE_MAX + 1];
+  mt_server server;
+  mt_call *calls; /* under way */
+  mt_scan *scans; /* open */
+  mt_req *soon;   /* finish at the next step; linked by `op` */
+  mt_timer timer; /* always running, so that starting it cannot fail */
+} mt_elastic;
+
+/* One call of the store: requests sent one after the other for one mt_req. */
+struct mt_call {
+  mt_http_req http;
+  mt_elastic *e;
+  mt_req *req; /* NULL: nobody waits for it */
+  void (*answered)(mt_call *c);
+  void (*server_known)(mt_call *c);
+  void (*dropped)(mt_call *c); /* before it is freed; may be NULL */
+  void *state;                 /* the call's own */
+  mt_buf path, body;
+  int64_t deadline_ms;
+  bool busy;      /* a request is under way */
+  unsigned tries; /* of a request that met a version conflict */
+  mt_call *prev, *next;
+};
+
+static inline mt_elastic *mt_elastic_of(mt_store *s) {
+  return (mt_elastic *)s;
+}
+
+/* ---- Calls (call.c) ------------------------------------------------------------------------- */
+
+/* Begins a call for `req` (NULL: in the background). NULL when there is no memory: `req` then
+ * finishes with that error. */
+mt_call *mt_call_new(mt_elastic *e, mt_req *req);
+/* Sends what `path` and `body` hold; `answered` runs with the answer, or c->http.error. A body or
+ * path that could not be built ends the call. The body's bytes stay until the answer. */
+void mt_call_send(mt_call *c, const char *method, void (*answered)(mt_call *c));
+/* Empties path and body for the next request of the call. */
+void mt_call_again(mt_call *c);
+/* Ends it from inside the loop: req->error is set by the caller, or OK. Frees the call. */
+void mt_call_finish(mt_call *c);
+/* The same at the loop's next step: for calls that end while they are being submitted. */
+void mt_call_finish_soon(mt_call *c);
+void mt_call_fail(mt_call *c, const mortise_error *why);
+/* Drops it without an answer. NULL is fine. */
+void mt_call_drop(mt_call *c);
+/* Finishes a request that has no call, at the next step. */
+void mt_req_soon(mt_elastic *e, mt_req *req);
+/* Was it answered with a 2xx? Else the call has been ended: "WHAT INDEX: ...". `index` may be
+ * NULL. */
+bool mt_call_ok(mt_call *c, const char *what, const char *index);
+/* The same without ending the call: the error is left in req->error. */
+mortise_status mt_call_check(mt_call *c, const char *what, const char *index);
+/* The parsed answer; ends the call where it is no JSON. */
+bool mt_call_json(mt_call *c, const char *what, mt_json *root);
+/* Ends it with an error of our own. */
+void mt_call_error(mt_call *c, mortise_status code, const char *fmt, ...) MORTISE_PRINTF(3, 4);
+/* Milliseconds that are left to the call, at least 1. */
+int64_t mt_call_left_ms(const mt_call *c);
+/* Appends "timeout=..ms" after `separator`. */
+void mt_call_add_timeout(mt_call *c, char separator);
+
+/* Appends bytes as a segment of a URL's path. */
+void mt_path_add(mt_buf *path, mt_slice segment);
+/* "/INDEX" where the name is fit for a path, or the call has been ended with INVALID_ARGUMENT.
+ * `one`: no wildcard and no list. */
+bool mt_call_index(mt_call *c, const char *index, bool one);
+
+/* ---- The server (server.c) ------------------------------------------------------------------ */
+
+/* Runs `next` once e->server is known; ends the call where the server is none of ours. */
+void mt_server_need(mt_call *c, void (*next)(mt_call *c));
+
+/* ---- Bulk (bulk.c) -------------------------------------------------------------------------- */
+
+/* "?filter_path=..." of a bulk's answer. */
+void mt_bulk_add_filter(mt_buf *path);
+/* One line of JSON; newlines between tokens become spaces. false: it is no JSON object. */
+bool mt_bulk_add_body(mt_buf *out, mt_slice body);
+
+/* ---- Locks ---------------------------------------------------------------------------------- */
+
+bool mt_ns_valid(const char *ns);
+bool mt_session_valid(const char *session);
+/* Appends the _id of a lock document, unquoted: NS:PATH, or NS:sha256:HEX. */
+void mt_lock_id(mt_buf *out, const char *ns, mt_slice path);
+/* Appends NS:@SESSION. */
+void mt_session_id(mt_buf *out, const char *ns, const char *session);
+/* "/TABLE/_bulk?require_alias=true&..." */
+void mt_table_bulk_path(mt_call *c);
+/* Is `root` the definition of the table as a server gives it ({"INDEX":{...}})? Else CORRUPT_TABLE
+ * says what differs. `epoch` gets _meta.epoch, `index` the concrete name, as far as they are
+ * there. */
+typedef struct mt_table {
+  char index[256];
+  mt_epoch epoch;
+  bool sound;   /* all but the uuid is as it should be */
+  bool no_uuid; /* _meta.uuid is not there yet: an init that is under way */
+} mt_table;
+mortise_status mt_table_check(const mt_elastic *e, mt_json root, mt_table *out, mortise_error *err);
+/* Appends the body of the request that creates the table. */
+void mt_table_add_definition(mt_buf *out, const char *epoch);
+/* Appends the body of the request that stores script `i`; false when there is no such one. */
+bool mt_table_add_script(mt_buf *out, size_t i);
+const char *mt_table_script_id(size_t i); /* NULL past the last one */
+/* Appends the mapping that notes the index's UUID. */
+void mt_table_add_uuid(mt_buf *out, const char *epoch, const char *uuid);
+/* Appends the request that gives `index` the alias, taking it from `old` (NULL: nobody). */
+void mt_table_add_alias(mt_buf *out, const mt_elastic *e, const char *index, const char *old);
+/* Everything `init` sends and the least role, for people. */
+void mt_table_print(mt_buf *out, const mt_elastic *e);
+/* The table is gone: an alias that is missing. */
+void mt_table_gone(const mt_elastic *e, mortise_error *err);
+
+/* ---- The tables of functions ---------------------------------------------------------------- */
+
+extern const mt_docs_ops mt_elastic_docs;
+extern const mt_locks_ops mt_elastic_locks;
+
+void mt_elastic_describe(mt_store *s, mt_describe *r);
+void mt_elastic_index_create(mt_store *s, mt_index_admin *r);
+void mt_elastic_index_drop(mt_store *s, mt_index_admin *r);
+void mt_elastic_mget(mt_store *s, mt_mget *r);
+void mt_elastic_bulk(mt_store *s, mt_bulk *r);
+void mt_elastic_count(mt_store *s, mt_count *r);
+void mt_elastic_refresh(mt_store *s, mt_refresh *r);
+void mt_elastic_search(mt_store *s, mt_search *r);
+void mt_elastic_scan_open(mt_store *s, mt_scan_open *r);
+void mt_elastic_scan_next(mt_store *s, mt_scan_next *r);
+void mt_elastic_scan_close(mt_store *s, mt_scan *scan);
+void mt_elastic_raw(mt_store *s, mt_raw *r);
+/* Was `req` waiting for a page? Then it no longer is. */
+bool mt_scan_forget(mt_elastic *e, mt_req *req);
+/* Those that nobody closed, when the store is closed. */
+void mt_scans_free(mt_elastic *e);
+
+void mt_elastic_init(mt_store *s, mt_locks_admin *r);
+void mt_elastic_verify(mt_store *s, mt_locks_admin *r);
+void mt_elastic_session(mt_store *s, mt_session_write *r);
+void mt_elastic_session_read(mt_store *s, mt_session_read *r);
+void mt_elastic_batch(mt_store *s, mt_lock_batch *r);
+void mt_elastic_list(mt_store *s, mt_lock_list *r);
+
+#endif

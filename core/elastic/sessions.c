@@ -1,0 +1,265 @@
+/* Documents of sessions: written by scripts, read by id. */
+#include "base/mem.h"
+#include "elastic/answer.h"
+#include "elastic/internal.h"
+
+#include <stdio.h>
+
+/* ---- Writing -------------------------------------------------------------------------------- */
+
+static const char *const verbs[] = {
+    [MT_SESSION_OPEN] = "open",     [MT_SESSION_BEAT] = "beat",   [MT_SESSION_CLOSE] = "close",
+    [MT_SESSION_EXPIRE] = "expire", [MT_SESSION_PROVE] = "prove",
+};
+
+static bool creates(const mt_session_write *r) {
+  return r->verb == MT_SESSION_EXPIRE && !r->if_version.term;
+}
+
+static bool add_value(mt_buf *b, const char *key, mt_slice json, mt_slice fallback,
+                      mt_json_type type) {
+  mt_json value;
+  if (!json.n) json = fallback;
+  if (mt_json_parse(json, key, &value, NULL) || value.type != type) return false;
+  mt_json_add_key(b, key);
+  size_t at = b->n;
+  mt_buf_addslice(b, json);
+  for (char *p = b->p + at; !b->failed && p < b->p + b->n; p++)
+    if (*p == '\n' || *p == '\r') *p = ' ';
+  return true;
+}
+
+/* A session nobody has seen: it becomes known as one that is over. */
+static void add_expired(mt_buf *b, const mt_session_write *r) {
+  mt_buf_addf(b,
+              "{\"kind\":\"session\",\"owner\":{},\"lease_ms\":%lld,\"state\":\"expired\","
+              "\"waiting\":[]}\n",
+              (long long)r->lease_ms);
+}
+
+static bool add_script(mt_buf *b, const mt_session_write *r) {
+  bool open = r->verb == MT_SESSION_OPEN, good = true;
+  mt_buf_addf(b, "{\"script\":{\"id\":\"%s\",\"params\":{\"verb\":\"%s\"", MT_SCRIPT_SESSION,
+              verbs[r->verb]);
+  if (open) {
+    mt_buf_addf(b, ",\"lease\":%lld", (long long)r->lease_ms);
+    good = add_value(b, "owner", r->owner, MT_SLICE("{}"), MT_JSON_OBJECT);
+  } else if (r->verb == MT_SESSION_BEAT) {
+    good = add_value(b, "waiting", r->waiting, MT_SLICE("[]"), MT_JSON_ARRAY);
+  }
+  mt_buf_adds(b, open ? "}},\"scripted_upsert\":true,\"upsert\":{}}\n" : "}}}\n");
+  return good;
+}
+
+static bool build(mt_buf *b, const mt_session_write *r) {
+  mt_buf_adds(b, creates(r) ? "{\"create\":{\"_id\":\"" : "{\"update\":{\"_id\":\"");
+  mt_session_id(b, r->ns, r->session); /* validated: nothing to escape */
+  mt_buf_addc(b, '"');
+  if (r->if_version.term && r->verb == MT_SESSION_EXPIRE)
+    mt_buf_addf(b, ",\"if_seq_no\":%llu,\"if_primary_term\":%llu",
+                (unsigned long long)r->if_version.seq_no, (unsigned long long)r->if_version.term);
+  mt_buf_adds(b, "}}\n");
+  if (!creates(r)) return add_script(b, r);
+  add_expired(b, r);
+  return true;
+}
+
+static void say_failed(mt_elastic *e, const mt_session_write *r, const mt_answer *a,
+                       mortise_error *err) {
+  char type[96], reason[512];
+  mt_answer_text(a->cause_type.n ? a->cause_type : a->type, type, sizeof type);
+  mt_answer_text(a->cause_reason.n ? a->cause_reason : a->reason, reason, sizeof reason);
+  mortise_status code = MORTISE_REJECTED;
+  if (strstr(reason, "unable to find script"))
+    code = MORTISE_CORRUPT_TABLE;
+  else if (a->status == 401 || a->status == 403)
+    code = MORTISE_AUTH;
+  else if (a->status == 429 || a->status >= 500)
+    code = MORTISE_UNAVAILABLE;
+  mt_error_set(err, code, "lock table \"%s\", %s of session %.32s: status %d: %s: %.300s%s",
+               e->table, verbs[r->verb], r->session, a->status, type, reason,
+               code == MORTISE_CORRUPT_TABLE ? ": run `mortise init`" : "");
+  err->http_status = a->status;
+  err->ambiguous = mt_answer_unsure(a);
+  err->retryable = mt_answer_busy(a);
+  snprintf(err->type, sizeof err->type, "%s", type);
+  snprintf(err->reason, sizeof err->reason, "%s", reason);
+}
+
+static void classify(mt_elastic *e, mt_session_write *r, const mt_answer *a) {
+  bool missing =
+      a->applied == MT_APPLIED_NOT_FOUND || mt_answer_is(a->type, "document_missing_exception");
+  if (a->status < 300 && a->applied != MT_APPLIED_NOOP) {
+    r->result = MT_SESSION_ACKED;
+    r->version = a->version;
+  } else if (a->status < 300 || missing) {
+    r->result = MT_SESSION_REFUSED;
+  } else if (a->status == 409 && r->verb == MT_SESSION_EXPIRE) {
+    r->result = MT_SESSION_REFUSED;
+  } else if (a->status == 409) {
+    say_failed(e, r, a, &r->req.error);
+    r->req.error.code = MORTISE_CONFLICT;
+    r->req.error.retryable = true;
+  } else if (mt_answer_is(a->type, "index_not_found_exception")) {
+    mt_table_gone(e, &r->req.error);
+  } else {
+    say_failed(e, r, a, &r->req.error);
+  }
+}
+
+enum { TRIES = 4 };
+
+/* A version conflict of a script: certainly not applied, and nothing of it will be later. */
+static bool conflicted(const mt_session_write *r, const mt_answer *a) {
+  return a->status == 409 && r->verb != MT_SESSION_EXPIRE;
+}
+
+static void on_session(mt_call *c) {
+  mt_session_write *r = (mt_session_write *)c->req;
+  if (!mt_call_ok(c, "lock table", c->e->table)) return;
+  mt_answers answers;
+  mt_answer a, more;
+  mt_answers_init(&answers, mt_buf_slice(&c->http.answer));
+  if (!mt_answers_next(&answers, &a) || mt_answers_next(&answers, &more) || answers.failed) {
+    mt_error_set(&r->req.error, MORTISE_UNAVAILABLE,
+                 "the answer to the write of a session is not understood");
+    r->req.error.ambiguous = true;
+    r->req.error.retryable = false;
+  } else if (conflicted(r, &a) && ++c->tries < TRIES) {
+    c->e->store.stats.conflicts++;
+    mt_call_send(c, "POST", on_session);
+    return;
+  } else {
+    classify(c->e, r, &a);
+  }
+  mt_call_finish(c);
+}
+
+void mt_elastic_session(mt_store *s, mt_session_write *r) {
+  mt_call *c = mt_call_new(mt_elastic_of(s), &r->req);
+  r->result = MT_SESSION_NO_ANSWER;
+  r->version = (mt_version){0};
+  if (!c) return;
+  if ((unsigned)r->verb > MT_SESSION_PROVE || !mt_ns_valid(r->ns) ||
+      !mt_session_valid(r->session) || !build(&c->body, r)) {
+    mt_call_error(c, MORTISE_INVALID_ARGUMENT,
+                  "a session's write needs a namespace, an id, an owner that is a JSON object and "
+                  "a waiting list that is a JSON array");
+    return;
+  }
+  mt_table_bulk_path(c);
+  mt_call_send(c, "POST", on_session);
+}
+
+/* ---- Reading -------------------------------------------------------------------------------- */
+
+static int64_t number_of(mt_json source, const char *key) {
+  int64_t value;
+  return mt_json_int(mt_json_get(source, key), &value) ? value : 0;
+}
+
+static bool copy_raw(mt_json source, const char *key, char **out) {
+  mt_json value = mt_json_get(source, key);
+  if (!value.type) return true;
+  *out = mt_strndup(value.raw.p, value.raw.n);
+  return *out != NULL;
+}
+
+static mt_session_state state_of(mt_json source) {
+  mt_json state = mt_json_get(source, "state");
+  if (mt_json_is(state, "live")) return MT_SESSION_LIVE;
+  if (mt_json_is(state, "expired")) return MT_SESSION_EXPIRED;
+  return mt_json_is(state, "closed") ? MT_SESSION_CLOSED : MT_SESSION_MISSING;
+}
+
+/* false without memory. */
+static bool read_doc(mt_json answer, mt_session_doc *out) {
+  bool found = false;
+  mt_json_bool(mt_json_get(answer, "found"), &found);
+  if (!found) return true;
+  mt_json source = mt_json_get(answer, "_source");
+  out->state = state_of(source);
+  mt_json_uint(mt_json_get(answer, "_seq_no"), &out->version.seq_no);
+  mt_json_uint(mt_json_get(answer, "_primary_term"), &out->version.term);
+  out->lease_ms = number_of(source, "lease_ms");
+  out->opened_ms = number_of(source, "opened");
+  out->beat_ms = number_of(source, "beat_at");
+  return copy_raw(source, "owner", &out->owner) && copy_raw(source, "waiting", &out->waiting);
+}
+
+static mortise_status read_error(mt_call *c, mt_json error, mortise_error *err) {
+  char type[96], reason[256];
+  if (mt_json_is(mt_json_get(error, "type"), "index_not_found_exception")) {
+    mt_table_gone(c->e, err);
+    return err->code;
+  }
+  return mt_error_set(err, MORTISE_UNAVAILABLE, "reading sessions from lock table \"%s\": %s: %s",
+                      c->e->table, mt_json_copy(mt_json_get(error, "type"), type, sizeof type),
+                      mt_json_copy(mt_json_get(error, "reason"), reason, sizeof reason));
+}
+
+static mortise_status read_docs(mt_call *c, mt_session_read *r, mt_json root, mortise_error *err) {
+  mt_json_iter it = mt_json_items(mt_json_get(root, "docs"));
+  size_t i = 0;
+  while (i < r->n && mt_json_next(&it)) {
+    mt_json error = mt_json_get(it.value, "error");
+    if (error.type) return read_error(c, error, err);
+    if (!read_doc(it.value, &r->docs[i++])) return mt_error_memory(err);
+  }
+  if (i < r->n || mt_json_next(&it))
+    return mt_error_set(err, MORTISE_UNAVAILABLE, "%zu sessions were read, another number came",
+                        r->n);
+  return MORTISE_OK;
+}
+
+static void on_read(mt_call *c) {
+  mt_session_read *r = (mt_session_read *)c->req;
+  mt_json root;
+  if (mt_call_check(c, "lock table", c->e->table)) {
+    if (c->http.status == 404) mt_table_gone(c->e, &r->req.error);
+    mt_call_finish(c);
+    return;
+  }
+  if (!mt_call_json(c, "the answer to a read of sessions", &root)) return;
+  if (read_docs(c, r, root, &r->req.error)) {
+    mt_session_read_deinit(r);
+  }
+  mt_call_finish(c);
+}
+
+static bool prepare(mt_session_read *r) {
+  r->docs = mt_calloc(r->n ? r->n : 1, sizeof *r->docs);
+  for (size_t i = 0; r->docs && i < r->n; i++) {
+    if (!mt_session_valid(r->ids[i])) return false;
+    strcpy(r->docs[i].session, r->ids[i]);
+  }
+  return r->docs != NULL;
+}
+
+void mt_elastic_session_read(mt_store *s, mt_session_read *r) {
+  mt_elastic *e = mt_elastic_of(s);
+  r->docs = NULL;
+  mt_call *c = mt_call_new(e, &r->req);
+  if (!c) return;
+  if (!mt_ns_valid(r->ns) || !prepare(r)) {
+    mt_session_read_deinit(r);
+    mt_call_error(c, MORTISE_INVALID_ARGUMENT, "a session's id or its namespace is none");
+    return;
+  }
+  if (!r->n) {
+    mt_call_finish_soon(c);
+    return;
+  }
+  mt_buf_addc(&c->path, '/');
+  mt_path_add(&c->path, mt_slice_of(e->table));
+  mt_buf_adds(&c->path, "/_mget");
+  mt_buf_adds(&c->body, "{\"ids\":[");
+  for (size_t i = 0; i < r->n; i++) {
+    mt_buf_adds(&c->body, i ? ",\"" : "\"");
+    mt_session_id(&c->body, r->ns, r->ids[i]);
+    mt_buf_addc(&c->body, '"');
+  }
+  mt_buf_adds(&c->body, "]}");
+  c->http.idempotent = true;
+  mt_call_send(c, "POST", on_read);
+}

@@ -94,7 +94,7 @@ static int set_socket(CURL *easy, curl_socket_t fd, int what, void *ctx, void *k
     return 0;
   }
   if (!sock) sock = take(http, fd);
-  if (!sock) return -1;
+  if (!sock) return 0; /* not -1, which ends the multi handle; the request ends by its deadline */
   if (!known) curl_multi_assign(http->multi.handle, fd, sock);
   sock->wanted = (what & CURL_POLL_IN ? EPOLLIN : 0u) | (what & CURL_POLL_OUT ? EPOLLOUT : 0u);
   arm(sock, sock->wanted);

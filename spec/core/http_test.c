@@ -155,6 +155,20 @@ static void refused_requests(void **state) {
   fixture_close(&f);
 }
 
+static void the_environment_names_no_proxy(void **state) {
+  (void)state;
+  static const char *const names[] = {"http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"};
+  for (size_t i = 0; i < 4; i++) setenv(names[i], "http://127.0.0.1:9", 1);
+  fixture f = {0};
+  fixture_open(&f, answer_ok, NULL);
+  mt_http_req req = fixture_request(&f, "GET", "/", NULL);
+  fixture_run(&f, &req);
+  assert_answer(&req, 200, ok);
+  mt_http_req_deinit(&req);
+  fixture_close(&f);
+  for (size_t i = 0; i < 4; i++) unsetenv(names[i]);
+}
+
 /* ---- broken answers ---- */
 
 static bool send_raw(test_conn *c, const test_request *req, void *ctx) {
@@ -691,6 +705,7 @@ int main(void) {
       cmocka_unit_test(answers_without_a_body),
       cmocka_unit_test(headers),
       cmocka_unit_test(refused_requests),
+      cmocka_unit_test(the_environment_names_no_proxy),
       cmocka_unit_test(cut_answers),
       cmocka_unit_test(chunks_in_pieces),
       cmocka_unit_test(answer_cap),

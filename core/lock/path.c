@@ -30,7 +30,8 @@ static mortise_status check_segments(mt_slice path, mortise_error *err) {
 mortise_status mt_path_check(mt_slice path, mt_slice *out, mortise_error *err) {
   _Static_assert(MT_PATH_DEPTH == 128, "the message above says so");
   if (!path.n || path.p[0] != '/') return refuse(err, 0, "no \"/\" in front");
-  if (path.n > 1 && path.p[path.n - 1] == '/') path.n--;
+  bool root = path.n == 1; /* "//" is not: it has an empty segment */
+  if (!root && path.p[path.n - 1] == '/') path.n--;
   if (path.n > MT_PATH_MAX)
     return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "bad path: %zu bytes, more than %d", path.n,
                         MT_PATH_MAX);
@@ -38,7 +39,7 @@ mortise_status mt_path_check(mt_slice path, mt_slice *out, mortise_error *err) {
   if (nul) return refuse(err, (size_t)(nul - path.p), "a NUL");
   size_t valid = mt_utf8_valid(path);
   if (valid < path.n) return refuse(err, valid, "not UTF-8");
-  mortise_status status = path.n == 1 ? MORTISE_OK : check_segments(path, err);
+  mortise_status status = root ? MORTISE_OK : check_segments(path, err);
   if (!status) *out = path;
   return status;
 }

@@ -1,0 +1,449 @@
+#include "sqlite/db.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+#include <errno.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+  BEGIN_READ,
+  BEGIN_WRITE,
+  COMMIT,
+  ROLLBACK,
+  TOUCH,
+  OWN_SQL,
+};
+
+/* In front of the kind's own statements. TOUCH is what begins a snapshot: BEGIN alone does not. */
+static const char *const own_sql[OWN_SQL] = {
+    "BEGIN", "BEGIN IMMEDIATE", "COMMIT", "ROLLBACK", "SELECT 1 FROM sqlite_master LIMIT 1",
+};
+
+enum {
+  CHECKPOINT_PAGES = 1000, /* the log is moved into the file from this length on */
+  CHECKPOINT_NOW = 8000,   /* and under the turnstile, where nobody adds to it, from this one */
+  PAUSE_US = 1000,
+};
+
+/* ---- errors ---- */
+
+static mortise_status no_space(const mt_db *db, mortise_error *err) {
+  mt_error_set(err, MORTISE_UNAVAILABLE, "%s: no space is left for it", db->file);
+  if (err) err->retryable = false;
+  return MORTISE_UNAVAILABLE;
+}
+
+static mortise_status io_error(mt_db *db, mortise_error *err) {
+  int failed = sqlite3_system_errno(db->handle);
+  db->broken = true;
+  if (failed == ENOSPC || failed == EDQUOT || failed == EFBIG) return no_space(db, err);
+  return mt_error_set(err, MORTISE_UNAVAILABLE, "%s: %s%s%s", db->file, sqlite3_errmsg(db->handle),
+                      failed ? ": " : "", failed ? strerror(failed) : "");
+}
+
+static mortise_status read_only(const mt_db *db, mortise_error *err) {
+  mt_error_set(err, MORTISE_UNAVAILABLE, "%s cannot be written: the file or its folder is read-only",
+               db->file);
+  if (err) err->retryable = false;
+  return MORTISE_UNAVAILABLE;
+}
+
+mortise_status mt_db_fail(mt_db *db, int code, mortise_error *err) {
+  switch (code & 0xff) {
+  case SQLITE_NOMEM:
+    return mt_error_memory(err);
+  case SQLITE_BUSY:
+  case SQLITE_LOCKED:
+    return mt_error_set(err, MORTISE_UNAVAILABLE, "%s is held by another program", db->file);
+  case SQLITE_FULL:
+    return no_space(db, err);
+  case SQLITE_IOERR:
+    return io_error(db, err);
+  case SQLITE_READONLY:
+  case SQLITE_PERM:
+    return read_only(db, err);
+  case SQLITE_TOOBIG:
+    return mt_error_set(err, MORTISE_REJECTED, "%s: a value is too large", db->file);
+  case SQLITE_NOTADB:
+    db->broken = true;
+    return mt_error_set(err, MORTISE_CORRUPT_TABLE, "%s is no SQLite file", db->file);
+  case SQLITE_CORRUPT:
+    db->broken = true;
+    return mt_error_set(err, MORTISE_CORRUPT_TABLE, "%s is damaged: %s", db->file,
+                        sqlite3_errmsg(db->handle));
+  default:
+    db->broken = true;
+    return mt_error_set(err, MORTISE_UNAVAILABLE, "%s: %s", db->file, sqlite3_errmsg(db->handle));
+  }
+}
+
+static mortise_status cannot_open(mt_db *db, int code, mortise_error *err) {
+  int failed = db->handle ? sqlite3_system_errno(db->handle) : 0;
+  if ((code & 0xff) != SQLITE_CANTOPEN) return mt_db_fail(db, code, err);
+  if (failed == EACCES || failed == EROFS || failed == EPERM) return read_only(db, err);
+  if (failed == ENOSPC || failed == EDQUOT) return no_space(db, err);
+  return mt_error_set(err, MORTISE_UNAVAILABLE, "cannot open %s: %s", db->file,
+                      failed ? strerror(failed) : "SQLite refuses it");
+}
+
+/* ---- statements ---- */
+
+sqlite3_stmt *mt_db_stmt(mt_db *db, size_t number) {
+  sqlite3_stmt *stmt = db->stmts[OWN_SQL + number];
+  sqlite3_reset(stmt);
+  sqlite3_clear_bindings(stmt);
+  return stmt;
+}
+
+void mt_db_bind(sqlite3_stmt *stmt, int at, mt_slice text) {
+  sqlite3_bind_text64(stmt, at, text.p ? text.p : "", text.n, SQLITE_STATIC, SQLITE_UTF8);
+}
+
+void mt_db_bind_u(sqlite3_stmt *stmt, int at, uint64_t value) {
+  sqlite3_bind_int64(stmt, at, (sqlite3_int64)value);
+}
+
+mt_slice mt_db_text(sqlite3_stmt *stmt, int column) {
+  const char *p = sqlite3_column_blob(stmt, column);
+  return (mt_slice){p ? p : "", (size_t)sqlite3_column_bytes(stmt, column)};
+}
+
+uint64_t mt_db_u(sqlite3_stmt *stmt, int column) {
+  return (uint64_t)sqlite3_column_int64(stmt, column);
+}
+
+mortise_status mt_db_step(mt_db *db, sqlite3_stmt *stmt, bool *row, mortise_error *err) {
+  int code = sqlite3_step(stmt);
+  *row = code == SQLITE_ROW;
+  return code == SQLITE_ROW || code == SQLITE_DONE ? MORTISE_OK : mt_db_fail(db, code, err);
+}
+
+mortise_status mt_db_run(mt_db *db, sqlite3_stmt *stmt, mortise_error *err) {
+  bool row;
+  mortise_status status = mt_db_step(db, stmt, &row, err);
+  sqlite3_reset(stmt);
+  return status;
+}
+
+static int run_own(mt_db *db, size_t which) {
+  sqlite3_stmt *stmt = db->stmts[which];
+  int code = sqlite3_step(stmt);
+  int reset = sqlite3_reset(stmt);
+  return code == SQLITE_ROW || code == SQLITE_DONE ? SQLITE_OK : reset ? reset : code;
+}
+
+static void finalize(mt_db *db) {
+  for (size_t i = 0; db->stmts && i < OWN_SQL + db->kind->n_sql; i++)
+    sqlite3_finalize(db->stmts[i]);
+  mt_free(db->stmts);
+  db->stmts = NULL;
+}
+
+static mortise_status prepare(mt_db *db, mortise_error *err) {
+  size_t n = OWN_SQL + db->kind->n_sql;
+  db->stmts = mt_calloc(n, sizeof *db->stmts);
+  if (!db->stmts) return mt_error_memory(err);
+  for (size_t i = 0; i < n; i++) {
+    const char *sql = i < OWN_SQL ? own_sql[i] : db->kind->sql[i - OWN_SQL];
+    int code =
+        sqlite3_prepare_v3(db->handle, sql, -1, SQLITE_PREPARE_PERSISTENT, &db->stmts[i], NULL);
+    if (code) return mt_db_fail(db, code, err);
+  }
+  return MORTISE_OK;
+}
+
+/* ---- opening ---- */
+
+mortise_status mt_db_init(mt_db *db, const mt_db_kind *kind, const char *file, mortise_error *err) {
+  *db = (mt_db){.kind = kind, .turn = {.fd = -1}};
+  db->file = mt_strdup(file);
+  return db->file ? MORTISE_OK : mt_error_memory(err);
+}
+
+static void close_handle(mt_db *db) {
+  finalize(db);
+  if (db->handle) sqlite3_close(db->handle);
+  db->handle = NULL;
+  mt_turn_close(&db->turn);
+  db->broken = false;
+}
+
+void mt_db_deinit(mt_db *db) {
+  close_handle(db);
+  mt_free(db->file);
+  db->file = NULL;
+}
+
+static bool is_busy(int code) {
+  return (code & 0xff) == SQLITE_BUSY;
+}
+
+/* Another process closes the last connection, recovers the log, or is a program that knows no
+ * turnstile: SQLITE_BUSY then ends soon. */
+static bool wait_if_busy(const mt_db *db, int code, const mt_patience *p) {
+  if (!is_busy(code) || mt_patience_check(p, db->file, NULL)) return false;
+  mt_patience_sleep(p, PAUSE_US);
+  return true;
+}
+
+static mortise_status exec(mt_db *db, const char *sql, const mt_patience *p, mortise_error *err) {
+  int code;
+  do code = sqlite3_exec(db->handle, sql, NULL, NULL, NULL);
+  while (wait_if_busy(db, code, p));
+  return code ? mt_db_fail(db, code, err) : MORTISE_OK;
+}
+
+/* The first column of the first row, as text or as a number. */
+static int ask(mt_db *db, const char *sql, char *text, size_t size, int64_t *number) {
+  sqlite3_stmt *stmt = NULL;
+  int code = sqlite3_prepare_v2(db->handle, sql, -1, &stmt, NULL);
+  if (!code) code = sqlite3_step(stmt);
+  if (code == SQLITE_ROW) {
+    if (number) *number = sqlite3_column_int64(stmt, 0);
+    if (text) snprintf(text, size, "%s", (const char *)sqlite3_column_text(stmt, 0));
+    code = SQLITE_OK;
+  }
+  sqlite3_finalize(stmt);
+  return code;
+}
+
+static mortise_status ask_patiently(mt_db *db, const char *sql, int64_t *number,
+                                    const mt_patience *p, mortise_error *err) {
+  int code;
+  do code = ask(db, sql, NULL, 0, number);
+  while (wait_if_busy(db, code, p));
+  return code ? mt_db_fail(db, code, err) : MORTISE_OK;
+}
+
+static mortise_status foreign(const mt_db *db, int64_t id, int64_t tables, mortise_error *err) {
+  if ((id & ~0xff) == (db->kind->application_id & ~0xff))
+    return mt_error_set(err, MORTISE_CORRUPT_TABLE,
+                        "%s is a file of mortise, but not one for %s", db->file, db->kind->what);
+  return mt_error_set(err, MORTISE_CORRUPT_TABLE,
+                      "%s is an SQLite file of another program (application id 0x%08x, %lld tables "
+                      "and indexes): it is left alone",
+                      db->file, (unsigned)id, (long long)tables);
+}
+
+/* Whose file is it? *fresh: nobody's, empty. */
+static mortise_status inspect(mt_db *db, bool *fresh, const mt_patience *p, mortise_error *err) {
+  int64_t id = 0, format = 0, tables = 0;
+  mortise_status status = ask_patiently(db, "PRAGMA application_id", &id, p, err);
+  if (!status) status = ask_patiently(db, "PRAGMA user_version", &format, p, err);
+  if (!status) status = ask_patiently(db, "SELECT count(*) FROM sqlite_master", &tables, p, err);
+  if (status) return status;
+  *fresh = id == 0 && tables == 0;
+  if (*fresh) return MORTISE_OK;
+  if (id != db->kind->application_id) return foreign(db, id, tables, err);
+  if (format != db->kind->format)
+    return mt_error_set(err, MORTISE_CORRUPT_TABLE,
+                        "%s has format %lld, this program knows format %d", db->file,
+                        (long long)format, (int)db->kind->format);
+  return MORTISE_OK;
+}
+
+static mortise_status want_wal(mt_db *db, const mt_patience *p, mortise_error *err) {
+  char mode[16] = "";
+  int code;
+  do code = ask(db, "PRAGMA journal_mode=WAL", mode, sizeof mode, NULL);
+  while (wait_if_busy(db, code, p));
+  if (code) return mt_db_fail(db, code, err);
+  if (strcmp(mode, "wal") == 0) return MORTISE_OK;
+  return mt_error_set(err, MORTISE_UNAVAILABLE,
+                      "%s: its file system cannot share a write-ahead log", db->file);
+}
+
+static mortise_status create_tables(mt_db *db, const mt_patience *p, mortise_error *err) {
+  char marks[96];
+  snprintf(marks, sizeof marks, "PRAGMA application_id=%d; PRAGMA user_version=%d",
+           (int)db->kind->application_id, (int)db->kind->format);
+  mortise_status status = exec(db, "BEGIN IMMEDIATE", p, err);
+  if (!status) status = exec(db, db->kind->schema, p, err);
+  if (!status && db->kind->fill) status = db->kind->fill(db->handle, err);
+  if (!status) status = exec(db, marks, p, err);
+  if (!status) status = exec(db, "COMMIT", p, err);
+  return status;
+}
+
+/* Two processes may find the file new: the second one looks again behind the turnstile. */
+static mortise_status create(mt_db *db, const mt_patience *p, mortise_error *err) {
+  mortise_status status = mt_turn_enter(&db->turn, db->file, p, err);
+  if (status) return status;
+  bool fresh;
+  status = inspect(db, &fresh, p, err);
+  if (!status && fresh) status = want_wal(db, p, err);
+  if (!status && fresh) status = create_tables(db, p, err);
+  db->created = !status && fresh;
+  mt_turn_leave(&db->turn);
+  return status;
+}
+
+static int note_wal(void *ctx, sqlite3 *handle, const char *name, int pages) {
+  (void)handle;
+  (void)name;
+  mt_db *db = ctx;
+  db->wal_pages = pages;
+  db->wal_grown = true;
+  return SQLITE_OK;
+}
+
+static mortise_status set_up(mt_db *db, const mt_patience *p, mortise_error *err) {
+  bool fresh;
+  mortise_status status = inspect(db, &fresh, p, err);
+  if (!status && fresh) status = create(db, p, err);
+  if (!status && !fresh) status = want_wal(db, p, err);
+  if (!status)
+    status = exec(db,
+                  "PRAGMA synchronous=FULL; PRAGMA cache_size=-32000; PRAGMA temp_store=MEMORY;"
+                  "PRAGMA trusted_schema=OFF; PRAGMA journal_size_limit=67108864",
+                  p, err);
+  if (status) return status;
+  sqlite3_wal_autocheckpoint(db->handle, 0);
+  sqlite3_wal_hook(db->handle, note_wal, db);
+  return prepare(db, err);
+}
+
+static mortise_status check_place(const mt_db *db, mortise_error *err) {
+  struct stat info;
+  if (stat(db->file, &info) == 0 && S_ISDIR(info.st_mode))
+    return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "%s is a folder", db->file);
+  char *copy = mt_strdup(db->file);
+  if (!copy) return mt_error_memory(err);
+  const char *folder = dirname(copy);
+  mortise_status status = MORTISE_OK;
+  if (stat(folder, &info) != 0 || !S_ISDIR(info.st_mode))
+    status = mt_error_set(err, MORTISE_INVALID_ARGUMENT, "cannot make %s: there is no folder %s",
+                          db->file, folder);
+  mt_free(copy);
+  return status;
+}
+
+static mortise_status open_turn(mt_db *db, mortise_error *err) {
+  mt_buf name;
+  mt_buf_init(&name, 8192);
+  mt_buf_addf(&name, "%s.turn", db->file);
+  mortise_status status = mt_buf_status(&name, "the file's name", err);
+  if (!status) status = mt_turn_open(&db->turn, name.p, err);
+  mt_buf_deinit(&name);
+  if (status && (errno == EACCES || errno == EROFS || errno == EPERM)) return read_only(db, err);
+  return status;
+}
+
+static mortise_status remember_file(mt_db *db, mortise_error *err) {
+  struct stat info;
+  if (stat(db->file, &info) != 0)
+    return mt_error_set(err, MORTISE_UNAVAILABLE, "%s: %s", db->file, strerror(errno));
+  db->dev = info.st_dev;
+  db->ino = info.st_ino;
+  return MORTISE_OK;
+}
+
+static mortise_status open_all(mt_db *db, const mt_patience *p, mortise_error *err) {
+  mortise_status status = check_place(db, err);
+  if (!status) status = open_turn(db, err);
+  if (status) return status;
+  int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
+              SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE;
+  int code = sqlite3_open_v2(db->file, &db->handle, flags, NULL);
+  if (code) return cannot_open(db, code, err);
+  if (sqlite3_db_readonly(db->handle, "main") == 1) return read_only(db, err);
+  sqlite3_busy_timeout(db->handle, 0);
+  status = set_up(db, p, err);
+  return status ? status : remember_file(db, err);
+}
+
+mortise_status mt_db_open(mt_db *db, const mt_patience *p, mortise_error *err) {
+  if (db->handle) return MORTISE_OK;
+  mortise_status status = open_all(db, p, err);
+  if (status) close_handle(db);
+  return status;
+}
+
+/* ---- transactions ---- */
+
+/* A file that was removed or replaced under us is not the one that others use. */
+static mortise_status same_file(mt_db *db, mortise_error *err) {
+  struct stat info;
+  if (stat(db->file, &info) == 0 && info.st_dev == db->dev && info.st_ino == db->ino)
+    return MORTISE_OK;
+  db->broken = true;
+  return mt_error_set(err, MORTISE_CORRUPT_TABLE, "%s was removed or replaced while in use",
+                      db->file);
+}
+
+mortise_status mt_db_read(mt_db *db, const mt_patience *p, mortise_error *err) {
+  mortise_status status = same_file(db, err);
+  if (status) return status;
+  int code;
+  do {
+    code = run_own(db, BEGIN_READ);
+    if (!code) code = run_own(db, TOUCH);
+    if (code) mt_db_end(db);
+  } while (wait_if_busy(db, code, p));
+  return code ? mt_db_fail(db, code, err) : MORTISE_OK;
+}
+
+static void checkpoint(mt_db *db) {
+  /* Only tidying: what fails is tried again after another commit. */
+  db->wal_grown = false;
+  sqlite3_wal_checkpoint_v2(db->handle, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+}
+
+mortise_status mt_db_write(mt_db *db, const mt_patience *p, mortise_error *err) {
+  mortise_status status = same_file(db, err);
+  if (!status) status = mt_turn_enter(&db->turn, db->file, p, err);
+  if (status) return status;
+  if (db->wal_pages > CHECKPOINT_NOW) checkpoint(db);
+  int code;
+  do code = run_own(db, BEGIN_WRITE);
+  while (wait_if_busy(db, code, p));
+  db->began_us = mt_clock_boot_us();
+  if (!code) return MORTISE_OK;
+  status = mt_db_fail(db, code, err);
+  mt_db_end(db);
+  return status;
+}
+
+/* A statement in the middle of its rows would keep its snapshot beyond the transaction. */
+static void reset_all(mt_db *db) {
+  sqlite3_stmt *stmt = NULL;
+  while ((stmt = sqlite3_next_stmt(db->handle, stmt)) != NULL)
+    if (sqlite3_stmt_busy(stmt)) sqlite3_reset(stmt);
+}
+
+mortise_status mt_db_commit(mt_db *db, mortise_error *err) {
+  mortise_status status = MORTISE_OK;
+  reset_all(db);
+  int code = run_own(db, COMMIT);
+  if (code) {
+    status = mt_db_fail(db, code, err);
+    if (err) err->ambiguous = true;
+  }
+  mt_db_end(db);
+  return status;
+}
+
+void mt_db_end(mt_db *db) {
+  if (!db->handle) return;
+  reset_all(db);
+  if (!sqlite3_get_autocommit(db->handle)) run_own(db, ROLLBACK);
+  if (db->began_us) mt_turn_leave(&db->turn);
+  db->began_us = 0;
+}
+
+bool mt_db_slice_over(const mt_db *db) {
+  return mt_clock_boot_us() - db->began_us >= MT_DB_SLICE_US;
+}
+
+void mt_db_tidy(mt_db *db) {
+  if (!db->handle) return;
+  mt_db_end(db);
+  if (db->broken)
+    close_handle(db);
+  else if (db->wal_grown && db->wal_pages > CHECKPOINT_PAGES)
+    checkpoint(db);
+}

@@ -1,0 +1,125 @@
+/* Finding what matches: by looking at every document, or, where the query names ids or values of
+ * keyword fields, at those alone. Whatever was found this way is checked again. */
+#include "sqlite/docs.h"
+
+#include "base/mem.h"
+
+#include <stdlib.h>
+
+enum { LOOK_UP_EVERY = 512, CANDIDATES_MAX = 1 << 26 };
+
+mortise_status mt_docs_get(mt_db *db, int64_t idx, mt_slice id, mt_row *row, bool *found,
+                           mortise_error *err) {
+  sqlite3_stmt *stmt = mt_db_stmt(db, DOCS_GET);
+  sqlite3_bind_int64(stmt, 1, idx);
+  mt_db_bind(stmt, 2, id);
+  mortise_status status = mt_db_step(db, stmt, found, err);
+  if (status || !*found) return status;
+  *row = (mt_row){.id = id, .seq_no = mt_db_u(stmt, 0), .source = {MT_JSON_OBJECT, mt_db_text(stmt, 2)}};
+  if (sqlite3_column_type(stmt, 1) != SQLITE_NULL) row->routing = mt_db_text(stmt, 1);
+  return MORTISE_OK;
+}
+
+/* ---- every document ---- */
+
+static mortise_status look_at_all(mt_work *w, const mt_index *index, mt_query *q, mt_found_fn *use,
+                                  void *ctx, mortise_error *err) {
+  bool sources = mt_query_needs_source(q);
+  sqlite3_stmt *stmt = mt_db_stmt(w->db, sources ? DOCS_ALL : DOCS_ALL_IDS);
+  sqlite3_bind_int64(stmt, 1, index->idx);
+  for (size_t i = 1;; i++) {
+    bool more;
+    mortise_status status = mt_db_step(w->db, stmt, &more, err);
+    if (!status && more && i % LOOK_UP_EVERY == 0) status = mt_work_check(w, err);
+    if (status || !more) return status;
+    mt_row row = {.id = mt_db_text(stmt, 0), .seq_no = mt_db_u(stmt, 1)};
+    if (sqlite3_column_type(stmt, 2) != SQLITE_NULL) row.routing = mt_db_text(stmt, 2);
+    if (sources) row.source = (mt_json){MT_JSON_OBJECT, mt_db_text(stmt, 3)};
+    if (mt_query_matches(q, &row)) status = use(ctx, &row, err);
+    if (status) return status;
+  }
+}
+
+/* ---- candidates ---- */
+
+typedef struct candidates {
+  mt_work *w;
+  const mt_index *index;
+  mt_buf text;   /* the ids, one behind the other */
+  struct span {
+    size_t at, n;
+  } *ids;
+  size_t n, cap;
+} candidates;
+
+static int field_number(void *ctx, mt_slice name) {
+  const candidates *c = ctx;
+  for (size_t i = 0; i < c->index->n_fields; i++)
+    if (mt_slice_eq(name, mt_slice_of(c->index->fields[i]))) return (int)i;
+  return -1;
+}
+
+static mortise_status add_id(void *ctx, mt_slice id, mortise_error *err) {
+  candidates *c = ctx;
+  if (!mt_grow((void **)&c->ids, &c->cap, c->n + 1, sizeof *c->ids, CANDIDATES_MAX))
+    return mt_error_memory(err);
+  c->ids[c->n++] = (struct span){c->text.n, id.n};
+  mt_buf_addslice(&c->text, id);
+  return mt_buf_status(&c->text, "the list of ids", err);
+}
+
+static mortise_status add_by_value(void *ctx, int field, mt_slice text, bool prefix,
+                                   mortise_error *err) {
+  candidates *c = ctx;
+  if (text.n > MT_ENTRY_MAX) text.n = MT_ENTRY_MAX;
+  sqlite3_stmt *stmt = mt_db_stmt(c->w->db, prefix ? DOCS_ENTRY_FROM : DOCS_ENTRY_IS);
+  sqlite3_bind_int64(stmt, 1, c->index->idx);
+  sqlite3_bind_int(stmt, 2, field);
+  mt_db_bind(stmt, 3, text);
+  for (size_t i = 1;; i++) {
+    bool more;
+    mortise_status status = mt_db_step(c->w->db, stmt, &more, err);
+    if (!status && more && i % LOOK_UP_EVERY == 0) status = mt_work_check(c->w, err);
+    if (status || !more || (prefix && !mt_slice_starts(mt_db_text(stmt, 1), text))) {
+      sqlite3_reset(stmt);
+      return status;
+    }
+    status = add_id(c, mt_db_text(stmt, 0), err);
+    if (status) return status;
+  }
+}
+
+static int order_ids(const void *a, const void *b, void *ctx) {
+  const struct span *x = a, *y = b;
+  const char *text = ((const candidates *)ctx)->text.p;
+  return mt_slice_cmp((mt_slice){text + x->at, x->n}, (mt_slice){text + y->at, y->n});
+}
+
+static mortise_status check_candidates(candidates *c, mt_query *q, mt_found_fn *use, void *ctx,
+                                       mortise_error *err) {
+  if (c->n) qsort_r(c->ids, c->n, sizeof *c->ids, order_ids, c);
+  mortise_status status = MORTISE_OK;
+  for (size_t i = 0; !status && i < c->n; i++) {
+    if (i && order_ids(&c->ids[i - 1], &c->ids[i], c) == 0) continue;
+    if (i % LOOK_UP_EVERY == LOOK_UP_EVERY - 1) status = mt_work_check(c->w, err);
+    mt_row row;
+    bool found = false;
+    mt_slice id = {c->text.p + c->ids[i].at, c->ids[i].n};
+    if (!status) status = mt_docs_get(c->w->db, c->index->idx, id, &row, &found, err);
+    if (!status && found && mt_query_matches(q, &row)) status = use(ctx, &row, err);
+  }
+  return status;
+}
+
+mortise_status mt_docs_find(mt_work *w, const mt_index *index, mt_query *q, mt_found_fn *use,
+                            void *ctx, mortise_error *err) {
+  candidates c = {.w = w, .index = index};
+  mt_narrow n = {.ctx = &c, .field = field_number, .id = add_id, .value = add_by_value};
+  if (!mt_query_can_narrow(q, &n)) return look_at_all(w, index, q, use, ctx, err);
+  mt_buf_init(&c.text, (size_t)1 << 31);
+  mortise_status status = mt_query_narrow(q, &n, err);
+  if (!status) status = check_candidates(&c, q, use, ctx, err);
+  mt_buf_deinit(&c.text);
+  mt_free(c.ids);
+  return status;
+}

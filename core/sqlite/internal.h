@@ -1,0 +1,38 @@
+/* What the files of this folder share: a store's two workers and the work they do. */
+#ifndef MT_SQLITE_INTERNAL_H
+#define MT_SQLITE_INTERNAL_H
+
+#include "sqlite/db.h"
+#include "store/store.h"
+
+/* One piece of work on a worker's thread. */
+typedef struct mt_work {
+  mt_db *db; /* open */
+  mt_patience patience;
+  mt_req *req;
+} mt_work;
+
+/* Does what the request asks, fills its `out` part but for `error`. A transaction that is left open
+ * is undone. */
+typedef mortise_status mt_work_fn(mt_work *w, mt_req *req, mortise_error *err);
+
+/* Begins a write that the request still wants: LOCK_LOST where `may_send` says no. */
+mortise_status mt_work_write(mt_work *w, mortise_error *err);
+/* Asks `may_send` again, then commits. */
+mortise_status mt_work_commit(mt_work *w, mortise_error *err);
+mortise_status mt_work_read(mt_work *w, mortise_error *err);
+/* Ends the work where its caller has given up or its time is over. */
+mortise_status mt_work_check(mt_work *w, mortise_error *err);
+
+/* Any text in a file or an answer is at most this large. */
+enum { MT_SQLITE_TEXT_MAX = 1 << 28 };
+
+extern const mt_db_kind mt_docs_kind, mt_locks_kind;
+
+mt_work_fn mt_docs_describe, mt_docs_index_create, mt_docs_index_drop, mt_docs_mget, mt_docs_bulk,
+    mt_docs_count, mt_docs_refresh, mt_docs_search, mt_docs_scan_open, mt_docs_scan_next;
+void mt_docs_scan_free(mt_scan *scan);
+
+mt_work_fn mt_locks_init, mt_locks_session, mt_locks_session_read, mt_locks_batch, mt_locks_list;
+
+#endif

@@ -1,0 +1,413 @@
+/* The verbs of a lock batch: the same operations as the scripts on a server, as SQL inside one
+ * transaction (design: "Scripts"). */
+#include "sqlite/locks.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+#include <stdio.h>
+
+enum {
+  CLOCK_EVERY = 32,
+  ENTRIES_MAX = 1 << 20, /* at one path */
+};
+
+/* An entry of the document at hand. */
+typedef struct entry {
+  mt_lock_entry e;
+  int64_t until_ms; /* queue */
+  uint64_t place;   /* queue */
+} entry;
+
+typedef struct entries {
+  entry *list;
+  size_t n, cap;
+} entries;
+
+typedef struct run {
+  mt_work *w;
+  mt_lock_batch *r;
+  mt_slice ns, session, job;
+  uint64_t seq_no;     /* of the last write */
+  int64_t now_ms;
+  size_t first;        /* item of this transaction */
+  entries holders, queue;
+} run;
+
+/* ---- reading a document ---- */
+
+static mortise_status read_entries(run *u, const mt_lock_item *item, bool queued, entries *out,
+                                   mortise_error *err) {
+  mt_db *db = u->w->db;
+  sqlite3_stmt *stmt = mt_db_stmt(db, queued ? LOCKS_QUEUE : LOCKS_HOLDERS);
+  mt_db_bind(stmt, 1, u->ns);
+  mt_db_bind(stmt, 2, item->path);
+  out->n = 0;
+  for (;;) {
+    bool more;
+    mortise_status status = mt_db_step(db, stmt, &more, err);
+    if (status || !more) {
+      sqlite3_reset(stmt);
+      return status;
+    }
+    if (!mt_grow((void **)&out->list, &out->cap, out->n + 1, sizeof *out->list, ENTRIES_MAX))
+      return mt_error_memory(err);
+    entry *at = &out->list[out->n++];
+    *at = (entry){.e = {.n = mt_db_u(stmt, 1), .queued = queued}};
+    at->e.mode = (mt_mode)(sqlite3_column_int(stmt, 2) % MT_MODES);
+    mt_slice session = mt_db_text(stmt, 0), job = mt_db_text(stmt, 4);
+    snprintf(at->e.session, sizeof at->e.session, "%.*s", (int)session.n, session.p);
+    snprintf(at->e.job, sizeof at->e.job, "%.*s", (int)job.n, job.p);
+    if (queued) {
+      at->until_ms = sqlite3_column_int64(stmt, 3);
+      at->place = mt_db_u(stmt, 5);
+    } else {
+      at->e.since_ms = sqlite3_column_int64(stmt, 3);
+    }
+  }
+}
+
+static mortise_status read_document(run *u, const mt_lock_item *item, mortise_error *err) {
+  mortise_status status = read_entries(u, item, false, &u->holders, err);
+  return status ? status : read_entries(u, item, true, &u->queue, err);
+}
+
+static entry *find(const entries *list, const char *session) {
+  for (size_t i = 0; i < list->n; i++)
+    if (strcmp(list->list[i].e.session, session) == 0) return &list->list[i];
+  return NULL;
+}
+
+/* 0: there is none. */
+static mortise_status read_version(run *u, const mt_lock_item *item, uint64_t *seq_no,
+                                   mortise_error *err) {
+  mt_db *db = u->w->db;
+  sqlite3_stmt *stmt = mt_db_stmt(db, LOCKS_DOC_GET);
+  mt_db_bind(stmt, 1, u->ns);
+  mt_db_bind(stmt, 2, item->path);
+  bool row;
+  mortise_status status = mt_db_step(db, stmt, &row, err);
+  *seq_no = !status && row ? mt_db_u(stmt, 0) : 0;
+  sqlite3_reset(stmt);
+  return status;
+}
+
+/* ---- writing it ---- */
+
+/* Runs a statement over the document: (ns, path) and, where not absent, the session. */
+static mortise_status run_at(run *u, size_t sql, const mt_lock_item *item, mt_slice session,
+                             mortise_error *err) {
+  sqlite3_stmt *stmt = mt_db_stmt(u->w->db, sql);
+  mt_db_bind(stmt, 1, u->ns);
+  mt_db_bind(stmt, 2, item->path);
+  if (session.p) mt_db_bind(stmt, 3, session);
+  return mt_db_run(u->w->db, stmt, err);
+}
+
+/* The acknowledged write: the document has a new version, or is gone when it was left empty. */
+static mortise_status touch(run *u, mt_lock_item *item, bool empty, mortise_error *err) {
+  sqlite3_stmt *stmt = mt_db_stmt(u->w->db, empty ? LOCKS_DOC_DROP : LOCKS_DOC_PUT);
+  mt_db_bind(stmt, 1, u->ns);
+  mt_db_bind(stmt, 2, item->path);
+  if (!empty) mt_db_bind_u(stmt, 3, u->seq_no + 1);
+  mortise_status status = mt_db_run(u->w->db, stmt, err);
+  if (!status) item->version = mt_locks_version(++u->seq_no);
+  return status;
+}
+
+static mortise_status put_holder(run *u, const mt_lock_item *item, mt_mode mode, int64_t since_ms,
+                                 mt_slice job, mortise_error *err) {
+  sqlite3_stmt *stmt = mt_db_stmt(u->w->db, LOCKS_HOLDER_PUT);
+  mt_db_bind(stmt, 1, u->ns);
+  mt_db_bind(stmt, 2, item->path);
+  mt_db_bind(stmt, 3, u->session);
+  mt_db_bind_u(stmt, 4, item->n);
+  sqlite3_bind_int(stmt, 5, (int)mode);
+  sqlite3_bind_int64(stmt, 6, since_ms);
+  mt_db_bind(stmt, 7, job);
+  return mt_db_run(u->w->db, stmt, err);
+}
+
+/* A new place is behind all others: numbers only grow. */
+static mortise_status put_waiter(run *u, const mt_lock_item *item, mortise_error *err) {
+  sqlite3_stmt *stmt = mt_db_stmt(u->w->db, LOCKS_QUEUE_PUT);
+  mt_db_bind(stmt, 1, u->ns);
+  mt_db_bind(stmt, 2, item->path);
+  mt_db_bind(stmt, 3, u->session);
+  mt_db_bind_u(stmt, 4, item->n);
+  sqlite3_bind_int(stmt, 5, (int)item->mode);
+  sqlite3_bind_int64(stmt, 6, u->now_ms + MT_QUEUE_LIFE_MS);
+  mt_db_bind(stmt, 7, u->job);
+  mt_db_bind_u(stmt, 8, u->seq_no + 1);
+  return mt_db_run(u->w->db, stmt, err);
+}
+
+/* Each write drops the dead from the queue. */
+static mortise_status purge(run *u, const mt_lock_item *item, mortise_error *err) {
+  bool any = false;
+  for (size_t i = 0; i < u->queue.n; i++) any |= u->queue.list[i].until_ms <= u->now_ms;
+  if (!any) return MORTISE_OK;
+  sqlite3_stmt *stmt = mt_db_stmt(u->w->db, LOCKS_QUEUE_PURGE);
+  mt_db_bind(stmt, 1, u->ns);
+  mt_db_bind(stmt, 2, item->path);
+  sqlite3_bind_int64(stmt, 3, u->now_ms);
+  return mt_db_run(u->w->db, stmt, err);
+}
+
+static mortise_status result(mt_lock_item *item, mt_lock_result what) {
+  item->result = what;
+  return MORTISE_OK;
+}
+
+static mortise_status acked(mt_lock_item *item, mortise_status status) {
+  if (!status) item->result = MT_LOCK_ACKED;
+  return status;
+}
+
+/* ---- set ---- */
+
+static bool is_alive(const run *u, const entry *waiter) {
+  return waiter->until_ms > u->now_ms;
+}
+
+/* Who holds something here passes those who wait. */
+static bool in_the_way(const run *u, const mt_lock_item *item, const entry *e, bool holding) {
+  if (strcmp(e->e.session, u->r->session) == 0 || mt_mode_compatible(e->e.mode, item->mode))
+    return false;
+  return !e->e.queued || (!holding && is_alive(u, e));
+}
+
+static mortise_status add_blocker(mt_lock_item *item, const entry *e, mortise_error *err) {
+  if (item->n_blockers == MT_BLOCKERS_MAX) return MORTISE_OK;
+  size_t cap = item->n_blockers & (item->n_blockers - 1) ? item->n_blockers + 1 : item->n_blockers;
+  if (cap == item->n_blockers) { /* none, or a power of two: full */
+    void *grown =
+        mt_realloc(item->blockers, (cap ? cap * 2 : 1) * sizeof *item->blockers);
+    if (!grown) return mt_error_memory(err);
+    item->blockers = grown;
+  }
+  item->blockers[item->n_blockers++] = e->e;
+  return MORTISE_OK;
+}
+
+static mortise_status find_blockers(run *u, mt_lock_item *item, bool holding, mortise_error *err) {
+  mortise_status status = MORTISE_OK;
+  for (size_t i = 0; !status && i < u->holders.n; i++)
+    if (in_the_way(u, item, &u->holders.list[i], holding))
+      status = add_blocker(item, &u->holders.list[i], err);
+  for (size_t i = 0; !status && i < u->queue.n; i++) {
+    if (strcmp(u->queue.list[i].e.session, u->r->session) == 0) break; /* the rest is behind me */
+    if (in_the_way(u, item, &u->queue.list[i], holding))
+      status = add_blocker(item, &u->queue.list[i], err);
+  }
+  return status;
+}
+
+static void count_ahead(const run *u, mt_lock_item *item) {
+  for (size_t i = 0; i < u->queue.n; i++) {
+    if (strcmp(u->queue.list[i].e.session, u->r->session) == 0) return;
+    item->ahead += is_alive(u, &u->queue.list[i]);
+  }
+}
+
+static mortise_status enqueue(run *u, mt_lock_item *item, mortise_error *err) {
+  mortise_status status = put_waiter(u, item, err);
+  if (!status) status = purge(u, item, err);
+  if (!status) status = touch(u, item, false, err);
+  if (status) return status;
+  count_ahead(u, item);
+  return result(item, MT_LOCK_QUEUED);
+}
+
+static bool is_contended(const run *u, mt_mode mode) {
+  for (size_t i = 0; i < u->queue.n; i++) {
+    const entry *e = &u->queue.list[i];
+    if (is_alive(u, e) && strcmp(e->e.session, u->r->session) != 0 &&
+        !mt_mode_compatible(mode, e->e.mode))
+      return true;
+  }
+  return false;
+}
+
+static mortise_status grant(run *u, mt_lock_item *item, const entry *mine, const entry *place,
+                            mortise_error *err) {
+  mt_mode mode = item->mode;
+  mortise_status status = MORTISE_OK;
+  if (mine && mine->e.n == item->n) {
+    mode = mine->e.mode; /* applied before */
+  } else {
+    bool same = mine && mine->e.mode == mode;
+    status = put_holder(u, item, mode, same ? mine->e.since_ms : u->now_ms, u->job, err);
+  }
+  if (!status && place) status = run_at(u, LOCKS_QUEUE_DROP, item, u->session, err);
+  if (!status) status = purge(u, item, err);
+  if (!status) status = touch(u, item, false, err);
+  if (!status && item->ask_queue) item->contended = is_contended(u, mode);
+  return acked(item, status);
+}
+
+static mortise_status set(run *u, mt_lock_item *item, mortise_error *err) {
+  mortise_status status = read_document(u, item, err);
+  if (status) return status;
+  const entry *mine = find(&u->holders, u->r->session);
+  const entry *place = find(&u->queue, u->r->session);
+  if ((mine && mine->e.n > item->n) || (place && place->e.n > item->n) || (!mine && !item->fresh))
+    return result(item, MT_LOCK_STALE);
+  /* With this very number it was applied before: it is written again, since only that is a proof. */
+  if (!mine || mine->e.n != item->n) status = find_blockers(u, item, mine != NULL, err);
+  if (status) return status;
+  if (!item->n_blockers) return grant(u, item, mine, place, err);
+  return item->enqueue ? enqueue(u, item, err) : result(item, MT_LOCK_DENIED);
+}
+
+/* ---- the other verbs ---- */
+
+static mortise_status create(run *u, mt_lock_item *item, mortise_error *err) {
+  uint64_t seq_no;
+  mortise_status status = read_version(u, item, &seq_no, err);
+  if (status) return status;
+  if (seq_no) return result(item, MT_LOCK_EXISTS);
+  status = put_holder(u, item, item->mode, u->now_ms, u->job, err);
+  if (!status) status = touch(u, item, false, err);
+  return acked(item, status);
+}
+
+static mortise_status delete(run *u, mt_lock_item *item, mortise_error *err) {
+  uint64_t seq_no;
+  mortise_status status = read_version(u, item, &seq_no, err);
+  if (status) return status;
+  if (!seq_no || item->if_version.seq_no != seq_no || item->if_version.term != 1)
+    return result(item, MT_LOCK_CONFLICT);
+  status = run_at(u, LOCKS_HOLDERS_CLEAR, item, (mt_slice){0}, err);
+  if (!status) status = run_at(u, LOCKS_QUEUE_CLEAR, item, (mt_slice){0}, err);
+  if (!status) status = touch(u, item, true, err);
+  return acked(item, status);
+}
+
+static bool is_left_empty(const run *u, const entry *hold, const entry *place) {
+  if (u->holders.n > (hold ? 1 : 0)) return false;
+  for (size_t i = 0; i < u->queue.n; i++)
+    if (&u->queue.list[i] != place && is_alive(u, &u->queue.list[i])) return false;
+  return true;
+}
+
+/* Removes what `session` has there with a number up to `n`. */
+static mortise_status remove_entries(run *u, mt_lock_item *item, const char *session, uint64_t n,
+                                     mortise_error *err) {
+  mortise_status status = read_document(u, item, err);
+  if (status) return status;
+  const entry *hold = find(&u->holders, session), *place = find(&u->queue, session);
+  if (hold && hold->e.n > n) hold = NULL;
+  if (place && place->e.n > n) place = NULL;
+  if (!hold && !place) return result(item, MT_LOCK_ABSENT);
+  if (hold) status = run_at(u, LOCKS_HOLDER_DROP, item, mt_slice_of(session), err);
+  if (!status && place) status = run_at(u, LOCKS_QUEUE_DROP, item, mt_slice_of(session), err);
+  if (!status) status = purge(u, item, err);
+  if (!status) status = touch(u, item, is_left_empty(u, hold, place), err);
+  return acked(item, status);
+}
+
+static mortise_status adopt(run *u, mt_lock_item *item, mortise_error *err) {
+  mortise_status status = read_document(u, item, err);
+  if (status) return status;
+  mt_slice from = mt_slice_of(item->session);
+  const entry *mine = find(&u->holders, u->r->session), *theirs = find(&u->holders, item->session);
+  if (mine && mine->e.n > item->n) return result(item, MT_LOCK_STALE);
+  if (!theirs && !(mine && mine->e.n == item->n)) return result(item, MT_LOCK_ABSENT);
+  if (theirs) {
+    /* The least upper bound clashes with nothing that neither of the two clashed with. */
+    mt_mode mode = mine ? mt_mode_join(mine->e.mode, theirs->e.mode) : theirs->e.mode;
+    mt_slice job = u->job.n ? u->job : mt_slice_of(theirs->e.job);
+    status = put_holder(u, item, mode, u->now_ms, job, err);
+    if (!status) status = run_at(u, LOCKS_HOLDER_DROP, item, from, err);
+    if (!status) status = run_at(u, LOCKS_QUEUE_DROP, item, from, err);
+  }
+  if (!status) status = purge(u, item, err);
+  if (!status) status = touch(u, item, false, err);
+  return acked(item, status);
+}
+
+/* ---- batches ---- */
+
+static bool is_number(uint64_t n) {
+  return n <= INT64_MAX;
+}
+
+static mortise_status run_item(run *u, mt_lock_item *item, mortise_error *err) {
+  bool needs_mode = item->verb == MT_LOCK_CREATE || item->verb == MT_LOCK_SET;
+  if (!item->path.n || item->path.n > MT_SQLITE_TEXT_MAX || !is_number(item->n) ||
+      (needs_mode && (item->mode <= MT_NL || item->mode > MT_X))) {
+    mt_error_set(err, MORTISE_INVALID_ARGUMENT, "a lock item has no path, no mode or no number");
+    return result(item, MT_LOCK_FAILED);
+  }
+  switch (item->verb) {
+  case MT_LOCK_CREATE:
+    return create(u, item, err);
+  case MT_LOCK_SET:
+    return set(u, item, err);
+  case MT_LOCK_RELEASE:
+    return remove_entries(u, item, u->r->session, item->n, err);
+  case MT_LOCK_DELETE:
+    return delete(u, item, err);
+  case MT_LOCK_EVICT:
+    return remove_entries(u, item, item->session, INT64_MAX, err);
+  default:
+    return adopt(u, item, err);
+  }
+}
+
+static void forget(mt_lock_item *item) {
+  mt_free(item->blockers);
+  item->blockers = NULL;
+  item->n_blockers = 0;
+  item->result = MT_LOCK_NO_ANSWER;
+  item->version = (mt_version){0};
+  item->ahead = 0;
+  item->contended = false;
+}
+
+static mortise_status run_some(run *u, size_t *end, mortise_error *err) {
+  mt_lock_batch *r = u->r;
+  mortise_status status = mt_work_write(u->w, err);
+  if (!status) status = mt_locks_seq_load(u->w->db, &u->seq_no, err);
+  uint64_t before = u->seq_no;
+  u->now_ms = mt_clock_wall_ms();
+  size_t i = u->first;
+  while (!status && i < r->n) {
+    status = run_item(u, &r->items[i++], err);
+    if (i % CLOCK_EVERY == 0 && mt_db_slice_over(u->w->db)) break;
+  }
+  if (!status && u->seq_no != before) {
+    status = mt_locks_seq_store(u->w->db, u->seq_no, err);
+    if (!status) status = mt_work_commit(u->w, err);
+  }
+  mt_db_end(u->w->db);
+  for (size_t k = u->first; status && k < i; k++) forget(&r->items[k]);
+  *end = i;
+  return status;
+}
+
+static mortise_status check_batch(const mt_lock_batch *r, mortise_error *err) {
+  mortise_status status = mt_locks_check(r->ns, r->session, err);
+  for (size_t i = 0; !status && i < r->n; i++)
+    if (r->items[i].verb == MT_LOCK_EVICT || r->items[i].verb == MT_LOCK_ADOPT)
+      status = mt_locks_check(r->ns, r->items[i].session, err);
+  return status;
+}
+
+mortise_status mt_locks_batch(mt_work *w, mt_req *req, mortise_error *err) {
+  mt_lock_batch *r = (mt_lock_batch *)(void *)req;
+  run u = {.w = w, .r = r, .ns = mt_slice_of(r->ns), .session = mt_slice_of(r->session)};
+  u.job = mt_slice_of(r->job ? r->job : "");
+  for (size_t i = 0; i < r->n; i++) {
+    r->items[i].blockers = NULL;
+    forget(&r->items[i]);
+  }
+  mortise_status status = check_batch(r, err);
+  while (!status && u.first < r->n) status = run_some(&u, &u.first, err);
+  for (size_t i = 0; !status && i < r->n; i++)
+    if (r->items[i].result == MT_LOCK_FAILED) status = err ? err->code : MORTISE_INVALID_ARGUMENT;
+  mt_free(u.holders.list);
+  mt_free(u.queue.list);
+  return status;
+}

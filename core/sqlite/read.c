@@ -1,0 +1,174 @@
+/* Reading documents: by id, counted, scanned. */
+#include "sqlite/docs.h"
+
+#include "base/mem.h"
+
+#include <stdio.h>
+
+/* ---- mget ---- */
+
+mortise_status mt_docs_mget(mt_work *w, mt_req *req, mortise_error *err) {
+  mt_mget *r = (mt_mget *)(void *)req;
+  mt_index index = {0};
+  mt_pager pager = {0};
+  r->page = NULL;
+  mortise_status status = mt_work_read(w, err);
+  if (!status) status = mt_index_need(w->db, r->index, &index, err);
+  if (!status) status = mt_pager_init(&pager, index.name, err);
+  for (size_t i = 0; !status && i < r->n; i++) {
+    mt_row row;
+    bool found = false;
+    status = mt_docs_get(w->db, index.idx, r->ids[i], &row, &found, err);
+    mt_version version = found ? mt_docs_version(row.seq_no) : (mt_version){0};
+    if (!status) status = mt_pager_add(&pager, r->ids[i], found ? &row : NULL, version, false, err);
+  }
+  if (!status) r->page = mt_pager_take(&pager);
+  mt_pager_deinit(&pager);
+  mt_index_deinit(&index);
+  return status;
+}
+
+/* ---- count ---- */
+
+static mortise_status count_one(void *ctx, const mt_row *row, mortise_error *err) {
+  (void)row;
+  (void)err;
+  ++*(uint64_t *)ctx;
+  return MORTISE_OK;
+}
+
+mortise_status mt_docs_count(mt_work *w, mt_req *req, mortise_error *err) {
+  mt_count *r = (mt_count *)(void *)req;
+  mt_index index = {0};
+  mt_query *q = NULL;
+  uint64_t count = 0;
+  mortise_status status = mt_query_new(r->query, &q, err);
+  if (!status) status = mt_work_read(w, err);
+  if (!status) status = mt_index_need(w->db, r->index, &index, err);
+  if (!status) status = mt_docs_find(w, &index, q, count_one, &count, err);
+  r->count = status ? 0 : count;
+  mt_index_deinit(&index);
+  mt_query_free(q);
+  return status;
+}
+
+/* ---- scan ----
+ * A long read would keep the log from being moved into the file, so a scan remembers which
+ * documents matched at its opening, each with its seq_no, and reads them page by page. */
+
+enum { PAGE_BYTES = 8 << 20, PAGE_DOCS = 1000 };
+
+struct mt_scan {
+  char name[MT_INDEX_NAME_MAX + 1];
+  int64_t idx;
+  mt_query *query;
+  mt_buf list;   /* of each: seq_no (8 bytes), length of the id (4 bytes), the id */
+  size_t at;
+  uint64_t total;
+  uint32_t page;
+  bool no_source;
+};
+
+void mt_docs_scan_free(mt_scan *scan) {
+  if (!scan) return;
+  mt_query_free(scan->query);
+  mt_buf_deinit(&scan->list);
+  mt_free(scan);
+}
+
+static mortise_status remember(void *ctx, const mt_row *row, mortise_error *err) {
+  mt_scan *scan = ctx;
+  uint32_t n = (uint32_t)row->id.n;
+  mt_buf_add(&scan->list, &row->seq_no, sizeof row->seq_no);
+  mt_buf_add(&scan->list, &n, sizeof n);
+  mt_buf_addslice(&scan->list, row->id);
+  scan->total++;
+  return mt_buf_status(&scan->list, "the scan's list of ids", err);
+}
+
+static mortise_status fill_scan(mt_work *w, mt_scan_open *r, mt_scan *scan, mortise_error *err) {
+  mt_index index = {0};
+  mt_buf_init(&scan->list, (size_t)1 << 31);
+  mortise_status status = mt_query_new(r->query, &scan->query, err);
+  if (!status) status = mt_work_read(w, err);
+  if (!status) status = mt_index_need(w->db, r->index, &index, err);
+  if (!status) status = mt_docs_find(w, &index, scan->query, remember, scan, err);
+  memcpy(scan->name, index.name, sizeof scan->name);
+  scan->idx = index.idx;
+  mt_index_deinit(&index);
+  return status;
+}
+
+mortise_status mt_docs_scan_open(mt_work *w, mt_req *req, mortise_error *err) {
+  mt_scan_open *r = (mt_scan_open *)(void *)req;
+  r->scan = NULL;
+  r->total = 0;
+  mt_scan *scan = mt_calloc(1, sizeof *scan);
+  if (!scan) return mt_error_memory(err);
+  scan->page = r->page ? r->page : PAGE_DOCS;
+  scan->no_source = r->no_source;
+  mortise_status status = fill_scan(w, r, scan, err);
+  if (status) {
+    mt_docs_scan_free(scan);
+    return status;
+  }
+  r->scan = scan;
+  r->total = scan->total;
+  return MORTISE_OK;
+}
+
+static mt_slice next_id(const mt_scan *scan, size_t *at, uint64_t *seq_no) {
+  uint32_t n;
+  memcpy(seq_no, scan->list.p + *at, sizeof *seq_no);
+  memcpy(&n, scan->list.p + *at + sizeof *seq_no, sizeof n);
+  mt_slice id = {scan->list.p + *at + sizeof *seq_no + sizeof n, n};
+  *at += sizeof *seq_no + sizeof n + n;
+  return id;
+}
+
+/* One that was changed since the opening comes in its newest form as long as it still matches;
+ * else, as when it was deleted, it is not found and has the version of the opening. */
+static mortise_status add_hit(mt_work *w, mt_scan *scan, mt_pager *pager, mt_slice id,
+                              uint64_t seq_no, mortise_error *err) {
+  mt_row row;
+  bool found;
+  mortise_status status = mt_docs_get(w->db, scan->idx, id, &row, &found, err);
+  if (status) return status;
+  if (found && row.seq_no != seq_no) found = mt_query_matches(scan->query, &row);
+  mt_version version = mt_docs_version(found ? row.seq_no : seq_no);
+  return mt_pager_add(pager, id, found ? &row : NULL, version, scan->no_source, err);
+}
+
+static mortise_status same_index(mt_work *w, const mt_scan *scan, mortise_error *err) {
+  mt_index index;
+  mortise_status status = mt_index_need(w->db, scan->name, &index, err);
+  if (!status && index.idx != scan->idx)
+    status = mt_error_set(err, MORTISE_NOT_FOUND, "index `%s` was dropped during the scan",
+                          scan->name);
+  mt_index_deinit(&index);
+  return status;
+}
+
+mortise_status mt_docs_scan_next(mt_work *w, mt_req *req, mortise_error *err) {
+  mt_scan_next *r = (mt_scan_next *)(void *)req;
+  mt_scan *scan = r->scan;
+  mt_pager pager = {0};
+  r->page = NULL;
+  if (scan->at >= scan->list.n) return MORTISE_OK;
+  mortise_status status = mt_work_read(w, err);
+  if (!status) status = same_index(w, scan, err);
+  if (!status) status = mt_pager_init(&pager, scan->name, err);
+  size_t at = scan->at;
+  for (uint32_t i = 0; !status && i < scan->page && at < scan->list.n; i++) {
+    if (pager.page->bytes.n > PAGE_BYTES) break;
+    uint64_t seq_no;
+    mt_slice id = next_id(scan, &at, &seq_no);
+    status = add_hit(w, scan, &pager, id, seq_no, err);
+  }
+  if (!status) {
+    scan->at = at;
+    r->page = mt_pager_take(&pager);
+  }
+  mt_pager_deinit(&pager);
+  return status;
+}

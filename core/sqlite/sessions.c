@@ -1,0 +1,293 @@
+/* Sessions' documents, and the list of everything. */
+#include "sqlite/locks.h"
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/mem.h"
+
+#include <stdio.h>
+
+/* Sessions that ended that long ago are of no use to anyone: one that is missing counts as
+ * expired, once it has been written as such. */
+enum { PURGE_AFTER_MS = 7 * 24 * 3600 * 1000 };
+
+typedef struct row {
+  bool found;
+  mt_session_state state;
+  mt_slice owner, waiting;
+  int64_t lease_ms, opened_ms, beat_ms;
+  uint64_t seq_no;
+} row;
+
+/* Its slices point into the statement until it is used again. */
+static mortise_status read_row(mt_db *db, const char *ns, const char *session, row *out,
+                               mortise_error *err) {
+  sqlite3_stmt *stmt = mt_db_stmt(db, LOCKS_SESSION_GET);
+  mt_db_bind(stmt, 1, mt_slice_of(ns));
+  mt_db_bind(stmt, 2, mt_slice_of(session));
+  *out = (row){.waiting = MT_SLICE("[]")};
+  mortise_status status = mt_db_step(db, stmt, &out->found, err);
+  if (status || !out->found) return status;
+  out->state = (mt_session_state)sqlite3_column_int(stmt, 0);
+  out->owner = mt_db_text(stmt, 1);
+  out->lease_ms = sqlite3_column_int64(stmt, 2);
+  out->opened_ms = sqlite3_column_int64(stmt, 3);
+  out->beat_ms = sqlite3_column_int64(stmt, 4);
+  out->waiting = mt_db_text(stmt, 5);
+  out->seq_no = mt_db_u(stmt, 6);
+  return MORTISE_OK;
+}
+
+static mortise_status put_row(mt_db *db, const mt_session_write *r, const row *what,
+                              mortise_error *err) {
+  sqlite3_stmt *stmt = mt_db_stmt(db, LOCKS_SESSION_PUT);
+  mt_db_bind(stmt, 1, mt_slice_of(r->ns));
+  mt_db_bind(stmt, 2, mt_slice_of(r->session));
+  sqlite3_bind_int(stmt, 3, (int)what->state);
+  mt_db_bind(stmt, 4, what->owner);
+  sqlite3_bind_int64(stmt, 5, what->lease_ms);
+  sqlite3_bind_int64(stmt, 6, what->opened_ms);
+  sqlite3_bind_int64(stmt, 7, what->beat_ms);
+  mt_db_bind(stmt, 8, what->waiting);
+  mt_db_bind_u(stmt, 9, what->seq_no);
+  return mt_db_run(db, stmt, err);
+}
+
+static bool open_row(const mt_session_write *r, row *s, int64_t now_ms) {
+  if (s->found) { /* the same opening again is written again */
+    bool same = s->state == MT_SESSION_LIVE && s->lease_ms == r->lease_ms &&
+                mt_slice_eq(s->owner, r->owner);
+    s->beat_ms = now_ms;
+    return same;
+  }
+  s->state = MT_SESSION_LIVE;
+  s->owner = r->owner;
+  s->lease_ms = r->lease_ms;
+  s->opened_ms = s->beat_ms = now_ms;
+  return true;
+}
+
+static bool expire_row(const mt_session_write *r, row *s, int64_t now_ms) {
+  bool create = r->if_version.term == 0;
+  if (create == s->found) return false;
+  if (!create && (r->if_version.seq_no != s->seq_no || r->if_version.term != 1)) return false;
+  if (create) {
+    s->lease_ms = r->lease_ms;
+    s->owner = r->owner.n ? r->owner : MT_SLICE("{}");
+    s->opened_ms = s->beat_ms = now_ms;
+  }
+  s->state = MT_SESSION_EXPIRED;
+  return true;
+}
+
+/* What the verb makes of the row; false: its state forbids it. */
+static bool change_row(const mt_session_write *r, row *s, int64_t now_ms) {
+  bool live = s->found && s->state == MT_SESSION_LIVE;
+  switch (r->verb) {
+  case MT_SESSION_OPEN:
+    return open_row(r, s, now_ms);
+  case MT_SESSION_BEAT:
+    s->beat_ms = now_ms;
+    s->waiting = r->waiting.n ? r->waiting : MT_SLICE("[]");
+    return live;
+  case MT_SESSION_CLOSE:
+    s->state = MT_SESSION_CLOSED;
+    s->waiting = MT_SLICE("[]");
+    return live;
+  case MT_SESSION_EXPIRE:
+    return expire_row(r, s, now_ms);
+  default:
+    return s->found && !live; /* PROVE */
+  }
+}
+
+static mortise_status check_write(const mt_session_write *r, mortise_error *err) {
+  mt_json json;
+  mortise_status status = mt_locks_check(r->ns, r->session, err);
+  if (!status && r->owner.n) status = mt_json_parse(r->owner, "the session's owner", &json, err);
+  if (!status && r->waiting.n) status = mt_json_parse(r->waiting, "the waiting list", &json, err);
+  if (!status && r->verb == MT_SESSION_OPEN && !r->owner.n)
+    status = mt_error_set(err, MORTISE_INVALID_ARGUMENT, "a session needs an owner");
+  return status;
+}
+
+static mortise_status purge(mt_db *db, const mt_session_write *r, int64_t now_ms,
+                            mortise_error *err) {
+  if (r->verb != MT_SESSION_OPEN) return MORTISE_OK;
+  sqlite3_stmt *stmt = mt_db_stmt(db, LOCKS_SESSION_PURGE);
+  mt_db_bind(stmt, 1, mt_slice_of(r->ns));
+  sqlite3_bind_int64(stmt, 2, now_ms - PURGE_AFTER_MS);
+  return mt_db_run(db, stmt, err);
+}
+
+mortise_status mt_locks_session(mt_work *w, mt_req *req, mortise_error *err) {
+  mt_session_write *r = (mt_session_write *)(void *)req;
+  int64_t now_ms = mt_clock_wall_ms();
+  row s;
+  uint64_t seq_no = 0;
+  r->result = MT_SESSION_NO_ANSWER;
+  r->version = (mt_version){0};
+  mortise_status status = check_write(r, err);
+  if (!status) status = mt_work_write(w, err);
+  if (!status) status = purge(w->db, r, now_ms, err);
+  if (!status) status = read_row(w->db, r->ns, r->session, &s, err);
+  if (status) return status;
+  if (!change_row(r, &s, now_ms)) {
+    r->result = MT_SESSION_REFUSED;
+    return MORTISE_OK;
+  }
+  status = mt_locks_seq_load(w->db, &seq_no, err);
+  s.seq_no = ++seq_no;
+  if (!status) status = put_row(w->db, r, &s, err);
+  if (!status) status = mt_locks_seq_store(w->db, seq_no, err);
+  if (!status) status = mt_work_commit(w, err);
+  if (status) return status;
+  r->result = MT_SESSION_ACKED;
+  r->version = mt_locks_version(seq_no);
+  return MORTISE_OK;
+}
+
+/* ---- reading ---- */
+
+static mortise_status fill_doc(const row *s, mt_session_doc *doc, mortise_error *err) {
+  if (!s->found) return MORTISE_OK;
+  doc->state = s->state;
+  doc->version = mt_locks_version(s->seq_no);
+  doc->lease_ms = s->lease_ms;
+  doc->opened_ms = s->opened_ms;
+  doc->beat_ms = s->beat_ms;
+  doc->owner = mt_strndup(s->owner.p, s->owner.n);
+  doc->waiting = mt_strndup(s->waiting.p, s->waiting.n);
+  return doc->owner && doc->waiting ? MORTISE_OK : mt_error_memory(err);
+}
+
+mortise_status mt_locks_session_read(mt_work *w, mt_req *req, mortise_error *err) {
+  mt_session_read *r = (mt_session_read *)(void *)req;
+  r->docs = NULL;
+  mortise_status status = mt_work_read(w, err);
+  if (status) return status;
+  r->docs = mt_calloc(r->n, sizeof *r->docs);
+  if (!r->docs) return mt_error_memory(err);
+  for (size_t i = 0; !status && i < r->n; i++) {
+    row s = {0};
+    status = mt_locks_check(r->ns, r->ids[i], err);
+    if (status) break;
+    memcpy(r->docs[i].session, r->ids[i], MT_SESSION_ID);
+    status = read_row(w->db, r->ns, r->ids[i], &s, err);
+    if (!status) status = fill_doc(&s, &r->docs[i], err);
+  }
+  if (status) mt_session_read_deinit(r);
+  return status;
+}
+
+/* ---- the list ---- */
+
+static void add_text(mt_buf *out, const char *key, mt_slice text) {
+  mt_json_add_key(out, key);
+  mt_json_add_string(out, text);
+}
+
+static void add_number(mt_buf *out, const char *key, sqlite3_stmt *stmt, int column) {
+  mt_json_add_key(out, key);
+  mt_buf_addi(out, sqlite3_column_int64(stmt, column));
+}
+
+static void open_item(mt_buf *out) {
+  if (out->n && out->p[out->n - 1] == '}') mt_buf_addc(out, ',');
+  mt_buf_addc(out, '{');
+}
+
+static mortise_status list_entries(mt_db *db, mt_slice ns, mt_slice path, bool queued, mt_buf *out,
+                                   mortise_error *err) {
+  sqlite3_stmt *stmt = mt_db_stmt(db, queued ? LOCKS_QUEUE : LOCKS_HOLDERS);
+  mt_db_bind(stmt, 1, ns);
+  mt_db_bind(stmt, 2, path);
+  mt_json_add_key(out, queued ? "queue" : "holders");
+  mt_buf_addc(out, '[');
+  for (;;) {
+    bool more;
+    mortise_status status = mt_db_step(db, stmt, &more, err);
+    if (status) return status;
+    if (!more) break;
+    open_item(out);
+    add_text(out, "session", mt_db_text(stmt, 0));
+    add_number(out, "n", stmt, 1);
+    add_text(out, "mode", mt_slice_of(mt_mode_name((mt_mode)sqlite3_column_int(stmt, 2))));
+    add_number(out, queued ? "until" : "since", stmt, 3);
+    mt_slice job = mt_db_text(stmt, 4);
+    if (job.n) add_text(out, "job", job);
+    mt_buf_addc(out, '}');
+  }
+  mt_buf_addc(out, ']');
+  return MORTISE_OK;
+}
+
+static mortise_status list_locks(mt_db *db, const char *ns, mt_buf *out, mortise_error *err) {
+  sqlite3_stmt *stmt = mt_db_stmt(db, LOCKS_LIST);
+  if (ns) mt_db_bind(stmt, 1, mt_slice_of(ns));
+  mt_json_add_key(out, "locks");
+  mt_buf_addc(out, '[');
+  for (;;) {
+    bool more;
+    mortise_status status = mt_db_step(db, stmt, &more, err);
+    if (status) return status;
+    if (!more) break;
+    mt_slice its_ns = mt_db_text(stmt, 0), path = mt_db_text(stmt, 1);
+    open_item(out);
+    add_text(out, "ns", its_ns);
+    add_text(out, "path", path);
+    status = list_entries(db, its_ns, path, false, out, err);
+    if (!status) status = list_entries(db, its_ns, path, true, out, err);
+    if (status) return status;
+    mt_buf_addc(out, '}');
+  }
+  mt_buf_addc(out, ']');
+  return MORTISE_OK;
+}
+
+static const char *state_name(int state) {
+  return state == MT_SESSION_LIVE ? "live" : state == MT_SESSION_CLOSED ? "closed" : "expired";
+}
+
+static mortise_status list_sessions(mt_db *db, const char *ns, mt_buf *out, mortise_error *err) {
+  sqlite3_stmt *stmt = mt_db_stmt(db, LOCKS_LIST_SESSIONS);
+  if (ns) mt_db_bind(stmt, 1, mt_slice_of(ns));
+  mt_json_add_key(out, "sessions");
+  mt_buf_addc(out, '[');
+  for (;;) {
+    bool more;
+    mortise_status status = mt_db_step(db, stmt, &more, err);
+    if (status) return status;
+    if (!more) break;
+    open_item(out);
+    add_text(out, "ns", mt_db_text(stmt, 0));
+    add_text(out, "session", mt_db_text(stmt, 1));
+    add_text(out, "state", mt_slice_of(state_name(sqlite3_column_int(stmt, 2))));
+    add_number(out, "lease_ms", stmt, 3);
+    add_number(out, "opened", stmt, 4);
+    add_number(out, "beat_at", stmt, 5);
+    mt_json_add_key(out, "owner"); /* both were checked when they were written */
+    mt_buf_addslice(out, mt_db_text(stmt, 6));
+    mt_json_add_key(out, "waiting");
+    mt_buf_addslice(out, mt_db_text(stmt, 7));
+    mt_buf_addc(out, '}');
+  }
+  mt_buf_addc(out, ']');
+  return MORTISE_OK;
+}
+
+mortise_status mt_locks_list(mt_work *w, mt_req *req, mortise_error *err) {
+  mt_lock_list *r = (mt_lock_list *)(void *)req;
+  mt_buf out;
+  mt_buf_init(&out, MT_SQLITE_TEXT_MAX);
+  r->json = NULL;
+  mt_buf_addc(&out, '{');
+  mortise_status status = mt_work_read(w, err);
+  if (!status) status = list_locks(w->db, r->ns, &out, err);
+  if (!status) status = list_sessions(w->db, r->ns, &out, err);
+  mt_buf_addc(&out, '}');
+  if (!status) status = mt_buf_status(&out, "the list", err);
+  if (!status) r->json = mt_buf_take(&out, NULL);
+  mt_buf_deinit(&out);
+  return status;
+}

@@ -1,0 +1,163 @@
+/* The lock table's file: its tables, its identity, and what people are told about it. */
+#include "sqlite/locks.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+#include <stdio.h>
+
+/* A lock document is a row of `locks` (its version) with rows of `holders` and `queue`. It is gone
+ * when it has neither. `place` orders the queue. */
+static const char schema[] =
+    "CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;"
+    "CREATE TABLE counter(id INTEGER PRIMARY KEY CHECK(id = 1), seq_no INTEGER NOT NULL);"
+    "INSERT INTO counter(id, seq_no) VALUES(1, 0);"
+    "CREATE TABLE locks(ns TEXT NOT NULL, path TEXT NOT NULL, seq_no INTEGER NOT NULL,"
+    " PRIMARY KEY(ns, path)) WITHOUT ROWID;"
+    "CREATE TABLE holders(ns TEXT NOT NULL, path TEXT NOT NULL, session TEXT NOT NULL,"
+    " n INTEGER NOT NULL, mode INTEGER NOT NULL, since_ms INTEGER NOT NULL, job TEXT NOT NULL,"
+    " PRIMARY KEY(ns, path, session)) WITHOUT ROWID;"
+    "CREATE TABLE queue(ns TEXT NOT NULL, path TEXT NOT NULL, session TEXT NOT NULL,"
+    " n INTEGER NOT NULL, mode INTEGER NOT NULL, until_ms INTEGER NOT NULL, job TEXT NOT NULL,"
+    " place INTEGER NOT NULL, PRIMARY KEY(ns, path, session)) WITHOUT ROWID;"
+    "CREATE TABLE sessions(ns TEXT NOT NULL, session TEXT NOT NULL, state INTEGER NOT NULL,"
+    " owner TEXT NOT NULL, lease_ms INTEGER NOT NULL, opened_ms INTEGER NOT NULL,"
+    " beat_ms INTEGER NOT NULL, waiting TEXT NOT NULL, seq_no INTEGER NOT NULL,"
+    " PRIMARY KEY(ns, session)) WITHOUT ROWID;";
+
+#define AT " WHERE ns = ?1 AND path = ?2"
+
+static const char *const sql[LOCKS_STATEMENTS] = {
+    [LOCKS_META] = "SELECT value FROM meta WHERE key = 'epoch'",
+    [LOCKS_SEQ_GET] = "SELECT seq_no FROM counter WHERE id = 1",
+    [LOCKS_SEQ_SET] = "UPDATE counter SET seq_no = ?1 WHERE id = 1",
+    [LOCKS_DOC_GET] = "SELECT seq_no FROM locks" AT,
+    [LOCKS_DOC_PUT] = "INSERT INTO locks(ns, path, seq_no) VALUES(?1, ?2, ?3)"
+                      " ON CONFLICT(ns, path) DO UPDATE SET seq_no = ?3",
+    [LOCKS_DOC_DROP] = "DELETE FROM locks" AT,
+    [LOCKS_HOLDERS] = "SELECT session, n, mode, since_ms, job FROM holders" AT,
+    [LOCKS_HOLDER_PUT] =
+        "INSERT INTO holders(ns, path, session, n, mode, since_ms, job)"
+        " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT(ns, path, session)"
+        " DO UPDATE SET n = ?4, mode = ?5, since_ms = ?6, job = ?7",
+    [LOCKS_HOLDER_DROP] = "DELETE FROM holders" AT " AND session = ?3",
+    [LOCKS_HOLDERS_CLEAR] = "DELETE FROM holders" AT,
+    [LOCKS_QUEUE] = "SELECT session, n, mode, until_ms, job, place FROM queue" AT " ORDER BY place",
+    [LOCKS_QUEUE_PUT] =
+        "INSERT INTO queue(ns, path, session, n, mode, until_ms, job, place)"
+        " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT(ns, path, session)"
+        " DO UPDATE SET n = ?4, mode = ?5, until_ms = ?6, job = ?7",
+    [LOCKS_QUEUE_DROP] = "DELETE FROM queue" AT " AND session = ?3",
+    [LOCKS_QUEUE_PURGE] = "DELETE FROM queue" AT " AND until_ms <= ?3",
+    [LOCKS_QUEUE_CLEAR] = "DELETE FROM queue" AT,
+    [LOCKS_SESSION_GET] = "SELECT state, owner, lease_ms, opened_ms, beat_ms, waiting, seq_no"
+                          " FROM sessions WHERE ns = ?1 AND session = ?2",
+    [LOCKS_SESSION_PUT] =
+        "INSERT INTO sessions(ns, session, state, owner, lease_ms, opened_ms, beat_ms, waiting,"
+        " seq_no) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT(ns, session) DO UPDATE"
+        " SET state = ?3, owner = ?4, lease_ms = ?5, opened_ms = ?6, beat_ms = ?7, waiting = ?8,"
+        " seq_no = ?9",
+    [LOCKS_SESSION_PURGE] = "DELETE FROM sessions WHERE ns = ?1 AND state <> 1 AND beat_ms < ?2",
+    [LOCKS_LIST] = "SELECT ns, path FROM locks WHERE ?1 IS NULL OR ns = ?1 ORDER BY ns, path",
+    [LOCKS_LIST_SESSIONS] =
+        "SELECT ns, session, state, lease_ms, opened_ms, beat_ms, owner, waiting"
+        " FROM sessions WHERE ?1 IS NULL OR ns = ?1 ORDER BY ns, session",
+};
+
+/* The epoch: random, as old as the file. */
+static mortise_status fill(sqlite3 *handle, mortise_error *err) {
+  unsigned char random[16];
+  char text[160], hex[33];
+  mortise_status status = mt_random_bytes(random, sizeof random, err);
+  if (status) return status;
+  for (size_t i = 0; i < sizeof random; i++) snprintf(hex + 2 * i, 3, "%02x", random[i]);
+  snprintf(text, sizeof text,
+           "INSERT INTO meta(key, value) VALUES('epoch', '%s'), ('created_ms', '%lld')", hex,
+           (long long)mt_clock_wall_ms());
+  if (sqlite3_exec(handle, text, NULL, NULL, NULL) == SQLITE_OK) return MORTISE_OK;
+  return mt_error_set(err, MORTISE_UNAVAILABLE, "cannot write the lock table's epoch: %s",
+                      sqlite3_errmsg(handle));
+}
+
+const mt_db_kind mt_locks_kind = {
+    .what = "locks",
+    .application_id = 0x6d546402,
+    .format = 1,
+    .schema = schema,
+    .sql = sql,
+    .n_sql = LOCKS_STATEMENTS,
+    .fill = fill,
+};
+
+mortise_status mt_locks_seq_load(mt_db *db, uint64_t *seq_no, mortise_error *err) {
+  sqlite3_stmt *stmt = mt_db_stmt(db, LOCKS_SEQ_GET);
+  bool row;
+  mortise_status status = mt_db_step(db, stmt, &row, err);
+  if (status) return status;
+  *seq_no = row ? mt_db_u(stmt, 0) : 0;
+  sqlite3_reset(stmt);
+  if (row) return MORTISE_OK;
+  return mt_error_set(err, MORTISE_CORRUPT_TABLE, "%s has lost its counter", db->file);
+}
+
+mortise_status mt_locks_seq_store(mt_db *db, uint64_t seq_no, mortise_error *err) {
+  sqlite3_stmt *stmt = mt_db_stmt(db, LOCKS_SEQ_SET);
+  mt_db_bind_u(stmt, 1, seq_no);
+  return mt_db_run(db, stmt, err);
+}
+
+static bool is_ns(const char *ns) {
+  size_t n = ns ? strspn(ns, "abcdefghijklmnopqrstuvwxyz0123456789_-") : 0;
+  return n >= 1 && n <= 64 && !ns[n];
+}
+
+static bool is_session(const char *session) {
+  return session && strlen(session) == MT_SESSION_ID - 1 &&
+         strspn(session, "0123456789abcdef") == MT_SESSION_ID - 1;
+}
+
+mortise_status mt_locks_check(const char *ns, const char *session, mortise_error *err) {
+  if (!is_ns(ns))
+    return mt_error_set(err, MORTISE_INVALID_ARGUMENT,
+                        "a namespace is 1 to 64 of a-z, 0-9, _ and -: `%s`", ns ? ns : "");
+  if (!is_session(session))
+    return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "a session is 32 hex digits: `%s`",
+                        session ? session : "");
+  return MORTISE_OK;
+}
+
+/* ---- init ---- */
+
+static char *explain(const char *file) {
+  mt_buf out;
+  mt_buf_init(&out, 65536);
+  mt_buf_addf(&out,
+              "The lock table is the SQLite file %s, made at the first use of a lock where it is\n"
+              "missing. Beside it and beside the documents' file there are, while they are in use,\n"
+              "a log (-wal), its index (-shm), and a turnstile for writers (.turn, always empty).\n"
+              "A user needs the right to read and write these files and to make files in their\n"
+              "folder. All its users are on one machine.\n\n%s\n",
+              file, schema);
+  char *text = mt_buf_take(&out, NULL);
+  mt_buf_deinit(&out);
+  return text;
+}
+
+mortise_status mt_locks_init(mt_work *w, mt_req *req, mortise_error *err) {
+  mt_locks_admin *r = (mt_locks_admin *)(void *)req;
+  r->created = w->db->created;
+  r->text = NULL;
+  if (r->print && !(r->text = explain(w->db->file))) return mt_error_memory(err);
+  mortise_status status = mt_work_read(w, err);
+  if (status) return status;
+  bool row;
+  sqlite3_stmt *stmt = mt_db_stmt(w->db, LOCKS_META);
+  status = mt_db_step(w->db, stmt, &row, err);
+  if (!status && !row)
+    status = mt_error_set(err, MORTISE_CORRUPT_TABLE, "%s has lost its epoch", w->db->file);
+  if (status) return status;
+  mt_slice epoch = mt_db_text(stmt, 0);
+  snprintf(r->epoch.id, sizeof r->epoch.id, "%.*s", (int)epoch.n, epoch.p);
+  if (!r->print) w->db->created = false;
+  return MORTISE_OK;
+}

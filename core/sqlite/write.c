@@ -1,0 +1,365 @@
+/* Writing documents: a bulk, in transactions short enough that nobody waits long behind one. */
+#include "sqlite/docs.h"
+
+#include "base/json_edit.h"
+#include "base/mem.h"
+
+#include <stdio.h>
+
+enum {
+  ID_MAX = 512,        /* the servers' limit */
+  CLOCK_EVERY = 16,    /* items between two looks at the clock */
+  INDICES_MAX = 1024,  /* in one transaction */
+  VALUES_MAX = 1 << 20 /* of keyword fields in one document */
+};
+
+/* A document's values in the index's keyword fields. */
+typedef struct values {
+  mt_buf text;
+  struct value {
+    size_t field, at, n;
+  } *list;
+  size_t n, cap;
+} values;
+
+typedef struct run {
+  mt_work *w;
+  mt_bulk *r;
+  mt_index **indices; /* open in this transaction */
+  size_t n_indices, cap;
+  size_t first;       /* item of this transaction */
+  values before, after;
+  mt_buf merged;
+} run;
+
+/* ---- results ---- */
+
+static mortise_status result(mt_write *item, mt_write_result what, int status, const char *type,
+                             const char *reason) {
+  item->result = what;
+  item->status = status;
+  snprintf(item->type, sizeof item->type, "%s", type);
+  snprintf(item->reason, sizeof item->reason, "%s", reason);
+  return MORTISE_OK;
+}
+
+static mortise_status reject(mt_write *item, const char *type, const char *reason) {
+  return result(item, MT_WRITE_REJECTED, 400, type, reason);
+}
+
+static mortise_status applied(mt_write *item, uint64_t seq_no, int status) {
+  item->version = mt_docs_version(seq_no);
+  return result(item, MT_WRITE_APPLIED, status, "", "");
+}
+
+static mortise_status conflict(mt_write *item, const char *reason) {
+  return result(item, MT_WRITE_CONFLICT, 409, "version_conflict_engine_exception", reason);
+}
+
+static mortise_status missing(mt_write *item) {
+  if (item->kind == MT_WRITE_DELETE) return result(item, MT_WRITE_MISSING, 404, "", "not found");
+  return result(item, MT_WRITE_MISSING, 404, "document_missing_exception", "document missing");
+}
+
+static void forget(mt_write *item) {
+  item->result = MT_WRITE_NONE;
+  item->status = 0;
+  item->version = (mt_version){0};
+  item->type[0] = item->reason[0] = '\0';
+}
+
+/* ---- entries ---- */
+
+static mortise_status add_value(void *ctx, size_t field, mt_slice text, mortise_error *err) {
+  values *v = ctx;
+  if (!mt_grow((void **)&v->list, &v->cap, v->n + 1, sizeof *v->list, VALUES_MAX))
+    return mt_error_memory(err);
+  v->list[v->n++] = (struct value){field, v->text.n, text.n};
+  mt_buf_addslice(&v->text, text);
+  return mt_buf_status(&v->text, "the fields' values", err);
+}
+
+static mt_slice value_text(const values *v, size_t i) {
+  return (mt_slice){v->text.p + v->list[i].at, v->list[i].n};
+}
+
+static bool has_value(const values *v, size_t field, mt_slice text) {
+  for (size_t i = 0; i < v->n; i++)
+    if (v->list[i].field == field && mt_slice_eq(value_text(v, i), text)) return true;
+  return false;
+}
+
+static mortise_status collect(values *v, const mt_index *index, mt_json source,
+                              mortise_error *err) {
+  v->n = 0;
+  mt_buf_clear(&v->text);
+  if (source.type == MT_JSON_NONE) return MORTISE_OK;
+  return mt_index_entries(index, source, add_value, v, err);
+}
+
+/* Those of `these` that are not in `those`. */
+static mortise_status write_entries(mt_db *db, size_t sql, const mt_index *index, mt_slice id,
+                                    const values *these, const values *those, mortise_error *err) {
+  mortise_status status = MORTISE_OK;
+  for (size_t i = 0; !status && i < these->n; i++) {
+    mt_slice text = value_text(these, i);
+    if (has_value(those, these->list[i].field, text)) continue;
+    sqlite3_stmt *stmt = mt_db_stmt(db, sql);
+    sqlite3_bind_int64(stmt, 1, index->idx);
+    sqlite3_bind_int64(stmt, 2, (sqlite3_int64)these->list[i].field);
+    mt_db_bind(stmt, 3, text);
+    mt_db_bind(stmt, 4, id);
+    status = mt_db_run(db, stmt, err);
+  }
+  return status;
+}
+
+static mortise_status change_entries(run *u, const mt_index *index, mt_slice id, mt_json before,
+                                     mt_json after, mortise_error *err) {
+  if (!index->n_fields) return MORTISE_OK;
+  mt_db *db = u->w->db;
+  mortise_status status = collect(&u->before, index, before, err);
+  if (!status) status = collect(&u->after, index, after, err);
+  if (!status) status = write_entries(db, DOCS_ENTRY_DROP, index, id, &u->before, &u->after, err);
+  if (!status) status = write_entries(db, DOCS_ENTRY_ADD, index, id, &u->after, &u->before, err);
+  return status;
+}
+
+/* ---- one document ---- */
+
+/* `old` NULL: there is none. */
+static mortise_status store(run *u, mt_index *index, mt_write *item, const mt_row *old,
+                            mt_slice source, mortise_error *err) {
+  mt_db *db = u->w->db;
+  uint64_t seq_no = index->next_seq_no;
+  mt_json before = old ? old->source : (mt_json){0};
+  mortise_status status =
+      change_entries(u, index, item->id, before, (mt_json){MT_JSON_OBJECT, source}, err);
+  if (status) return status;
+  /* An update keeps the routing that the document has. */
+  mt_slice routing = item->kind == MT_WRITE_UPDATE && old ? old->routing : item->routing;
+  sqlite3_stmt *stmt = mt_db_stmt(db, old ? DOCS_UPDATE : DOCS_INSERT);
+  sqlite3_bind_int64(stmt, 1, index->idx);
+  mt_db_bind(stmt, 2, item->id);
+  if (routing.p) mt_db_bind(stmt, 3, routing);
+  mt_db_bind_u(stmt, 4, seq_no);
+  mt_db_bind(stmt, 5, source);
+  status = mt_db_run(db, stmt, err);
+  if (status) return status;
+  index->next_seq_no++;
+  return applied(item, seq_no, old ? 200 : 201);
+}
+
+static mortise_status erase(run *u, mt_index *index, mt_write *item, const mt_row *old,
+                            mortise_error *err) {
+  mt_db *db = u->w->db;
+  mortise_status status = change_entries(u, index, item->id, old->source, (mt_json){0}, err);
+  if (status) return status;
+  sqlite3_stmt *stmt = mt_db_stmt(db, DOCS_DELETE);
+  sqlite3_bind_int64(stmt, 1, index->idx);
+  mt_db_bind(stmt, 2, item->id);
+  status = mt_db_run(db, stmt, err);
+  if (status) return status;
+  return applied(item, index->next_seq_no++, 200);
+}
+
+/* The parts of an update's body. */
+typedef struct update {
+  mt_json doc, upsert;
+  bool doc_as_upsert, keep_noop;
+} update;
+
+/* false: the item was rejected. */
+static bool read_update(mt_write *item, mt_json body, update *out) {
+  *out = (update){0};
+  for (mt_json_iter it = mt_json_items(body); mt_json_next(&it);) {
+    bool flag = false, is_flag = mt_json_bool(it.value, &flag);
+    if (mt_json_key_is(it.key, MT_SLICE("doc")) && it.value.type == MT_JSON_OBJECT)
+      out->doc = it.value;
+    else if (mt_json_key_is(it.key, MT_SLICE("upsert")) && it.value.type == MT_JSON_OBJECT)
+      out->upsert = it.value;
+    else if (mt_json_key_is(it.key, MT_SLICE("doc_as_upsert")) && is_flag)
+      out->doc_as_upsert = flag;
+    else if (mt_json_key_is(it.key, MT_SLICE("detect_noop")) && is_flag)
+      out->keep_noop = !flag;
+    else if (mt_json_key_is(it.key, MT_SLICE("script")) ||
+             mt_json_key_is(it.key, MT_SLICE("scripted_upsert"))) {
+      reject(item, "unsupported", "scripts are not supported by the embedded store");
+      return false;
+    } else if (!mt_json_key_is(it.key, MT_SLICE("_source"))) {
+      reject(item, "x_content_parse_exception", "an update knows doc, upsert, doc_as_upsert");
+      return false;
+    }
+  }
+  if (out->doc.type) return true;
+  reject(item, "action_request_validation_exception", "an update needs a doc");
+  return false;
+}
+
+static mortise_status apply_update(run *u, mt_index *index, mt_write *item, mt_json body,
+                                   const mt_row *old, mortise_error *err) {
+  update what;
+  if (!read_update(item, body, &what)) return MORTISE_OK;
+  if (!old && what.doc_as_upsert) return store(u, index, item, NULL, what.doc.raw, err);
+  if (!old && what.upsert.type) return store(u, index, item, NULL, what.upsert.raw, err);
+  if (!old) return missing(item);
+  bool changed;
+  mortise_error local;
+  mt_buf_clear(&u->merged);
+  mortise_status status = mt_json_merge(old->source, what.doc, &u->merged, &changed, &local);
+  if (!status) status = mt_buf_status(&u->merged, "the document", &local);
+  if (status == MORTISE_OUT_OF_MEMORY) return mt_error_memory(err);
+  if (status) return reject(item, "mapper_parsing_exception", local.message);
+  if (changed || what.keep_noop) return store(u, index, item, old, mt_buf_slice(&u->merged), err);
+  item->version = mt_docs_version(old->seq_no);
+  return result(item, MT_WRITE_NOOP, 200, "", "");
+}
+
+static bool version_set(const mt_write *item) {
+  return item->if_version.term != 0;
+}
+
+static bool version_differs(const mt_write *item, const mt_row *old) {
+  return !old || item->if_version.term != 1 || item->if_version.seq_no != old->seq_no;
+}
+
+static mortise_status apply(run *u, mt_index *index, mt_write *item, mt_json body,
+                            const mt_row *old, mortise_error *err) {
+  if (item->kind == MT_WRITE_UPDATE && !old && version_set(item)) return missing(item);
+  if (version_set(item) && version_differs(item, old))
+    return conflict(item, old ? "the document has been changed since" : "there is no document");
+  switch (item->kind) {
+  case MT_WRITE_CREATE:
+    if (old) return conflict(item, "the document exists already");
+    return store(u, index, item, NULL, body.raw, err);
+  case MT_WRITE_INDEX:
+    return store(u, index, item, old, body.raw, err);
+  case MT_WRITE_UPDATE:
+    return apply_update(u, index, item, body, old, err);
+  default:
+    return old ? erase(u, index, item, old, err) : missing(item);
+  }
+}
+
+/* ---- items ---- */
+
+static mortise_status find_index(run *u, mt_slice name, bool make, mt_index **out,
+                                 mortise_error *err) {
+  for (size_t i = u->n_indices; i-- > 0;) {
+    *out = u->indices[i];
+    if (mt_slice_eq(name, mt_slice_of((*out)->name))) return MORTISE_OK;
+  }
+  if (!mt_grow((void **)&u->indices, &u->cap, u->n_indices + 1, sizeof *u->indices, INDICES_MAX))
+    return mt_error_memory(err);
+  mt_index *index = *out = mt_calloc(1, sizeof *index);
+  if (!index) return mt_error_memory(err);
+  mt_db *db = u->w->db;
+  mortise_status status = mt_index_load(db, name, index, err);
+  if (!status && !index->idx && make) {
+    status = mt_index_add(db, name, MT_SLICE(""), err);
+    if (!status) status = mt_index_load(db, name, index, err);
+  }
+  if (!status && index->idx) {
+    u->indices[u->n_indices++] = index;
+    return MORTISE_OK;
+  }
+  mt_index_deinit(index);
+  mt_free(index);
+  *out = NULL;
+  return status;
+}
+
+/* What is wrong with an item, whatever is stored; true: it was rejected. */
+static bool malformed(mt_write *item, mt_slice name, mt_json *body) {
+  mortise_error local;
+  const char *problem = mt_index_name_problem(name);
+  if (problem) return reject(item, "invalid_index_name_exception", problem), true;
+  if (!item->id.n || item->id.n > ID_MAX)
+    return reject(item, "action_request_validation_exception",
+                  item->id.n ? "the id is longer than 512 bytes" : "the id is empty"),
+           true;
+  if (item->kind == MT_WRITE_CREATE && version_set(item))
+    return reject(item, "action_request_validation_exception",
+                  "create operations do not support compare and set"),
+           true;
+  if (item->kind == MT_WRITE_DELETE) return false;
+  if (mt_json_parse(item->body, "the body", body, &local))
+    return reject(item, "mapper_parsing_exception", local.message), true;
+  if (body->type != MT_JSON_OBJECT || body->raw.n > MT_SQLITE_TEXT_MAX)
+    return reject(item, "mapper_parsing_exception",
+                  body->type == MT_JSON_OBJECT ? "the body is too large" : "the body is no object"),
+           true;
+  return false;
+}
+
+static mortise_status write_item(run *u, mt_write *item, mortise_error *err) {
+  mt_slice name = item->index.p ? item->index : mt_slice_of(u->r->index);
+  mt_json body = {0};
+  if (malformed(item, name, &body)) return MORTISE_OK;
+  mt_index *index;
+  mortise_status status = find_index(u, name, item->kind != MT_WRITE_DELETE, &index, err);
+  if (status) return status;
+  if (!index)
+    return result(item, MT_WRITE_MISSING, 404, "index_not_found_exception", "no such index");
+  mt_row old;
+  bool found;
+  status = mt_docs_get(u->w->db, index->idx, item->id, &old, &found, err);
+  return status ? status : apply(u, index, item, body, found ? &old : NULL, err);
+}
+
+/* ---- transactions ---- */
+
+static void close_indices(run *u) {
+  for (size_t i = 0; i < u->n_indices; i++) {
+    mt_index_deinit(u->indices[i]);
+    mt_free(u->indices[i]);
+  }
+  u->n_indices = 0;
+}
+
+static mortise_status commit(run *u, mortise_error *err) {
+  mt_db *db = u->w->db;
+  mortise_status status = MORTISE_OK;
+  for (size_t i = 0; !status && i < u->n_indices; i++) {
+    sqlite3_stmt *stmt = mt_db_stmt(db, DOCS_INDEX_SEQ);
+    sqlite3_bind_int64(stmt, 1, u->indices[i]->idx);
+    mt_db_bind_u(stmt, 2, u->indices[i]->next_seq_no);
+    status = mt_db_run(db, stmt, err);
+  }
+  return status ? status : mt_work_commit(u->w, err);
+}
+
+/* As many items as fit into one transaction, from u->first; *end is the first one behind. */
+static mortise_status run_some(run *u, size_t *end, mortise_error *err) {
+  mt_bulk *r = u->r;
+  mortise_status status = mt_work_write(u->w, err);
+  size_t i = u->first;
+  while (!status && i < r->n) {
+    status = write_item(u, &r->items[i++], err);
+    if (i % CLOCK_EVERY == 0 && mt_db_slice_over(u->w->db)) break;
+  }
+  if (!status) status = commit(u, err);
+  close_indices(u);
+  mt_db_end(u->w->db);
+  for (size_t k = u->first; status && k < i; k++) forget(&r->items[k]);
+  *end = i;
+  return status;
+}
+
+mortise_status mt_docs_bulk(mt_work *w, mt_req *req, mortise_error *err) {
+  mt_bulk *r = (mt_bulk *)(void *)req;
+  run u = {.w = w, .r = r};
+  mt_buf_init(&u.merged, MT_SQLITE_TEXT_MAX);
+  mt_buf_init(&u.before.text, MT_SQLITE_TEXT_MAX);
+  mt_buf_init(&u.after.text, MT_SQLITE_TEXT_MAX);
+  for (size_t i = 0; i < r->n; i++) forget(&r->items[i]);
+  mortise_status status = MORTISE_OK;
+  while (!status && u.first < r->n) status = run_some(&u, &u.first, err);
+  mt_free(u.indices);
+  mt_free(u.before.list);
+  mt_free(u.after.list);
+  mt_buf_deinit(&u.merged);
+  mt_buf_deinit(&u.before.text);
+  mt_buf_deinit(&u.after.text);
+  return status;
+}

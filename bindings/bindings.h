@@ -13,6 +13,7 @@
 #ifndef MT_BINDINGS_H
 #define MT_BINDINGS_H
 
+#include "base/json.h"
 #include "base/loop.h"
 
 #include <mortise/host.h>
@@ -203,19 +204,22 @@ MT_LJMP void mt_options_read(lua_State *L, int index, const mt_option *rows, voi
 /* ---- JSON and documents (lua_json.c, lua_doc.c) --------------------------------------------- */
 
 /* A buffer that __gc frees, on the stack. */
-MT_LJMP struct mt_buf *mt_buf_push(lua_State *L, size_t max);
+MT_LJMP mt_buf *mt_buf_push(lua_State *L, size_t max);
 /* Raises when the buffer failed. */
-MT_LJMP void mt_buf_check(lua_State *L, const struct mt_buf *b, const char *what);
+MT_LJMP void mt_buf_check(lua_State *L, const mt_buf *b, const char *what);
 /* Appends the Lua value as JSON, strictly: see lua_json.c. */
-MT_LJMP void mt_json_encode(lua_State *L, int index, struct mt_buf *out);
-MT_LJMP void mt_json_decode(lua_State *L, const char *p, size_t n, const char *what);
-MT_LJMP void mt_json_push(lua_State *L, const char *p, size_t n); /* the value of valid text */
+MT_LJMP void mt_json_encode(lua_State *L, int index, mt_buf *out);
+/* Pushes a value of validated text: all of it, or only what is no array and no object (false and
+ * nothing pushed for those; nil for NONE). */
+MT_LJMP void mt_json_push(lua_State *L, mt_json value);
+MT_LJMP bool mt_json_push_scalar(lua_State *L, mt_json value);
+MT_LJMP void mt_json_push_key(lua_State *L, mt_slice raw_key);
 MT_LJMP void mt_null_push(lua_State *L);
 bool mt_null_is(lua_State *L, int index);
 MT_LJMP int mt_json_open(lua_State *L); /* adds json, null, array, ... to the table on the stack */
 MT_LJMP int mt_doc_open(lua_State *L);  /* adds view to the table on the stack */
 /* Appends what a view stands for; false where the value is no view. */
-MT_LJMP bool mt_view_encode(lua_State *L, int index, struct mt_buf *out);
+MT_LJMP bool mt_view_encode(lua_State *L, int index, mt_buf *out);
 struct mt_page;
 struct mt_doc;
 /* A page on the stack that owns `*page` (moved: NULL afterwards). */

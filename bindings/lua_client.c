@@ -1,0 +1,458 @@
+/* Clients. In `mortise.core`:
+ *   open{store=, ns=, ...} -> client    an unknown key is an error; the rows below are all of them
+ *   options() -> array of {name=, type=, help=, min=, max=}
+ *   default_options() -> table    those the host was made with; nil where it was made without
+ * A client (closable; everything of it ends with it):
+ *   :close()                      gives back every lock, closes the session
+ *   :url() -> string
+ *   :init(print) -> {epoch=, created=, text=}   creates the lock tables; print: only says how
+ *   :verify() -> {epoch=}         or corrupt_table, or not_found: say init
+ *   :list([all_namespaces]) -> string   JSON: {"locks":[...],"sessions":[...]}, see store.h
+ *   :session() -> {id=, ns=, remaining_ms=, lease_ms=, beats=, lost=} or nil before the first lock
+ *   :stats() -> {requests=, retries=, sent_bytes=, received_bytes=, conflicts=, lock_batches=,
+ *                lock_items=, lock_conflicts=, denials=, waits=, takeovers=}
+ *   and what lua_store.c, lua_bulk.c, lua_scan.c, lua_lock.c say. */
+#include "lua_client.h"
+
+#include "base/mem.h"
+
+#include <string.h>
+
+const char mt_client_name[] = "mortise.client";
+
+#define ROW(field, type, min, max, help)                                                           \
+  { #field, MT_OPTION_##type, offsetof(mortise_options, field), min, max, help }
+
+static const mt_option rows[] = {
+    ROW(store, STRING, 0, 0, "http(s)://HOST[:PORT][,...] or sqlite:FILE"),
+    ROW(ns, STRING, 0, 0, "namespace of the locks, [a-z0-9_-]{1,64}; default"),
+    ROW(table, STRING, 0, 0, "alias of the lock table on a server; mortise-locks"),
+    ROW(lease_ms, INT, 1000, 3600000, "how long a lock outlives its process; 60000"),
+    ROW(margin_ms, INT, 0, 1200000, "kept from the lease's end; 1000"),
+    ROW(wait_ms, INT, 0, INT64_MAX / 4, "default wait of a lock; 30000"),
+    ROW(request_ms, INT, 1, INT64_MAX / 4, "time-out of a request; 30000"),
+    ROW(connect_ms, INT, 1, INT64_MAX / 4, "time-out of connecting; 5000"),
+    ROW(answer_max, SIZE, 1024, INT64_MAX / 4, "largest answer in bytes; 64 MiB"),
+    ROW(user, STRING, 0, 0, "basic authentication, with password"),
+    ROW(password, STRING, 0, 0, "of the user"),
+    ROW(api_key, STRING, 0, 0, "an API key in its encoded form"),
+    ROW(bearer, STRING, 0, 0, "a bearer token"),
+    ROW(ca_file, STRING, 0, 0, "certificates to trust, PEM"),
+    ROW(cert_file, STRING, 0, 0, "client certificate, PEM"),
+    ROW(key_file, STRING, 0, 0, "its key, PEM"),
+    ROW(insecure, BOOL, 0, 0, "do not check the server's certificate"),
+    ROW(program, STRING, 0, 0, "who we are, for people; mortise"),
+    ROW(script, STRING, 0, 0, "the script that runs, for people"),
+    ROW(job, STRING, 0, 0, "the job, for people"),
+    {NULL, MT_OPTION_BOOL, 0, 0, 0, NULL}};
+
+/* ---- Dependents ----------------------------------------------------------------------------- */
+
+void mt_depend(mt_dependent **list, mt_dependent *d) {
+  d->next = *list;
+  d->slot = list;
+  if (d->next) d->next->slot = &d->next;
+  *list = d;
+}
+
+void mt_undepend(mt_dependent *d) {
+  if (!d->slot) return;
+  *d->slot = d->next;
+  if (d->next) d->next->slot = d->slot;
+  d->slot = NULL;
+}
+
+static void drop_list(mt_dependent **list) {
+  while (*list) {
+    mt_dependent *d = *list;
+    mt_undepend(d);
+    d->drop(d);
+  }
+}
+
+/* ---- The end of a client -------------------------------------------------------------------- */
+
+static void on_closed(void *ctx) {
+  mt_box *box = ctx;
+  box->closed = true;
+  mt_op *closer = box->closer;
+  box->closer = NULL;
+  if (closer) mt_op_done(closer);
+}
+
+static void start_closing(mt_box *box) {
+  if (box->closing) return;
+  box->closing = true;
+  drop_list(&box->dependents);
+  drop_list(&box->locks);
+  mt_client_close(box->client, on_closed, box);
+}
+
+/* Not from the loop's callbacks. */
+static void sweep(mt_driver *d) {
+  for (mt_box **slot = &d->boxes; *slot;) {
+    mt_box *box = *slot;
+    if (!box->closed) {
+      slot = &box->next;
+      continue;
+    }
+    *slot = box->next;
+    mt_client_free(box->client);
+    if (atomic_load(&box->lost)) atomic_fetch_sub(&d->lost, 1);
+    mt_free(box);
+  }
+}
+
+void mt_client_close_all(mt_driver *d) {
+  for (mt_box *box = d->boxes; box; box = box->next) start_closing(box);
+  sweep(d);
+  while (d->boxes && !mt_loop_step(d->loop, -1, NULL)) sweep(d);
+  for (mt_box *box = d->boxes; box; box = box->next) box->closed = true; /* the loop is broken */
+  sweep(d);
+}
+
+static void on_lost(void *ctx) { /* in the heartbeat's thread */
+  mt_box *box = ctx;
+  if (!atomic_exchange(&box->lost, true)) atomic_fetch_add(&box->driver->lost, 1);
+  mt_interrupt_kick(box->driver);
+}
+
+void mt_client_check_lost(lua_State *L, mt_driver *d) {
+  if (!atomic_load(&d->lost)) return;
+  uint64_t task = mt_driver_task(d)->id;
+  for (mt_box *box = d->boxes; box; box = box->next)
+    if (atomic_load(&box->lost) && !mt_lock_tell(L, box, task) &&
+        atomic_exchange(&box->lost, false))
+      atomic_fetch_sub(&d->lost, 1);
+}
+
+typedef struct close_op {
+  mt_op op;
+  mt_box *box;
+} close_op;
+
+static void cancel_close(mt_op *op) { /* it goes on without us */
+  mt_box *box = ((close_op *)op)->box;
+  if (box->closer == op) box->closer = NULL;
+}
+
+static int finish_close(lua_State *L, mt_op *op, int index) {
+  (void)L;
+  (void)index;
+  sweep(op->driver);
+  return 0;
+}
+
+static const mt_op_type close_type = {cancel_close, finish_close, NULL};
+
+static int client_close(lua_State *L) {
+  mt_handle *handle = luaL_checkudata(L, 1, mt_client_name);
+  if (!handle->box) return 0;
+  close_op *op = mt_op_new(L, sizeof *op, 0, &close_type);
+  op->box = handle->box;
+  handle->box = NULL;
+  mt_op_start(&op->op);
+  op->box->closer = &op->op;
+  start_closing(op->box);
+  return mt_await(L, lua_gettop(L));
+}
+
+static int collect_client(lua_State *L) {
+  mt_handle *handle = lua_touserdata(L, 1);
+  if (handle->box) start_closing(handle->box);
+  handle->box = NULL;
+  return 0;
+}
+
+/* ---- Opening -------------------------------------------------------------------------------- */
+
+static bool inherits(void *ctx, uint64_t holder, uint64_t task) {
+  const mt_box *box = ctx;
+  return mt_task_inherits(box->driver, holder, task);
+}
+
+static int core_open(lua_State *L) {
+  mt_driver *d = mt_driver_get(L);
+  mortise_options options;
+  mortise_error err;
+  mortise_options_init(&options);
+  if (d->defaults) {
+    options.log = d->defaults->log;
+    options.log_ctx = d->defaults->log_ctx;
+  }
+  luaL_checktype(L, 1, LUA_TTABLE);
+  mt_options_read(L, 1, rows, &options, "open");
+  sweep(d);
+  mt_handle *handle = lua_newuserdatauv(L, sizeof *handle, 0);
+  handle->box = NULL;
+  luaL_setmetatable(L, mt_client_name);
+  mt_box *box = mt_calloc(1, sizeof *box);
+  if (!box) mt_error_throw(L, MORTISE_OUT_OF_MEMORY, "out of memory");
+  box->driver = d;
+  const mt_client_hooks hooks = {inherits, on_lost, box};
+  box->client = mt_client_open(&options, d->loop, &hooks, &err);
+  if (!box->client) {
+    mt_free(box);
+    mt_error_raise(L, &err);
+  }
+  box->next = d->boxes;
+  d->boxes = box;
+  handle->box = box;
+  return 1;
+}
+
+mt_box *mt_check_client(lua_State *L, int index) {
+  const mt_handle *handle = luaL_checkudata(L, index, mt_client_name);
+  mt_driver_get(L);
+  if (!handle->box) mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "the client is closed");
+  return handle->box;
+}
+
+static int core_options(lua_State *L) {
+  static const char *const types[] = {"string", "integer", "integer", "boolean"};
+  lua_newtable(L);
+  for (int i = 0; rows[i].name; i++) {
+    lua_createtable(L, 0, 5);
+    lua_pushstring(L, rows[i].name);
+    lua_setfield(L, -2, "name");
+    lua_pushstring(L, types[rows[i].type]);
+    lua_setfield(L, -2, "type");
+    lua_pushstring(L, rows[i].help);
+    lua_setfield(L, -2, "help");
+    if (rows[i].max) {
+      lua_pushinteger(L, rows[i].min);
+      lua_setfield(L, -2, "min");
+      lua_pushinteger(L, rows[i].max);
+      lua_setfield(L, -2, "max");
+    }
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
+static void push_option(lua_State *L, const mt_option *row, const mortise_options *options) {
+  const char *place = (const char *)options + row->offset;
+  switch (row->type) {
+  case MT_OPTION_STRING:
+    lua_pushstring(L, *(const char *const *)place); /* nil for NULL */
+    break;
+  case MT_OPTION_INT:
+    lua_pushinteger(L, *(const int64_t *)place);
+    break;
+  case MT_OPTION_SIZE:
+    lua_pushinteger(L, (lua_Integer) * (const size_t *)place);
+    break;
+  case MT_OPTION_BOOL:
+    lua_pushboolean(L, *(const bool *)place);
+    break;
+  }
+}
+
+static int core_default_options(lua_State *L) {
+  const mortise_options *options = mt_driver_get(L)->defaults;
+  if (!options) return 0;
+  lua_newtable(L);
+  for (const mt_option *row = rows; row->name; row++) {
+    push_option(L, row, options);
+    lua_setfield(L, -2, row->name);
+  }
+  return 1;
+}
+
+/* ---- Calls ---------------------------------------------------------------------------------- */
+
+static void cancel_call(mt_op *op) {
+  mt_call *call = (mt_call *)op;
+  mt_undepend(&call->dependent);
+  mt_store_cancel(call->box->client->store, call->req);
+}
+
+static int finish_call(lua_State *L, mt_op *op, int index) {
+  mt_call *call = (mt_call *)op;
+  mt_undepend(&call->dependent);
+  if (call->req->error.code) mt_error_raise(L, &call->req->error);
+  return call->push ? call->push(L, call, index) : 0;
+}
+
+static void deinit_call(mt_op *op) {
+  mt_call *call = (mt_call *)op;
+  mt_undepend(&call->dependent);
+  if (call->deinit) call->deinit(call);
+}
+
+static const mt_op_type call_type = {cancel_call, finish_call, deinit_call};
+
+static const char closed_text[] = "the client was closed";
+
+static void drop_call(mt_dependent *self) {
+  mt_call *call = (mt_call *)((char *)self - offsetof(mt_call, dependent));
+  mt_op_stop(&call->op, closed_text);
+  call->op.stop = closed_text; /* also where it was answered, but not yet taken */
+  if (call->deinit) call->deinit(call);
+  call->deinit = NULL;
+}
+
+static void on_answer(void *ctx, mt_req *req) {
+  (void)req;
+  mt_op_done(ctx);
+}
+
+mt_call *mt_call_new(lua_State *L, int client, mt_box *box,
+                     int (*push)(lua_State *L, mt_call *call, int index),
+                     void (*deinit)(mt_call *call)) {
+  client = lua_absindex(L, client);
+  mt_await_check(L, box->driver); /* before it is sent: a write cannot be taken back */
+  mt_call *call = mt_op_new(L, sizeof *call, MT_CALL_ANCHORS, &call_type);
+  call->box = box;
+  call->push = push;
+  call->deinit = deinit;
+  call->dependent.drop = drop_call;
+  mt_op_anchor(L, -1, 1, client);
+  return call;
+}
+
+void mt_call_start(mt_call *call, mt_req *req) {
+  call->req = req;
+  req->done = on_answer;
+  req->ctx = call;
+  mt_depend(&call->box->dependents, &call->dependent);
+  mt_op_start(&call->op);
+}
+
+/* ---- The lock tables ------------------------------------------------------------------------ */
+
+static int push_admin(lua_State *L, mt_call *call, int index) {
+  (void)index;
+  const mt_locks_admin *r = &call->r.locks_admin;
+  lua_createtable(L, 0, 3);
+  lua_pushstring(L, r->epoch.id);
+  lua_setfield(L, -2, "epoch");
+  lua_pushboolean(L, r->created);
+  lua_setfield(L, -2, "created");
+  lua_pushstring(L, r->text);
+  lua_setfield(L, -2, "text");
+  return 1;
+}
+
+static void deinit_admin(mt_call *call) {
+  mt_locks_admin_deinit(&call->r.locks_admin);
+}
+
+static int client_init(lua_State *L) {
+  mt_box *box = mt_check_client(L, 1);
+  mt_call *call = mt_call_new(L, 1, box, push_admin, deinit_admin);
+  call->r.locks_admin.print = lua_toboolean(L, 2);
+  mt_call_start(call, &call->r.locks_admin.req);
+  box->client->store->locks->init(box->client->store, &call->r.locks_admin);
+  return mt_await(L, lua_gettop(L));
+}
+
+static int client_verify(lua_State *L) {
+  mt_box *box = mt_check_client(L, 1);
+  mt_call *call = mt_call_new(L, 1, box, push_admin, deinit_admin);
+  mt_call_start(call, &call->r.locks_admin.req);
+  box->client->store->locks->verify(box->client->store, &call->r.locks_admin);
+  return mt_await(L, lua_gettop(L));
+}
+
+static int push_list(lua_State *L, mt_call *call, int index) {
+  (void)index;
+  lua_pushstring(L, call->r.list.json);
+  return 1;
+}
+
+static void deinit_list(mt_call *call) {
+  mt_lock_list_deinit(&call->r.list);
+}
+
+static int client_list(lua_State *L) {
+  mt_box *box = mt_check_client(L, 1);
+  mt_call *call = mt_call_new(L, 1, box, push_list, deinit_list);
+  call->r.list.ns = lua_toboolean(L, 2) ? NULL : mt_client_options(box->client)->ns;
+  mt_call_start(call, &call->r.list.req);
+  box->client->store->locks->list(box->client->store, &call->r.list);
+  return mt_await(L, lua_gettop(L));
+}
+
+/* ---- Looking at it -------------------------------------------------------------------------- */
+
+static void set_integer(lua_State *L, const char *key, uint64_t value) {
+  lua_pushinteger(L, (lua_Integer)value);
+  lua_setfield(L, -2, key);
+}
+
+static int client_stats(lua_State *L) {
+  const mortise_client *client = mt_check_client(L, 1)->client;
+  const mt_store_stats *s = &client->store->stats;
+  lua_createtable(L, 0, 12);
+  set_integer(L, "requests", s->requests);
+  set_integer(L, "retries", s->retries);
+  set_integer(L, "sent_bytes", s->sent_bytes);
+  set_integer(L, "received_bytes", s->received_bytes);
+  set_integer(L, "conflicts", s->conflicts);
+  mt_manager_stats m = {0};
+  if (client->manager) m = mt_manager_get_stats(client->manager);
+  set_integer(L, "lock_batches", m.batches);
+  set_integer(L, "lock_items", m.items);
+  set_integer(L, "lock_conflicts", m.conflicts);
+  set_integer(L, "denials", m.denials);
+  set_integer(L, "waits", m.waits);
+  set_integer(L, "takeovers", m.takeovers);
+  return 1;
+}
+
+static int client_session(lua_State *L) {
+  const mortise_client *client = mt_check_client(L, 1)->client;
+  mt_session *s = client->manager ? mt_manager_session(client->manager) : NULL;
+  if (!s) return 0;
+  int64_t left = atomic_load(&s->deadline_ms) - mt_env_system()->now_ms(NULL);
+  lua_createtable(L, 0, 6);
+  lua_pushstring(L, s->id);
+  lua_setfield(L, -2, "id");
+  lua_pushstring(L, s->ns);
+  lua_setfield(L, -2, "ns");
+  set_integer(L, "remaining_ms", left > 0 ? (uint64_t)left : 0);
+  set_integer(L, "lease_ms", (uint64_t)s->lease_ms);
+  set_integer(L, "beats", atomic_load(&s->beats));
+  lua_pushboolean(L, atomic_load(&s->lost));
+  lua_setfield(L, -2, "lost");
+  return 1;
+}
+
+static int client_url(lua_State *L) {
+  lua_pushstring(L, mt_check_client(L, 1)->client->store->url);
+  return 1;
+}
+
+static int client_tostring(lua_State *L) {
+  const mt_handle *handle = luaL_checkudata(L, 1, mt_client_name);
+  if (handle->box)
+    lua_pushfstring(L, "client of %s", handle->box->client->store->url);
+  else
+    lua_pushliteral(L, "client (closed)");
+  return 1;
+}
+
+int mt_client_open_module(lua_State *L) {
+  static const luaL_Reg functions[] = {{"open", core_open},
+                                       {"options", core_options},
+                                       {"default_options", core_default_options},
+                                       {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"close", client_close},     {"url", client_url},
+                                     {"init", client_init},       {"verify", client_verify},
+                                     {"list", client_list},       {"stats", client_stats},
+                                     {"session", client_session}, {NULL, NULL}};
+  static const luaL_Reg metamethods[] = {{"__gc", collect_client},
+                                         {"__close", client_close},
+                                         {"__tostring", client_tostring},
+                                         {NULL, NULL}};
+  luaL_setfuncs(L, functions, 0);
+  mt_class(L, mt_client_name, methods, metamethods);
+  lua_getfield(L, -1, "__index");
+  mt_store_methods(L);
+  mt_bulk_methods(L);
+  mt_scan_methods(L);
+  mt_lock_methods(L);
+  lua_pop(L, 2);
+  return 0;
+}

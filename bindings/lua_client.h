@@ -1,0 +1,81 @@
+/* What the files about a client share: its box, which outlives its userdata while it is being
+ * closed, and what depends on it. */
+#ifndef MT_LUA_CLIENT_H
+#define MT_LUA_CLIENT_H
+
+#include "bindings.h"
+
+#include "client/client.h"
+
+/* Something that uses the client, and is told when that ends. */
+typedef struct mt_dependent {
+  struct mt_dependent *next, **slot;
+  void (*drop)(struct mt_dependent *self); /* unlinked already */
+} mt_dependent;
+
+struct mt_box {
+  mortise_client *client;
+  mt_driver *driver;
+  mt_box *next;
+  mt_dependent *dependents, *locks;
+  mt_op *closer;    /* waits for the end, or NULL */
+  atomic_bool lost; /* set by the heartbeat's thread */
+  bool closing, closed;
+};
+
+typedef struct mt_handle {
+  mt_box *box; /* NULL when closed */
+} mt_handle;
+
+extern const char mt_client_name[];
+
+void mt_depend(mt_dependent **list, mt_dependent *dependent);
+void mt_undepend(mt_dependent *dependent); /* again is fine */
+
+/* The open client at `index`. */
+MT_LJMP mt_box *mt_check_client(lua_State *L, int index);
+
+/* ---- A request to the store ------------------------------------------------------------------ */
+
+typedef struct mt_call mt_call;
+struct mt_call {
+  mt_op op;
+  mt_dependent dependent;
+  mt_box *box;
+  mt_req *req;
+  int (*push)(lua_State *L, mt_call *call, int index); /* the results, when it went well */
+  void (*deinit)(mt_call *call);
+  void *more; /* the call's own */
+  union {
+    mt_describe describe;
+    mt_index_admin admin;
+    mt_mget mget;
+    mt_bulk bulk;
+    mt_count count;
+    mt_refresh refresh;
+    mt_search search;
+    mt_scan_open scan_open;
+    mt_scan_next scan_next;
+    mt_raw raw;
+    mt_locks_admin locks_admin;
+    mt_lock_list list;
+  } r;
+};
+
+enum { MT_CALL_ANCHORS = 4 }; /* the first is the client's userdata, the others the call's */
+
+/* A call on the client at `client`, on the stack. `req` is the member of `r` that will be used. */
+MT_LJMP mt_call *mt_call_new(lua_State *L, int client, mt_box *box,
+                             int (*push)(lua_State *L, mt_call *call, int index),
+                             void (*deinit)(mt_call *call));
+/* Sets what every request has; submit next, then return mt_await. */
+void mt_call_start(mt_call *call, mt_req *req);
+
+MT_LJMP void mt_store_methods(lua_State *L); /* lua_store.c: adds to the table on the stack */
+MT_LJMP void mt_bulk_methods(lua_State *L);  /* lua_bulk.c */
+MT_LJMP void mt_scan_methods(lua_State *L);  /* lua_scan.c */
+MT_LJMP void mt_lock_methods(lua_State *L);  /* lua_lock.c */
+/* Raises LOCK_LOST for a lock of `box` that the running task relies on; false: nothing to tell. */
+MT_LJMP bool mt_lock_tell(lua_State *L, mt_box *box, uint64_t task);
+
+#endif

@@ -1,0 +1,523 @@
+/* Documents as views over the raw bytes of their `_source`: nothing is decoded that is not read,
+ * bytes that are not changed pass through untouched.
+ *
+ * The rule of names. In a document, `doc.id` and every name that begins with `_` are mortise's own:
+ *   doc.id, doc._id, doc._index, doc._routing, doc._seq_no, doc._term     (nil where unknown)
+ *   doc:_source() -> string     the JSON text, assignments made
+ *   doc:_changed() -> boolean   does an assignment make it differ?
+ *   doc:_changes() -> table     {[name] = JSON text, or false where removed}
+ *   doc:_get(name), doc:_set(name, value)   a field of any name, `id` and `_x` too
+ *   doc:_table() -> table       all of it decoded (marked as json_decode does)
+ * Every other name is a field: `doc.name`, `doc["a.b"]` (a literal key "a.b" first, then a path
+ * through objects). The servers keep names with `_` for themselves, so only `id` needs care.
+ *   strings are Lua strings; integers of 64 bits Lua integers, other numbers floats; null is
+ *   `core.null`; an absent field nil
+ *   an object is a view again: doc.a.b = 1 changes the document. It has the `_` names but those of
+ *   the document's own; its `id` is a field
+ *   an array is a read-only view: #a, a[i], ipairs(a), and its objects too; assign it as a whole
+ * Assigning nil removes; core.null stores null; tables go through core.json's rules. Assigning what
+ * is there already is no change. pairs(view) goes in the order of the text.
+ *
+ * In `mortise.core`:
+ *   view(json[, {id=, index=, routing=, seq_no=, term=}]) -> document over these bytes
+ *   is_view(value) -> "document", "object", "array" or nil
+ * A page of documents: #page, page[i], page:close(), which frees its bytes: a view of it raises an
+ * error from then on, as it does for the stale half of an iteration. */
+#include "lua_view.h"
+
+#include <string.h>
+
+static const char view_name[] = "mortise.document";
+static const char page_name[] = "mortise.page";
+
+/* ---- Pages ---------------------------------------------------------------------------------- */
+
+static int close_page(lua_State *L) {
+  mt_page_box *box = luaL_checkudata(L, 1, page_name);
+  mt_page_free(box->page);
+  box->page = NULL;
+  return 0;
+}
+
+static mt_page *check_page(lua_State *L) {
+  mt_page_box *box = luaL_checkudata(L, 1, page_name);
+  if (!box->page) luaL_error(L, "the page is closed");
+  return box->page;
+}
+
+static int page_len(lua_State *L) {
+  lua_pushinteger(L, (lua_Integer)check_page(L)->n);
+  return 1;
+}
+
+static int page_index(lua_State *L) {
+  if (lua_type(L, 2) != LUA_TNUMBER) {
+    lua_pushvalue(L, 2);
+    lua_rawget(L, lua_upvalueindex(1));
+    return 1;
+  }
+  const mt_page *page = check_page(L);
+  lua_Integer i = luaL_checkinteger(L, 2);
+  if (i < 1 || (size_t)i > page->n)
+    lua_pushnil(L);
+  else
+    mt_doc_push(L, 1, &page->docs[i - 1]);
+  return 1;
+}
+
+void mt_page_push(lua_State *L, mt_page **page) {
+  mt_page_box *box = lua_newuserdatauv(L, sizeof *box, 0);
+  box->page = NULL;
+  luaL_setmetatable(L, page_name);
+  box->page = *page;
+  *page = NULL;
+}
+
+/* ---- Making views --------------------------------------------------------------------------- */
+
+static mt_view *new_view(lua_State *L, mt_view_kind kind) {
+  mt_view *view = lua_newuserdatauv(L, sizeof *view, 2);
+  *view = (mt_view){.kind = kind};
+  luaL_setmetatable(L, view_name);
+  return view;
+}
+
+/* false stands for a document that was not found. */
+void mt_doc_push(lua_State *L, int page, const mt_doc *doc) {
+  if (!doc->found) {
+    lua_pushboolean(L, false);
+    return;
+  }
+  page = lua_absindex(L, page);
+  mt_view *view = new_view(L, MT_VIEW_DOC);
+  view->page = lua_touserdata(L, page);
+  view->value = (mt_json){MT_JSON_OBJECT, doc->source};
+  view->meta = doc;
+  lua_pushvalue(L, page);
+  lua_setiuservalue(L, -2, 1);
+}
+
+mt_view *mt_view_test(lua_State *L, int index) {
+  return luaL_testudata(L, index, view_name);
+}
+
+/* A view of the value, whose bytes the one at `owner` keeps. */
+static void push_fixed(lua_State *L, mt_json value, mt_page_box *page, int owner) {
+  owner = lua_absindex(L, owner);
+  mt_view *view = new_view(L, MT_VIEW_FIXED);
+  view->value = value;
+  view->page = page;
+  view->it = mt_json_items(value);
+  lua_pushvalue(L, owner);
+  lua_setiuservalue(L, -2, 1);
+}
+
+/* A view of the object that `name` (on top of the stack; taken) means in the document at `root`. */
+static void push_inside(lua_State *L, int root) {
+  root = lua_absindex(L, root);
+  new_view(L, MT_VIEW_INSIDE);
+  lua_pushvalue(L, root);
+  lua_setiuservalue(L, -2, 1);
+  lua_rotate(L, -2, 1);
+  lua_setiuservalue(L, -2, 2);
+}
+
+/* Pushes a field's value. `name`, the whole name in the document, is at index `name`. */
+static void push_value(lua_State *L, mt_json value, int root, int name, mt_page_box *page,
+                       int owner) {
+  if (mt_json_push_scalar(L, value)) return;
+  if (value.type == MT_JSON_ARRAY) {
+    push_fixed(L, value, page, owner);
+    return;
+  }
+  lua_pushvalue(L, name);
+  push_inside(L, root);
+}
+
+/* ---- Access --------------------------------------------------------------------------------- */
+
+static mt_view *check_view(lua_State *L, int index) {
+  mt_view *view = luaL_checkudata(L, index, view_name);
+  if (view->page && !view->page->page)
+    luaL_error(L, "the page of this document was closed: keep what you need of it");
+  return view;
+}
+
+/* Puts the document of the object or document at 1 on the stack: NULL for a fixed view. */
+static mt_view *push_root(lua_State *L, const mt_view *view) {
+  if (view->kind == MT_VIEW_DOC)
+    lua_pushvalue(L, 1);
+  else if (view->kind == MT_VIEW_INSIDE)
+    lua_getiuservalue(L, 1, 1);
+  else
+    return NULL;
+  return check_view(L, lua_gettop(L));
+}
+
+/* Pushes the name in the document of the field `key` (at `key`) of the view at 1. */
+static void push_full_name(lua_State *L, const mt_view *view, int key) {
+  if (view->kind == MT_VIEW_DOC) {
+    lua_pushvalue(L, key);
+    return;
+  }
+  lua_getiuservalue(L, 1, 2);
+  lua_pushliteral(L, ".");
+  lua_pushvalue(L, key);
+  lua_concat(L, 3);
+}
+
+static mt_slice slice_at(lua_State *L, int index) {
+  mt_slice s;
+  s.p = lua_tolstring(L, index, &s.n);
+  return s;
+}
+
+static int get_in_document(lua_State *L, const mt_view *view, int key) {
+  mt_view *root = push_root(L, view);
+  int at = lua_gettop(L);
+  push_full_name(L, view, key);
+  mt_json value;
+  if (mt_patch_find(L, root, at, slice_at(L, at + 1), &value)) /* pushes the patch's text, or nil */
+    push_value(L, value, at, at + 1, NULL, lua_gettop(L));
+  else
+    push_value(L, mt_json_find(root->value, slice_at(L, at + 1)), at, at + 1, root->page, at);
+  return 1;
+}
+
+static int get_fixed(lua_State *L, mt_json value, const mt_view *view) {
+  if (!mt_json_push_scalar(L, value)) push_fixed(L, value, view->page, 1);
+  return 1;
+}
+
+/* Going on from the last one read makes a loop linear. */
+static int get_item(lua_State *L, mt_view *view, lua_Integer i) {
+  if (view->kind != MT_VIEW_FIXED || view->value.type != MT_JSON_ARRAY || i < 1) return 0;
+  if ((size_t)i <= view->at) {
+    view->it = mt_json_items(view->value);
+    view->at = 0;
+  }
+  while (mt_json_next(&view->it))
+    if (++view->at == (size_t)i) return get_fixed(L, view->it.value, view);
+  view->it = mt_json_items(view->value);
+  view->at = 0;
+  return 0;
+}
+
+static int get(lua_State *L, mt_view *view, int key) {
+  if (lua_type(L, key) != LUA_TSTRING) {
+    int is_integer;
+    lua_Integer i = lua_tointegerx(L, key, &is_integer);
+    return is_integer ? get_item(L, view, i) : 0;
+  }
+  if (view->kind != MT_VIEW_FIXED) return get_in_document(L, view, key);
+  return get_fixed(L, mt_json_find(view->value, slice_at(L, key)), view);
+}
+
+static void push_slice(lua_State *L, mt_slice s) {
+  if (s.p)
+    lua_pushlstring(L, s.p, s.n);
+  else
+    lua_pushnil(L);
+}
+
+static void push_version(lua_State *L, const mt_doc *meta, uint64_t number) {
+  if (meta->version.term)
+    lua_pushinteger(L, (lua_Integer)number);
+  else
+    lua_pushnil(L);
+}
+
+/* A document's own; false where the name is none of them. */
+static bool push_meta(lua_State *L, const mt_view *view, const char *name) {
+  const mt_doc *meta = view->meta;
+  if (!strcmp(name, "id") || !strcmp(name, "_id"))
+    push_slice(L, meta->id);
+  else if (!strcmp(name, "_index"))
+    push_slice(L, meta->index);
+  else if (!strcmp(name, "_routing"))
+    push_slice(L, meta->routing);
+  else if (!strcmp(name, "_seq_no"))
+    push_version(L, meta, meta->version.seq_no);
+  else if (!strcmp(name, "_term"))
+    push_version(L, meta, meta->version.term);
+  else
+    return false;
+  return true;
+}
+
+static bool is_own_name(const mt_view *view, const char *name) {
+  return name[0] == '_' || (view->kind == MT_VIEW_DOC && !strcmp(name, "id"));
+}
+
+static int view_index(lua_State *L) {
+  mt_view *view = check_view(L, 1);
+  if (lua_type(L, 2) == LUA_TSTRING && is_own_name(view, lua_tostring(L, 2))) {
+    if (view->kind == MT_VIEW_DOC && push_meta(L, view, lua_tostring(L, 2))) return 1;
+    lua_pushvalue(L, 2);
+    if (lua_rawget(L, lua_upvalueindex(1)) == LUA_TNIL)
+      luaL_error(L, "\"%s\" is no method of a document; a field of that name is _get(\"%s\")",
+                 lua_tostring(L, 2), lua_tostring(L, 2));
+    return 1;
+  }
+  return get(L, view, 2);
+}
+
+/* view, name, value */
+static int set(lua_State *L, const mt_view *view) {
+  if (view->kind == MT_VIEW_FIXED)
+    mt_error_throw(L, MORTISE_INVALID_ARGUMENT,
+                   "an array of a document is read-only: assign the whole array to its field");
+  luaL_checktype(L, 2, LUA_TSTRING);
+  lua_settop(L, 3);
+  mt_buf *text = NULL;
+  if (!lua_isnil(L, 3)) {
+    text = mt_buf_push(L, MT_VIEW_TEXT_MAX);
+    mt_json_encode(L, 3, text);
+    mt_buf_check(L, text, "the field");
+  }
+  mt_view *root = push_root(L, view);
+  int at = lua_gettop(L);
+  push_full_name(L, view, 2);
+  mt_patch_set(L, root, at, at + 1, text ? mt_buf_slice(text) : (mt_slice){NULL, 0});
+  return 0;
+}
+
+static int view_newindex(lua_State *L) {
+  const mt_view *view = check_view(L, 1);
+  if (lua_type(L, 2) == LUA_TSTRING && is_own_name(view, lua_tostring(L, 2)))
+    mt_error_throw(L, MORTISE_INVALID_ARGUMENT,
+                   "\"%s\" cannot be assigned; a field of that name is set by _set(\"%s\", value)",
+                   lua_tostring(L, 2), lua_tostring(L, 2));
+  return set(L, view);
+}
+
+static int view_get(lua_State *L) {
+  mt_view *view = check_view(L, 1);
+  luaL_checktype(L, 2, LUA_TSTRING);
+  lua_settop(L, 2);
+  return get(L, view, 2);
+}
+
+static int view_set(lua_State *L) {
+  return set(L, check_view(L, 1));
+}
+
+/* ---- The whole ------------------------------------------------------------------------------ */
+
+/* The value that the view at 1 stands for, with what is assigned; what keeps it is pushed. */
+static mt_json current(lua_State *L, const mt_view *view) {
+  if (view->kind == MT_VIEW_FIXED) {
+    lua_pushnil(L);
+    return view->value;
+  }
+  mt_view *root = push_root(L, view);
+  mt_json whole = mt_patch_apply(L, root, lua_gettop(L)); /* pushes one value */
+  if (view->kind == MT_VIEW_DOC) return whole;
+  lua_getiuservalue(L, 1, 2);
+  mt_json value = mt_json_find(whole, slice_at(L, -1));
+  lua_pop(L, 1);
+  return value;
+}
+
+bool mt_view_encode(lua_State *L, int index, mt_buf *out) {
+  if (!mt_view_test(L, index)) return false;
+  lua_pushvalue(L, index);
+  lua_insert(L, 1); /* the functions here look at 1 */
+  int top = lua_gettop(L);
+  const mt_view *view = check_view(L, 1);
+  mt_json value = current(L, view);
+  if (value.type)
+    mt_buf_addslice(out, value.raw);
+  else
+    mt_buf_adds(out, "null"); /* an object that was removed meanwhile */
+  lua_settop(L, top);
+  lua_remove(L, 1);
+  return true;
+}
+
+static int view_source(lua_State *L) {
+  mt_json value = current(L, check_view(L, 1));
+  push_slice(L, value.type ? value.raw : (mt_slice){NULL, 0});
+  return 1;
+}
+
+static int view_table(lua_State *L) {
+  mt_json_push(L, current(L, check_view(L, 1)));
+  return 1;
+}
+
+static int view_changed(lua_State *L) {
+  const mt_view *root = push_root(L, check_view(L, 1));
+  lua_pushboolean(L, root && root->patches > 0);
+  return 1;
+}
+
+static int view_changes(lua_State *L) {
+  const mt_view *root = push_root(L, check_view(L, 1));
+  lua_newtable(L);
+  if (root) mt_patch_list(L, root, lua_gettop(L) - 1);
+  return 1;
+}
+
+static int view_len(lua_State *L) {
+  const mt_view *view = check_view(L, 1);
+  if (view->kind != MT_VIEW_FIXED || view->value.type != MT_JSON_ARRAY)
+    luaL_error(L, "a document and an object have no length: only an array has");
+  lua_pushinteger(L, (lua_Integer)mt_json_count(view->value));
+  return 1;
+}
+
+static int view_tostring(lua_State *L) {
+  const mt_view *view = luaL_checkudata(L, 1, view_name);
+  if (view->page && !view->page->page)
+    lua_pushliteral(L, "document (its page is closed)");
+  else if (view->kind != MT_VIEW_DOC)
+    return view_source(L);
+  else if (view->meta->id.p)
+    lua_pushfstring(L, "document %s", lua_pushlstring(L, view->meta->id.p, view->meta->id.n));
+  else
+    lua_pushliteral(L, "document");
+  return 1;
+}
+
+/* ---- pairs ---------------------------------------------------------------------------------- */
+
+typedef struct walk {
+  mt_json_iter it;
+  lua_Integer i;
+} walk;
+
+/* Upvalues: the walk, what keeps its bytes, the view. */
+static int next_pair(lua_State *L) {
+  walk *w = lua_touserdata(L, lua_upvalueindex(1));
+  lua_settop(L, 0);
+  lua_pushvalue(L, lua_upvalueindex(3));
+  mt_view *view = check_view(L, 1);
+  mt_view *root = push_root(L, view); /* at 2; its page is open */
+  lua_settop(L, 2);
+  if (!mt_json_next(&w->it)) return 0;
+  if (w->it.object)
+    mt_json_push_key(L, w->it.key);
+  else
+    lua_pushinteger(L, ++w->i);
+  if (!root) {
+    get_fixed(L, w->it.value, view);
+  } else if (!mt_json_push_scalar(L, w->it.value)) {
+    push_full_name(L, view, 3);
+    push_value(L, w->it.value, 2, 4, root->page, lua_upvalueindex(2));
+  }
+  lua_pushvalue(L, 3);
+  lua_pushvalue(L, -2);
+  return 2;
+}
+
+static int view_pairs(lua_State *L) {
+  lua_settop(L, 1);
+  mt_view *view = check_view(L, 1);
+  mt_json value = current(L, view);
+  int keeper = lua_gettop(L);
+  walk *w = lua_newuserdatauv(L, sizeof *w, 0);
+  *w = (walk){.it = mt_json_items(value)};
+  lua_pushvalue(L, keeper);
+  lua_pushvalue(L, 1);
+  lua_pushcclosure(L, next_pair, 3);
+  return 1;
+}
+
+/* ---- the module's functions ----------------------------------------------------------------- */
+
+static mt_slice meta_string(lua_State *L, const char *key) {
+  lua_getfield(L, 2, key);
+  if (!lua_isnil(L, -1)) luaL_checktype(L, -1, LUA_TSTRING);
+  return slice_at(L, -1); /* stays on the stack, and is kept by the anchor below */
+}
+
+static uint64_t meta_number(lua_State *L, const char *key) {
+  lua_getfield(L, 2, key);
+  lua_Integer value = luaL_optinteger(L, -1, 0);
+  lua_pop(L, 1);
+  return (uint64_t)value;
+}
+
+static void read_meta(lua_State *L, mt_doc *doc) {
+  if (lua_isnoneornil(L, 2)) return;
+  luaL_checktype(L, 2, LUA_TTABLE);
+  doc->id = meta_string(L, "id");
+  doc->index = meta_string(L, "index");
+  doc->routing = meta_string(L, "routing");
+  doc->version = (mt_version){meta_number(L, "seq_no"), meta_number(L, "term")};
+}
+
+/* The document's facts live in a block of its own, which keeps text and strings too. */
+static int core_view(lua_State *L) {
+  luaL_checktype(L, 1, LUA_TSTRING);
+  lua_settop(L, 2);
+  mt_json root;
+  mortise_error err;
+  if (mt_json_parse(slice_at(L, 1), "the document", &root, &err)) mt_error_raise(L, &err);
+  if (root.type != MT_JSON_OBJECT)
+    mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "a document is a JSON object");
+  mt_doc *doc = lua_newuserdatauv(L, sizeof *doc, 4);
+  *doc = (mt_doc){.source = root.raw, .found = true};
+  lua_pushvalue(L, 1);
+  lua_setiuservalue(L, 3, 1);
+  read_meta(L, doc);
+  for (int i = 4; i <= lua_gettop(L); i++) {
+    lua_pushvalue(L, i);
+    lua_setiuservalue(L, 3, i - 2);
+  }
+  mt_view *view = new_view(L, MT_VIEW_DOC);
+  view->value = root;
+  view->meta = doc;
+  lua_pushvalue(L, 3);
+  lua_setiuservalue(L, -2, 1);
+  return 1;
+}
+
+static int core_is_view(lua_State *L) {
+  luaL_checkany(L, 1);
+  const mt_view *view = mt_view_test(L, 1);
+  if (!view)
+    lua_pushnil(L);
+  else if (view->kind == MT_VIEW_DOC)
+    lua_pushliteral(L, "document");
+  else if (view->kind == MT_VIEW_FIXED && view->value.type == MT_JSON_ARRAY)
+    lua_pushliteral(L, "array");
+  else
+    lua_pushliteral(L, "object");
+  return 1;
+}
+
+static void set_index(lua_State *L, const luaL_Reg *methods, lua_CFunction index) {
+  lua_newtable(L);
+  luaL_setfuncs(L, methods, 0);
+  lua_pushcclosure(L, index, 1);
+  lua_setfield(L, -2, "__index");
+  lua_pop(L, 1);
+}
+
+int mt_doc_open(lua_State *L) {
+  static const luaL_Reg functions[] = {
+      {"view", core_view}, {"is_view", core_is_view}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"_source", view_source},
+                                     {"_changed", view_changed},
+                                     {"_changes", view_changes},
+                                     {"_get", view_get},
+                                     {"_set", view_set},
+                                     {"_table", view_table},
+                                     {NULL, NULL}};
+  static const luaL_Reg metamethods[] = {{"__newindex", view_newindex},
+                                         {"__len", view_len},
+                                         {"__pairs", view_pairs},
+                                         {"__tostring", view_tostring},
+                                         {NULL, NULL}};
+  static const luaL_Reg page_methods[] = {{"close", close_page}, {NULL, NULL}};
+  static const luaL_Reg page_metamethods[] = {
+      {"__len", page_len}, {"__gc", close_page}, {"__close", close_page}, {NULL, NULL}};
+  luaL_setfuncs(L, functions, 0);
+  mt_class(L, view_name, NULL, metamethods);
+  set_index(L, methods, view_index);
+  mt_class(L, page_name, NULL, page_metamethods);
+  set_index(L, page_methods, page_index);
+  return 0;
+}

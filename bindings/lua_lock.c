@@ -1,0 +1,404 @@
+/* Locks:
+ *   client:acquire(kind, index, paths, {shared=, wait_ms=}) -> lock
+ *       kind "tree" (paths), "global", "document" (index, ids) or "named" (category, names);
+ *       `index` nil where it has no meaning; `paths` an array
+ *   client:acquire_paths({{path, mode}, ...}, {wait_ms=}) -> lock   any set of modes
+ *   client:holds(lock) -> boolean       is it of this client, and not released?
+ * They wait (wait_ms, or the client's default; 0 tries once) and raise lock_timeout, deadlock, ...
+ * with `blockers`. A lock (closable: released on every way out):
+ *   :check()          raises lock_lost past its deadline; no I/O
+ *   :remaining() -> seconds, a float, 0 when it is lost
+ *   :release()        raises lock_lost where it was lost meanwhile; again is fine
+ *   .fence integer; .paths, .modes arrays of what was asked for; .released boolean
+ * and what lua_writer.c and lua_rename.c say. Using a released lock is an error. A lock that is
+ * collected is given back in the background. A lost lease is raised, once for each lock, at the
+ * next operation of the task that holds it (or one below it), or into it while it computes. */
+#include "lua_lock.h"
+
+#include "base/mem.h"
+#include "lock/path.h"
+
+#include <string.h>
+
+static const char lock_name[] = "mortise.lock";
+
+/* ---- The handle ----------------------------------------------------------------------------- */
+
+static void drop_lock(mt_dependent *self) {
+  mt_lock_handle *h = (mt_lock_handle *)((char *)self - offsetof(mt_lock_handle, dependent));
+  h->lock = NULL; /* the client gives it back */
+}
+
+mt_lock_handle *mt_check_lock(lua_State *L, int index) {
+  mt_lock_handle *h = luaL_checkudata(L, index, lock_name);
+  mt_driver_get(L);
+  if (!h->lock) mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "the lock was released");
+  return h;
+}
+
+/* The release goes on by itself. */
+static void give_back(mt_box *box, mt_lock *lock) {
+  mt_release r = {.lock = lock};
+  mt_manager_release(box->client->manager, &r);
+  mt_manager_release_forget(box->client->manager, &r);
+}
+
+static int collect_lock(lua_State *L) {
+  mt_lock_handle *h = lua_touserdata(L, 1);
+  mt_undepend(&h->dependent);
+  if (h->lock) give_back(h->box, h->lock);
+  h->lock = NULL;
+  return 0;
+}
+
+bool mt_lock_tell(lua_State *L, mt_box *box, uint64_t task) {
+  bool more = false;
+  mortise_error err;
+  for (mt_dependent *d = box->locks; d; d = d->next) {
+    mt_lock_handle *h = (mt_lock_handle *)((char *)d - offsetof(mt_lock_handle, dependent));
+    if (h->told || !h->lock || !mt_lock_check(h->lock, &err)) continue;
+    more = true;
+    if (!mt_task_inherits(box->driver, h->task, task)) continue;
+    h->told = true;
+    mt_error_raise(L, &err);
+  }
+  return more;
+}
+
+/* ---- acquire -------------------------------------------------------------------------------- */
+
+typedef struct acquire_op {
+  mt_op op;
+  mt_dependent dependent;
+  mt_box *box;
+  mt_acquire a;
+  mt_wants wants;
+} acquire_op; /* anchors: the client, what the wants borrow, the handle */
+
+static void cancel_acquire(mt_op *op) {
+  acquire_op *self = (acquire_op *)op;
+  mt_undepend(&self->dependent);
+  mt_manager_cancel(self->box->client->manager, &self->a);
+}
+
+static void deinit_acquire(mt_op *op) {
+  acquire_op *self = (acquire_op *)op;
+  mt_undepend(&self->dependent);
+  if (self->a.lock) give_back(self->box, self->a.lock);
+  self->a.lock = NULL;
+  mt_wants_deinit(&self->wants);
+}
+
+static void drop_acquire(mt_dependent *d) {
+  acquire_op *self = (acquire_op *)((char *)d - offsetof(acquire_op, dependent));
+  mt_op_stop(&self->op, "the client was closed");
+  self->op.stop = "the client was closed";
+  self->a.lock = NULL;
+}
+
+static void push_targets(lua_State *L, const mt_lock *lock, int handle) {
+  const mt_want *wants;
+  size_t n = mt_lock_targets(lock, &wants);
+  lua_createtable(L, (int)n, 0);
+  lua_createtable(L, (int)n, 0);
+  for (size_t i = 0; i < n; i++) {
+    lua_pushlstring(L, wants[i].path.p, wants[i].path.n);
+    lua_rawseti(L, -3, (lua_Integer)i + 1);
+    lua_pushstring(L, mt_mode_name(wants[i].mode));
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  lua_setiuservalue(L, handle, 3);
+  lua_setiuservalue(L, handle, 2);
+}
+
+static int finish_acquire(lua_State *L, mt_op *op, int index) {
+  acquire_op *self = (acquire_op *)op;
+  mt_undepend(&self->dependent);
+  if (self->a.error.code) mt_error_raise(L, &self->a.error);
+  lua_getiuservalue(L, index, 3);
+  int handle = lua_gettop(L);
+  mt_lock_handle *h = lua_touserdata(L, handle);
+  h->lock = self->a.lock;
+  self->a.lock = NULL;
+  h->fence = mt_lock_fence(h->lock);
+  mt_depend(&h->box->locks, &h->dependent);
+  push_targets(L, h->lock, handle);
+  return 1;
+}
+
+static const mt_op_type acquire_type = {cancel_acquire, finish_acquire, deinit_acquire};
+
+static void on_acquired(void *ctx, mt_acquire *a) {
+  (void)a;
+  mt_op_done(ctx);
+}
+
+typedef struct options {
+  bool shared;
+  int64_t wait_ms;
+} options;
+
+static const mt_option rows[] = {
+    {"wait_ms", MT_OPTION_INT, offsetof(options, wait_ms), 0, INT64_MAX / 4,
+     "how long to wait; 0 tries once; the client's default"},
+    {"shared", MT_OPTION_BOOL, offsetof(options, shared), 0, 0, "S in place of X"},
+    {NULL, MT_OPTION_BOOL, 0, 0, 0, NULL}};
+
+/* The operation and the handle, on the stack in this order; what they borrow is at `borrowed`. */
+static acquire_op *new_acquire(lua_State *L, mt_box *box, int borrowed) {
+  acquire_op *self = mt_op_new(L, sizeof *self, 3, &acquire_type);
+  int op = lua_gettop(L);
+  self->box = box;
+  self->dependent.drop = drop_acquire;
+  mt_lock_handle *h = lua_newuserdatauv(L, sizeof *h, 3);
+  *h = (mt_lock_handle){.dependent.drop = drop_lock, .box = box};
+  h->task = mt_driver_task(box->driver)->id;
+  luaL_setmetatable(L, lock_name);
+  lua_pushvalue(L, 1);
+  lua_setiuservalue(L, -2, 1);
+  mt_op_anchor(L, op, 1, 1);
+  mt_op_anchor(L, op, 2, borrowed);
+  mt_op_anchor(L, op, 3, -1);
+  return self;
+}
+
+static int start_acquire(lua_State *L, acquire_op *self, const mt_want *wants, size_t n,
+                         int64_t wait_ms) {
+  mortise_error err;
+  mt_box *box = self->box;
+  mt_await_check(L, box->driver);
+  mt_manager *m = mt_client_manager(box->client, &err);
+  if (!m) mt_error_raise(L, &err);
+  self->a = (mt_acquire){.done = on_acquired,
+                         .ctx = self,
+                         .wants = wants,
+                         .n = n,
+                         .task = mt_driver_task(box->driver)->id,
+                         .wait_ms = wait_ms,
+                         .alone = mt_alone(L, box->driver)};
+  mt_depend(&box->dependents, &self->dependent);
+  mt_op_start(&self->op);
+  mt_manager_acquire(m, &self->a);
+  return mt_await(L, lua_gettop(L) - 1);
+}
+
+/* Pushes a block of C strings of the array at `from`, and a table that keeps them. */
+static const char **push_strings(lua_State *L, int from, size_t *n) {
+  lua_Integer count = lua_isnoneornil(L, from) ? 0 : luaL_len(L, from);
+  luaL_argcheck(L, count >= 0 && count <= 10000000, from, "too many");
+  lua_createtable(L, (int)count + 1, 0);
+  int keep = lua_gettop(L);
+  const char **strings = lua_newuserdatauv(L, ((size_t)count + 1) * sizeof *strings, 0);
+  for (lua_Integer i = 1; i <= count; i++) {
+    size_t length;
+    if (lua_geti(L, from, i) != LUA_TSTRING)
+      mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "item %lld is a %s, not a string", (long long)i,
+                     luaL_typename(L, -1));
+    strings[i - 1] = lua_tolstring(L, -1, &length);
+    if (strlen(strings[i - 1]) != length)
+      mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "item %lld has a zero byte", (long long)i);
+    lua_rawseti(L, keep, i);
+  }
+  lua_rawseti(L, keep, count + 1);
+  *n = (size_t)count;
+  return strings;
+}
+
+static int client_acquire(lua_State *L) {
+  static const char *const kinds[] = {"tree", "global", "document", "named", NULL};
+  mt_box *box = mt_check_client(L, 1);
+  mortise_lock_request request = {.kind = (mortise_lock_kind)luaL_checkoption(L, 2, NULL, kinds)};
+  request.index = luaL_optstring(L, 3, NULL);
+  if (!lua_isnoneornil(L, 4)) luaL_checktype(L, 4, LUA_TTABLE);
+  lua_settop(L, 5);
+  options o = {.wait_ms = -1};
+  mt_options_read(L, 5, rows, &o, "acquire");
+  request.shared = o.shared;
+  request.wait_ms = o.wait_ms;
+  request.paths = push_strings(L, 4, &request.n);
+  acquire_op *self = new_acquire(L, box, 6);
+  mortise_error err;
+  if (mt_wants_make(&request, &self->wants, &err)) mt_error_raise(L, &err);
+  return start_acquire(L, self, self->wants.wants, self->wants.n, o.wait_ms);
+}
+
+/* The entry {path, mode} on top of the stack, which is taken; its path stays in the table `keep`.
+ */
+static void read_want(lua_State *L, mt_want *out, int keep, lua_Integer i) {
+  mortise_error err;
+  mt_slice mode = {NULL, 0}, path = {NULL, 0};
+  if (lua_type(L, -1) == LUA_TTABLE) {
+    if (lua_geti(L, -1, 2) == LUA_TSTRING) mode.p = lua_tolstring(L, -1, &mode.n);
+    lua_pop(L, 1);
+    if (lua_geti(L, -1, 1) == LUA_TSTRING) path.p = lua_tolstring(L, -1, &path.n);
+    lua_rawseti(L, keep, i);
+  }
+  if (!path.p || !mode.p || !mt_mode_parse(mode, &out->mode))
+    mt_error_throw(L, MORTISE_INVALID_ARGUMENT,
+                   "entry %lld is not {path, mode} with a mode of IS, IX, S, SIX, X", (long long)i);
+  if (mt_path_check(path, &out->path, &err)) mt_error_raise(L, &err);
+  lua_pop(L, 1);
+}
+
+static int client_acquire_paths(lua_State *L) {
+  mt_box *box = mt_check_client(L, 1);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  lua_settop(L, 3);
+  options o = {.wait_ms = -1};
+  mt_options_read(L, 3, rows, &o, "acquire_paths");
+  lua_Integer n = luaL_len(L, 2);
+  luaL_argcheck(L, n >= 1 && n <= 10000000, 2, "one entry at least");
+  lua_createtable(L, (int)n + 1, 0);
+  mt_want *wants = lua_newuserdatauv(L, (size_t)n * sizeof *wants, 0);
+  lua_pushvalue(L, -1);
+  lua_rawseti(L, 4, n + 1);
+  for (lua_Integer i = 1; i <= n; i++) {
+    lua_geti(L, 2, i);
+    read_want(L, &wants[i - 1], 4, i);
+  }
+  acquire_op *self = new_acquire(L, box, 4);
+  return start_acquire(L, self, wants, (size_t)n, o.wait_ms);
+}
+
+/* ---- release -------------------------------------------------------------------------------- */
+
+typedef struct release_op {
+  mt_op op;
+  mt_dependent dependent;
+  mt_box *box;
+  mt_release r;
+  bool quiet; /* another error is on its way */
+} release_op;
+
+static void cancel_release(mt_op *op) { /* it goes on without us */
+  release_op *self = (release_op *)op;
+  mt_undepend(&self->dependent);
+  mt_manager_release_forget(self->box->client->manager, &self->r);
+}
+
+static void deinit_release(mt_op *op) {
+  mt_undepend(&((release_op *)op)->dependent);
+}
+
+static void drop_release(mt_dependent *d) {
+  release_op *self = (release_op *)((char *)d - offsetof(release_op, dependent));
+  mt_op_stop(&self->op, "the client was closed");
+}
+
+static int finish_release(lua_State *L, mt_op *op, int index) {
+  (void)index;
+  release_op *self = (release_op *)op;
+  mt_undepend(&self->dependent);
+  if (self->r.error.code && !self->quiet) mt_error_raise(L, &self->r.error);
+  return 0;
+}
+
+static const mt_op_type release_type = {cancel_release, finish_release, deinit_release};
+
+static void on_released(void *ctx, mt_release *r) {
+  (void)r;
+  mt_op_done(ctx);
+}
+
+/* Submitted before anything may be raised: an interrupt must not keep the lock. */
+static int release(lua_State *L, bool quiet) {
+  mt_lock_handle *h = luaL_checkudata(L, 1, lock_name);
+  mt_driver_get(L);
+  if (!h->lock) return 0;
+  release_op *self = mt_op_new(L, sizeof *self, 1, &release_type);
+  lua_getiuservalue(L, 1, 1);
+  lua_setiuservalue(L, -2, 1);
+  self->box = h->box;
+  self->quiet = quiet;
+  self->dependent.drop = drop_release;
+  self->r = (mt_release){.done = on_released, .ctx = self, .lock = h->lock};
+  mt_undepend(&h->dependent);
+  h->lock = NULL;
+  mt_depend(&h->box->dependents, &self->dependent);
+  mt_op_start(&self->op);
+  mt_manager_release(h->box->client->manager, &self->r);
+  return mt_await(L, lua_gettop(L));
+}
+
+static int lock_release(lua_State *L) {
+  return release(L, false);
+}
+
+static int lock_close(lua_State *L) {
+  return release(L, !lua_isnoneornil(L, 2));
+}
+
+/* ---- Looking at it -------------------------------------------------------------------------- */
+
+static int lock_check(lua_State *L) {
+  mortise_error err;
+  mt_lock_handle *h = mt_check_lock(L, 1);
+  if (!mt_lock_check(h->lock, &err)) return 0;
+  h->told = true;
+  mt_error_raise(L, &err);
+}
+
+static int lock_remaining(lua_State *L) {
+  int64_t ms = mt_lock_remaining_ms(mt_check_lock(L, 1)->lock);
+  lua_pushnumber(L, ms > 0 ? (lua_Number)ms / 1000 : 0);
+  return 1;
+}
+
+static int client_holds(lua_State *L) {
+  const mt_box *box = mt_check_client(L, 1);
+  const mt_lock_handle *h = luaL_testudata(L, 2, lock_name);
+  lua_pushboolean(L, h && h->lock && h->box == box);
+  return 1;
+}
+
+static int lock_index(lua_State *L) {
+  const mt_lock_handle *h = luaL_checkudata(L, 1, lock_name);
+  const char *key = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
+  if (!strcmp(key, "fence"))
+    lua_pushinteger(L, (lua_Integer)h->fence);
+  else if (!strcmp(key, "paths"))
+    lua_getiuservalue(L, 1, 2);
+  else if (!strcmp(key, "modes"))
+    lua_getiuservalue(L, 1, 3);
+  else if (!strcmp(key, "released"))
+    lua_pushboolean(L, !h->lock);
+  else {
+    lua_pushvalue(L, 2);
+    lua_rawget(L, lua_upvalueindex(1));
+  }
+  return 1;
+}
+
+static int lock_tostring(lua_State *L) {
+  const mt_lock_handle *h = luaL_checkudata(L, 1, lock_name);
+  lua_getiuservalue(L, 1, 2);
+  lua_Integer n = lua_type(L, -1) == LUA_TTABLE ? luaL_len(L, -1) : 0;
+  if (n) lua_geti(L, -1, 1);
+  const char *path = n ? lua_tostring(L, -1) : "nothing";
+  const char *state = h->lock ? "" : " (released)";
+  if (n > 1)
+    lua_pushfstring(L, "lock on %s and %I more%s", path, (LUAI_UACINT)(n - 1), state);
+  else
+    lua_pushfstring(L, "lock on %s%s", path, state);
+  return 1;
+}
+
+void mt_lock_methods(lua_State *L) {
+  static const luaL_Reg methods[] = {{"acquire", client_acquire},
+                                     {"acquire_paths", client_acquire_paths},
+                                     {"holds", client_holds},
+                                     {NULL, NULL}};
+  static const luaL_Reg lock_methods[] = {{"check", lock_check},
+                                          {"remaining", lock_remaining},
+                                          {"release", lock_release},
+                                          {NULL, NULL}};
+  static const luaL_Reg metamethods[] = {
+      {"__gc", collect_lock}, {"__close", lock_close}, {"__tostring", lock_tostring}, {NULL, NULL}};
+  luaL_setfuncs(L, methods, 0);
+  mt_class(L, lock_name, NULL, metamethods);
+  lua_newtable(L);
+  luaL_setfuncs(L, lock_methods, 0);
+  lua_pushcclosure(L, lock_index, 1);
+  lua_setfield(L, -2, "__index");
+  lua_pop(L, 1);
+}

@@ -1,0 +1,164 @@
+/* What was assigned to the fields of a document: a sequence name, text, name, text ... in the
+ * document's second user value, a removal with false for its text. No name in it is inside another:
+ * assigning inside an assigned object changes that text, assigning an object forgets what was
+ * assigned inside it. */
+#include "lua_view.h"
+
+#include "base/json_edit.h"
+
+static mt_slice slice_at(lua_State *L, int index) {
+  mt_slice s;
+  s.p = lua_tolstring(L, index, &s.n);
+  return s;
+}
+
+/* Pushes name and text of a patch, 0-based; false for a removal. */
+static mt_slice push_patch(lua_State *L, int patches, size_t i) {
+  lua_rawgeti(L, patches, (lua_Integer)(2 * i + 1));
+  lua_rawgeti(L, patches, (lua_Integer)(2 * i + 2));
+  return slice_at(L, -2);
+}
+
+/* "a.b" is inside "a", unless the document spells a key "a.b" beside its "a". */
+static bool inside(const mt_view *root, mt_slice inner, mt_slice outer) {
+  if (inner.n <= outer.n || !mt_slice_starts(inner, outer) || inner.p[outer.n] != '.') return false;
+  mt_json in = mt_json_find(root->value, inner), out = mt_json_find(root->value, outer);
+  if (!in.type || !out.type) return true;
+  return in.raw.p >= out.raw.p && in.raw.p < out.raw.p + out.raw.n;
+}
+
+static mt_slice rest_of(mt_slice inner, mt_slice outer) {
+  return (mt_slice){inner.p + outer.n + 1, inner.n - outer.n - 1};
+}
+
+static mt_json parse_own(lua_State *L, mt_slice text) {
+  mt_json value = {MT_JSON_NONE, {NULL, 0}};
+  mortise_error err;
+  if (text.p && mt_json_parse(text, "the field", &value, &err)) mt_error_raise(L, &err);
+  return value;
+}
+
+/* An object by parts: there, though only fields inside it were assigned. */
+static const mt_json empty_object = {MT_JSON_OBJECT, {"{}", 2}};
+
+bool mt_patch_find(lua_State *L, const mt_view *root, int at, mt_slice name, mt_json *value) {
+  if (!root->patches) return false;
+  lua_getiuservalue(L, at, 2);
+  int patches = lua_gettop(L);
+  bool parts = false;
+  for (size_t i = 0; i < root->patches; i++, lua_settop(L, patches)) {
+    mt_slice own = push_patch(L, patches, i);
+    bool same = mt_slice_eq(own, name);
+    parts = parts || (lua_isstring(L, -1) && inside(root, own, name));
+    if (!same && !inside(root, name, own)) continue;
+    *value = parse_own(L, slice_at(L, -1));
+    if (!same) *value = mt_json_find(*value, rest_of(name, own));
+    lua_replace(L, patches);
+    lua_settop(L, patches);
+    return true;
+  }
+  lua_pop(L, 1);
+  if (!parts || mt_json_find(root->value, name).type) return false;
+  *value = empty_object;
+  lua_pushnil(L);
+  return true;
+}
+
+static void remove_patch(lua_State *L, mt_view *root, int patches, size_t i) {
+  root->patches--;
+  for (lua_Integer k = (lua_Integer)(2 * i + 1); k <= (lua_Integer)(2 * root->patches + 2); k++) {
+    lua_rawgeti(L, patches, k + 2);
+    lua_rawseti(L, patches, k);
+  }
+}
+
+/* Changes the text of patch `i`, which holds `name`. */
+static void set_inside(lua_State *L, int patches, size_t i, mt_slice name, mt_slice text) {
+  mt_slice own = push_patch(L, patches, i);
+  mt_json object = lua_isstring(L, -1) ? parse_own(L, slice_at(L, -1)) : empty_object;
+  if (!text.p && !lua_isstring(L, -1)) return; /* removed already, with all that was in it */
+  mt_json_edit edit = {rest_of(name, own), text};
+  mt_buf *out = mt_buf_push(L, MT_VIEW_TEXT_MAX);
+  mortise_error err;
+  if (mt_json_apply(object, &edit, 1, out, &err)) mt_error_raise(L, &err);
+  lua_pushlstring(L, out->p, out->n);
+  lua_rawseti(L, patches, (lua_Integer)(2 * i + 2));
+}
+
+static void append(lua_State *L, mt_view *root, int patches, int name, mt_slice text) {
+  lua_Integer at = (lua_Integer)(2 * root->patches);
+  if (text.p)
+    lua_pushlstring(L, text.p, text.n);
+  else
+    lua_pushboolean(L, false);
+  lua_rawseti(L, patches, at + 2);
+  lua_pushvalue(L, name);
+  lua_rawseti(L, patches, at + 1);
+  root->patches++;
+}
+
+/* An assignment that the document cannot take must fail here, not when it is written. */
+static void try_out(lua_State *L, const mt_view *root, mt_slice name, mt_slice text) {
+  mt_json_edit edit = {name, text};
+  mt_buf *out = mt_buf_push(L, MT_VIEW_TEXT_MAX);
+  mortise_error err;
+  if (mt_json_apply(root->value, &edit, 1, out, &err)) mt_error_raise(L, &err);
+  lua_pop(L, 1);
+}
+
+void mt_patch_set(lua_State *L, mt_view *root, int at, int name, mt_slice text) {
+  mt_slice field = slice_at(L, name);
+  if (lua_getiuservalue(L, at, 2) == LUA_TNIL) {
+    lua_pop(L, 1);
+    lua_newtable(L);
+    lua_pushvalue(L, -1);
+    lua_setiuservalue(L, at, 2);
+  }
+  int patches = lua_gettop(L);
+  for (size_t i = 0; i < root->patches; i++, lua_settop(L, patches))
+    if (inside(root, field, push_patch(L, patches, i))) {
+      set_inside(L, patches, i, field, text);
+      return;
+    }
+  mt_json now = mt_json_find(root->value, field);
+  bool changes = text.p ? !mt_slice_eq(now.raw, text) : now.type != MT_JSON_NONE;
+  if (changes && text.p && !now.type) try_out(L, root, field, text);
+  for (size_t i = root->patches; i-- > 0; lua_settop(L, patches)) {
+    mt_slice own = push_patch(L, patches, i);
+    if (mt_slice_eq(own, field) || inside(root, own, field)) remove_patch(L, root, patches, i);
+  }
+  if (changes) append(L, root, patches, name, text);
+}
+
+mt_json mt_patch_apply(lua_State *L, const mt_view *root, int at) {
+  if (!root->patches) {
+    lua_pushvalue(L, at);
+    return root->value;
+  }
+  lua_getiuservalue(L, at, 2);
+  int patches = lua_gettop(L);
+  mt_json_edit *edits = lua_newuserdatauv(L, root->patches * sizeof *edits, 0);
+  for (size_t i = 0; i < root->patches; i++) {
+    mt_slice own = push_patch(L, patches, i); /* the sequence keeps both */
+    edits[i] = (mt_json_edit){own, lua_isstring(L, -1) ? slice_at(L, -1) : (mt_slice){NULL, 0}};
+    lua_pop(L, 2);
+  }
+  mt_buf *out = mt_buf_push(L, MT_VIEW_TEXT_MAX);
+  mortise_error err;
+  if (mt_json_apply(root->value, edits, root->patches, out, &err)) mt_error_raise(L, &err);
+  lua_replace(L, patches);
+  lua_settop(L, patches);
+  return (mt_json){MT_JSON_OBJECT, mt_buf_slice(out)};
+}
+
+void mt_patch_list(lua_State *L, const mt_view *root, int at) {
+  int list = lua_gettop(L);
+  if (!root->patches) return;
+  lua_getiuservalue(L, at, 2);
+  int patches = lua_gettop(L);
+  for (size_t i = 0; i < root->patches; i++) {
+    push_patch(L, patches, i);
+    lua_rawset(L, list);
+  }
+  lua_settop(L, list);
+}

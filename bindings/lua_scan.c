@@ -1,0 +1,176 @@
+/* Scans:
+ *   client:scan(index, {query=, page=, slices=, no_source=}) -> scan   `query` is JSON text
+ * Every document that matches, once, as of its opening; it fails rather than skip. A scan
+ * (closable): .total           exact number of documents that will come :next() -> page  or nil at
+ * the end; a page is #page, page[i], page:close() (lua_doc.c) :close()         at any time; the
+ * server's cursor is freed in the background */
+#include "lua_client.h"
+
+#include <string.h>
+
+static const char scan_name[] = "mortise.scan";
+
+typedef struct scan_handle {
+  mt_dependent dependent;
+  mt_box *box;   /* NULL when closed */
+  mt_scan *scan; /* NULL at its end too */
+  uint64_t total;
+  bool busy;
+} scan_handle;
+
+typedef struct options {
+  const char *query;
+  int64_t page, slices;
+  bool no_source;
+} options;
+
+static const mt_option rows[] = {
+    {"query", MT_OPTION_STRING, offsetof(options, query), 0, 0, "Query DSL, JSON text"},
+    {"page", MT_OPTION_INT, offsetof(options, page), 1, 10000, "documents a page and slice; 1000"},
+    {"slices", MT_OPTION_INT, offsetof(options, slices), 1, 1024, "the store decides"},
+    {"no_source", MT_OPTION_BOOL, offsetof(options, no_source), 0, 0, "ids and versions only"},
+    {NULL, MT_OPTION_BOOL, 0, 0, 0, NULL}};
+
+static void close_scan(scan_handle *handle) {
+  mt_undepend(&handle->dependent);
+  if (handle->box && handle->scan) {
+    mt_store *store = handle->box->client->store;
+    store->docs->scan_close(store, handle->scan);
+  }
+  handle->scan = NULL;
+  handle->box = NULL;
+}
+
+static void drop_scan(mt_dependent *self) {
+  close_scan((scan_handle *)((char *)self - offsetof(scan_handle, dependent)));
+}
+
+static int scan_close(lua_State *L) {
+  scan_handle *handle = luaL_checkudata(L, 1, scan_name);
+  if (handle->busy) luaL_error(L, "the scan is in use by another task: its next page is under way");
+  close_scan(handle);
+  return 0;
+}
+
+static int collect_scan(lua_State *L) {
+  close_scan(lua_touserdata(L, 1));
+  return 0;
+}
+
+/* ---- next ----------------------------------------------------------------------------------- */
+
+static scan_handle *handle_of(lua_State *L, int index) {
+  lua_getiuservalue(L, index, 2);
+  scan_handle *handle = lua_touserdata(L, -1);
+  lua_pop(L, 1);
+  return handle;
+}
+
+static int push_page(lua_State *L, mt_call *call, int index) {
+  (void)index;
+  if (!call->r.scan_next.page) return 0;
+  mt_page_push(L, &call->r.scan_next.page);
+  return 1;
+}
+
+/* The call is over or was cut off: the scan may be closed again. */
+static void deinit_next(mt_call *call) {
+  scan_handle *handle = call->more;
+  if (handle) handle->busy = false;
+  mt_page_free(call->r.scan_next.page);
+}
+
+static int finish_next(lua_State *L, mt_call *call, int index) {
+  handle_of(L, index)->busy = false;
+  call->more = NULL;
+  return push_page(L, call, index);
+}
+
+static int scan_next(lua_State *L) {
+  scan_handle *handle = luaL_checkudata(L, 1, scan_name);
+  mt_driver_get(L);
+  lua_settop(L, 1);
+  if (!handle->box) mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "the scan is closed");
+  if (handle->busy) luaL_error(L, "the scan is in use by another task");
+  lua_getiuservalue(L, 1, 1);
+  mt_call *call = mt_call_new(L, 2, handle->box, finish_next, deinit_next);
+  mt_op_anchor(L, -1, 2, 1);
+  call->r.scan_next.scan = handle->scan;
+  call->more = handle;
+  handle->busy = true;
+  mt_call_start(call, &call->r.scan_next.req);
+  mt_store *store = handle->box->client->store;
+  store->docs->scan_next(store, &call->r.scan_next);
+  return mt_await(L, lua_gettop(L));
+}
+
+static int scan_index(lua_State *L) {
+  const scan_handle *handle = luaL_checkudata(L, 1, scan_name);
+  if (lua_type(L, 2) == LUA_TSTRING && !strcmp(lua_tostring(L, 2), "total")) {
+    lua_pushinteger(L, (lua_Integer)handle->total);
+    return 1;
+  }
+  lua_pushvalue(L, 2);
+  lua_rawget(L, lua_upvalueindex(1));
+  return 1;
+}
+
+/* ---- scan ----------------------------------------------------------------------------------- */
+
+/* The handle was made before the scan was opened. */
+static int finish_open(lua_State *L, mt_call *call, int index) {
+  lua_getiuservalue(L, index, 4);
+  scan_handle *handle = lua_touserdata(L, -1);
+  handle->box = call->box;
+  handle->scan = call->r.scan_open.scan;
+  handle->total = call->r.scan_open.total;
+  call->r.scan_open.scan = NULL;
+  mt_depend(&call->box->dependents, &handle->dependent);
+  return 1;
+}
+
+/* Opened, but no one is there to take it. */
+static void deinit_open(mt_call *call) {
+  mt_scan *scan = call->r.scan_open.scan;
+  mt_store *store = scan ? call->box->client->store : NULL;
+  if (store) store->docs->scan_close(store, scan);
+}
+
+static int client_scan(lua_State *L) {
+  mt_box *box = mt_check_client(L, 1);
+  const char *index = luaL_checkstring(L, 2);
+  lua_settop(L, 3);
+  options o = {0};
+  mt_options_read(L, 3, rows, &o, "scan");
+  lua_pushstring(L, o.query); /* the table may change meanwhile */
+  lua_replace(L, 3);
+  scan_handle *handle = lua_newuserdatauv(L, sizeof *handle, 1);
+  *handle = (scan_handle){.dependent.drop = drop_scan};
+  luaL_setmetatable(L, scan_name);
+  lua_pushvalue(L, 1);
+  lua_setiuservalue(L, 4, 1);
+  mt_call *call = mt_call_new(L, 1, box, finish_open, deinit_open);
+  for (int i = 2; i <= 4; i++) mt_op_anchor(L, -1, i, i);
+  call->r.scan_open.index = index;
+  call->r.scan_open.query = mt_slice_of(lua_tostring(L, 3));
+  call->r.scan_open.page = (uint32_t)o.page;
+  call->r.scan_open.slices = (uint32_t)o.slices;
+  call->r.scan_open.no_source = o.no_source;
+  mt_call_start(call, &call->r.scan_open.req);
+  box->client->store->docs->scan_open(box->client->store, &call->r.scan_open);
+  return mt_await(L, lua_gettop(L));
+}
+
+void mt_scan_methods(lua_State *L) {
+  static const luaL_Reg methods[] = {{"scan", client_scan}, {NULL, NULL}};
+  static const luaL_Reg scan_methods[] = {{"next", scan_next}, {"close", scan_close}, {NULL, NULL}};
+  static const luaL_Reg metamethods[] = {
+      {"__gc", collect_scan}, {"__close", scan_close}, {NULL, NULL}};
+  luaL_setfuncs(L, methods, 0);
+  mt_class(L, scan_name, NULL, metamethods);
+  lua_newtable(L);
+  luaL_setfuncs(L, scan_methods, 0);
+  lua_pushcclosure(L, scan_index, 1);
+  lua_setfield(L, -2, "__index");
+  lua_pop(L, 1);
+}

@@ -1,0 +1,47 @@
+/* What a view is, for the files that make, read and change one. */
+#ifndef MT_LUA_VIEW_H
+#define MT_LUA_VIEW_H
+
+#include "bindings.h"
+
+#include "base/json_edit.h"
+#include "store/store.h"
+
+enum { MT_VIEW_TEXT_MAX = 1 << 30 };
+
+typedef struct mt_page_box {
+  mt_page *page; /* NULL when closed */
+} mt_page_box;
+
+typedef enum mt_view_kind {
+  MT_VIEW_DOC,    /* user values: what keeps its bytes; its patches or nil */
+  MT_VIEW_INSIDE, /* an object in a document: the document; its name there */
+  MT_VIEW_FIXED,  /* an array, or what is in one, read-only: what keeps its bytes */
+} mt_view_kind;
+
+typedef struct mt_view {
+  mt_view_kind kind;
+  mt_page_box *page;  /* NULL, or the page whose bytes it reads */
+  mt_json value;      /* not of MT_VIEW_INSIDE */
+  const mt_doc *meta; /* MT_VIEW_DOC */
+  size_t patches;     /* MT_VIEW_DOC: how many fields were assigned */
+  mt_json_iter it;    /* MT_VIEW_FIXED: after item `at` */
+  size_t at;
+} mt_view;
+
+mt_view *mt_view_test(lua_State *L, int index); /* NULL where it is none */
+
+/* ---- What was assigned (lua_patch.c); `root` is the document at index `at` ------------------- */
+
+/* Does an assignment decide the field `name`? Then its value (NONE: removed) and, pushed, the text
+ * it lies in. Otherwise nothing is pushed. */
+MT_LJMP bool mt_patch_find(lua_State *L, const mt_view *root, int at, mt_slice name,
+                           mt_json *value);
+/* Assigns JSON text ({NULL, 0}: removes) to the field whose name is at index `name`. */
+MT_LJMP void mt_patch_set(lua_State *L, mt_view *root, int at, int name, mt_slice text);
+/* The document with all that was assigned; pushes what keeps its bytes. */
+MT_LJMP mt_json mt_patch_apply(lua_State *L, const mt_view *root, int at);
+/* Adds {[name] = text or false} to the table on top of the stack. */
+MT_LJMP void mt_patch_list(lua_State *L, const mt_view *root, int at);
+
+#endif

@@ -1,0 +1,17 @@
+/* Items of a bulk, for client:bulk and for the writer of a lock. */
+#ifndef MT_LUA_WRITE_H
+#define MT_LUA_WRITE_H
+
+#include "bindings.h"
+
+#include "store/store.h"
+
+enum { MT_WRITES_MAX = 1000000 };
+
+/* Reads the item on top of the stack (it may be replaced by a copy); its strings are added to the
+ * table at `keep`, which has `*kept` of them. */
+MT_LJMP void mt_write_read(lua_State *L, mt_write *out, int keep, lua_Integer *kept);
+/* Pushes the answer for an item. */
+MT_LJMP void mt_write_push(lua_State *L, const mt_write *w);
+
+#endif

@@ -286,16 +286,17 @@ static bool open_slice(mt_scan *scan, const mt_scan_open *r, mt_slice path, uint
 static void look_again(void *ctx) {
   mt_scan *scan = ctx;
   mt_scan_next *r = scan->waiting;
-  deliver(scan);
-  if (!r || r->req.finished) return;
+  if (!r) return;
   int64_t deadline_ms = r->req.deadline_ms;
-  if (!deadline_ms) return; /* the page's own time-out ends it */
-  if (deadline_ms > mt_loop_now(scan->e->store.loop)) {
-    mt_timer_start(scan->e->store.loop, &scan->timer, deadline_ms, NULL);
+  if (deadline_ms && deadline_ms <= mt_loop_now(scan->e->store.loop)) {
+    mt_error_set(&r->req.error, MORTISE_UNAVAILABLE, "scan %s: no page came in time", scan->index);
+    finish_next(scan);
     return;
   }
-  mt_error_set(&r->req.error, MORTISE_UNAVAILABLE, "scan %s: no page came in time", scan->index);
-  finish_next(scan);
+  /* Started before anything is delivered: what is delivered may close the scan. Without a deadline
+   * the page's own time-out ends the wait. */
+  if (deadline_ms) mt_timer_start(scan->e->store.loop, &scan->timer, deadline_ms, NULL);
+  deliver(scan);
 }
 
 static mt_scan *new_scan(mt_elastic *e, const mt_scan_open *r) {

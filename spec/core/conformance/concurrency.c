@@ -44,7 +44,8 @@ static bool send_batch(worker *w, mt_lock_item *items, size_t n) {
 static bool send_one(worker *w, mt_lock_item *item) {
   do {
     if (!send_batch(w, item, 1)) return false;
-  } while (item->result == MT_LOCK_CONFLICT || item->result == MT_LOCK_BUSY);
+  } while ((item->result == MT_LOCK_CONFLICT && item->verb != MT_LOCK_DELETE) ||
+           item->result == MT_LOCK_BUSY);
   if (item->result != MT_LOCK_FAILED && item->result != MT_LOCK_NO_ANSWER) return true;
   snprintf(w->failed, sizeof w->failed, "%s for a verb %d", mt_lock_result_name(item->result),
            (int)item->verb);
@@ -61,8 +62,33 @@ static mt_lock_item random_set(worker *w, unsigned path) {
                         .enqueue = mt_test_chance(&w->random, 30)};
 }
 
+/* As a leaf is taken: a plain create first, and a delete by its version to give it back. */
+static bool create(worker *w, unsigned path, mt_lock_item *item) {
+  *item = (mt_lock_item){
+      .verb = MT_LOCK_CREATE, .path = mt_slice_of(paths[path]), .n = ++w->n, .mode = MT_X};
+  return send_one(w, item);
+}
+
+static bool give_back(worker *w, const mt_lock_item *granted) {
+  mt_lock_item item = {
+      .verb = MT_LOCK_DELETE, .path = granted->path, .if_version = granted->version};
+  if (granted->verb == MT_LOCK_CREATE) {
+    if (!send_one(w, &item)) return false;
+    if (item.result == MT_LOCK_ACKED) return true;
+  }
+  item = (mt_lock_item){.verb = MT_LOCK_RELEASE, .path = granted->path, .n = w->n};
+  if (!send_one(w, &item)) return false;
+  if (item.result == MT_LOCK_ACKED) return true;
+  snprintf(w->failed, sizeof w->failed, "a hold was gone before its release");
+  return false;
+}
+
 /* A grant, or nothing left of the attempt. */
 static bool acquire(worker *w, unsigned path, mt_lock_item *item) {
+  if (mt_test_chance(&w->random, 30)) {
+    if (!create(w, path, item)) return false;
+    if (item->result == MT_LOCK_ACKED) return true;
+  }
   *item = random_set(w, path);
   for (unsigned tries = 0; tries < 20; tries++) {
     if (!send_one(w, item)) return false;
@@ -89,11 +115,7 @@ static bool hold_once(worker *w) {
               .worker = w->index};
   if (mt_test_chance(&w->random, 50)) mt_test_sleep_ms((int64_t)mt_test_below(&w->random, 4));
   h->to = mt_test_ns();
-  item = (mt_lock_item){.verb = MT_LOCK_RELEASE, .path = item.path, .n = w->n};
-  if (!send_one(w, &item)) return false;
-  if (item.result == MT_LOCK_ACKED) return true;
-  snprintf(w->failed, sizeof w->failed, "a hold was gone before its release");
-  return false;
+  return give_back(w, &item);
 }
 
 static void *worker_main(void *ctx) {
@@ -155,7 +177,163 @@ static void history(mt_fixture *f) {
   json_decref(list);
 }
 
+/* ---- A session's life against those who would end it
+ * --------------------------------------------- */
+
+enum { ENDERS = 3 };
+
+typedef struct ender {
+  const mt_fixture *f;
+  pthread_t thread;
+  bool beats; /* the owner */
+  unsigned acked;
+  uint64_t last; /* fence of its last acknowledged write */
+  char failed[200];
+} ender;
+
+static bool session_write(ender *x, mt_store *s, mt_session_write *w) {
+  w->ns = x->f->ns;
+  w->session = mt_a;
+  s->locks->session(s, w);
+  mortise_status status = mt_test_pump(s, &w->req);
+  if (status) snprintf(x->failed, sizeof x->failed, "%.190s", w->req.error.message);
+  if (status || w->result != MT_SESSION_ACKED) return false;
+  x->acked++;
+  x->last = mt_version_fence(w->version);
+  return true;
+}
+
+static void beat_until_refused(ender *x, mt_store *s) {
+  mt_session_write w;
+  do w = (mt_session_write){.verb = MT_SESSION_BEAT};
+  while (session_write(x, s, &w));
+}
+
+/* Expires by what it has just read, until that succeeds or someone else's did. */
+static void expire_when_seen(ender *x, mt_store *s) {
+  const char *id = mt_a;
+  for (mt_session_state state = MT_SESSION_LIVE; state == MT_SESSION_LIVE && !x->failed[0];) {
+    mt_session_read r = {.ns = x->f->ns, .ids = &id, .n = 1};
+    s->locks->session_read(s, &r);
+    mortise_status status = mt_test_pump(s, &r.req);
+    if (status) snprintf(x->failed, sizeof x->failed, "%.190s", r.req.error.message);
+    state = status ? MT_SESSION_MISSING : r.docs[0].state;
+    mt_session_write w = {.verb = MT_SESSION_EXPIRE, .lease_ms = 60000};
+    if (!status) w.if_version = r.docs[0].version;
+    mt_session_read_deinit(&r);
+    if (state == MT_SESSION_LIVE && session_write(x, s, &w)) return;
+  }
+}
+
+static void *ender_main(void *ctx) {
+  ender *x = ctx;
+  mt_test_store t;
+  if (!mt_test_store_open(&t, x->f->place)) {
+    snprintf(x->failed, sizeof x->failed, "no store");
+    return NULL;
+  }
+  if (x->beats)
+    beat_until_refused(x, t.store);
+  else
+    expire_when_seen(x, t.store);
+  mt_test_store_close(&t);
+  return NULL;
+}
+
+static void one_ends_it(mt_fixture *f) {
+  for (unsigned round = 0; round < 5; round++) {
+    ender all[ENDERS + 1] = {{.beats = true}};
+    snprintf(f->ns, sizeof f->ns, "ends-%u", round);
+    mt_session_write open = {
+        .verb = MT_SESSION_OPEN, .session = mt_a, .owner = MT_SLICE("{}"), .lease_ms = 60000};
+    MT_CHECK(mt_session_do(f, open, NULL) == MT_SESSION_ACKED, "opened");
+    for (unsigned i = 0; i <= ENDERS; i++) {
+      all[i].f = f;
+      MT_CHECK(!pthread_create(&all[i].thread, NULL, ender_main, &all[i]), "a thread");
+    }
+    unsigned ended = 0;
+    uint64_t last = 0;
+    for (unsigned i = 0; i <= ENDERS; i++) pthread_join(all[i].thread, NULL);
+    for (unsigned i = 0; i <= ENDERS; i++) {
+      MT_CHECK(!all[i].failed[0], "%s", all[i].failed);
+      if (i) ended += all[i].acked;
+      if (i && all[i].acked) last = all[i].last;
+    }
+    MT_CHECK(ended == 1, "expired by %u", ended);
+    MT_CHECK(all[0].last < last, "no beat is acknowledged after the expiry");
+  }
+}
+
+/* ---- Compare-and-set of documents
+ * ---------------------------------------------------------------- */
+
+enum { ADDERS = 4, ADDED = 25 };
+
+typedef struct adder {
+  const mt_fixture *f;
+  pthread_t thread;
+  unsigned done, conflicts;
+  char failed[200];
+} adder;
+
+/* One more, by what was read; false on an error. */
+static bool add_one(adder *x, mt_store *s) {
+  mt_slice id = MT_SLICE("counter");
+  long long value = -1;
+  mt_mget get = {.index = x->f->index, .ids = &id, .n = 1};
+  s->docs->mget(s, &get);
+  if (mt_test_pump(s, &get.req) || !get.page->docs[0].found) return false;
+  mt_version version = get.page->docs[0].version;
+  char text[64];
+  snprintf(text, sizeof text, "%.*s", (int)get.page->docs[0].source.n, get.page->docs[0].source.p);
+  mt_mget_deinit(&get);
+  if (sscanf(text, "{\"value\":%lld}", &value) != 1) return false;
+  snprintf(text, sizeof text, "{\"value\":%lld}", value + 1);
+  mt_write w = mt_write_of(MT_WRITE_INDEX, "counter", text);
+  w.if_version = version;
+  mt_bulk bulk = {.index = x->f->index, .items = &w, .n = 1};
+  s->docs->bulk(s, &bulk);
+  if (mt_test_pump(s, &bulk.req)) return false;
+  x->done += w.result == MT_WRITE_APPLIED;
+  x->conflicts += w.result == MT_WRITE_CONFLICT;
+  return w.result == MT_WRITE_APPLIED || w.result == MT_WRITE_CONFLICT;
+}
+
+static void *adder_main(void *ctx) {
+  adder *x = ctx;
+  mt_test_store t;
+  if (!mt_test_store_open(&t, x->f->place)) return NULL;
+  while (x->done < ADDED && add_one(x, t.store)) {
+  }
+  mt_test_store_close(&t);
+  return NULL;
+}
+
+static void no_update_lost(mt_fixture *f) {
+  static adder all[ADDERS];
+  unsigned conflicts = 0;
+  mt_make_index(f, 1);
+  mt_write_one(f, mt_write_of(MT_WRITE_INDEX, "counter", "{\"value\":0}"));
+  for (unsigned i = 0; i < ADDERS; i++) {
+    all[i] = (adder){.f = f};
+    MT_CHECK(!pthread_create(&all[i].thread, NULL, adder_main, &all[i]), "a thread");
+  }
+  for (unsigned i = 0; i < ADDERS; i++) pthread_join(all[i].thread, NULL);
+  for (unsigned i = 0; i < ADDERS; i++) {
+    MT_CHECK(all[i].done == ADDED, "adder %u stopped at %u", i, all[i].done);
+    conflicts += all[i].conflicts;
+  }
+  mt_buf seen;
+  mt_buf_init(&seen, 4096);
+  mt_get(f, MT_SLICE("counter"), &seen, NULL);
+  MT_CHECK(mt_same_json(mt_buf_slice(&seen), "{\"value\":100}"), "%s after %u conflicts", seen.p,
+           conflicts);
+  mt_buf_deinit(&seen);
+}
+
 const mt_case mt_cases_concurrency[] = {
     {"concurrency: no two that conflict hold at once", history},
+    {"concurrency: one ends a session, and then it is ended", one_ends_it},
+    {"concurrency: compare-and-set loses no update", no_update_lost},
     {0},
 };

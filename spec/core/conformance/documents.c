@@ -112,7 +112,7 @@ static const char *const sources[] = {
     "{\"esc\":\"\\u00fc\\u20ac \\\\ \\\" \\/ \\b\\f\\n\\r\\t "
     "\\ud83d\\ude00\",\"raw\":\"\xc3\xbc\xe2\x82\xac\"}",
     "{ \"spaces\" :  [ 1 ,  2 ] ,\t\"tab\" : {  } }",
-    "{\"a.b\":1,\"a\\u002ec\":2,\"\":3,\" \":4}",
+    "{\"a.b\":1,\"a\\u002ec\":2,\"\\u00fc\":3,\"a b\":4}",
     "{\"long\":\"" /* filled up by the case */,
 };
 

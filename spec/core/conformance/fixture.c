@@ -238,6 +238,6 @@ mt_session_result mt_session_do(mt_fixture *f, mt_session_write w, mt_version *v
   MT_CHECK(w.result == MT_SESSION_ACKED || w.result == MT_SESSION_REFUSED, "result %d", w.result);
   if (w.result == MT_SESSION_ACKED)
     MT_CHECK(w.version.term >= 1, "an acknowledged write has a version");
-  if (version) *version = w.version;
+  if (version && w.result == MT_SESSION_ACKED) *version = w.version;
   return w.result;
 }

@@ -300,7 +300,7 @@ static void random_batches(mt_fixture *f) {
   int64_t end = mt_test_ns() + (int64_t)(f->place->elastic ? 12 : 9) * 1000000000;
   unsigned count = 0;
   for (; items < most && mt_test_ns() < end; count++) {
-    snprintf(f->ns, sizeof f->ns, "%s-%u", ns, count);
+    snprintf(f->ns, sizeof f->ns, "%.40s-%u", ns, count);
     items += run_episode(f, count == 1 ? 1 : 0);
   }
   printf("# %zu items in %u episodes\n", items, count);

@@ -257,7 +257,8 @@ static void past_deadlines(mt_fixture *f) {
     MT_CHECK(!a->calls && !a->u.req.finished, "%s finished inside its own call", kinds[i].name);
     mortise_status status = mt_test_pump(f->s, &a->u.req);
     int64_t ms = (mt_test_ns() - start) / 1000000;
-    MT_CHECK(status != MORTISE_OK && status != MORTISE_INTERRUPTED, "%s: %s", kinds[i].name,
+    bool read_ahead = kinds[i].submit == submit_next && !status; /* needs no time */
+    MT_CHECK((status || read_ahead) && status != MORTISE_INTERRUPTED, "%s: %s", kinds[i].name,
              mortise_status_name(status));
     MT_CHECK(ms < 5000, "%s took %lld ms", kinds[i].name, (long long)ms);
     MT_CHECK(a->calls == 1, "%s: done was called %u times", kinds[i].name, a->calls);

@@ -86,7 +86,7 @@ static bool sqlite_place(mt_test_place *place) {
 }
 
 size_t mt_test_places(mt_test_place out[MT_TEST_PLACES]) {
-  size_t n = sqlite_place(&out[0]) ? 1 : 0;
+  size_t n = getenv("MORTISE_TEST_NO_SQLITE") ? 0 : sqlite_place(&out[0]) ? 1 : 0;
   const char *urls = getenv("MORTISE_TEST_URLS");
   if (!urls || !*urls) {
     printf("# no servers: MORTISE_TEST_URLS is not set\n");

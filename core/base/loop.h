@@ -43,7 +43,8 @@ mortise_status mt_watch_set(mt_loop *loop, mt_watch *watch, uint32_t events, mor
 void mt_watch_stop(mt_loop *loop, mt_watch *watch);
 
 /* Work for the loop's thread, in the caller's memory until it has run. Posted from any thread;
- * runs once for each post, in order. */
+ * runs once for each post, in order. Zero it before the first post. Posting what is queued already
+ * does nothing; from its own `run` on it may be posted again, or freed. */
 typedef struct mt_post {
   void (*run)(void *ctx);
   void *ctx;

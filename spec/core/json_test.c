@@ -498,7 +498,9 @@ static const char *disagreement(mt_slice text) {
   mt_json root;
   mortise_status ours = mt_json_parse(text, "it", &root, NULL);
   const char *problem = NULL;
-  if (tree && ours)
+  if (text.n && memchr(text.p, '\0', text.n)) /* jansson passes over some of these */
+    problem = ours ? NULL : "accepted a NUL";
+  else if (tree && ours)
     problem = "refused what jansson accepts";
   else if (!tree && !ours && !refuses_more(text, &theirs))
     problem = "accepted what jansson refuses";
@@ -532,7 +534,10 @@ static void compare_exactly(const char *p, size_t n, size_t round) {
   char *exact = malloc(n ? n : 1);
   if (n) memcpy(exact, p, n);
   const char *problem = disagreement((mt_slice){exact, n});
-  if (problem) fail_msg("round %zu: %s: %.*s", round, problem, (int)n, p);
+  if (problem) {
+    fprintf(stderr, "round %zu: %.*s\n", round, (int)n, p);
+    fail_msg("%s", problem);
+  }
   free(exact);
 }
 

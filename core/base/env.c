@@ -10,8 +10,8 @@ static int64_t system_now(void *ctx) {
 static uint64_t system_random(void *ctx) {
   (void)ctx;
   uint64_t bits = 0;
-  /* Only jitter is drawn here; a session's id fails loudly instead (lock/session.c). */
-  if (mt_random_bytes(&bits, sizeof bits, NULL)) bits = (uint64_t)mt_clock_boot_us();
+  /* getrandom(2) never fails for so few bytes once it has worked. */
+  while (mt_random_bytes(&bits, sizeof bits, NULL)) {}
   return bits;
 }
 

@@ -9,10 +9,10 @@
 typedef struct mt_env {
   void *ctx;
   int64_t (*now_ms)(void *ctx); /* a clock that never goes back; the real one is CLOCK_BOOTTIME */
-  uint64_t (*random)(void *ctx);
+  uint64_t (*random)(void *ctx); /* 64 bits that nobody can guess */
 } mt_env;
 
-/* The operating system's. Static storage. */
+/* The operating system's. Static storage. Who uses it has seen mt_random_bytes succeed. */
 const mt_env *mt_env_system(void);
 
 #endif

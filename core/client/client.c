@@ -1,5 +1,6 @@
 #include "client/client.h"
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "client/identity.h"
 #include "client/pulse.h"
@@ -125,7 +126,8 @@ static void log_line(void *ctx, mortise_log_level level, const char *line) {
 
 mortise_client *mt_client_open(const mortise_options *options, mt_loop *loop,
                                const mt_client_hooks *hooks, mortise_error *err) {
-  if (check_options(options, err)) return NULL;
+  uint64_t probe;
+  if (check_options(options, err) || mt_random_bytes(&probe, sizeof probe, err)) return NULL;
   mortise_client *c = mt_calloc(1, sizeof *c);
   if (!c || !copy_options(&c->options, options)) {
     mt_error_memory(err);

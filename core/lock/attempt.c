@@ -242,7 +242,7 @@ static void ask_store(mt_attempt *at) {
   at->phase = MT_PHASE_STORE;
   at->denied = SIZE_MAX;
   mt_error_clear(&at->error);
-  for (size_t i = at->pos; i < lock->n; i++) {
+  for (size_t i = at->pos; i < at->entered; i++) {
     mt_part *part = &lock->parts[i];
     if (covered(part, now))
       part->state = MT_PART_HELD;

@@ -16,22 +16,19 @@ static uint64_t hash_path(mt_slice path) {
   return h ^ h >> 29;
 }
 
-mt_holds *mt_holds_new(const char *ns, int64_t lease_ms, int64_t margin_ms, mortise_error *err) {
+mt_holds *mt_holds_new(const mt_env *env, const char *ns, int64_t lease_ms, int64_t margin_ms) {
   mt_holds *t = mt_calloc(1, sizeof *t);
   mt_hold **bucket = mt_calloc(BUCKETS_MIN, sizeof(mt_hold *));
   if (!t || !bucket) {
-    mt_error_memory(err);
-    goto fail;
+    mt_free(t);
+    mt_free(bucket);
+    return NULL;
   }
-  if (mt_session_init(&t->session, ns, lease_ms, margin_ms, err)) goto fail;
+  mt_session_init(&t->session, env, ns, lease_ms, margin_ms);
   t->bucket = bucket;
   t->buckets = BUCKETS_MIN;
   t->refs = 1;
   return t;
-fail:
-  mt_free(t);
-  mt_free(bucket);
-  return NULL;
 }
 
 void mt_holds_ref(mt_holds *t) {

@@ -30,9 +30,7 @@ int64_t mt_manager_due(const mt_manager *m) {
   for (const mt_attempt *at = m->attempts; at; at = at->next) due = least(due, mt_attempt_due(at));
   if (m->phase != MT_OPEN) return due;
   due = least(due, atomic_load(&m->table->session.deadline_ms));
-  bool paused = m->outbox.first && m->outbox.paused_ms > m->env->now_ms(m->env->ctx);
-  if (paused) due = least(due, m->outbox.paused_ms);
-  return due;
+  return least(due, mt_outbox_due(m));
 }
 
 /* ---- Making --------------------------------------------------------------------------------- */
@@ -113,8 +111,9 @@ static void session_opened(void *ctx, mt_req *req) {
 
 static void open_session(mt_manager *m) {
   mortise_error err;
-  m->table = mt_holds_new(m->ns, m->lease_ms, m->margin_ms, &err);
+  m->table = mt_holds_new(m->env, m->ns, m->lease_ms, m->margin_ms);
   if (!m->table) {
+    mt_error_memory(&err);
     session_failed(m, &err);
     return;
   }
@@ -192,6 +191,7 @@ void mt_manager_session_lost(mt_manager *m) {
       m->table->session.id, (long long)m->lease_ms);
   atomic_store(&m->table->session.lost, true);
   m->verified = false; /* the table itself may have gone */
+  m->phase = MT_ENDING; /* nothing more is given back one by one */
   mt_outbox_abandon(m);
   mt_holds *t = m->table;
   end_session(m);

@@ -179,6 +179,11 @@ static void settle(mt_holds *t, mt_hold *h) {
 
 /* ---- Answers -------------------------------------------------------------------------------- */
 
+/* Is it still the session that stands? */
+static bool believed(const mt_manager *m, const mt_holds *t) {
+  return m->phase == MT_OPEN && m->table == t;
+}
+
 static void answer_all(mt_hold *h, const mt_lock_item *denied, const mortise_error *err) {
   while (h->serving) {
     mt_part *part = h->serving;
@@ -286,7 +291,7 @@ static void item_answered(mt_manager *m, mt_holds *t, mt_hold *h, const mt_lock_
     again = release_answered(m, h, item);
   }
   if (!again && !h->mode) mt_attempt_admit(m, h);
-  if (m->table != t) return; /* the session was given up meanwhile */
+  if (!believed(m, t)) return; /* the session was given up meanwhile */
   mt_outbox_kick(m, h);
 }
 
@@ -334,7 +339,7 @@ static void batch_failed(mt_manager *m, mt_batch *b) {
     if (err->ambiguous) h->untouched = false;
     if (h->giving) mt_giving_done(h, err);
     if (!err->retryable) give_up(b->table, h, err);
-    if (m->table == b->table) mt_outbox_kick(m, h);
+    if (believed(m, b->table)) mt_outbox_kick(m, h);
   }
   mt_attempt_trouble(m, err);
 }
@@ -343,7 +348,7 @@ static void batch_done(void *ctx, mt_req *req) {
   mt_batch *b = ctx;
   mt_manager *m = b->m;
   m->outbox.in_flight--;
-  if (m->table != b->table) { /* an answer for a session that was given up */
+  if (!believed(m, b->table)) { /* an answer for a session that was given up */
     batch_free(b);
     return;
   }
@@ -355,12 +360,12 @@ static void batch_done(void *ctx, mt_req *req) {
     m->outbox.paused_ms = 0;
     /* Only what is still believed now counts as granted. */
     bool alive = mt_manager_session_alive(m);
-    for (size_t i = 0; alive && i < b->n && m->table == b->table; i++)
+    for (size_t i = 0; alive && i < b->n && believed(m, b->table); i++)
       item_answered(m, b->table, b->holds[i], &b->items[i]);
   }
   mt_holds *t = b->table;
   batch_free(b);
-  if (m->table == t && !mt_manager_session_alive(m)) mt_manager_session_lost(m);
+  if (believed(m, t) && !mt_manager_session_alive(m)) mt_manager_session_lost(m);
   mt_holds_unref(t);
   mt_manager_soon(m);
 }
@@ -464,13 +469,15 @@ void mt_outbox_flush(mt_manager *m) {
   }
 }
 
+int64_t mt_outbox_due(const mt_manager *m) {
+  const mt_outbox *o = &m->outbox;
+  return o->first && o->in_flight < BATCHES_MAX ? o->paused_ms : INT64_MAX;
+}
+
 void mt_outbox_abandon(mt_manager *m) {
-  mt_hold *h;
-  while ((h = pop(&m->outbox))) mt_giving_done(h, NULL);
-  for (mt_batch *b = m->outbox.batches; b; b = b->next) {
-    if (b->table != m->table) continue;
-    for (size_t i = 0; i < b->n; i++) mt_giving_done(b->holds[i], NULL);
-  }
+  while (pop(&m->outbox)) {}
+  for (size_t i = 0; m->table && i < m->table->buckets; i++)
+    for (mt_hold *h = m->table->bucket[i]; h; h = h->next_in_bucket) mt_giving_done(h, NULL);
 }
 
 void mt_outbox_deinit(mt_manager *m) {

@@ -70,6 +70,7 @@ typedef struct mt_outbox {
 /* Something about this hold may have to be written; decided when it is sent. */
 void mt_outbox_kick(mt_manager *m, mt_hold *h);
 void mt_outbox_flush(mt_manager *m);
+int64_t mt_outbox_due(const mt_manager *m); /* when to flush; INT64_MAX: not before an answer */
 bool mt_outbox_idle(const mt_manager *m);
 /* Drops what waits, and ceases to believe what is under way (of a table that is given up). */
 void mt_outbox_abandon(mt_manager *m);

@@ -1,20 +1,15 @@
 #include "lock/session.h"
 
-#include "base/clock.h"
-
 #include <stdio.h>
 
-mortise_status mt_session_init(mt_session *s, const char *ns, int64_t lease_ms, int64_t margin_ms,
-                               mortise_error *err) {
-  unsigned char bits[16];
-  mortise_status status = mt_random_bytes(bits, sizeof bits, err);
-  if (status) return status;
+void mt_session_init(mt_session *s, const mt_env *env, const char *ns, int64_t lease_ms,
+                     int64_t margin_ms) {
   memset(s, 0, sizeof *s);
-  for (size_t i = 0; i < sizeof bits; i++) snprintf(s->id + 2 * i, 3, "%02x", bits[i]);
+  unsigned long long high = env->random(env->ctx), low = env->random(env->ctx);
+  snprintf(s->id, sizeof s->id, "%016llx%016llx", high, low);
   snprintf(s->ns, sizeof s->ns, "%s", ns);
   s->lease_ms = lease_ms;
   s->margin_ms = margin_ms;
-  return MORTISE_OK;
 }
 
 bool mt_session_dead(mt_session *s, int64_t now_ms) {

@@ -28,9 +28,9 @@ typedef struct mt_session {
   _Atomic uint64_t beats; /* acknowledged */
 } mt_session;
 
-/* A new identity from the kernel's randomness; not opened yet. */
-mortise_status mt_session_init(mt_session *s, const char *ns, int64_t lease_ms, int64_t margin_ms,
-                               mortise_error *err);
+/* A new identity; not opened yet. */
+void mt_session_init(mt_session *s, const mt_env *env, const char *ns, int64_t lease_ms,
+                     int64_t margin_ms);
 
 /* Past the deadline, or lost? Once true it stays true: what was given up is never believed again,
  * whatever the network says later. Any thread. */

@@ -46,8 +46,8 @@ static mortise_status io_error(mt_db *db, mortise_error *err) {
 }
 
 static mortise_status read_only(const mt_db *db, mortise_error *err) {
-  mt_error_set(err, MORTISE_UNAVAILABLE, "%s cannot be written: the file or its folder is read-only",
-               db->file);
+  mt_error_set(err, MORTISE_UNAVAILABLE,
+               "%s cannot be written: the file or its folder is read-only", db->file);
   if (err) err->retryable = false;
   return MORTISE_UNAVAILABLE;
 }
@@ -221,8 +221,8 @@ static mortise_status ask_patiently(mt_db *db, const char *sql, int64_t *number,
 
 static mortise_status foreign(const mt_db *db, int64_t id, int64_t tables, mortise_error *err) {
   if ((id & ~0xff) == (db->kind->application_id & ~0xff))
-    return mt_error_set(err, MORTISE_CORRUPT_TABLE,
-                        "%s is a file of mortise, but not one for %s", db->file, db->kind->what);
+    return mt_error_set(err, MORTISE_CORRUPT_TABLE, "%s is a file of mortise, but not one for %s",
+                        db->file, db->kind->what);
   return mt_error_set(err, MORTISE_CORRUPT_TABLE,
                       "%s is an SQLite file of another program (application id 0x%08x, %lld tables "
                       "and indexes): it is left alone",

@@ -1,5 +1,6 @@
 /* One connection to one SQLite file of ours: opening and checking it, its prepared statements,
- * short transactions behind the turnstile, and what SQLite's codes mean. For one thread at a time. */
+ * short transactions behind the turnstile, and what SQLite's codes mean. For one thread at a time.
+ */
 #ifndef MT_SQLITE_DB_H
 #define MT_SQLITE_DB_H
 
@@ -11,11 +12,11 @@
 
 /* A kind of file: what marks it and what is in it. */
 typedef struct mt_db_kind {
-  const char *what;        /* "documents", for messages */
+  const char *what; /* "documents", for messages */
   int32_t application_id;
-  int32_t format;          /* user_version */
+  int32_t format; /* user_version */
   const char *schema;
-  const char *const *sql;  /* statements, by number */
+  const char *const *sql; /* statements, by number */
   size_t n_sql;
   /* Fills what the schema cannot say, in the transaction that creates the file. May be NULL. */
   mortise_status (*fill)(sqlite3 *handle, mortise_error *err);
@@ -23,17 +24,17 @@ typedef struct mt_db_kind {
 
 typedef struct mt_db {
   const mt_db_kind *kind;
-  char *file;              /* owned */
-  sqlite3 *handle;         /* NULL: not open */
+  char *file;      /* owned */
+  sqlite3 *handle; /* NULL: not open */
   sqlite3_stmt **stmts;
   mt_turn turn;
   dev_t dev;
   ino_t ino;
-  int wal_pages;           /* in the log after the last commit of ours */
-  bool wal_grown;          /* since it was last looked at */
-  int64_t began_us;        /* the running write transaction; 0: none */
-  bool created;            /* this connection made the file */
-  bool broken;             /* close it when the work at hand is over, and open it anew */
+  int wal_pages;    /* in the log after the last commit of ours */
+  bool wal_grown;   /* since it was last looked at */
+  int64_t began_us; /* the running write transaction; 0: none */
+  bool created;     /* this connection made the file */
+  bool broken;      /* close it when the work at hand is over, and open it anew */
 } mt_db;
 
 /* Takes nothing; copies `file`. Opens nothing yet. */
@@ -64,7 +65,7 @@ void mt_db_tidy(mt_db *db);
 sqlite3_stmt *mt_db_stmt(mt_db *db, size_t number);
 void mt_db_bind(sqlite3_stmt *stmt, int at, mt_slice text); /* borrowed until the next reset */
 void mt_db_bind_u(sqlite3_stmt *stmt, int at, uint64_t value);
-mt_slice mt_db_text(sqlite3_stmt *stmt, int column);        /* borrowed until the next step */
+mt_slice mt_db_text(sqlite3_stmt *stmt, int column); /* borrowed until the next step */
 uint64_t mt_db_u(sqlite3_stmt *stmt, int column);
 /* Steps: *row says whether there is one. */
 mortise_status mt_db_step(mt_db *db, sqlite3_stmt *stmt, bool *row, mortise_error *err);

@@ -10,7 +10,8 @@
 static const char schema[] =
     "CREATE TABLE indices(idx INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE,"
     " body TEXT NOT NULL, seq_no INTEGER NOT NULL, created_ms INTEGER NOT NULL);"
-    "CREATE TABLE docs(idx INTEGER NOT NULL, id TEXT NOT NULL, routing TEXT, seq_no INTEGER NOT NULL,"
+    "CREATE TABLE docs(idx INTEGER NOT NULL, id TEXT NOT NULL, routing TEXT, seq_no INTEGER NOT "
+    "NULL,"
     " source TEXT NOT NULL, PRIMARY KEY(idx, id)) WITHOUT ROWID;"
     "CREATE TABLE entries(idx INTEGER NOT NULL, field INTEGER NOT NULL, value TEXT NOT NULL,"
     " id TEXT NOT NULL, PRIMARY KEY(idx, field, value, id)) WITHOUT ROWID;"
@@ -36,7 +37,8 @@ static const char *const sql[DOCS_STATEMENTS] = {
     [DOCS_DELETE] = "DELETE FROM docs WHERE idx = ?1 AND id = ?2",
     [DOCS_ALL] = "SELECT id, seq_no, routing, source FROM docs WHERE idx = ?1 ORDER BY id",
     [DOCS_ALL_IDS] = "SELECT id, seq_no, routing FROM docs WHERE idx = ?1 ORDER BY id",
-    [DOCS_ENTRY_ADD] = "INSERT OR IGNORE INTO entries(idx, field, value, id) VALUES(?1, ?2, ?3, ?4)",
+    [DOCS_ENTRY_ADD] =
+        "INSERT OR IGNORE INTO entries(idx, field, value, id) VALUES(?1, ?2, ?3, ?4)",
     [DOCS_ENTRY_DROP] =
         "DELETE FROM entries WHERE idx = ?1 AND field = ?2 AND value = ?3 AND id = ?4",
     [DOCS_ENTRY_IS] = "SELECT id FROM entries WHERE idx = ?1 AND field = ?2 AND value = ?3",
@@ -78,7 +80,8 @@ mortise_status mt_index_name_check(const char *name, mortise_error *err) {
 }
 
 static void add_field(mt_index *index, const mt_buf *name) {
-  if (index->n_fields == MT_FIELDS_MAX || name->failed || name->n >= sizeof index->fields[0]) return;
+  if (index->n_fields == MT_FIELDS_MAX || name->failed || name->n >= sizeof index->fields[0])
+    return;
   memcpy(index->fields[index->n_fields++], name->p, name->n + 1);
 }
 
@@ -259,7 +262,7 @@ mortise_status mt_docs_index_create(mt_work *w, mt_req *req, mortise_error *err)
   mt_index_deinit(&index);
   if (!status && exists) {
     status = mt_error_set(err, MORTISE_CONFLICT, "index `%s` exists already", r->index);
-    }
+  }
   if (!status) status = mt_index_add(w->db, mt_slice_of(r->index), r->body, err);
   return status ? status : mt_work_commit(w, err);
 }

@@ -30,17 +30,17 @@ enum {
 };
 
 enum {
-  MT_FIELDS_MAX = 16,     /* keyword fields of one index that are looked up by value */
-  MT_ENTRY_MAX = 512,     /* bytes of a value that are kept for that; the rest is checked again */
+  MT_FIELDS_MAX = 16, /* keyword fields of one index that are looked up by value */
+  MT_ENTRY_MAX = 512, /* bytes of a value that are kept for that; the rest is checked again */
   MT_INDEX_NAME_MAX = 255,
 };
 
 /* An index as a transaction sees it. */
 typedef struct mt_index {
   char name[MT_INDEX_NAME_MAX + 1];
-  int64_t idx;            /* its number, never given again; 0: there is none */
+  int64_t idx; /* its number, never given again; 0: there is none */
   uint64_t next_seq_no;
-  char *body;             /* owned: what it was created with; the fields' names point into it */
+  char *body; /* owned: what it was created with; the fields' names point into it */
   size_t n_fields;
   char fields[MT_FIELDS_MAX][128];
 } mt_index;

@@ -15,7 +15,8 @@ mortise_status mt_docs_get(mt_db *db, int64_t idx, mt_slice id, mt_row *row, boo
   mt_db_bind(stmt, 2, id);
   mortise_status status = mt_db_step(db, stmt, found, err);
   if (status || !*found) return status;
-  *row = (mt_row){.id = id, .seq_no = mt_db_u(stmt, 0), .source = {MT_JSON_OBJECT, mt_db_text(stmt, 2)}};
+  *row = (mt_row){
+      .id = id, .seq_no = mt_db_u(stmt, 0), .source = {MT_JSON_OBJECT, mt_db_text(stmt, 2)}};
   if (sqlite3_column_type(stmt, 1) != SQLITE_NULL) row->routing = mt_db_text(stmt, 1);
   return MORTISE_OK;
 }
@@ -45,10 +46,10 @@ static mortise_status look_at_all(mt_work *w, const mt_index *index, mt_query *q
 typedef struct candidates {
   mt_work *w;
   const mt_index *index;
-  mt_buf text;   /* the ids, one behind the other */
+  mt_buf text; /* the ids, one behind the other */
   struct span {
     size_t at, n;
-  } *ids;
+  } * ids;
   size_t n, cap;
 } candidates;
 

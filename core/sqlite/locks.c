@@ -28,9 +28,9 @@ typedef struct run {
   mt_work *w;
   mt_lock_batch *r;
   mt_slice ns, session, job;
-  uint64_t seq_no;     /* of the last write */
+  uint64_t seq_no; /* of the last write */
   int64_t now_ms;
-  size_t first;        /* item of this transaction */
+  size_t first; /* item of this transaction */
   entries holders, queue;
 } run;
 
@@ -181,8 +181,7 @@ static mortise_status add_blocker(mt_lock_item *item, const entry *e, mortise_er
   if (item->n_blockers == MT_BLOCKERS_MAX) return MORTISE_OK;
   size_t cap = item->n_blockers & (item->n_blockers - 1) ? item->n_blockers + 1 : item->n_blockers;
   if (cap == item->n_blockers) { /* none, or a power of two: full */
-    void *grown =
-        mt_realloc(item->blockers, (cap ? cap * 2 : 1) * sizeof *item->blockers);
+    void *grown = mt_realloc(item->blockers, (cap ? cap * 2 : 1) * sizeof *item->blockers);
     if (!grown) return mt_error_memory(err);
     item->blockers = grown;
   }
@@ -253,7 +252,8 @@ static mortise_status set(run *u, mt_lock_item *item, mortise_error *err) {
   const entry *place = find(&u->queue, u->r->session);
   if ((mine && mine->e.n > item->n) || (place && place->e.n > item->n) || (!mine && !item->fresh))
     return result(item, MT_LOCK_STALE);
-  /* With this very number it was applied before: it is written again, since only that is a proof. */
+  /* With this very number it was applied before: it is written again, since only that is a proof.
+   */
   if (!mine || mine->e.n != item->n) status = find_blockers(u, item, mine != NULL, err);
   if (status) return status;
   if (!item->n_blockers) return grant(u, item, mine, place, err);
@@ -272,7 +272,7 @@ static mortise_status create(run *u, mt_lock_item *item, mortise_error *err) {
   return acked(item, status);
 }
 
-static mortise_status delete(run *u, mt_lock_item *item, mortise_error *err) {
+static mortise_status delete (run *u, mt_lock_item *item, mortise_error *err) {
   uint64_t seq_no;
   mortise_status status = read_version(u, item, &seq_no, err);
   if (status) return status;
@@ -348,7 +348,7 @@ static mortise_status run_item(run *u, mt_lock_item *item, mortise_error *err) {
   case MT_LOCK_RELEASE:
     return remove_entries(u, item, u->r->session, item->n, err);
   case MT_LOCK_DELETE:
-    return delete(u, item, err);
+    return delete (u, item, err);
   case MT_LOCK_EVICT:
     return remove_entries(u, item, item->session, INT64_MAX, err);
   default:

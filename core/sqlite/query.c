@@ -5,10 +5,10 @@
 #include <stdlib.h>
 
 enum {
-  DEPTH_MAX = 32,       /* of bool in bool */
-  CLAUSES_MAX = 1024,   /* as the servers' indices.query.bool.max_clause_count */
-  VALUES_MAX = 65536,   /* as the servers' index.max_terms_count */
-  TEXT_MAX = 64 << 20,  /* decoded values */
+  DEPTH_MAX = 32,      /* of bool in bool */
+  CLAUSES_MAX = 1024,  /* as the servers' indices.query.bool.max_clause_count */
+  VALUES_MAX = 65536,  /* as the servers' index.max_terms_count */
+  TEXT_MAX = 64 << 20, /* decoded values */
 };
 
 typedef enum kind { ALL, NONE, IDS, TERMS, PREFIX, RANGE, EXISTS, BOOL } kind;
@@ -23,12 +23,12 @@ typedef struct bound {
 
 typedef struct node {
   kind kind;
-  role role;            /* in the bool around it */
+  role role; /* in the bool around it */
   place place;
   mt_slice field;
-  mt_slice *values;     /* texts, in byte order; owned */
+  mt_slice *values; /* texts, in byte order; owned */
   size_t n;
-  bound low, high;      /* RANGE */
+  bound low, high;                  /* RANGE */
   struct node *first, *last, *next; /* BOOL: its clauses */
   uint64_t min_should;
   struct node *all_next; /* of the query, to free them */
@@ -38,9 +38,9 @@ struct mt_query {
   node *root;
   node *all;
   size_t clauses, values;
-  mt_buf *text;         /* pieces that slices point into */
+  mt_buf *text; /* pieces that slices point into */
   size_t pieces, pieces_cap;
-  char *copy;           /* of the query itself */
+  char *copy; /* of the query itself */
   mt_buf scratch;
 };
 
@@ -80,8 +80,8 @@ static node *node_new(mt_query *q, kind k, mortise_error *err) {
 /* Keeps decoded text for the query's life. */
 static mortise_status keep(mt_query *q, mt_buf *piece, mt_slice *out, mortise_error *err) {
   mortise_status status = mt_buf_status(piece, "the query", err);
-  if (!status && !mt_grow((void **)&q->text, &q->pieces_cap, q->pieces + 1, sizeof *q->text,
-                          VALUES_MAX * 4))
+  if (!status &&
+      !mt_grow((void **)&q->text, &q->pieces_cap, q->pieces + 1, sizeof *q->text, VALUES_MAX * 4))
     status = mt_error_memory(err);
   if (status) {
     mt_buf_deinit(piece);
@@ -210,7 +210,8 @@ static mortise_status parse_bound(mt_query *q, node *n, mt_slice key, mt_json va
   static const struct {
     const char *name;
     bool low, inclusive;
-  } names[] = {{"gte", true, true}, {"gt", true, false}, {"lte", false, true}, {"lt", false, false}};
+  } names[] = {
+      {"gte", true, true}, {"gt", true, false}, {"lte", false, true}, {"lt", false, false}};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     if (!mt_json_key_is(key, mt_slice_of(names[i].name))) continue;
     if (value.type == MT_JSON_NULL) return MORTISE_OK;
@@ -265,7 +266,8 @@ static mortise_status add_clause(mt_query *q, node *n, mt_json clause, role r, u
 static mortise_status add_clauses(mt_query *q, node *n, mt_json value, role r, unsigned depth,
                                   mortise_error *err) {
   if (value.type == MT_JSON_OBJECT) return add_clause(q, n, value, r, depth, err);
-  if (value.type != MT_JSON_ARRAY) return malformed(err, "bool", "needs a clause or a list of them");
+  if (value.type != MT_JSON_ARRAY)
+    return malformed(err, "bool", "needs a clause or a list of them");
   for (mt_json_iter it = mt_json_items(value); mt_json_next(&it);) {
     mortise_status status = add_clause(q, n, it.value, r, depth, err);
     if (status) return status;
@@ -344,8 +346,7 @@ static mortise_status parse(mt_query *q, mt_json query, unsigned depth, node **o
   if (depth > DEPTH_MAX) return malformed(err, "bool", "nested too deep");
   for (size_t i = 0; i < sizeof clauses / sizeof *clauses; i++) {
     if (!mt_json_key_is(it.key, mt_slice_of(clauses[i].name))) continue;
-    if (it.value.type != MT_JSON_OBJECT)
-      return malformed(err, clauses[i].name, "needs an object");
+    if (it.value.type != MT_JSON_OBJECT) return malformed(err, clauses[i].name, "needs an object");
     node *n = *out = node_new(q, clauses[i].kind, err);
     if (!n) return err && err->code ? err->code : MORTISE_OUT_OF_MEMORY;
     if (strcmp(clauses[i].name, "terms") == 0) return parse_terms(q, n, it.value, err);
@@ -583,9 +584,8 @@ static mortise_status narrow_values(const node *n, const mt_narrow *w, mortise_e
   mortise_status status = MORTISE_OK;
   int field = n->place == IN_ID ? -1 : w->field(w->ctx, n->field);
   for (size_t i = 0; !status && i < n->n; i++)
-    status = n->place == IN_ID
-                 ? w->id(w->ctx, n->values[i], err)
-                 : w->value(w->ctx, field, n->values[i], n->kind == PREFIX, err);
+    status = n->place == IN_ID ? w->id(w->ctx, n->values[i], err)
+                               : w->value(w->ctx, field, n->values[i], n->kind == PREFIX, err);
   return status;
 }
 

@@ -62,7 +62,7 @@ struct mt_scan {
   char name[MT_INDEX_NAME_MAX + 1];
   int64_t idx;
   mt_query *query;
-  mt_buf list;   /* of each: seq_no (8 bytes), length of the id (4 bytes), the id */
+  mt_buf list; /* of each: seq_no (8 bytes), length of the id (4 bytes), the id */
   size_t at;
   uint64_t total;
   uint32_t page;
@@ -143,8 +143,8 @@ static mortise_status same_index(mt_work *w, const mt_scan *scan, mortise_error 
   mt_index index;
   mortise_status status = mt_index_need(w->db, scan->name, &index, err);
   if (!status && index.idx != scan->idx)
-    status = mt_error_set(err, MORTISE_NOT_FOUND, "index `%s` was dropped during the scan",
-                          scan->name);
+    status =
+        mt_error_set(err, MORTISE_NOT_FOUND, "index `%s` was dropped during the scan", scan->name);
   mt_index_deinit(&index);
   return status;
 }

@@ -36,7 +36,7 @@ typedef struct worker {
   pthread_cond_t idle; /* `running` has changed */
   ops queue;
   op *running;
-  mt_db db;            /* the thread's own */
+  mt_db db; /* the thread's own */
 } worker;
 
 typedef struct sqlite_store {
@@ -47,8 +47,8 @@ typedef struct sqlite_store {
   ops finished;
   int event;
   mt_watch watch;
-  mt_req *unsent;        /* no memory was left for an op: linked by `op`, the last by the store */
-  bool *gone;            /* set when the store is freed while `deliver` runs */
+  mt_req *unsent; /* no memory was left for an op: linked by `op`, the last by the store */
+  bool *gone;     /* set when the store is freed while `deliver` runs */
 } sqlite_store;
 
 /* ---- work ---- */

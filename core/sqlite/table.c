@@ -36,17 +36,15 @@ static const char *const sql[LOCKS_STATEMENTS] = {
                       " ON CONFLICT(ns, path) DO UPDATE SET seq_no = ?3",
     [LOCKS_DOC_DROP] = "DELETE FROM locks" AT,
     [LOCKS_HOLDERS] = "SELECT session, n, mode, since_ms, job FROM holders" AT,
-    [LOCKS_HOLDER_PUT] =
-        "INSERT INTO holders(ns, path, session, n, mode, since_ms, job)"
-        " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT(ns, path, session)"
-        " DO UPDATE SET n = ?4, mode = ?5, since_ms = ?6, job = ?7",
+    [LOCKS_HOLDER_PUT] = "INSERT INTO holders(ns, path, session, n, mode, since_ms, job)"
+                         " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT(ns, path, session)"
+                         " DO UPDATE SET n = ?4, mode = ?5, since_ms = ?6, job = ?7",
     [LOCKS_HOLDER_DROP] = "DELETE FROM holders" AT " AND session = ?3",
     [LOCKS_HOLDERS_CLEAR] = "DELETE FROM holders" AT,
     [LOCKS_QUEUE] = "SELECT session, n, mode, until_ms, job, place FROM queue" AT " ORDER BY place",
-    [LOCKS_QUEUE_PUT] =
-        "INSERT INTO queue(ns, path, session, n, mode, until_ms, job, place)"
-        " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT(ns, path, session)"
-        " DO UPDATE SET n = ?4, mode = ?5, until_ms = ?6, job = ?7",
+    [LOCKS_QUEUE_PUT] = "INSERT INTO queue(ns, path, session, n, mode, until_ms, job, place)"
+                        " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT(ns, path, session)"
+                        " DO UPDATE SET n = ?4, mode = ?5, until_ms = ?6, job = ?7",
     [LOCKS_QUEUE_DROP] = "DELETE FROM queue" AT " AND session = ?3",
     [LOCKS_QUEUE_PURGE] = "DELETE FROM queue" AT " AND until_ms <= ?3",
     [LOCKS_QUEUE_CLEAR] = "DELETE FROM queue" AT,
@@ -131,13 +129,14 @@ mortise_status mt_locks_check(const char *ns, const char *session, mortise_error
 static char *explain(const char *file) {
   mt_buf out;
   mt_buf_init(&out, 65536);
-  mt_buf_addf(&out,
-              "The lock table is the SQLite file %s, made at the first use of a lock where it is\n"
-              "missing. Beside it and beside the documents' file there are, while they are in use,\n"
-              "a log (-wal), its index (-shm), and a turnstile for writers (.turn, always empty).\n"
-              "A user needs the right to read and write these files and to make files in their\n"
-              "folder. All its users are on one machine.\n\n%s\n",
-              file, schema);
+  mt_buf_addf(
+      &out,
+      "The lock table is the SQLite file %s, made at the first use of a lock where it is\n"
+      "missing. Beside it and beside the documents' file there are, while they are in use,\n"
+      "a log (-wal), its index (-shm), and a turnstile for writers (.turn, always empty).\n"
+      "A user needs the right to read and write these files and to make files in their\n"
+      "folder. All its users are on one machine.\n\n%s\n",
+      file, schema);
   char *text = mt_buf_take(&out, NULL);
   mt_buf_deinit(&out);
   return text;

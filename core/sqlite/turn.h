@@ -17,7 +17,8 @@ typedef struct mt_patience {
   atomic_bool *cancelled; /* NULL: nobody can */
 } mt_patience;
 
-/* OK, or INTERRUPTED where it was cancelled, or UNAVAILABLE past the deadline ("WHAT: timed out"). */
+/* OK, or INTERRUPTED where it was cancelled, or UNAVAILABLE past the deadline ("WHAT: timed out").
+ */
 mortise_status mt_patience_check(const mt_patience *p, const char *what, mortise_error *err);
 /* Sleeps for about that long, not past the deadline. */
 void mt_patience_sleep(const mt_patience *p, int64_t us);
@@ -31,7 +32,8 @@ typedef struct mt_turn {
 mortise_status mt_turn_open(mt_turn *t, const char *file, mortise_error *err);
 void mt_turn_close(mt_turn *t);
 /* Waits for the room. */
-mortise_status mt_turn_enter(mt_turn *t, const char *file, const mt_patience *p, mortise_error *err);
+mortise_status mt_turn_enter(mt_turn *t, const char *file, const mt_patience *p,
+                             mortise_error *err);
 void mt_turn_leave(mt_turn *t);
 
 #endif

@@ -18,7 +18,7 @@ typedef struct values {
   mt_buf text;
   struct value {
     size_t field, at, n;
-  } *list;
+  } * list;
   size_t n, cap;
 } values;
 
@@ -27,7 +27,7 @@ typedef struct run {
   mt_bulk *r;
   mt_index **indices; /* open in this transaction */
   size_t n_indices, cap;
-  size_t first;       /* item of this transaction */
+  size_t first; /* item of this transaction */
   values before, after;
   mt_buf merged;
 } run;

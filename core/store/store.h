@@ -161,7 +161,10 @@ void mt_search_deinit(mt_search *r);
 
 /* A scan: every document that matches, once, as of its opening; in slices on servers that have
  * several cores. mt_scan_next completes with a page or, at the end, with page == NULL. It fails,
- * rather than skip, on a time-out, a failed shard or a number of hits that differs from `total`. */
+ * rather than skip, on a time-out, a failed shard or a number of hits that differs from `total`.
+ * On a store without snapshots (sqlite) a document that was changed since the opening comes in its
+ * newest form and version while it still matches; one that no longer does, or was deleted, comes
+ * with found == false, no source and its version at the opening, so that the hits still add up. */
 typedef struct mt_scan mt_scan;
 
 typedef struct mt_scan_open {

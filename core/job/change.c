@@ -317,6 +317,10 @@ static void set_aside(op *o, mt_slice id, const mortise_error *e) {
 static bool transform_one(unit *u, const mt_doc *doc, mortise_error *err) {
   op *o = u->op;
   size_t before = u->bodies.n;
+  if (!doc->found) { /* gone, or no longer matching, since the scan was opened */
+    o->c->result.unchanged++;
+    return false;
+  }
   mt_error_clear(err);
   mt_transformed how = o->c->transform.apply(o->c->transform.ctx, doc, &u->bodies, err);
   if (how == MT_CHANGED && u->bodies.n > before) return true;

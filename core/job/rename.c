@@ -33,11 +33,18 @@ static const char *why_not_exact(mt_json mapping) {
   return NULL;
 }
 
+/* A value of 32,766 bytes or more would be refused, not hidden. */
+static bool hides(mt_json mapping) {
+  int64_t above = 0;
+  mt_json value = mt_json_get(mapping, "ignore_above");
+  return value.type && (!mt_json_int(value, &above) || above < 32766);
+}
+
 static mortise_status exact_in(mt_json mapping, mt_slice field, mt_buf *out, bool *ignores,
                                mortise_error *err) {
   const char *why = why_not_exact(mapping);
   if (!why) {
-    *ignores = mt_json_get(mapping, "ignore_above").type != MT_JSON_NONE;
+    *ignores = hides(mapping);
     mt_buf_addslice(out, field);
     return MORTISE_OK;
   }
@@ -51,7 +58,7 @@ static mortise_status exact_in(mt_json mapping, mt_slice field, mt_buf *out, boo
     mt_buf_addslice(out, field);
     mt_buf_addc(out, '.');
     mt_buf_addslice(out, it.key);
-    *ignores = mt_json_get(it.value, "ignore_above").type != MT_JSON_NONE;
+    *ignores = hides(it.value);
     return MORTISE_OK;
   }
   return mt_error_set(err, MORTISE_UNSUPPORTED,
@@ -71,11 +78,11 @@ mortise_status mt_exact_field(mt_slice json, mt_slice field, mt_buf *out, bool *
   while (root.type && mt_json_next(&it)) {
     mt_json mapping = field_mapping(mt_json_get(it.value, "mappings"), field);
     if (!mapping.type) continue;
-    bool hides = false;
+    bool some = false;
     size_t before = out->n;
-    mortise_status status = exact_in(mapping, field, out, &hides, err);
+    mortise_status status = exact_in(mapping, field, out, &some, err);
     if (status) return status;
-    *ignores = *ignores || hides;
+    *ignores = *ignores || some;
     if (!before)
       first = out->n;
     else if (!mt_slice_eq((mt_slice){out->p, first}, (mt_slice){out->p + before, out->n - before}))
@@ -90,9 +97,10 @@ mortise_status mt_exact_field(mt_slice json, mt_slice field, mt_buf *out, bool *
 
 /* ---- The change ----------------------------------------------------------------------------- */
 
-static mortise_status set_query(mt_rename *r, mt_slice field, bool ignored, mortise_error *err) {
+static mortise_status set_query(mt_rename *r, mt_slice field, bool ignores, mortise_error *err) {
   mt_buf_clear(&r->query);
-  mt_rename_query(&r->query, field, r->rule.from, ignored, r->also);
+  mt_rename_query(&r->query, field, r->rule.from, ignores ? r->rule.field : (mt_slice){NULL, 0},
+                  r->also);
   r->change.query = mt_buf_slice(&r->query);
   return mt_buf_status(&r->query, "the query", err);
 }

@@ -216,15 +216,27 @@ static void add_clause(mt_buf *out, const char *kind, mt_slice field, mt_slice v
   mt_buf_adds(out, end);
 }
 
-void mt_rename_query(mt_buf *out, mt_slice field, mt_slice from, bool ignored, mt_slice also) {
+/* Elasticsearch names such fields in _ignored; OpenSearch only leaves them out of the index. */
+static void add_hidden(mt_buf *out, mt_slice field, mt_slice hidden) {
+  mt_buf_addc(out, ',');
+  add_clause(out, "term", MT_SLICE("_ignored"), field, "\"}}");
+  mt_buf_adds(out, ",{\"bool\":{\"must_not\":[{\"exists\":{\"field\":");
+  mt_json_add_string(out, field);
+  mt_buf_adds(out, "}}]");
+  if (!mt_slice_eq(field, hidden)) {
+    mt_buf_adds(out, ",\"filter\":[{\"exists\":{\"field\":");
+    mt_json_add_string(out, hidden);
+    mt_buf_adds(out, "}}]");
+  }
+  mt_buf_adds(out, "}}");
+}
+
+void mt_rename_query(mt_buf *out, mt_slice field, mt_slice from, mt_slice hidden, mt_slice also) {
   mt_buf_adds(out, "{\"bool\":{\"filter\":[{\"bool\":{\"should\":[");
   add_clause(out, "term", field, from, "\"}}");
   mt_buf_addc(out, ',');
   add_clause(out, "prefix", field, from, "/\"}}");
-  if (ignored) {
-    mt_buf_addc(out, ',');
-    add_clause(out, "term", MT_SLICE("_ignored"), field, "\"}}");
-  }
+  if (hidden.p) add_hidden(out, field, hidden);
   mt_buf_adds(out, "],\"minimum_should_match\":1}}");
   if (also.n) {
     mt_buf_addc(out, ',');

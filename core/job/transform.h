@@ -42,8 +42,9 @@ void mt_replace_prefix_deinit(mt_replace_prefix *r);
 mt_transform mt_replace_prefix_transform(const mt_replace_prefix *r); /* borrows `r` */
 
 /* Appends Query DSL for the documents whose `field` is `from` or begins with `from`/, in filter
- * context, valid on both stores, and with `ignored` also those whose value the field's ignore_above
- * hides from searches. `also` is one more query that must match, or empty. */
-void mt_rename_query(mt_buf *out, mt_slice field, mt_slice from, bool ignored, mt_slice also);
+ * context, valid on both stores. Where the field's ignore_above hides long values from searches,
+ * `hidden` names the analysed field beside it, or the field itself: then documents whose value may
+ * be hidden match too. {NULL, 0}: none is. `also` is one more query that must match, or empty. */
+void mt_rename_query(mt_buf *out, mt_slice field, mt_slice from, mt_slice hidden, mt_slice also);
 
 #endif

@@ -154,17 +154,19 @@ static void test_query(void **state) {
   mt_buf out;
   mt_json root;
   mt_buf_init(&out, 4096);
-  mt_rename_query(&out, MT_SLICE("a.path"), MT_SLICE("/x\"\\y"), false, (mt_slice){NULL, 0});
+  mt_rename_query(&out, MT_SLICE("a.path"), MT_SLICE("/x\"\\y"), (mt_slice){NULL, 0},
+                  (mt_slice){NULL, 0});
   assert_string_equal(out.p, "{\"bool\":{\"filter\":[{\"bool\":{\"should\":[{\"term\":{\"a.path\":"
                              "\"/x\\\"\\\\y\"}},{\"prefix\":{\"a.path\":\"/x\\\"\\\\y/\"}}],"
                              "\"minimum_should_match\":1}}]}}");
   mt_buf_clear(&out);
-  mt_rename_query(&out, MT_SLICE("p"), MT_SLICE("/a"), false, MT_SLICE("{\"term\":{\"b\":1}}"));
+  mt_rename_query(&out, MT_SLICE("p"), MT_SLICE("/a"), MT_SLICE("p"),
+                  MT_SLICE("{\"term\":{\"b\":1}}"));
   assert_int_equal(mt_json_parse(mt_buf_slice(&out), "query", &root, NULL), MORTISE_OK);
   assert_int_equal(mt_json_count(mt_json_at(root, "bool", "filter", NULL)), 2);
   mt_buf_deinit(&out);
   mt_buf_init(&out, 20);
-  mt_rename_query(&out, MT_SLICE("p"), MT_SLICE("/a"), true, (mt_slice){NULL, 0});
+  mt_rename_query(&out, MT_SLICE("p"), MT_SLICE("/a"), MT_SLICE("q"), (mt_slice){NULL, 0});
   assert_int_equal(out.failed, MORTISE_REJECTED);
   mt_buf_deinit(&out);
 }

@@ -19,7 +19,7 @@ static int collect_op(lua_State *L) {
   return 0;
 }
 
-void *mt_op_new(lua_State *L, size_t size, int anchors, const mt_op_type *type) {
+void *mt_lua_op_new(lua_State *L, size_t size, int anchors, const mt_op_type *type) {
   static const luaL_Reg metamethods[] = {{"__gc", collect_op}, {NULL, NULL}};
   mt_driver *d = mt_driver_get(L);
   mt_op *op = lua_newuserdatauv(L, size, anchors);

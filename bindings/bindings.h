@@ -1,7 +1,7 @@
 /* C <-> Lua: what the lua_*.c files share. No policy here: that is stdlib's.
  *
  * A binding that waits does this:
- *   count_op *op = mt_op_new(L, sizeof *op, anchors, &count_type);  -- safe values, metatable
+ *   count_op *op = mt_lua_op_new(L, sizeof *op, anchors, &count_type);  -- safe values, metatable
  *   ... fill the core's request, anchor what it borrows in user values ...
  *   mt_op_start(&op->op);  store->docs->count(store, &op->request);  -- the resource
  *   return mt_await(L, index_of_op);
@@ -51,7 +51,7 @@ struct mt_op {
 };
 
 /* A zeroed operation of `size` bytes with `anchors` user values, on the stack. */
-MT_LJMP void *mt_op_new(lua_State *L, size_t size, int anchors, const mt_op_type *type);
+MT_LJMP void *mt_lua_op_new(lua_State *L, size_t size, int anchors, const mt_op_type *type);
 /* The value at `value` stays as long as the op at `op`. */
 void mt_op_anchor(lua_State *L, int op, int slot, int value);
 /* Under way from here: the next statement submits it. */

@@ -152,7 +152,7 @@ static int client_bulk(lua_State *L) {
     mt_write_read(L, &items[i - 1], 5, &kept);
     lua_pop(L, 1);
   }
-  mt_call *call = mt_call_new(L, 1, box, push_bulk, NULL);
+  mt_call *call = mt_lua_call_new(L, 1, box, push_bulk, NULL);
   mt_op_anchor(L, -1, 2, 2);
   mt_op_anchor(L, -1, 3, 5);
   mt_op_anchor(L, -1, 4, 6);
@@ -160,7 +160,7 @@ static int client_bulk(lua_State *L) {
   call->r.bulk.items = items;
   call->r.bulk.n = (size_t)n;
   call->r.bulk.refresh = lua_toboolean(L, 4);
-  mt_call_start(call, &call->r.bulk.req);
+  mt_lua_call_start(call, &call->r.bulk.req);
   box->client->store->docs->bulk(box->client->store, &call->r.bulk);
   return mt_await(L, lua_gettop(L));
 }

@@ -148,7 +148,7 @@ static const mt_op_type close_type = {cancel_close, finish_close, NULL};
 static int client_close(lua_State *L) {
   mt_handle *handle = luaL_checkudata(L, 1, mt_client_name);
   if (!handle->box) return 0;
-  close_op *op = mt_op_new(L, sizeof *op, 0, &close_type);
+  close_op *op = mt_lua_op_new(L, sizeof *op, 0, &close_type);
   op->box = handle->box;
   handle->box = NULL;
   mt_op_start(&op->op);
@@ -297,12 +297,12 @@ static void on_answer(void *ctx, mt_req *req) {
   mt_op_done(ctx);
 }
 
-mt_call *mt_call_new(lua_State *L, int client, mt_box *box,
-                     int (*push)(lua_State *L, mt_call *call, int index),
-                     void (*deinit)(mt_call *call)) {
+mt_call *mt_lua_call_new(lua_State *L, int client, mt_box *box,
+                         int (*push)(lua_State *L, mt_call *call, int index),
+                         void (*deinit)(mt_call *call)) {
   client = lua_absindex(L, client);
   mt_await_check(L, box->driver); /* before it is sent: a write cannot be taken back */
-  mt_call *call = mt_op_new(L, sizeof *call, MT_CALL_ANCHORS, &call_type);
+  mt_call *call = mt_lua_op_new(L, sizeof *call, MT_CALL_ANCHORS, &call_type);
   call->box = box;
   call->push = push;
   call->deinit = deinit;
@@ -311,7 +311,7 @@ mt_call *mt_call_new(lua_State *L, int client, mt_box *box,
   return call;
 }
 
-void mt_call_start(mt_call *call, mt_req *req) {
+void mt_lua_call_start(mt_call *call, mt_req *req) {
   call->req = req;
   req->done = on_answer;
   req->ctx = call;
@@ -340,17 +340,17 @@ static void deinit_admin(mt_call *call) {
 
 static int client_init(lua_State *L) {
   mt_box *box = mt_check_client(L, 1);
-  mt_call *call = mt_call_new(L, 1, box, push_admin, deinit_admin);
+  mt_call *call = mt_lua_call_new(L, 1, box, push_admin, deinit_admin);
   call->r.locks_admin.print = lua_toboolean(L, 2);
-  mt_call_start(call, &call->r.locks_admin.req);
+  mt_lua_call_start(call, &call->r.locks_admin.req);
   box->client->store->locks->init(box->client->store, &call->r.locks_admin);
   return mt_await(L, lua_gettop(L));
 }
 
 static int client_verify(lua_State *L) {
   mt_box *box = mt_check_client(L, 1);
-  mt_call *call = mt_call_new(L, 1, box, push_admin, deinit_admin);
-  mt_call_start(call, &call->r.locks_admin.req);
+  mt_call *call = mt_lua_call_new(L, 1, box, push_admin, deinit_admin);
+  mt_lua_call_start(call, &call->r.locks_admin.req);
   box->client->store->locks->verify(box->client->store, &call->r.locks_admin);
   return mt_await(L, lua_gettop(L));
 }
@@ -367,9 +367,9 @@ static void deinit_list(mt_call *call) {
 
 static int client_list(lua_State *L) {
   mt_box *box = mt_check_client(L, 1);
-  mt_call *call = mt_call_new(L, 1, box, push_list, deinit_list);
+  mt_call *call = mt_lua_call_new(L, 1, box, push_list, deinit_list);
   call->r.list.ns = lua_toboolean(L, 2) ? NULL : mt_client_options(box->client)->ns;
-  mt_call_start(call, &call->r.list.req);
+  mt_lua_call_start(call, &call->r.list.req);
   box->client->store->locks->list(box->client->store, &call->r.list);
   return mt_await(L, lua_gettop(L));
 }

@@ -65,11 +65,11 @@ struct mt_call {
 enum { MT_CALL_ANCHORS = 4 }; /* the first is the client's userdata, the others the call's */
 
 /* A call on the client at `client`, on the stack. `req` is the member of `r` that will be used. */
-MT_LJMP mt_call *mt_call_new(lua_State *L, int client, mt_box *box,
-                             int (*push)(lua_State *L, mt_call *call, int index),
-                             void (*deinit)(mt_call *call));
+MT_LJMP mt_call *mt_lua_call_new(lua_State *L, int client, mt_box *box,
+                                 int (*push)(lua_State *L, mt_call *call, int index),
+                                 void (*deinit)(mt_call *call));
 /* Sets what every request has; submit next, then return mt_await. */
-void mt_call_start(mt_call *call, mt_req *req);
+void mt_lua_call_start(mt_call *call, mt_req *req);
 
 MT_LJMP void mt_store_methods(lua_State *L); /* lua_store.c: adds to the table on the stack */
 MT_LJMP void mt_bulk_methods(lua_State *L);  /* lua_bulk.c */

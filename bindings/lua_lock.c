@@ -146,7 +146,7 @@ static const mt_option rows[] = {
 
 /* The operation and the handle, on the stack in this order; what they borrow is at `borrowed`. */
 static acquire_op *new_acquire(lua_State *L, mt_box *box, int borrowed) {
-  acquire_op *self = mt_op_new(L, sizeof *self, 3, &acquire_type);
+  acquire_op *self = mt_lua_op_new(L, sizeof *self, 3, &acquire_type);
   int op = lua_gettop(L);
   self->box = box;
   self->dependent.drop = drop_acquire;
@@ -305,7 +305,7 @@ static int release(lua_State *L, bool quiet) {
   mt_lock_handle *h = luaL_checkudata(L, 1, lock_name);
   mt_driver_get(L);
   if (!h->lock) return 0;
-  release_op *self = mt_op_new(L, sizeof *self, 1, &release_type);
+  release_op *self = mt_lua_op_new(L, sizeof *self, 1, &release_type);
   lua_getiuservalue(L, 1, 1);
   lua_setiuservalue(L, -2, 1);
   self->box = h->box;

@@ -93,12 +93,12 @@ static int scan_next(lua_State *L) {
   if (!handle->box) mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "the scan is closed");
   if (handle->busy) luaL_error(L, "the scan is in use by another task");
   lua_getiuservalue(L, 1, 1);
-  mt_call *call = mt_call_new(L, 2, handle->box, finish_next, deinit_next);
+  mt_call *call = mt_lua_call_new(L, 2, handle->box, finish_next, deinit_next);
   mt_op_anchor(L, -1, 2, 1);
   call->r.scan_next.scan = handle->scan;
   call->more = handle;
   handle->busy = true;
-  mt_call_start(call, &call->r.scan_next.req);
+  mt_lua_call_start(call, &call->r.scan_next.req);
   mt_store *store = handle->box->client->store;
   store->docs->scan_next(store, &call->r.scan_next);
   return mt_await(L, lua_gettop(L));
@@ -149,14 +149,14 @@ static int client_scan(lua_State *L) {
   luaL_setmetatable(L, scan_name);
   lua_pushvalue(L, 1);
   lua_setiuservalue(L, 4, 1);
-  mt_call *call = mt_call_new(L, 1, box, finish_open, deinit_open);
+  mt_call *call = mt_lua_call_new(L, 1, box, finish_open, deinit_open);
   for (int i = 2; i <= 4; i++) mt_op_anchor(L, -1, i, i);
   call->r.scan_open.index = index;
   call->r.scan_open.query = mt_slice_of(lua_tostring(L, 3));
   call->r.scan_open.page = (uint32_t)o.page;
   call->r.scan_open.slices = (uint32_t)o.slices;
   call->r.scan_open.no_source = o.no_source;
-  mt_call_start(call, &call->r.scan_open.req);
+  mt_lua_call_start(call, &call->r.scan_open.req);
   box->client->store->docs->scan_open(box->client->store, &call->r.scan_open);
   return mt_await(L, lua_gettop(L));
 }

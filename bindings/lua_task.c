@@ -65,7 +65,7 @@ static int join(lua_State *L, bool quiet) {
   mt_task *task = check_task(L);
   if (mt_task_inherits(d, task->id, mt_driver_task(d)->id) && !task->done)
     mt_error_throw(L, MORTISE_DEADLOCK, "a task cannot wait for its own end");
-  mt_join *op = mt_op_new(L, sizeof *op, 1, &join_type);
+  mt_join *op = mt_lua_op_new(L, sizeof *op, 1, &join_type);
   op->target = task;
   op->quiet = quiet;
   mt_op_anchor(L, -1, 1, 1);
@@ -152,7 +152,7 @@ static int core_sleep(lua_State *L) {
   lua_Number ms = luaL_checknumber(L, 1);
   luaL_argcheck(L, ms >= 0 && ms <= 1e15, 1, "milliseconds, not negative");
   mortise_error err;
-  sleep_op *op = mt_op_new(L, sizeof *op, 0, &sleep_type);
+  sleep_op *op = mt_lua_op_new(L, sizeof *op, 0, &sleep_type);
   mt_loop *loop = op->op.driver->loop;
   op->timer.fire = wake_sleeper;
   op->timer.ctx = op;

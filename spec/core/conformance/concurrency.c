@@ -153,7 +153,7 @@ static void history(mt_fixture *f) {
   static worker workers[WORKERS];
   static hold all[WORKERS * HOLDS_MAX];
   size_t n = 0, asked = 0;
-  int64_t until = mt_test_ns() + 4000000000;
+  int64_t until = mt_test_ns() + 3000000000;
   for (unsigned i = 0; i < WORKERS; i++) {
     worker *w = &workers[i];
     char name[32];

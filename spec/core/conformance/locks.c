@@ -282,6 +282,51 @@ static void empty_batch(mt_fixture *f) {
   MT_OK(f, r);
 }
 
+/* What no store can write is refused, and said; the rest of its batch may be refused with it. */
+static void impossible_items(mt_fixture *f) {
+  mt_lock_item bad[] = {
+      {.verb = MT_LOCK_SET, .path = MT_SLICE(""), .n = 2, .mode = MT_X, .fresh = true},
+      {.verb = MT_LOCK_SET, .path = MT_SLICE("/i"), .n = 2, .mode = MT_NL, .fresh = true},
+      {.verb = MT_LOCK_CREATE, .path = MT_SLICE("/i"), .n = 2, .mode = (mt_mode)9},
+      {.verb = MT_LOCK_SET, .path = MT_SLICE("/i"), .n = UINT64_MAX, .mode = MT_X, .fresh = true},
+      {.verb = MT_LOCK_EVICT, .path = MT_SLICE("/i"), .session = "no: session"},
+  };
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    mt_lock_item items[] = {
+        {.verb = MT_LOCK_SET, .path = MT_SLICE("/good"), .n = i + 1, .mode = MT_X, .fresh = true},
+        bad[i]};
+    mt_lock_batch r = {.ns = f->ns, .session = mt_a, .items = items, .n = 2};
+    f->s->locks->batch(f->s, &r);
+    mortise_status status = mt_test_pump(f->s, &r.req);
+    MT_CHECK(status == MORTISE_INVALID_ARGUMENT, "item %zu: %s: %s", i, mortise_status_name(status),
+             r.req.error.message);
+    MT_CHECK(!r.req.error.ambiguous, "item %zu: that is certain", i);
+    MT_CHECK(items[1].result == MT_LOCK_FAILED || items[1].result == MT_LOCK_NO_ANSWER,
+             "item %zu: %s", i, mt_lock_result_name(items[1].result));
+    mt_lock_batch_deinit(&r);
+  }
+  MT_CHECK(!mt_listed(f, "/i"), "nothing was written");
+  mt_lock_batch r = {.ns = "Not:A*Name", .session = mt_a};
+  f->s->locks->batch(f->s, &r);
+  MT_EXPECT(f, r, MORTISE_INVALID_ARGUMENT);
+}
+
+/* The same item may be sent again as it is: what it owned from the last answer is given back. */
+static void sent_again(mt_fixture *f) {
+  MT_RESULT(mt_set(f, mt_a, "/again", 1, MT_X), MT_LOCK_ACKED);
+  mt_lock_item item = {
+      .verb = MT_LOCK_SET, .path = MT_SLICE("/again"), .n = 1, .mode = MT_X, .fresh = true};
+  mt_lock_batch r = {.ns = f->ns, .session = mt_b, .items = &item, .n = 1};
+  for (unsigned i = 0; i < 3; i++) {
+    f->s->locks->batch(f->s, &r);
+    MT_OK(f, r);
+    MT_CHECK(item.result == MT_LOCK_DENIED && item.n_blockers == 1, "%zu blockers",
+             item.n_blockers);
+    r.req = (mt_req){0};
+  }
+  mt_lock_batch_deinit(&r);
+}
+
 /* Paths that differ only far behind, or only by an encoding, are different locks. */
 static void odd_paths(mt_fixture *f) {
   static char long_x[4097], long_y[4097], mid_x[600], mid_y[600], edge[513];
@@ -393,6 +438,8 @@ const mt_case mt_cases_locks[] = {
     {"locks: a batch is in order and not atomic", mixed_batch},
     {"locks: 1,500 items in a batch", large_batch},
     {"locks: a batch of nothing", empty_batch},
+    {"locks: items that cannot be", impossible_items},
+    {"locks: an item sent again", sent_again},
     {"locks: odd and long paths", odd_paths},
     {"locks: namespaces are apart", namespaces},
     {"locks: list", listing},

@@ -297,7 +297,7 @@ static void random_batches(mt_fixture *f) {
   snprintf(ns, sizeof ns, "%.40s", f->ns);
   memset(paths[3], 'x', 800);
   paths[3][0] = '/';
-  int64_t end = mt_test_ns() + (int64_t)(f->place->elastic ? 12 : 9) * 1000000000;
+  int64_t end = mt_test_ns() + (int64_t)(f->place->elastic ? 12 : 6) * 1000000000;
   unsigned count = 0;
   for (; items < most && mt_test_ns() < end; count++) {
     snprintf(f->ns, sizeof f->ns, "%.40s-%u", ns, count);

@@ -10,6 +10,7 @@ enum { SEEN_MAX = 20000 };
 
 typedef struct scan_result {
   uint64_t total, delivered;
+  uint64_t gone; /* of these: deleted since the opening */
   size_t pages, largest;
   unsigned char seen[SEEN_MAX]; /* by the number in the id "dNUMBER" */
 } scan_result;
@@ -30,7 +31,9 @@ static void take_page(const mt_page *page, bool no_source, scan_result *out) {
     const mt_doc *doc = &page->docs[i];
     size_t k = number_of(doc);
     MT_CHECK(!out->seen[k]++, "d%zu came twice", k);
-    MT_CHECK(doc->found && doc->version.term >= 1, "d%zu has a version", k);
+    MT_CHECK(doc->version.term >= 1, "d%zu has a version", k);
+    out->gone += !doc->found;
+    if (!doc->found) continue;
     MT_CHECK(no_source == (doc->source.n == 0), "d%zu: source of %zu bytes", k, doc->source.n);
     if (!no_source)
       MT_CHECK(doc->source.p[0] == '{', "d%zu: %.*s", k, (int)doc->source.n, doc->source.p);
@@ -68,6 +71,7 @@ static scan_result *scan(mt_fixture *f, mt_scan_open how) {
   f->s->docs->scan_close(f->s, how.scan);
   MT_CHECK(result.delivered == result.total, "%llu announced, %llu delivered",
            (unsigned long long)result.total, (unsigned long long)result.delivered);
+  MT_CHECK(!result.gone, "nobody deleted, but %llu are gone", (unsigned long long)result.gone);
   return &result;
 }
 
@@ -257,7 +261,8 @@ static void versions_for_writing(mt_fixture *f) {
   f->s->docs->scan_close(f->s, open.scan);
 }
 
-/* A scan shows one moment: what is written while it runs neither joins it nor breaks it. */
+/* A scan shows what there was at one moment: what is written while it runs neither joins it nor
+ * breaks it. The embedded store reads each again: a deleted one comes, as not found. */
 static void writes_meanwhile(mt_fixture *f) {
   enum { N = 200 };
   char id[16];
@@ -269,6 +274,7 @@ static void writes_meanwhile(mt_fixture *f) {
   MT_CHECK(open.total == N, "%llu", (unsigned long long)open.total);
   static scan_result r;
   r = (scan_result){0};
+  uint64_t deleted = 0;
   for (size_t k = 0;; k++) {
     mt_scan_next next = {.scan = open.scan};
     f->s->docs->scan_next(f->s, &next);
@@ -280,10 +286,13 @@ static void writes_meanwhile(mt_fixture *f) {
     mt_write_one(f, mt_write_of(MT_WRITE_CREATE, id, "{\"n\":1}"));
     snprintf(id, sizeof id, "d%zu", N - 1 - k);
     mt_write_one(f, mt_write_of(MT_WRITE_INDEX, id, "{\"n\":2}"));
+    snprintf(id, sizeof id, "d%zu", N / 2 + k);
+    deleted += mt_write_one(f, mt_write_of(MT_WRITE_DELETE, id, NULL)).result == MT_WRITE_APPLIED;
   }
   f->s->docs->scan_close(f->s, open.scan);
   for (size_t k = 0; k < N; k++) MT_CHECK(r.seen[k], "d%zu did not come", k);
   MT_CHECK(r.delivered == N, "%llu delivered", (unsigned long long)r.delivered);
+  MT_CHECK(r.gone <= (f->place->elastic ? 0 : deleted), "%llu gone", (unsigned long long)r.gone);
 }
 
 static void closed_early(mt_fixture *f) {

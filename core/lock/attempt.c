@@ -345,8 +345,8 @@ int64_t mt_attempt_due(const mt_attempt *at) {
   case MT_PHASE_QUEUE:
     break;
   }
-  if (at->try_once || at->poll_ms < at->deadline_ms) return at->poll_ms;
-  return at->deadline_ms;
+  if (at->try_once) return mt_takeover_busy(at->lock->manager) ? INT64_MAX : at->poll_ms;
+  return at->poll_ms < at->deadline_ms ? at->poll_ms : at->deadline_ms;
 }
 
 static void tick_queue(mt_attempt *at, int64_t now) {

@@ -13,6 +13,7 @@
  *                lock_items=, lock_conflicts=, denials=, waits=, takeovers=}
  *   and what lua_store.c, lua_bulk.c, lua_scan.c, lua_lock.c say. */
 #include "lua_client.h"
+#include "lua_lock.h"
 
 #include "base/mem.h"
 
@@ -62,7 +63,7 @@ void mt_undepend(mt_dependent *d) {
   d->slot = NULL;
 }
 
-static void drop_list(mt_dependent **list) {
+void mt_drop_all(mt_dependent **list) {
   while (*list) {
     mt_dependent *d = *list;
     mt_undepend(d);
@@ -83,8 +84,8 @@ static void on_closed(void *ctx) {
 static void start_closing(mt_box *box) {
   if (box->closing) return;
   box->closing = true;
-  drop_list(&box->dependents);
-  drop_list(&box->locks);
+  mt_drop_all(&box->dependents);
+  mt_drop_all(&box->locks);
   mt_client_close(box->client, on_closed, box);
 }
 
@@ -453,6 +454,7 @@ int mt_client_open_module(lua_State *L) {
   mt_bulk_methods(L);
   mt_scan_methods(L);
   mt_lock_methods(L);
+  mt_writer_methods(L);
   lua_pop(L, 2);
   return 0;
 }

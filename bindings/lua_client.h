@@ -31,6 +31,7 @@ extern const char mt_client_name[];
 
 void mt_depend(mt_dependent **list, mt_dependent *dependent);
 void mt_undepend(mt_dependent *dependent); /* again is fine */
+void mt_drop_all(mt_dependent **list);
 
 /* The open client at `index`. */
 MT_LJMP mt_box *mt_check_client(lua_State *L, int index);

@@ -20,17 +20,18 @@
 
 #include <string.h>
 
-static const char lock_name[] = "mortise.lock";
+const char mt_lock_name[] = "mortise.lock";
 
 /* ---- The handle ----------------------------------------------------------------------------- */
 
 static void drop_lock(mt_dependent *self) {
   mt_lock_handle *h = (mt_lock_handle *)((char *)self - offsetof(mt_lock_handle, dependent));
+  mt_drop_all(&h->users);
   h->lock = NULL; /* the client gives it back */
 }
 
 mt_lock_handle *mt_check_lock(lua_State *L, int index) {
-  mt_lock_handle *h = luaL_checkudata(L, index, lock_name);
+  mt_lock_handle *h = luaL_checkudata(L, index, mt_lock_name);
   mt_driver_get(L);
   if (!h->lock) mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "the lock was released");
   return h;
@@ -45,6 +46,7 @@ static void give_back(mt_box *box, mt_lock *lock) {
 
 static int collect_lock(lua_State *L) {
   mt_lock_handle *h = lua_touserdata(L, 1);
+  mt_drop_all(&h->users);
   mt_undepend(&h->dependent);
   if (h->lock) give_back(h->box, h->lock);
   h->lock = NULL;
@@ -153,7 +155,7 @@ static acquire_op *new_acquire(lua_State *L, mt_box *box, int borrowed) {
   mt_lock_handle *h = lua_newuserdatauv(L, sizeof *h, 3);
   *h = (mt_lock_handle){.dependent.drop = drop_lock, .box = box};
   h->task = mt_driver_task(box->driver)->id;
-  luaL_setmetatable(L, lock_name);
+  luaL_setmetatable(L, mt_lock_name);
   lua_pushvalue(L, 1);
   lua_setiuservalue(L, -2, 1);
   mt_op_anchor(L, op, 1, 1);
@@ -302,7 +304,7 @@ static void on_released(void *ctx, mt_release *r) {
 
 /* Submitted before anything may be raised: an interrupt must not keep the lock. */
 static int release(lua_State *L, bool quiet) {
-  mt_lock_handle *h = luaL_checkudata(L, 1, lock_name);
+  mt_lock_handle *h = luaL_checkudata(L, 1, mt_lock_name);
   mt_driver_get(L);
   if (!h->lock) return 0;
   release_op *self = mt_lua_op_new(L, sizeof *self, 1, &release_type);
@@ -312,6 +314,7 @@ static int release(lua_State *L, bool quiet) {
   self->quiet = quiet;
   self->dependent.drop = drop_release;
   self->r = (mt_release){.done = on_released, .ctx = self, .lock = h->lock};
+  mt_drop_all(&h->users);
   mt_undepend(&h->dependent);
   h->lock = NULL;
   mt_depend(&h->box->dependents, &self->dependent);
@@ -346,13 +349,13 @@ static int lock_remaining(lua_State *L) {
 
 static int client_holds(lua_State *L) {
   const mt_box *box = mt_check_client(L, 1);
-  const mt_lock_handle *h = luaL_testudata(L, 2, lock_name);
+  const mt_lock_handle *h = luaL_testudata(L, 2, mt_lock_name);
   lua_pushboolean(L, h && h->lock && h->box == box);
   return 1;
 }
 
 static int lock_index(lua_State *L) {
-  const mt_lock_handle *h = luaL_checkudata(L, 1, lock_name);
+  const mt_lock_handle *h = luaL_checkudata(L, 1, mt_lock_name);
   const char *key = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
   if (!strcmp(key, "fence"))
     lua_pushinteger(L, (lua_Integer)h->fence);
@@ -370,7 +373,7 @@ static int lock_index(lua_State *L) {
 }
 
 static int lock_tostring(lua_State *L) {
-  const mt_lock_handle *h = luaL_checkudata(L, 1, lock_name);
+  const mt_lock_handle *h = luaL_checkudata(L, 1, mt_lock_name);
   lua_getiuservalue(L, 1, 2);
   lua_Integer n = lua_type(L, -1) == LUA_TTABLE ? luaL_len(L, -1) : 0;
   if (n) lua_geti(L, -1, 1);
@@ -395,9 +398,11 @@ void mt_lock_methods(lua_State *L) {
   static const luaL_Reg metamethods[] = {
       {"__gc", collect_lock}, {"__close", lock_close}, {"__tostring", lock_tostring}, {NULL, NULL}};
   luaL_setfuncs(L, methods, 0);
-  mt_class(L, lock_name, NULL, metamethods);
+  mt_class(L, mt_lock_name, NULL, metamethods);
   lua_newtable(L);
   luaL_setfuncs(L, lock_methods, 0);
+  mt_writer_methods(L);
+  mt_rename_methods(L);
   lua_pushcclosure(L, lock_index, 1);
   lua_setfield(L, -2, "__index");
   lua_pop(L, 1);

@@ -10,13 +10,16 @@ typedef struct mt_lock_handle {
   mt_lock *lock; /* NULL before it is granted and once it is released */
   uint64_t task; /* whose it is */
   uint64_t fence;
-  bool told;      /* its loss was raised */
-} mt_lock_handle; /* user values: the client, paths, modes */
+  mt_dependent *users; /* writers and changes under it: they end before it does */
+  bool told;           /* its loss was raised */
+} mt_lock_handle;      /* user values: the client, paths, modes */
 
 /* The lock at `index`, held as far as this process knows; raises where it was released. */
 MT_LJMP mt_lock_handle *mt_check_lock(lua_State *L, int index);
-MT_LJMP void mt_writer_open(lua_State *L); /* lua_writer.c: adds to the table on the stack */
-MT_LJMP void mt_rename_open(lua_State *L); /* lua_rename.c */
-MT_LJMP int mt_client_writer(lua_State *L);
+/* Adds to a table of methods on the stack: `writer`, of locks and of clients. */
+MT_LJMP void mt_writer_methods(lua_State *L);
+MT_LJMP void mt_rename_methods(lua_State *L); /* `rename`, of locks */
+
+extern const char mt_lock_name[];
 
 #endif

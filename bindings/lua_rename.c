@@ -1,0 +1,257 @@
+/* Renaming a tree of documents, in C over their bytes:
+ *   lock:rename{index=, field=, from=, to=, query=, page=, slices=, in_flight=, passes=, bytes=}
+ *       -> rename, not yet started
+ * `query` is one more query (JSON text) that documents must match. A rename:
+ *   :run() -> result      once; raises what stopped it, or rejected or conflict where some
+ * documents could not be changed. Running another one finishes what this one left :result() ->
+ * result   at any time: {matched=, changed=, unchanged=, redone=, conflicts=, rejected=, unknown=,
+ * left=, passes=, bytes=, round_trips=, duration_ms=, rejects={{id=, type=, reason=}, ...}}
+ *   :progress() -> changed, total      for another task, while it runs
+ *   :cancel()             run() then raises interrupted, once all that was sent is answered
+ * Releasing the lock ends it. */
+#include "lua_lock.h"
+
+#include "base/mem.h"
+#include "job/rename.h"
+
+static const char rename_name[] = "mortise.rename";
+
+typedef struct moving {
+  mt_dependent dependent;
+  mt_driver *driver;
+  mt_rename rename;
+  mt_op *runner; /* waits for its end, or NULL */
+  uint64_t changed, total;
+  bool made, started, ended;
+} moving; /* user values: the lock, strings it borrows */
+
+/* ---- Its end -------------------------------------------------------------------------------- */
+
+static void abandon(moving *self) {
+  mt_undepend(&self->dependent);
+  if (self->started && !self->ended) mt_change_abandon(&self->rename.change);
+  self->ended = self->started;
+}
+
+static void drop_rename(mt_dependent *d) {
+  moving *self = (moving *)((char *)d - offsetof(moving, dependent));
+  if (self->runner)
+    mt_op_stop(self->runner, "the lock was released");
+  else
+    abandon(self);
+}
+
+static int collect_rename(lua_State *L) {
+  moving *self = lua_touserdata(L, 1);
+  abandon(self);
+  if (self->made) mt_rename_deinit(&self->rename);
+  self->made = false;
+  return 0;
+}
+
+static void on_done(void *ctx, mt_change *change) {
+  (void)change;
+  moving *self = ctx;
+  self->ended = true;
+  mt_undepend(&self->dependent);
+  mt_op *runner = self->runner;
+  self->runner = NULL;
+  if (runner) mt_op_done(runner);
+}
+
+static void on_progress(void *ctx, mt_change *change, uint64_t changed, uint64_t total) {
+  (void)change;
+  moving *self = ctx;
+  self->changed = changed;
+  self->total = total;
+}
+
+/* ---- The result ----------------------------------------------------------------------------- */
+
+static void set_integer(lua_State *L, const char *key, uint64_t value) {
+  lua_pushinteger(L, (lua_Integer)value);
+  lua_setfield(L, -2, key);
+}
+
+static void push_reject(lua_State *L, const mt_reject *r) {
+  lua_createtable(L, 0, 3);
+  lua_pushstring(L, r->id);
+  lua_setfield(L, -2, "id");
+  lua_pushstring(L, r->type);
+  lua_setfield(L, -2, "type");
+  lua_pushstring(L, r->reason);
+  lua_setfield(L, -2, "reason");
+}
+
+static void push_result(lua_State *L, const mt_change_result *r) {
+  lua_createtable(L, 0, 13);
+  set_integer(L, "matched", r->matched);
+  set_integer(L, "changed", r->changed);
+  set_integer(L, "unchanged", r->unchanged);
+  set_integer(L, "redone", r->redone);
+  set_integer(L, "conflicts", r->conflicts);
+  set_integer(L, "rejected", r->rejected);
+  set_integer(L, "unknown", r->unknown);
+  set_integer(L, "left", r->left);
+  set_integer(L, "passes", r->passes);
+  set_integer(L, "bytes", r->bytes);
+  set_integer(L, "round_trips", r->round_trips);
+  set_integer(L, "duration_ms", (uint64_t)r->duration_ms);
+  size_t n = r->rejected < MT_REJECTS_SHOWN ? (size_t)r->rejected : (size_t)MT_REJECTS_SHOWN;
+  lua_createtable(L, (int)n, 0);
+  for (size_t i = 0; i < n; i++) {
+    push_reject(L, &r->rejects[i]);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  lua_setfield(L, -2, "rejects");
+}
+
+static moving *check_rename(lua_State *L) {
+  moving *self = luaL_checkudata(L, 1, rename_name);
+  mt_driver_get(L);
+  return self;
+}
+
+static int rename_result(lua_State *L) {
+  push_result(L, &check_rename(L)->rename.change.result);
+  return 1;
+}
+
+static int rename_progress(lua_State *L) {
+  const moving *self = check_rename(L);
+  lua_pushinteger(L, (lua_Integer)self->changed);
+  lua_pushinteger(L, (lua_Integer)self->total);
+  return 2;
+}
+
+static int rename_cancel(lua_State *L) {
+  moving *self = check_rename(L);
+  if (self->started && !self->ended) mt_change_cancel(&self->rename.change);
+  return 0;
+}
+
+/* ---- run ------------------------------------------------------------------------------------ */
+
+typedef struct run_op {
+  mt_op op;
+  moving *moving;
+} run_op;
+
+static void cancel_run(mt_op *op) {
+  moving *self = ((run_op *)op)->moving;
+  self->runner = NULL;
+  abandon(self);
+}
+
+static int finish_run(lua_State *L, mt_op *op, int index) {
+  (void)index;
+  const mt_change *change = &((run_op *)op)->moving->rename.change;
+  if (change->error.code) mt_error_raise(L, &change->error);
+  push_result(L, &change->result);
+  return 1;
+}
+
+static const mt_op_type run_type = {cancel_run, finish_run, NULL};
+
+static int rename_run(lua_State *L) {
+  moving *self = check_rename(L);
+  lua_settop(L, 1);
+  if (self->started) mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "a rename runs once");
+  if (!self->dependent.slot) mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "the lock was released");
+  mt_await_check(L, self->driver);
+  run_op *op = mt_lua_op_new(L, sizeof *op, 1, &run_type);
+  mt_op_anchor(L, -1, 1, 1);
+  op->moving = self;
+  mortise_error err;
+  if (mt_change_start(&self->rename.change, &err)) mt_error_raise(L, &err);
+  self->started = true;
+  self->runner = &op->op;
+  mt_op_start(&op->op);
+  return mt_await(L, 2);
+}
+
+/* ---- rename --------------------------------------------------------------------------------- */
+
+typedef struct options {
+  const char *index, *field, *from, *to, *query;
+  int64_t page, slices, in_flight, passes, bytes;
+} options;
+
+#define STRING(field, help)                                                                        \
+  { #field, MT_OPTION_STRING, offsetof(options, field), 0, 0, help }
+#define INT(field, max, help)                                                                      \
+  { #field, MT_OPTION_INT, offsetof(options, field), 1, max, help }
+
+static const mt_option rows[] = {STRING(index, "index or alias"),
+                                 STRING(field, "that holds the path"),
+                                 STRING(from, "path of the tree"),
+                                 STRING(to, "its new path"),
+                                 STRING(query, "one more query that documents must match"),
+                                 INT(page, 10000, "documents a page; 1000"),
+                                 INT(slices, 1024, "of the scan; the store decides"),
+                                 INT(in_flight, MT_WRITER_LANES, "write requests at once; 3"),
+                                 INT(passes, 1000, "at most; 8"),
+                                 INT(bytes, 1 << 30, "of a write request; 2 MiB"),
+                                 {NULL, MT_OPTION_BOOL, 0, 0, 0, NULL}};
+
+static options read_options(lua_State *L, int index) {
+  options o = {0};
+  mt_options_read(L, index, rows, &o, "rename");
+  if (!o.index || !o.field || !o.from || !o.to)
+    mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "rename: index, field, from and to are needed");
+  return o;
+}
+
+static void set_up(moving *self, const mt_lock_handle *lock, const options *o) {
+  mt_change *c = &self->rename.change;
+  c->done = on_done;
+  c->progress = on_progress;
+  c->ctx = self;
+  c->store = lock->box->client->store;
+  c->env = mt_env_system();
+  c->lock = lock->lock;
+  c->options.page = (uint32_t)o->page;
+  c->options.slices = (uint32_t)o->slices;
+  c->options.in_flight = (uint32_t)o->in_flight;
+  c->options.passes = (uint32_t)o->passes;
+  c->options.bytes = (size_t)o->bytes;
+}
+
+static int lock_rename(lua_State *L) {
+  mt_lock_handle *lock = mt_check_lock(L, 1);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  lua_settop(L, 2);
+  const options o = read_options(L, 2);
+  moving *self = lua_newuserdatauv(L, sizeof *self, 3);
+  *self = (moving){.dependent.drop = drop_rename, .driver = lock->box->driver};
+  luaL_setmetatable(L, rename_name);
+  lua_pushvalue(L, 1);
+  lua_setiuservalue(L, 3, 1);
+  const char *index = lua_pushstring(L, o.index); /* the table may change */
+  lua_setiuservalue(L, 3, 2);
+  const char *query = lua_pushstring(L, o.query);
+  lua_setiuservalue(L, 3, 3);
+  mortise_error err;
+  if (mt_rename_init(&self->rename, mt_slice_of(o.field), mt_slice_of(o.from), mt_slice_of(o.to),
+                     &err))
+    mt_error_raise(L, &err);
+  self->made = true;
+  set_up(self, lock, &o);
+  self->rename.also = mt_slice_of(query);
+  self->rename.change.index = index;
+  mt_depend(&lock->users, &self->dependent);
+  return 1;
+}
+
+void mt_rename_methods(lua_State *L) {
+  static const luaL_Reg functions[] = {{"rename", lock_rename}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"run", rename_run},
+                                     {"result", rename_result},
+                                     {"progress", rename_progress},
+                                     {"cancel", rename_cancel},
+                                     {NULL, NULL}};
+  static const luaL_Reg metamethods[] = {{"__gc", collect_rename}, {NULL, NULL}};
+  luaL_setfuncs(L, functions, 0);
+  mt_class(L, rename_name, methods, metamethods);
+  lua_pop(L, 1);
+}

@@ -1,0 +1,214 @@
+/* Protected writes:
+ *   lock:writer(index or nil, {strength="cas", docs=, bytes=, in_flight=, tries=, backoff_ms=})
+ *   client:writer(index or nil, {...})      the same without a lock: nothing protects it
+ * A writer (closable; it ends with its lock) sends batches of items (lua_bulk.c says how one looks)
+ * in requests of at most `docs` items and `bytes`, refuses past the lock's deadline, and tries
+ * again what failed without being applied: :write(items) -> answers, err   an answer for each item:
+ * {outcome="applied" | "already" | "conflict" | "rejected" | "none", dirty=, result=, status=,
+ * seq_no=, term=, type=, reason=}; err is nil when each item has an outcome; else what stopped it
+ * (lock_lost, unavailable ...): those with "none" were not done, or, where `dirty`, may have been
+ *   :close()      what is under way may still be applied
+ * Several tasks may write with one writer; a task that is interrupted while it waits closes it. Two
+ * items of one batch must not write the same document. */
+#include "lua_lock.h"
+#include "lua_write.h"
+
+#include "lock/writer.h"
+
+#include <string.h>
+
+static const char writer_name[] = "mortise.writer";
+static const char closed_text[] = "the writer was closed";
+
+typedef struct writer {
+  mt_dependent dependent;
+  mt_writer *w;         /* NULL when closed */
+  mt_dependent *writes; /* under way */
+  mt_driver *driver;
+} writer; /* user values: the client or lock, the index */
+
+static const char *const outcomes[MT_OUTCOMES] = {"none", "applied", "already", "conflict",
+                                                  "rejected"};
+
+/* ---- The end of a writer -------------------------------------------------------------------- */
+
+static void close_writer(writer *self) {
+  mt_writer *w = self->w;
+  self->w = NULL;
+  mt_undepend(&self->dependent);
+  mt_writer_free(w);
+  mt_drop_all(&self->writes);
+}
+
+static void drop_writer(mt_dependent *d) {
+  close_writer((writer *)((char *)d - offsetof(writer, dependent)));
+}
+
+static int writer_close(lua_State *L) {
+  close_writer(luaL_checkudata(L, 1, writer_name));
+  return 0;
+}
+
+/* ---- write ---------------------------------------------------------------------------------- */
+
+typedef struct write_op {
+  mt_op op;
+  mt_dependent dependent;
+  writer *writer;
+  mt_write_batch batch;
+} write_op; /* anchors: the writer, strings, items */
+
+/* One batch cannot be taken back alone. */
+static void cancel_write(mt_op *op) {
+  write_op *self = (write_op *)op;
+  mt_undepend(&self->dependent);
+  close_writer(self->writer);
+}
+
+static void drop_write(mt_dependent *d) {
+  write_op *self = (write_op *)((char *)d - offsetof(write_op, dependent));
+  mt_op_stop(&self->op, closed_text);
+}
+
+static void push_answer(lua_State *L, const mt_item *item) {
+  mt_write_push(L, &item->write);
+  lua_pushstring(L, outcomes[item->outcome]);
+  lua_setfield(L, -2, "outcome");
+  lua_pushboolean(L, item->dirty);
+  lua_setfield(L, -2, "dirty");
+}
+
+static int finish_write(lua_State *L, mt_op *op, int index) {
+  (void)index;
+  const mt_write_batch *b = &((write_op *)op)->batch;
+  lua_createtable(L, (int)b->n, 0);
+  for (size_t i = 0; i < b->n; i++) {
+    push_answer(L, &b->items[i]);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  if (!b->error.code) return 1;
+  mt_error_push(L, &b->error);
+  return 2;
+}
+
+static void deinit_write(mt_op *op) {
+  mt_undepend(&((write_op *)op)->dependent);
+}
+
+static const mt_op_type write_type = {cancel_write, finish_write, deinit_write};
+
+static void on_written(void *ctx, mt_write_batch *b) {
+  (void)b;
+  write_op *self = ctx;
+  mt_undepend(&self->dependent);
+  mt_op_done(&self->op);
+}
+
+/* Pushes the table that keeps the strings, then the items. */
+static mt_item *push_items(lua_State *L, int from, lua_Integer n) {
+  lua_Integer kept = 0;
+  lua_newtable(L);
+  int keep = lua_gettop(L);
+  mt_item *items = lua_newuserdatauv(L, (size_t)n * sizeof *items + 1, 0);
+  memset(items, 0, (size_t)n * sizeof *items);
+  for (lua_Integer i = 1; i <= n; i++) {
+    lua_geti(L, from, i);
+    mt_write_read(L, &items[i - 1].write, keep, &kept);
+    lua_pop(L, 1);
+  }
+  return items;
+}
+
+static int writer_write(lua_State *L) {
+  writer *w = luaL_checkudata(L, 1, writer_name);
+  mt_driver_get(L);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  lua_settop(L, 2);
+  if (!w->w) mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "%s", closed_text);
+  lua_Integer n = luaL_len(L, 2);
+  luaL_argcheck(L, n >= 0 && n <= MT_WRITES_MAX, 2, "too many items");
+  mt_item *items = push_items(L, 2, n);
+  if (!n) return 1; /* the empty table */
+  mt_await_check(L, w->driver);
+  write_op *op = mt_lua_op_new(L, sizeof *op, 3, &write_type);
+  mt_op_anchor(L, -1, 1, 1);
+  mt_op_anchor(L, -1, 2, 3);
+  mt_op_anchor(L, -1, 3, 4);
+  lua_getiuservalue(L, 1, 2);
+  op->batch.index = lua_tostring(L, -1); /* the writer keeps it */
+  lua_pop(L, 1);
+  op->writer = w;
+  op->dependent.drop = drop_write;
+  op->batch.done = on_written;
+  op->batch.ctx = op;
+  op->batch.items = items;
+  op->batch.n = (size_t)n;
+  mortise_error err;
+  if (mt_writer_submit(w->w, &op->batch, &err)) mt_error_raise(L, &err);
+  mt_depend(&w->writes, &op->dependent);
+  mt_op_start(&op->op);
+  return mt_await(L, lua_gettop(L));
+}
+
+/* ---- writer --------------------------------------------------------------------------------- */
+
+typedef struct options {
+  const char *strength;
+  int64_t docs, bytes, in_flight, tries, backoff_ms;
+} options;
+
+static const mt_option rows[] = {
+    {"strength", MT_OPTION_STRING, offsetof(options, strength), 0, 0, "cas (or stamp)"},
+    {"docs", MT_OPTION_INT, offsetof(options, docs), 1, 100000, "items a request; 1000"},
+    {"bytes", MT_OPTION_INT, offsetof(options, bytes), 1024, 1 << 30, "a request; 2 MiB"},
+    {"in_flight", MT_OPTION_INT, offsetof(options, in_flight), 1, MT_WRITER_LANES,
+     "requests at once; 2"},
+    {"tries", MT_OPTION_INT, offsetof(options, tries), 1, 100, "fruitless ones in a row; 8"},
+    {"backoff_ms", MT_OPTION_INT, offsetof(options, backoff_ms), 1, 60000, "the first wait; 50"},
+    {NULL, MT_OPTION_BOOL, 0, 0, 0, NULL}};
+
+static mt_writer_config read_config(lua_State *L, int index) {
+  options o = {0};
+  mt_options_read(L, index, rows, &o, "writer");
+  bool stamp = o.strength && !strcmp(o.strength, "stamp");
+  if (o.strength && !stamp && strcmp(o.strength, "cas"))
+    mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "writer: option \"strength\" is cas or stamp");
+  return (mt_writer_config){.docs = (uint32_t)o.docs,
+                            .bytes = (size_t)o.bytes,
+                            .in_flight = (uint32_t)o.in_flight,
+                            .tries = (uint32_t)o.tries,
+                            .backoff_ms = o.backoff_ms,
+                            .strength = stamp ? MT_STRENGTH_STAMP : MT_STRENGTH_CAS};
+}
+
+static int make_writer(lua_State *L) {
+  mt_lock_handle *lock = luaL_testudata(L, 1, mt_lock_name) ? mt_check_lock(L, 1) : NULL;
+  mt_box *box = lock ? lock->box : mt_check_client(L, 1);
+  luaL_optstring(L, 2, NULL);
+  lua_settop(L, 3);
+  const mt_writer_config config = read_config(L, 3);
+  writer *self = lua_newuserdatauv(L, sizeof *self, 2);
+  *self = (writer){.dependent.drop = drop_writer, .driver = box->driver};
+  luaL_setmetatable(L, writer_name);
+  for (int i = 1; i <= 2; i++) {
+    lua_pushvalue(L, i);
+    lua_setiuservalue(L, 4, i);
+  }
+  mortise_error err;
+  self->w =
+      mt_writer_new(box->client->store, mt_env_system(), lock ? lock->lock : NULL, &config, &err);
+  if (!self->w) mt_error_raise(L, &err);
+  mt_depend(lock ? &lock->users : &box->dependents, &self->dependent);
+  return 1;
+}
+
+void mt_writer_methods(lua_State *L) {
+  static const luaL_Reg functions[] = {{"writer", make_writer}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {
+      {"write", writer_write}, {"close", writer_close}, {NULL, NULL}};
+  static const luaL_Reg metamethods[] = {
+      {"__gc", writer_close}, {"__close", writer_close}, {NULL, NULL}};
+  luaL_setfuncs(L, functions, 0);
+  mt_class(L, writer_name, methods, metamethods);
+  lua_pop(L, 1);
+}

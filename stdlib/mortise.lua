@@ -1,3 +1,87 @@
+-- mortise: what a script sees. The module's own functions are those of the default client, which is
+-- opened at their first use; mortise.connect{} makes others.
 local core = require "mortise.core"
+local client = require "mortise.client"
+local config = require "mortise.config"
+local duration = require "mortise.duration"
+local options = require "mortise.options"
+local rename = require "mortise.rename"
+local settings = require "mortise.settings"
+local tasks = require "mortise.tasks"
 
-return {core = core, version = core.version, null = core.null, spawn = core.spawn}
+local mortise = {
+  version = core.version,
+  null = core.null,       -- JSON's null
+  array = core.array,     -- marks a table as an array, so that it may be empty
+  object = core.object,   -- marks a table as an object, so that it may be empty
+  json = core.json,       -- strict JSON of a table, view or value
+  view = core.view,       -- a view over JSON text
+  is_error = core.is_error,
+  spawn = tasks.spawn,
+  map = tasks.map,
+  sleep = tasks.sleep,
+  format = require("mortise.printer").format,
+}
+
+-- ---- Clients -------------------------------------------------------------------------------------
+
+local connect_rows = options.join(settings.rows, settings.identity)
+
+-- Fills in who the session says it is.
+local function identified(core_options)
+  for name, value in pairs(config.identity) do
+    if core_options[name] == nil then core_options[name] = value end
+  end
+  return core_options
+end
+
+-- connect{store=, namespace=, lease=, ...} -> client, closable. With `store`, nothing is taken from
+-- the environment or the configuration; without it, what is given overrides what they say.
+function mortise.connect(given)
+  local values = options.check("connect", connect_rows, given)
+  config.read_secret_files(values)
+  local own = config.to_core(values)
+  if values.store then return client.open(identified(own)) end
+  local base = core.default_options() or config.open_options()
+  for name, value in pairs(own) do base[name] = value end
+  return client.open(identified(base))
+end
+
+local default
+
+-- The default client: the host's options, else the command line's, the environment's, the
+-- configuration file's.
+function mortise.client()
+  if not default or not default.core then default = mortise.connect {} end
+  return default
+end
+
+-- ---- The default client's methods ------------------------------------------------------------------
+
+for name, method in pairs(client.class) do
+  if type(method) == "function" and not name:find "^__" and mortise[name] == nil and name ~= "open_core" then
+    mortise[name] = function(...) return method(mortise.client(), ...) end
+  end
+end
+
+-- Closes the default client, if it was opened.
+function mortise.close()
+  local own = default
+  default = nil
+  if own then own:close() end
+end
+
+-- rename{index=, field=, from=, to=, lock=, ...}; see mortise.rename.
+function mortise.rename(given)
+  local lock = type(given) == "table" and given.lock
+  return rename(type(lock) == "table" and lock.client or mortise.client(), given)
+end
+
+function client.class:rename(given) return rename(self, given) end
+
+-- "1m30s" -> 90.0 seconds.
+function mortise.seconds(time)
+  return duration.ms(time, "seconds") / 1000
+end
+
+return mortise

@@ -1,0 +1,1 @@
+return {summary = "x", run=function() end}

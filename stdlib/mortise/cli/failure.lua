@@ -1,0 +1,63 @@
+-- Telling people what went wrong: where, what, who stood in the way.
+local core = require "mortise.core"
+
+local failure = {}
+
+-- "mortise/locks.lua" is ours where it was compiled in.
+local function is_own(file)
+  local module = file:gsub("%.lua$", ""):gsub("/", ".")
+  return package.preload[module] ~= nil
+end
+
+-- For xpcall: the traceback is kept beside the message.
+function failure.handler(value)
+  if core.is_error(value) then
+    if not rawget(value, "traceback") then rawset(value, "traceback", debug.traceback("", 2):sub(2)) end
+    return value
+  end
+  local message = value
+  if type(value) ~= "string" then
+    local meta = debug.getmetatable(value)
+    message = meta and meta.__tostring and tostring(value) or ("(the error is a %s value)"):format(type(value))
+  end
+  return core.error {code = "script_error", message = message, traceback = debug.traceback("", 2):sub(2)}
+end
+
+-- The place in a script nearest to the error: "file:line", or nil.
+local function position(traceback)
+  for line in traceback:gmatch "[^\n]+" do
+    local file, number = line:match "^%s+(.-):(%d+): in "
+    if file and file ~= "[C]" and not is_own(file) then return file .. ":" .. number end
+  end
+end
+
+-- The traceback without the frames that are ours.
+local function cut(traceback)
+  local lines = {}
+  for line in traceback:gmatch "[^\n]+" do
+    local file = line:match "^%s+(.-):%d+: in "
+    if not (file and is_own(file)) then lines[#lines + 1] = line end
+  end
+  while #lines > 1 and lines[#lines]:find "^%s+%[C%]" do lines[#lines] = nil end
+  return #lines > 1 and table.concat(lines, "\n") or nil
+end
+
+-- One text for an error value: "file:line: code: message" with its blockers, and the traceback where
+-- it is a script's.
+function failure.text(value, verbose)
+  if not core.is_error(value) then return tostring(value) end
+  local traceback = rawget(value, "traceback") or ""
+  local place = position(traceback)
+  local text = value.code == "script_error" and value.message or tostring(value)
+  if place and not text:find "^[^\n]-:%d+: " then text = place .. ": " .. text end
+  local shown = verbose and traceback ~= "" and traceback or place and cut(traceback)
+  return shown and text .. "\n" .. shown or text
+end
+
+-- Prints it. -> the exit status.
+function failure.report(value, verbose)
+  io.stderr:write("mortise: ", failure.text(value, verbose), "\n")
+  return core.exit_status(core.is_error(value) and value.code or "script_error")
+end
+
+return failure

@@ -1,0 +1,36 @@
+-- mortise init
+local mortise = require "mortise"
+local output = require "mortise.cli.output"
+
+local command = {
+  summary = "create the lock tables in a store",
+  usage = "[--print] [--json]",
+  help = [[
+Creates the lock table and stores its scripts, once for an installation; again is fine. It needs more
+rights than running scripts does: --print shows the requests, and the least role for everyone else,
+and sends nothing.]],
+  options = {
+    {name = "print", type = "boolean", flag = "--print", help = "only show what would be sent, and the least role"},
+    output.json_row,
+  },
+  arguments = {0, 0},
+}
+
+local function print_text(text)
+  io.stdout:write(text, text:sub(-1) == "\n" and "" or "\n")
+end
+
+function command.run(ctx)
+  local client <close> = mortise.connect {}
+  local result = client:init(ctx.options.print)
+  if ctx.options.json then
+    output.json(result)
+  elseif ctx.options.print then
+    print_text(result.text or "")
+  else
+    print_text(("%s: the lock table %s (epoch %s)"):format(client:url(),
+      result.created and "was created" or "is there", result.epoch))
+  end
+end
+
+return command

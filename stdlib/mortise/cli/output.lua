@@ -1,0 +1,34 @@
+-- What commands print with.
+local core = require "mortise.core"
+
+local output = {}
+
+output.json_row = {name = "json", type = "boolean", flag = "--json", help = "print JSON"}
+
+function output.json(value)
+  io.stdout:write(core.json(value), "\n")
+end
+
+-- Is the descriptor (1 output, 2 errors) a terminal?
+function output.is_terminal(descriptor)
+  return os.execute(("[ -t %d ]"):format(descriptor)) == true
+end
+
+-- Rows of cells as columns; the first row is the heading.
+function output.columns(rows)
+  local widths = {}
+  for _, row in ipairs(rows) do
+    for i, cell in ipairs(row) do
+      widths[i] = math.max(widths[i] or 0, utf8.len(cell) or #cell)
+    end
+  end
+  for _, row in ipairs(rows) do
+    local cells = {}
+    for i, cell in ipairs(row) do
+      cells[i] = i == #row and cell or cell .. (" "):rep(widths[i] - (utf8.len(cell) or #cell))
+    end
+    io.stdout:write((table.concat(cells, "  "):gsub("%s+$", "")), "\n")
+  end
+end
+
+return output

@@ -1,0 +1,80 @@
+-- mortise run FILE|- [ARGS] and mortise -e CODE [ARGS]
+local config = require "mortise.config"
+local core = require "mortise.core"
+local errors = require "mortise.errors"
+local failure = require "mortise.cli.failure"
+
+local run = {
+  summary = "run a script (-: standard input)",
+  usage = "FILE|- [ARGS]",
+  help = [[
+Runs a Lua script with `mortise` as a global. What follows the script's name is the script's: its
+`...` and the table `arg`. Modules are found beside the script. `mortise FILE.lua` is the same, also
+after "#!". The store is opened when the script first uses it.]],
+  script = true,
+  arguments = {1, math.huge},
+}
+
+-- `require` looks beside the script first.
+local function search_beside(file)
+  local folder = file:match "^(.*)/[^/]*$" or "."
+  if folder == "" then folder = "/" end
+  if folder:find "[;?]" then return end
+  package.path = ("%s/?.lua;%s/?/init.lua;%s"):format(folder, folder, package.path)
+end
+
+-- Runs the function as a task of its own, so that the tasks it left behind end with it, and an
+-- interrupt reaches it before us.
+local function finish(task)
+  repeat
+    local ok, why = pcall(task.join, task)
+    if task:done() then return ok, why end
+  until false
+end
+
+local function set_arguments(name, words)
+  arg = {[0] = name, table.unpack(words)} -- luacheck: globals arg
+end
+
+-- -> exit status
+function run.chunk(chunk, name, words, verbose)
+  config.identity = {program = "mortise", script = name}
+  set_arguments(name, words)
+  local ok, why = finish(core.spawn(chunk, table.unpack(words)))
+  io.stdout:flush()
+  if ok then return 0 end
+  return failure.report(why, verbose)
+end
+
+local function compiled(chunk, why)
+  if chunk then return chunk end
+  io.stderr:write("mortise: ", why, "\n")
+end
+
+-- Lua's own message is about reading, not about the script, when the file cannot be read.
+local function load_file(file)
+  if file == "-" then return compiled(loadfile(nil, "t")) end
+  local handle, why = io.open(file, "rb")
+  if not handle then errors.bad("cannot run %s", why) end
+  local first
+  first, why = handle:read(0)
+  handle:close()
+  if not first and why then errors.bad("cannot run %s: %s", file, why) end
+  return compiled(loadfile(file, "t"))
+end
+
+function run.run(ctx)
+  local file = ctx.arguments[1]
+  local chunk = load_file(file)
+  if not chunk then return 1 end
+  if file ~= "-" then search_beside(file) end
+  return run.chunk(chunk, file == "-" and "stdin" or file, {table.unpack(ctx.arguments, 2)}, ctx.verbose)
+end
+
+function run.run_code(ctx)
+  local chunk = compiled(load(ctx.options.execute, "=(command line)", "t"))
+  if not chunk then return 1 end
+  return run.chunk(chunk, "(command line)", ctx.arguments, ctx.verbose)
+end
+
+return run

@@ -1,0 +1,58 @@
+-- A client: one store, one session. Made by mortise.connect.
+local core = require "mortise.core"
+local documents = require "mortise.documents"
+local errors = require "mortise.errors"
+local locks = require "mortise.locks"
+
+local Client = {__name = "mortise.client"}
+Client.__index = Client
+
+local client = {class = Client}
+
+for _, methods in ipairs {documents, locks} do
+  for name, method in pairs(methods) do Client[name] = method end
+end
+
+-- `core_options` are core.open's.
+function client.open(core_options)
+  return setmetatable({core = core.open(core_options)}, Client)
+end
+
+-- What the bindings know it by; raises when it is closed.
+function Client:open_core()
+  return self.core or errors.bad("the client is closed")
+end
+
+-- Gives back every lock and closes the session; again is fine.
+function Client:close()
+  local own = self.core
+  self.core = nil
+  if own then own:close() end
+end
+
+Client.__close = Client.close
+
+function Client:url()
+  return self:open_core():url()
+end
+
+-- Creates the lock tables where they are missing. -> {epoch, created, text}; with `print` only the
+-- text: the requests and the least role.
+function Client:init(print)
+  return self:open_core():init(print or false)
+end
+
+-- All locks and sessions: {locks = {...}, sessions = {...}}.
+function Client:list()
+  return core.json_decode(self:open_core():list())
+end
+
+function Client:verify() return self:open_core():verify() end
+function Client:stats() return self:open_core():stats() end
+function Client:session() return self:open_core():session() end
+
+function Client:__tostring()
+  return self.core and "client of " .. self.core:url() or "client (closed)"
+end
+
+return client

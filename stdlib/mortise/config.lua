@@ -1,0 +1,285 @@
+-- Where the settings of the default client come from: the command line, then the environment, then
+-- a profile of the configuration file. The first that names a setting wins.
+--
+-- The configuration file is Lua in an empty environment:
+--   return {
+--     default = "staging",
+--     profiles = {
+--       staging = {store = "http://127.0.0.1:9200"},
+--       prod = {store = "https://es1:9200,es2:9200", user = "mover", password_file = "/etc/mortise/prod"},
+--     },
+--   }
+-- or, for a single store, its settings at the top: return {store = "..."}.
+local errors = require "mortise.errors"
+local options = require "mortise.options"
+local secret = require "mortise.secret"
+local settings = require "mortise.settings"
+local suggest = require "mortise.suggest"
+
+local config = {}
+
+local file_max = 1024 * 1024
+
+-- What the command line said: settings by name; `config` and `profile` beside them.
+config.command_line = {}
+config.getenv = os.getenv -- replaced by the tests
+-- Who the sessions of this program say they are: {program=, script=}.
+config.identity = {}
+
+local function env(name)
+  local value = config.getenv(name)
+  return value ~= "" and value or nil
+end
+
+-- The file that is read where none is named; nil where there is no home either.
+function config.default_file()
+  local base = env "XDG_CONFIG_HOME"
+  if not base and env "HOME" then base = env "HOME" .. "/.config" end
+  return base and base .. "/mortise/config.lua"
+end
+
+-- ---- The file ------------------------------------------------------------------------------------
+
+local function read_file(file, must)
+  local handle, why, number = io.open(file, "rb")
+  if not handle then
+    if not must and number == 2 then return nil end
+    errors.bad("configuration: %s", why)
+  end
+  local text
+  text, why = handle:read(file_max + 1)
+  handle:close()
+  if not text and why then errors.bad("configuration: %s: %s", file, why) end
+  if text and #text > file_max then errors.bad("configuration: %s is too large", file) end
+  return text or ""
+end
+
+-- An endless loop in a file of settings ends.
+local function call_bounded(chunk)
+  local task = coroutine.create(chunk)
+  debug.sethook(task, function() error("runs too long for a file of settings", 2) end, "", 1000000)
+  return coroutine.resume(task)
+end
+
+local function evaluate(text, file)
+  local chunk, why = load(text, "@" .. file, "t", {})
+  if not chunk then errors.bad("configuration: %s", why) end
+  local ok, value = call_bounded(chunk)
+  if not ok then errors.bad("configuration: %s", tostring(value)) end
+  if type(value) ~= "table" then
+    errors.bad("configuration: %s must return a table, not a %s", file, type(value))
+  end
+  return value
+end
+
+local function all_names(also)
+  local names = {table.unpack(also)}
+  for _, row in ipairs(settings.rows) do names[#names + 1] = row.name end
+  return names
+end
+
+local function check_setting(where, name, value)
+  local row = type(name) == "string" and settings.by_name[name]
+  if not row then
+    local near = type(name) == "string" and suggest(name, all_names {"profiles", "default"})
+    errors.bad("configuration: %s: unknown setting `%s`%s", where, tostring(name),
+      near and (": did you mean `%s`?"):format(near) or "")
+  end
+  if row.secret then
+    errors.bad("configuration: %s: `%s` does not belong into this file; put it into a file of its own "
+      .. "and name that in `%s_file`", where, name, name)
+  end
+  local result, why = options.read(row, value)
+  if result == nil then errors.bad("configuration: %s: `%s` is %s", where, name, why) end
+end
+
+local function check_profile(where, profile)
+  if type(profile) ~= "table" then errors.bad("configuration: %s is a table of settings", where) end
+  for name, value in pairs(profile) do check_setting(where, name, value) end
+end
+
+local function check_file(value, file)
+  if value.profiles == nil then
+    if value.default ~= nil then errors.bad("configuration: %s has `default` but no `profiles`", file) end
+    check_profile(file, value)
+    return {profiles = {[""] = value}, default = ""}
+  end
+  for name in pairs(value) do
+    if name ~= "profiles" and name ~= "default" then
+      errors.bad("configuration: %s: beside `profiles` there is only `default`, not `%s`", file,
+        tostring(name))
+    end
+  end
+  if type(value.profiles) ~= "table" then errors.bad("configuration: %s: `profiles` is a table", file) end
+  for name, profile in pairs(value.profiles) do
+    if type(name) ~= "string" then errors.bad("configuration: %s: a profile's name is a string", file) end
+    check_profile(("%s: profile %s"):format(file, name), profile)
+  end
+  if value.default ~= nil and not value.profiles[value.default] then
+    errors.bad("configuration: %s: `default` names no profile: %s", file, tostring(value.default))
+  end
+  return value
+end
+
+-- The file's content {profiles, default}, checked, and its name; nil where there is none and none
+-- was asked for.
+function config.load()
+  local named = config.command_line.config or env "MORTISE_CONFIG"
+  local file = named or config.default_file()
+  local text = file and read_file(file, named ~= nil)
+  if not text then return nil, file end
+  return check_file(evaluate(text, file), file), file
+end
+
+local function sorted_keys(t)
+  local keys = {}
+  for key in pairs(t) do keys[#keys + 1] = key end
+  table.sort(keys)
+  return keys
+end
+
+-- The profile to be used: its settings, its name, where that name came from; nil without one.
+local function choose_profile(content, file)
+  local name, from = config.command_line.profile, "--profile"
+  if not name then name, from = env "MORTISE_PROFILE", "MORTISE_PROFILE" end
+  if not name then
+    if not content or not content.default then return nil end
+    return content.profiles[content.default], content.default, file
+  end
+  local profile = content and content.profiles[name]
+  if profile then return profile, name, from end
+  if not content then
+    errors.bad("profile `%s`: there is no configuration file %s", name, file or "")
+  end
+  local names = sorted_keys(content.profiles)
+  local near = suggest(name, names)
+  errors.bad("there is no profile `%s` in %s%s", name, file,
+    near and near ~= "" and (": did you mean `%s`?"):format(near)
+      or "; it has: " .. table.concat(names, ", "))
+end
+
+-- ---- All sources ---------------------------------------------------------------------------------
+
+local function from_text(row, text, where)
+  if row.type == "string" then return text end
+  if row.type == "boolean" then
+    local known = {["1"] = true, ["true"] = true, yes = true, ["0"] = false, ["false"] = false, no = false}
+    if known[text] ~= nil then return known[text] end
+    errors.bad("%s: true or false, not %q", where, text)
+  end
+  local result, why = options.read(row, tonumber(text) or text)
+  if result == nil then errors.bad("%s: %s", where, why) end
+  return result
+end
+
+-- Value and origin of one setting; `profile` {settings, origin, whole}.
+local function find(row, profile)
+  local value = config.command_line[row.name]
+  if value ~= nil then return value, row.flag end
+  value = row.env and env(row.env)
+  if value then return from_text(row, value, row.env), row.env end
+  if not profile or (row.access and not profile.whole) then return nil end
+  value = profile.settings[row.name]
+  if value ~= nil then return (options.read(row, value)), profile.origin end
+end
+
+-- A secret in the environment wins over a file, unless the command line names that file.
+local function read_secrets(found, warn_about)
+  for _, row in ipairs(settings.rows) do
+    local file = row.file_of and found[row.name]
+    if file and (not found[row.file_of] or file.from == row.flag) then
+      found[row.file_of] = {
+        value = secret.read(file.value, file.from), from = file.value, secret = true,
+      }
+      local why = secret.exposed(file.value)
+      if why then warn_about(why) end
+    end
+  end
+end
+
+-- Everything in force: {found = {NAME = {value=, from=}}, file=, profile=, warnings={}}.
+-- Raises invalid_argument where a source is wrong.
+function config.resolve()
+  local content, file = config.load()
+  local chosen, name, named_by = choose_profile(content, file)
+  local result = {found = {}, warnings = {}, file = content and file, profile = name, default_file = file}
+  -- Another store than the profile's own gets none of its credentials, unless the profile was asked for.
+  local elsewhere = config.command_line.store or env "MORTISE_STORE"
+  local profile = chosen and {
+    settings = chosen,
+    origin = name == "" and file or ("%s, profile %s"):format(file, name),
+    whole = not elsewhere or named_by ~= file,
+  }
+  for _, row in ipairs(settings.rows) do
+    local value, from = find(row, profile)
+    if value ~= nil then result.found[row.name] = {value = value, from = from, secret = row.secret} end
+  end
+  read_secrets(result.found, function(why) table.insert(result.warnings, why) end)
+  return result
+end
+
+-- Adds the secrets whose files `values`, checked settings, name.
+function config.read_secret_files(values)
+  for _, row in ipairs(settings.rows) do
+    local file = row.file_of and values[row.name]
+    if file and values[row.file_of] == nil then
+      values[row.file_of] = secret.read(file, row.name)
+      local why = secret.exposed(file)
+      if why then config.warn(why) end
+    end
+  end
+end
+
+-- Checked settings under the names that core.open{} knows; those that name a secret's file are left
+-- out.
+function config.to_core(values)
+  local out = {}
+  for name, value in pairs(values) do
+    local row = settings.by_name[name]
+    if not (row and row.file_of) then out[row and row.core or name] = value end
+  end
+  return out
+end
+
+local function refuse_no_store(resolved)
+  local ways = settings.ways:format(resolved.default_file or "($HOME/.config/mortise/config.lua)")
+  local more = ""
+  if resolved.file and resolved.profile == nil then
+    more = ("\n%s has profiles, but no `default`: name one with --profile"):format(resolved.file)
+  end
+  errors.bad("no store is named. Name one by one of:\n%s%s", ways, more)
+end
+
+-- Options for core.open{} of the default client. Raises invalid_argument without a store.
+function config.open_options()
+  local resolved = config.resolve()
+  if not resolved.found.store then refuse_no_store(resolved) end
+  local values = {}
+  for name, each in pairs(resolved.found) do values[name] = each.value end
+  for _, why in ipairs(resolved.warnings) do config.warn(why) end
+  return config.to_core(values)
+end
+
+local warned = {}
+-- Said once each, on standard error.
+function config.warn(text)
+  if warned[text] then return end
+  warned[text] = true
+  io.stderr:write("mortise: warning: ", text, "\n")
+end
+
+-- For people and programs: rows {name, value (text), from} of every setting, defaults included. A
+-- secret's value is never among them.
+function config.describe(resolved)
+  local rows = {}
+  for i, row in ipairs(settings.rows) do
+    local found = resolved.found[row.name]
+    local value = found and tostring(found.value) or row.default_text
+    if found and row.type == "duration" then value = require("mortise.duration").text(found.value) end
+    if found and found.secret then value = ("(set, from %s)"):format(found.from) end
+    rows[i] = {name = row.name, value = value, from = found and found.from or value and "default" or nil}
+  end
+  return rows
+end
+
+return config

@@ -1,0 +1,203 @@
+-- A client's methods for documents. A document that is read is a view (bindings/lua_doc.c); one that
+-- is given is a view, a table or JSON text.
+local core = require "mortise.core"
+local errors = require "mortise.errors"
+local json = require "mortise.json"
+local options = require "mortise.options"
+local scan = require "mortise.scan"
+local to_item = require "mortise.item"
+
+local documents = {}
+
+local routing_row = {name = "routing", type = "string", help = "the document's routing"}
+
+local write_rows = {
+  routing_row,
+  {name = "refresh", type = "boolean", help = "return when searches see it"},
+  {name = "if_seq_no", type = "integer", help = "only if it still has this version, with if_term"},
+  {name = "if_term", type = "integer", help = "the version's primary term"},
+  {name = "pipeline", type = "boolean", default = true, help = "false: past the ingest pipelines"},
+}
+
+local read_rows = {routing_row}
+
+local update_rows = {
+  routing_row,
+  {name = "refresh", type = "boolean", help = "return when searches see it"},
+  {name = "retries", type = "integer", default = 8, help = "when someone else changes it meanwhile"},
+}
+
+-- ---- Reading -------------------------------------------------------------------------------------
+
+-- The document as it is now (no refresh needed), or nil.
+function documents:get(index, id, given)
+  return self:mget(index, {id}, given)[1] or nil
+end
+
+-- A list of views, false for what is not there. `routing` is one for all of them.
+function documents:mget(index, ids, given)
+  local o = options.check("mget", read_rows, given)
+  local routing
+  if o.routing then
+    routing = {}
+    for i = 1, #ids do routing[i] = o.routing end
+  end
+  return self:open_core():mget(index, ids, routing)
+end
+
+-- The exact number of documents that match (all, without a query).
+function documents:count(index, query)
+  return self:open_core():count(index, json.body(query))
+end
+
+-- Makes what was written visible to searches; fails unless every shard did.
+function documents:refresh(index)
+  return self:open_core():refresh(index)
+end
+
+-- The servers' answer as a table: integers exact, arrays and objects told apart.
+function documents:search(index, body)
+  return core.json_decode(self:open_core():search(index, json.body(body or {})))
+end
+
+-- for doc in client:scan(index, {query=}) do ... end; see mortise.scan.
+function documents:scan(index, given)
+  return scan.open(self, index, given)
+end
+
+-- Status and text of any request, for stores over HTTP.
+function documents:raw(method, path, body, content_type)
+  return self:open_core():raw(method, path, json.body(body), content_type)
+end
+
+-- ---- Writing one ---------------------------------------------------------------------------------
+
+local busy_tries = 6
+
+local function message(index, item, what)
+  return ("%s/%s: %s"):format(index, item.id, what)
+end
+
+local failures = {
+  conflict = {"conflict", "it exists, or was changed by someone else"},
+  missing = {"not_found", "there is no such document"},
+  busy = {"unavailable", "the store is busy"},
+  rejected = {"rejected", "the store refused it"},
+}
+
+local function complain(index, item, result)
+  local code, text = table.unpack(failures[result.result] or failures.rejected)
+  error(core.error {
+    code = code, message = message(index, item, text), status = result.status, type = result.type,
+    reason = result.reason, retryable = result.result == "busy",
+  }, 0)
+end
+
+-- One item, again while the store is busy with others: such an answer says it was not applied.
+local function write_once(self, index, item, refresh)
+  local result
+  for try = 1, busy_tries do
+    result = self:open_core():bulk(index, {item}, refresh)[1]
+    if result.result ~= "busy" then break end
+    if try < busy_tries then core.sleep(25 << try) end
+  end
+  return result
+end
+
+local function write(self, index, item, o)
+  item.routing, item.skip_pipeline = o.routing, not o.pipeline
+  item.seq_no, item.term = o.if_seq_no, o.if_term
+  local result = write_once(self, index, item, o.refresh)
+  if result.result ~= "applied" and result.result ~= "noop" then complain(index, item, result) end
+  return {id = item.id, result = result.result, seq_no = result.seq_no, term = result.term}
+end
+
+local function check_id(what, id)
+  if type(id) ~= "string" or id == "" then
+    errors.bad("%s: a document's id is a string that is not empty, not %s", what, tostring(id))
+  end
+end
+
+-- Writes it if it is not there yet; else `conflict`. -> {id, result, seq_no, term}, as all below.
+function documents:create(index, id, source, given)
+  check_id("create", id)
+  return write(self, index, {kind = "create", id = id, body = json.source(source)},
+    options.check("create", write_rows, given))
+end
+
+-- Writes it, whatever is there.
+function documents:index(index, id, source, given)
+  check_id("index", id)
+  return write(self, index, {kind = "index", id = id, body = json.source(source)},
+    options.check("index", write_rows, given))
+end
+
+-- Removes it; `not_found` where it is not there.
+function documents:delete(index, id, given)
+  check_id("delete", id)
+  return write(self, index, {kind = "delete", id = id}, options.check("delete", write_rows, given))
+end
+
+local function apply(change, view)
+  if type(change) == "function" then return change(view) end
+  for name, value in pairs(change) do view[name] = value end
+end
+
+-- Reads it, changes it (a table of fields, or a function that gets the view) and writes it back if
+-- nobody else changed it meanwhile; otherwise all of it again.
+function documents:update(index, id, change, given)
+  check_id("update", id)
+  local o = options.check("update", update_rows, given)
+  for _ = 0, o.retries do
+    local view = self:get(index, id, {routing = o.routing})
+    if not view then errors.raise("not_found", "%s", message(index, {id = id}, failures.missing[2])) end
+    apply(change, view)
+    local item = {
+      kind = "index", id = id, index = view._index, body = view:_source(), routing = view._routing,
+      seq_no = view._seq_no, term = view._term, skip_pipeline = true,
+    }
+    if not view:_changed() then return {id = id, result = "noop", seq_no = item.seq_no, term = item.term} end
+    local result = write_once(self, index, item, o.refresh)
+    if result.result == "applied" then
+      return {id = id, result = "applied", seq_no = result.seq_no, term = result.term}
+    end
+    if result.result ~= "conflict" then complain(index, item, result) end
+  end
+  errors.raise("conflict", "%s", message(index, {id = id}, "changed by someone else again and again"))
+end
+
+-- ---- Writing many --------------------------------------------------------------------------------
+
+local bulk_rows = {
+  {name = "refresh", type = "boolean", help = "return when searches see it"},
+}
+
+-- One request with these items {op=, id=, doc=, ...}. -> a list with a result for each: {result =
+-- "applied" | "noop" | "conflict" | "missing" | "busy" | "rejected", status, seq_no, term, type,
+-- reason}. It raises only where the request as a whole failed: look at every result.
+function documents:bulk(index, items, given)
+  local o = options.check("bulk", bulk_rows, given)
+  local list = {}
+  for i, item in ipairs(items) do list[i] = to_item(item) end
+  if #list == 0 then return {} end
+  return self:open_core():bulk(index, list, o.refresh)
+end
+
+-- ---- Indices -------------------------------------------------------------------------------------
+
+-- `body`: {settings=, mappings=} or nil. `conflict` where it exists.
+function documents:create_index(index, body)
+  return self:open_core():index_create(index, json.body(body))
+end
+
+-- `not_found` where it does not exist.
+function documents:drop_index(index)
+  return self:open_core():index_drop(index)
+end
+
+-- What writing whole sources into it would do; see store.h.
+function documents:describe(index)
+  return self:open_core():describe(index)
+end
+
+return documents

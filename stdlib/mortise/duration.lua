@@ -1,0 +1,52 @@
+-- Durations: "30s", "250ms", "1m30s", or a number of seconds. Everywhere inside, milliseconds.
+local errors = require "mortise.errors"
+
+local duration = {}
+
+local units = {ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000}
+local longest = 366 * units.d
+
+local function parse_text(text)
+  local total, rest = 0, text
+  while rest ~= "" do
+    local number, unit, after = rest:match "^(%d+%.?%d*)(%a+)(.*)$"
+    if not number or not units[unit] then return nil end
+    total, rest = total + tonumber(number) * units[unit], after
+  end
+  return text ~= "" and total or nil
+end
+
+-- Milliseconds as an integer, or nil and why not.
+function duration.parse(value)
+  local ms
+  if type(value) == "number" then ms = value * 1000 end
+  if type(value) == "string" then ms = parse_text(value) end
+  if not ms or ms ~= ms then
+    return nil, 'a duration is a number of seconds or text like "30s", "250ms", "1m30s"'
+  end
+  if ms < 0 or ms > longest then return nil, "a duration is from 0 to 366 days" end
+  return math.ceil(ms)
+end
+
+-- The same, raising invalid_argument; `what` names the value.
+function duration.ms(value, what)
+  local ms, why = duration.parse(value)
+  if not ms then
+    local shown = type(value) == "string" and ("%q"):format(value) or tostring(value)
+    errors.bad("%s: %s, not %s", what, why, shown)
+  end
+  return ms
+end
+
+-- For people: 950 -> "950ms", 1500 -> "1.5s", 61000 -> "1m 1s", 7260000 -> "2h 1m".
+function duration.text(ms)
+  ms = math.max(0, math.floor(ms))
+  if ms < 1000 then return ms .. "ms" end
+  if ms < 60000 then return (("%.1fs"):format(ms / 1000):gsub("%.0s", "s")) end
+  local seconds = ms // 1000
+  if seconds < 3600 then return ("%dm %ds"):format(seconds // 60, seconds % 60) end
+  if seconds < 86400 then return ("%dh %dm"):format(seconds // 3600, seconds % 3600 // 60) end
+  return ("%dd %dh"):format(seconds // 86400, seconds % 86400 // 3600)
+end
+
+return duration

@@ -1,0 +1,30 @@
+-- Lua values as request bodies. Documents that come back are views and are never decoded.
+local core = require "mortise.core"
+local errors = require "mortise.errors"
+
+local json = {}
+
+-- In a query {} is an object (match_all = {}); marked tables stay what they are.
+local function marked(value, depth)
+  if type(value) ~= "table" or getmetatable(value) then return value end
+  if depth > 100 then errors.bad("a request body is nested too deeply, or contains itself") end
+  if next(value) == nil then return core.object {} end
+  local copy = {}
+  for key, each in pairs(value) do copy[key] = marked(each, depth + 1) end
+  return copy
+end
+
+-- A request body or query as JSON text: tables are encoded, text is taken as it is, nil stays nil.
+function json.body(value)
+  if value == nil or type(value) == "string" then return value end
+  return core.json(marked(value, 0))
+end
+
+-- A document's source: JSON text, a view, or a table (strict: an empty one must be marked by
+-- mortise.array or mortise.object, since both would be possible).
+function json.source(value)
+  if type(value) == "string" then return value end
+  return core.json(value)
+end
+
+return json

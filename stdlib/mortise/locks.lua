@@ -1,0 +1,201 @@
+-- Taking locks: client:acquire, try_lock and the with_* helpers.
+local core = require "mortise.core"
+local errors = require "mortise.errors"
+local lock = require "mortise.lock"
+local options = require "mortise.options"
+
+local locks = {}
+
+-- ---- Requests ------------------------------------------------------------------------------------
+
+local common_rows = {
+  {name = "mode", type = "string", default = "exclusive", values = {"exclusive", "shared"},
+    help = "shared: others may share it"},
+  {name = "wait", type = "duration", help = "how long to wait; 0: try once"},
+}
+
+local acquire_rows = options.join({
+  {name = "tree", type = "any", help = "a path or a list of them, each with all below it"},
+  {name = "document", type = "string", help = "an index; with `ids`"},
+  {name = "ids", type = "table", help = "ids of documents"},
+  {name = "named", type = "table", help = "{category, name}"},
+  {name = "global", type = "boolean", help = "true: everything"},
+}, common_rows)
+
+local function check_strings(what, list)
+  if #list == 0 then errors.bad("%s: the list is empty", what) end
+  for i, each in ipairs(list) do
+    if type(each) ~= "string" then errors.bad("%s: number %d is a %s, not a string", what, i, type(each)) end
+  end
+  return list
+end
+
+local function tree_request(tree)
+  if type(tree) == "string" then tree = {tree} end
+  if type(tree) ~= "table" then
+    errors.bad("a tree lock is for a path or a list of paths, not a %s", type(tree))
+  end
+  local paths = {}
+  for i, path in ipairs(check_strings("tree lock", tree)) do paths[i] = core.path_check(path) end
+  return {kind = "tree", paths = paths}
+end
+
+local function document_request(index, ids)
+  if type(ids) ~= "table" then errors.bad("a document lock is for a list of ids, not a %s", type(ids)) end
+  return {kind = "document", index = index, paths = check_strings("document lock", ids), ids = ids}
+end
+
+local function named_request(category, name)
+  if type(category) ~= "string" or type(name) ~= "string" then
+    errors.bad("a named lock is for a category and a name, both strings")
+  end
+  return {kind = "named", index = category, paths = {name}}
+end
+
+local function to_request(o)
+  local given = {}
+  for _, kind in ipairs {"tree", "document", "named", "global"} do
+    if o[kind] then given[#given + 1] = kind end
+  end
+  if #given ~= 1 then
+    errors.bad("acquire: exactly one of `tree`, `document`, `named`, `global`, not %d of them", #given)
+  end
+  if o.ids and not o.document then errors.bad("acquire: `ids` belongs to `document`") end
+  if o.tree then return tree_request(o.tree) end
+  if o.document then return document_request(o.document, o.ids) end
+  if o.named then return named_request(o.named[1], o.named[2]) end
+  return {kind = "global", paths = {}}
+end
+
+local function take(client, request, o)
+  request.shared = o.mode == "shared"
+  local held = client:open_core():acquire(request.kind, request.index, request.paths,
+    {shared = request.shared, wait_ms = o.wait})
+  return lock.new(client, held, request)
+end
+
+-- acquire{tree=, mode=, wait=} -> lock, or an error raised: lock_timeout, deadlock, ...
+function locks:acquire(given)
+  local o = options.check("acquire", acquire_rows, given)
+  return take(self, to_request(o), o)
+end
+
+local not_had = {lock_timeout = true, deadlock = true, orphaned_job = true}
+
+-- The same; a lock that others hold is nil and the error. Without `wait` it tries once.
+function locks:try_lock(given)
+  local o = options.check("try_lock", acquire_rows, given)
+  o.wait = o.wait or 0
+  local ok, result = pcall(take, self, to_request(o), o)
+  if ok then return result end
+  if not_had[errors.code(result)] then return nil, result end
+  error(result, 0)
+end
+
+-- ---- Helpers -------------------------------------------------------------------------------------
+
+local function run(held, fn)
+  local guard <close> = held
+  return fn(guard)
+end
+
+-- ([opts], fn) -> checked options, fn
+local function rest(what, given, fn)
+  if fn == nil and type(given) == "function" then given, fn = nil, given end
+  if type(fn) ~= "function" then errors.bad("%s: the last argument is a function, not a %s", what, type(fn)) end
+  return options.check(what, common_rows, given), fn
+end
+
+-- with_tree_lock(path or paths, [opts], fn): fn(lock) while the paths and all below them are locked.
+-- Returns what fn returns; the lock is released on every way out.
+function locks:with_tree_lock(tree, given, fn)
+  local o
+  o, fn = rest("with_tree_lock", given, fn)
+  return run(take(self, tree_request(tree), o), fn)
+end
+
+-- with_global_lock([opts], fn): nobody else holds any lock of this namespace.
+function locks:with_global_lock(given, fn)
+  local o
+  o, fn = rest("with_global_lock", given, fn)
+  return run(take(self, {kind = "global", paths = {}}, o), fn)
+end
+
+-- with_lock(category, name, [opts], fn)
+function locks:with_lock(category, name, given, fn)
+  local o
+  o, fn = rest("with_lock", given, fn)
+  return run(take(self, named_request(category, name), o), fn)
+end
+
+-- ---- Documents that a query finds -----------------------------------------------------------------
+
+local rounds_max = 8
+
+local query_rows = {{name = "query", type = "query", required = true, help = "Query DSL"}}
+
+local function find_ids(client, index, query)
+  local ids = {}
+  client:refresh(index)
+  for doc in client:scan(index, {query = query, source = false}) do ids[#ids + 1] = doc._id end
+  return ids
+end
+
+local function locked_all(locked, ids)
+  local set = {}
+  for _, id in ipairs(locked) do set[id] = true end
+  for _, id in ipairs(ids) do
+    if not set[id] then return false end
+  end
+  return true
+end
+
+-- Nothing matches: a place among the index's documents, so that the lock has a fence and a lease.
+local function take_none(client, index, o)
+  local path = "/_doc/" .. core.path_segment(index)
+  local held = client:open_core():acquire_paths({{path, "IX"}}, {wait_ms = o.wait})
+  return lock.new(client, held, {kind = "tree", paths = {path}, shared = true, ids = {}})
+end
+
+-- Locks what the query finds, then asks again: only when the second answer, from after the grant, has
+-- nothing that is not locked, that is what fn gets as lock.ids.
+local function take_found(client, index, query, o)
+  local ids = find_ids(client, index, query)
+  for _ = 1, rounds_max do
+    local held = #ids == 0 and take_none(client, index, o)
+      or take(client, document_request(index, ids), o)
+    local ok, found = pcall(find_ids, client, index, query)
+    if not ok then
+      pcall(held.release, held)
+      error(found, 0)
+    end
+    if locked_all(ids, found) then
+      held.ids = found
+      return held
+    end
+    held:release()
+    ids = found
+  end
+  errors.raise("conflict", "what the query finds in %s changed in each of %d attempts to lock it",
+    index, rounds_max)
+end
+
+-- with_document_locks(index, ids or {query=}, [opts], fn)
+--
+-- With a query, lock.ids are the ids that it found in a refresh and scan made under the lock: each of
+-- them is locked, none that matched at that moment is missing. Who takes no locks can still create or
+-- change documents so that they match afterwards.
+function locks:with_document_locks(index, what, given, fn)
+  local o
+  o, fn = rest("with_document_locks", given, fn)
+  if type(index) ~= "string" then
+    errors.bad("with_document_locks: an index is a string, not a %s", type(index))
+  end
+  if type(what) == "string" then what = {what} end
+  if type(what) ~= "table" then errors.bad("with_document_locks: a list of ids or {query=}") end
+  if what[1] ~= nil then return run(take(self, document_request(index, what), o), fn) end
+  local query = options.check("with_document_locks", query_rows, what).query
+  return run(take_found(self, index, query, o), fn)
+end
+
+return locks

@@ -1,0 +1,161 @@
+-- Values as Lua that can be pasted back: format(value) is an expression that makes an equal value.
+-- What cannot be written (functions, userdata, a table inside itself) is nil with a comment.
+local core = require "mortise.core"
+
+local printer = {}
+
+local keywords = {}
+for word in ([[and break do else elseif end false for function goto if in local nil not or repeat
+  return then true until while]]):gmatch "%a+" do keywords[word] = true end
+
+local defaults = {width = 100, depth = 12, items = 1000}
+
+-- ---- Scalars -------------------------------------------------------------------------------------
+
+local escapes = {["\n"] = "\\n", ["\r"] = "\\r", ["\t"] = "\\t", ['"'] = '\\"', ["\\"] = "\\\\"}
+
+local function escape_byte(c)
+  return escapes[c] or ("\\x%02x"):format(c:byte())
+end
+
+-- UTF-8 stays readable; every other byte outside of ASCII is escaped.
+local function quote(s)
+  local pattern = utf8.len(s) and '[%c"\\]' or '[%c"\\\x80-\xff]'
+  return '"' .. s:gsub(pattern, escape_byte) .. '"'
+end
+
+local function number(n)
+  if math.type(n) == "integer" then
+    return n == math.mininteger and "math.mininteger" or tostring(n)
+  end
+  if n ~= n then return "(0/0)" end
+  if n == math.huge then return "math.huge" end
+  if n == -math.huge then return "-math.huge" end
+  for digits = 15, 17 do
+    local text = ("%." .. digits .. "g"):format(n)
+    if tonumber(text) == n then return text:find "[%.e]" and text or text .. ".0" end
+  end
+end
+
+local function comment(value)
+  local text = tostring(value):gsub("%c", " "):gsub("%]", ")")
+  if #text > 200 then text = text:sub(1, 200) .. "..." end
+  return "nil --[[" .. text .. "]]"
+end
+
+-- ---- Tables --------------------------------------------------------------------------------------
+
+local rank = {number = 1, string = 2, boolean = 3}
+
+local function before(a, b)
+  local ra, rb = rank[type(a)] or 4, rank[type(b)] or 4
+  if ra ~= rb then return ra < rb end
+  if ra <= 2 then return a < b end
+  return tostring(a) < tostring(b)
+end
+
+local function other_keys(t, length)
+  local keys = {}
+  for key in next, t do
+    if math.type(key) ~= "integer" or key < 1 or key > length then keys[#keys + 1] = key end
+  end
+  table.sort(keys, before)
+  return keys
+end
+
+local function key_text(key)
+  if type(key) == "string" and key:find "^[%a_][%w_]*$" and not keywords[key] then return key end
+  if type(key) == "string" then return "[" .. quote(key) .. "]" end
+  if type(key) == "number" then return "[" .. number(key) .. "]" end
+  if type(key) == "boolean" then return "[" .. tostring(key) .. "]" end
+end
+
+local render
+
+local function entries(state, t, depth)
+  local list, length = {}, rawlen(t)
+  for i = 1, math.min(length, state.items) do
+    list[#list + 1] = render(state, rawget(t, i), depth) .. ","
+  end
+  local keys = other_keys(t, length)
+  for _, key in ipairs(keys) do
+    if #list >= state.items then break end
+    local name = key_text(key)
+    if name then
+      list[#list + 1] = name .. " = " .. render(state, rawget(t, key), depth) .. ","
+    else
+      list[#list + 1] = "--[[a " .. type(key) .. " as key]]"
+    end
+  end
+  local hidden = length + #keys - #list
+  if hidden > 0 then list[#list + 1] = ("--[[and %d more]]"):format(hidden) end
+  return list
+end
+
+local function brace(state, list, depth)
+  if #list == 0 then return "{}" end
+  local line = "{" .. table.concat(list, " "):gsub(",$", "") .. "}"
+  if #line + 2 * depth <= state.width and not line:find "\n" then return line end
+  local indent = ("  "):rep(depth)
+  return "{\n" .. indent .. "  " .. table.concat(list, "\n" .. indent .. "  ") .. "\n" .. indent .. "}"
+end
+
+-- A marker of core.array or core.object matters only where the table is empty.
+local function mark(t)
+  local meta = getmetatable(t)
+  if type(meta) ~= "table" or next(t) ~= nil then return "" end
+  local name = rawget(meta, "__name")
+  return name == "mortise.array" and "mortise.array " or name == "mortise.object" and "mortise.object " or ""
+end
+
+local function has_own_text(t)
+  local meta = debug.getmetatable(t)
+  return meta and meta.__tostring and not core.is_error(t)
+end
+
+local function table_text(state, t, depth)
+  if has_own_text(t) then return comment(t) end
+  if state.open[t] then return "nil --[[the table itself]]" end
+  if depth >= state.depth then return "nil --[[a table, too deep]]" end
+  state.open[t] = true
+  local text = mark(t) .. brace(state, entries(state, t, depth + 1), depth)
+  state.open[t] = nil
+  return text
+end
+
+local function userdata_text(state, value, depth)
+  if value == core.null then return "mortise.null" end
+  local kind = core.is_view(value)
+  if not kind then return comment(value) end
+  return table_text(state, core.json_decode(core.json(value)), depth)
+end
+
+function render(state, value, depth)
+  local kind = type(value)
+  if kind == "string" then return quote(value) end
+  if kind == "number" then return number(value) end
+  if kind == "table" then return table_text(state, value, depth) end
+  if kind == "userdata" then return userdata_text(state, value, depth) end
+  if kind == "nil" or kind == "boolean" then return tostring(value) end
+  return comment(value)
+end
+
+-- ---- The module ----------------------------------------------------------------------------------
+
+-- `given`: width of a line, depth of tables, items of one table.
+function printer.format(value, given)
+  local state = {open = {}}
+  for name, default in pairs(defaults) do state[name] = given and given[name] or default end
+  return render(state, value, 0)
+end
+
+-- Several values, as an expression list.
+function printer.list(values, n)
+  local list = {}
+  for i = 1, n do list[i] = printer.format(values[i]) end
+  local line = table.concat(list, ", ")
+  if #line <= defaults.width and not line:find "\n" then return line end
+  return table.concat(list, ",\n")
+end
+
+return printer

@@ -1,0 +1,99 @@
+-- Renaming a tree of documents: mortise.rename{index=, from=, to=, ...}.
+local core = require "mortise.core"
+local errors = require "mortise.errors"
+local json = require "mortise.json"
+local options = require "mortise.options"
+
+local rows = {
+  {name = "index", type = "string", required = true, help = "index or alias"},
+  {name = "from", type = "string", required = true, help = "the path that is renamed, with all below it"},
+  {name = "to", type = "string", required = true, help = "what it becomes"},
+  {name = "field", type = "string", default = "path", help = "the field that holds a document's path"},
+  {name = "lock", type = "table", help = "a lock that covers both; else both are locked here"},
+  {name = "wait", type = "duration", help = "how long to wait for the locks"},
+  {name = "query", type = "query", help = "one more query that documents must match"},
+  {name = "on_progress", type = "function", help = "called with the numbers done and in all"},
+  {name = "page", type = "count", help = "documents a page of the scan"},
+  {name = "slices", type = "count", help = "of the scan"},
+  {name = "in_flight", type = "count", help = "write requests at the same time"},
+  {name = "passes", type = "count", help = "at most"},
+}
+
+local progress_ms = 200
+
+-- Calls it a few times a second; an error in it ends the rename.
+local function watch(moving, on_progress, state)
+  return core.spawn(function()
+    local ok, why = pcall(function()
+      while true do
+        core.sleep(progress_ms)
+        on_progress(moving:progress())
+      end
+    end)
+    if not ok and not state.over then
+      state.failed, state.why = true, why
+      moving:cancel()
+    end
+  end)
+end
+
+local function run_watched(moving, on_progress)
+  local state = {}
+  local watcher = watch(moving, on_progress, state)
+  local ok, result = pcall(moving.run, moving)
+  state.over = true
+  watcher:cancel()
+  watcher:join()
+  if state.failed then error(state.why, 0) end
+  if not ok then error(result, 0) end
+  on_progress(moving:progress())
+  return result
+end
+
+local function finished(result)
+  result.seconds = result.duration_ms / 1000
+  result.duration_ms = nil
+  return result
+end
+
+local function move(lock, o)
+  lock:check()
+  local moving = lock.held[#lock.held]:rename {
+    index = o.index, field = o.field, from = o.from, to = o.to, query = json.body(o.query),
+    page = o.page, slices = o.slices, in_flight = o.in_flight, passes = o.passes,
+  }
+  local ok, result
+  if o.on_progress then
+    ok, result = pcall(run_watched, moving, o.on_progress)
+  else
+    ok, result = pcall(moving.run, moving)
+  end
+  if ok then return finished(result) end
+  if core.is_error(result) then result.result = finished(moving:result()) end
+  error(result, 0)
+end
+
+local function check_lock(lock, o)
+  if type(lock.covers) ~= "function" then errors.bad("rename: option `lock` is a lock") end
+  for _, path in ipairs {o.from, o.to} do
+    if not lock:covers(path) then
+      errors.bad("rename: the lock does not cover %s: take an exclusive tree lock on both paths", path)
+    end
+  end
+end
+
+-- In every document of `index` whose `field` is `from` or lies below it, that prefix becomes `to`;
+-- ends when a refresh and a count find none left. -> {matched, changed, unchanged, conflicts,
+-- rejected, passes, seconds, ...}; an error carries the same in `err.result`. Run again, it does what
+-- a run that was cut off left.
+return function(client, given)
+  local o = options.check("rename", rows, given)
+  o.from, o.to = core.path_check(o.from), core.path_check(o.to)
+  if o.lock then
+    check_lock(o.lock, o)
+    return move(o.lock, o)
+  end
+  return client:with_tree_lock({o.from, o.to}, {wait = o.wait and o.wait / 1000}, function(lock)
+    return move(lock, o)
+  end)
+end

@@ -1,0 +1,68 @@
+-- A scan: every document that matches, once. To be called by `for`, or with :next(); closable.
+local json = require "mortise.json"
+local options = require "mortise.options"
+
+local Scan = {__name = "mortise.scan"}
+Scan.__index = Scan
+
+local scan = {class = Scan}
+
+scan.rows = {
+  {name = "query", type = "query", help = "Query DSL; all documents without it"},
+  {name = "page", type = "count", help = "documents a page and slice; 1000"},
+  {name = "slices", type = "count", help = "read side by side; the store decides"},
+  {name = "source", type = "boolean", default = true, help = "false: ids and versions only"},
+}
+
+-- What a page weighs, roughly: its bytes are outside of Lua's heap, so the collector is told.
+local page_kilobytes = 512
+
+-- `before` (or nil) is called before each page: a lock's check.
+function scan.open(client, index, given, before)
+  local o = options.check("scan", scan.rows, given)
+  local source = client:open_core():scan(index, {
+    query = json.body(o.query), page = o.page, slices = o.slices, no_source = not o.source,
+  })
+  local self = setmetatable({source = source, total = source.total, at = 0, before = before}, Scan)
+  return self, nil, nil, self
+end
+
+-- The next view, or nil at the end.
+function Scan:next()
+  while true do
+    local page = self.page
+    if page and self.at < #page then
+      self.at = self.at + 1
+      return page[self.at]
+    end
+    if self.ended or not self.source then return nil end
+    if page then collectgarbage("step", page_kilobytes) end
+    if self.before then self.before() end
+    self.page, self.at = self.source:next(), 0
+    self.ended = not self.page
+  end
+end
+
+-- The rest of the current page, or the next one: a list of views. nil at the end.
+function Scan:next_page()
+  local list = {self:next()}
+  if not list[1] then return nil end
+  for i = self.at + 1, #self.page do list[#list + 1] = self.page[i] end
+  self.at = #self.page
+  return list
+end
+
+function Scan:close()
+  local source = self.source
+  self.source, self.page, self.ended = nil, nil, true
+  if source then source:close() end
+end
+
+Scan.__call = Scan.next
+Scan.__close = Scan.close
+
+function Scan:__tostring()
+  return ("scan of %d documents%s"):format(self.total, self.source and "" or " (closed)")
+end
+
+return scan

@@ -1,0 +1,100 @@
+-- What the lists of locks and sessions say about who is alive. For people: locks are taken over by
+-- the protocol alone, which compares no clocks.
+local duration = require "mortise.duration"
+
+local sessions = {}
+
+local function first_line(file)
+  local handle = io.open(file, "rb")
+  if not handle then return nil end
+  local line = handle:read "l"
+  handle:close()
+  return line
+end
+
+local function output_of(command)
+  local pipe = io.popen(command .. " 2>/dev/null")
+  local line = pipe and pipe:read "l"
+  if pipe then pipe:close() end
+  return line
+end
+
+local here
+local function this_machine()
+  here = here or {
+    boot = first_line "/proc/sys/kernel/random/boot_id",
+    pidns = output_of "readlink /proc/self/ns/pid",
+  }
+  return here
+end
+
+local function same(a, b)
+  if not a or not b then return false end
+  a, b = tostring(a):gsub("%W", ""), tostring(b):gsub("%W", "")
+  return a:find(b, 1, true) ~= nil or b:find(a, 1, true) ~= nil
+end
+
+-- Start time of a process, in the kernel's ticks.
+local function start_of(pid)
+  local line = first_line(("/proc/%d/stat"):format(pid))
+  local rest = line and line:match ".*%)%s+(.*)$"
+  if not rest then return nil end
+  local at = 0
+  for field in rest:gmatch "%S+" do
+    at = at + 1
+    if at == 20 then return math.tointeger(tonumber(field)) end
+  end
+end
+
+-- Did the owner run on this machine, and is its process gone? nil where that cannot be told.
+function sessions.is_gone(owner)
+  local machine = this_machine()
+  if type(owner) ~= "table" or math.type(owner.pid) ~= "integer" then return nil end
+  if not same(machine.boot, owner.boot) or not same(machine.pidns, owner.pidns) then return nil end
+  local start = start_of(owner.pid)
+  return start == nil or (math.type(owner.start) == "integer" and owner.start ~= start)
+end
+
+-- "mortise, move.lua, root@host, pid 12"
+function sessions.owner_text(owner)
+  if type(owner) ~= "table" then return "unknown" end
+  local parts = {}
+  local function add(format, value)
+    if value ~= nil and value ~= "" and type(value) ~= "userdata" then
+      parts[#parts + 1] = format:format(tostring(value))
+    end
+  end
+  add("%s", owner.script ~= "" and owner.script or owner.program)
+  add("job %s", owner.job)
+  add("%s", owner.user and owner.host and owner.user .. "@" .. owner.host or owner.host)
+  add("pid %s", owner.pid)
+  return table.concat(parts, ", ")
+end
+
+-- What is known of a session at `now_ms`: {state, silent_ms, dead, text}.
+function sessions.judge(session, now_ms)
+  if not session then return {state = "missing", dead = true, text = "its session is gone: will be taken over"} end
+  local silent = math.max(0, now_ms - (session.beat_at or now_ms))
+  local result = {state = session.state, silent_ms = silent}
+  if session.state ~= "live" then
+    result.dead, result.text = true, session.state .. ": will be taken over"
+  elseif sessions.is_gone(session.owner) then
+    result.dead, result.text = true, "its process is gone: will be taken over"
+  elseif silent > (session.lease_ms or 0) + 1000 then
+    result.dead = true
+    result.text = ("no heartbeat for %s (lease %s): will be taken over"):format(duration.text(silent),
+      duration.text(session.lease_ms or 0))
+  else
+    result.dead, result.text = false, ("alive %s ago"):format(duration.text(silent))
+  end
+  return result
+end
+
+-- {[id] = session}
+function sessions.by_id(list)
+  local map = {}
+  for _, session in ipairs(list) do map[session.session] = session end
+  return map
+end
+
+return sessions

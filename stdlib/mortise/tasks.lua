@@ -1,0 +1,64 @@
+-- Doing several things at the same time.
+local core = require "mortise.core"
+local duration = require "mortise.duration"
+local errors = require "mortise.errors"
+local options = require "mortise.options"
+
+local tasks = {}
+
+-- spawn(fn, ...) -> task; task:join() -> what fn returned, or its error raised.
+tasks.spawn = core.spawn
+
+-- Waits that long while other tasks run.
+function tasks.sleep(time)
+  core.sleep(duration.ms(time, "sleep"))
+end
+
+local map_rows = {
+  {name = "limit", type = "count", default = 8, help = "how many run at the same time"},
+}
+
+-- The tasks of one map. The first error ends the others; it is the one that is raised.
+local Group = {}
+Group.__index = Group
+
+function Group:fail(why)
+  if self.failed then return end
+  self.failed, self.error = true, why
+  for _, task in ipairs(self.tasks) do task:cancel() end
+end
+
+function Group.__close(self, why)
+  if why ~= nil then self:fail(why) end
+  for _, task in ipairs(self.tasks) do pcall(task.join, task) end
+end
+
+local function work(group, list, fn, results)
+  local ok, why = pcall(function()
+    while not group.failed and group.next <= #list do
+      local i = group.next
+      group.next = i + 1
+      results[i] = fn(list[i], i)
+    end
+  end)
+  if not ok then group:fail(why) end
+end
+
+-- Calls fn(value, index) for each, at most `limit` at the same time. -> the list of first results,
+-- with `n`.
+function tasks.map(list, fn, given)
+  local o = options.check("map", map_rows, given)
+  if type(list) ~= "table" or type(fn) ~= "function" then errors.bad("map: a list and a function") end
+  local results = {n = #list}
+  do
+    local group <close> = setmetatable({tasks = {}, next = 1}, Group)
+    for i = 1, math.min(o.limit, #list) do
+      group.tasks[i] = core.spawn(work, group, list, fn, results)
+    end
+    for _, task in ipairs(group.tasks) do task:join() end
+    if group.failed then error(group.error, 0) end
+  end
+  return results
+end
+
+return tasks

@@ -28,8 +28,9 @@ static const char *const sql[DOCS_STATEMENTS] = {
     [DOCS_TRASH_DOCS] = "DELETE FROM docs WHERE idx = ?1 AND id <= coalesce((SELECT id FROM docs"
                         " WHERE idx = ?1 ORDER BY id LIMIT 1 OFFSET ?2), x'')",
     [DOCS_TRASH_ENTRIES] =
-        "DELETE FROM entries WHERE idx = ?1 AND (field, value, id) IN (SELECT field, value, id"
-        " FROM entries WHERE idx = ?1 LIMIT ?2)",
+        "DELETE FROM entries WHERE idx = ?1 AND (field, value, id) <= (SELECT field, value, id"
+        " FROM entries WHERE idx = ?1 ORDER BY field, value, id LIMIT 1 OFFSET ?2)",
+    [DOCS_TRASH_REST] = "DELETE FROM entries WHERE idx = ?1",
     [DOCS_GET] = "SELECT seq_no, routing, source FROM docs WHERE idx = ?1 AND id = ?2",
     [DOCS_INSERT] = "INSERT INTO docs(idx, id, routing, seq_no, source) VALUES(?1, ?2, ?3, ?4, ?5)",
     [DOCS_UPDATE] = "UPDATE docs SET routing = ?3, seq_no = ?4, source = ?5"
@@ -267,9 +268,24 @@ mortise_status mt_docs_index_create(mt_work *w, mt_req *req, mortise_error *err)
   return status ? status : mt_work_commit(w, err);
 }
 
-/* One transaction's worth of the rows of dropped indices. */
-static mortise_status empty_some(mt_work *w, bool *more, mortise_error *err) {
+/* Some rows of a dropped index: entries, when they are few the rest of them, then documents. */
+static mortise_status empty_rows(mt_db *db, int64_t idx, int *changed, mortise_error *err) {
   enum { ROWS = 200 };
+  static const size_t parts[] = {DOCS_TRASH_ENTRIES, DOCS_TRASH_REST, DOCS_TRASH_DOCS};
+  *changed = 0;
+  mortise_status status = MORTISE_OK;
+  for (size_t i = 0; !status && !*changed && i < sizeof parts / sizeof *parts; i++) {
+    sqlite3_stmt *stmt = mt_db_stmt(db, parts[i]);
+    sqlite3_bind_int64(stmt, 1, idx);
+    if (parts[i] != DOCS_TRASH_REST) sqlite3_bind_int(stmt, 2, ROWS);
+    status = mt_db_run(db, stmt, err);
+    *changed = sqlite3_changes(db->handle);
+  }
+  return status;
+}
+
+/* One transaction's worth of them. */
+static mortise_status empty_some(mt_work *w, bool *more, mortise_error *err) {
   mt_db *db = w->db;
   mortise_status status = mt_db_write(db, &w->patience, err);
   while (!status && !mt_db_slice_over(db)) {
@@ -278,18 +294,12 @@ static mortise_status empty_some(mt_work *w, bool *more, mortise_error *err) {
     if (status || !*more) break;
     int64_t idx = sqlite3_column_int64(get, 0);
     sqlite3_reset(get);
-    int changed = 0;
-    static const int parts[] = {DOCS_TRASH_ENTRIES, DOCS_TRASH_DOCS};
-    for (size_t i = 0; !status && i < 2; i++) {
-      sqlite3_stmt *stmt = mt_db_stmt(db, (size_t)parts[i]);
-      sqlite3_bind_int64(stmt, 1, idx);
-      sqlite3_bind_int(stmt, 2, ROWS);
-      status = mt_db_run(db, stmt, err);
-      changed += sqlite3_changes(db->handle);
-    }
+    int changed;
+    status = empty_rows(db, idx, &changed, err);
+    if (status || changed) continue;
     sqlite3_stmt *done = mt_db_stmt(db, DOCS_TRASH_DONE);
     sqlite3_bind_int64(done, 1, idx);
-    if (!status && !changed) status = mt_db_run(db, done, err);
+    status = mt_db_run(db, done, err);
   }
   if (!status) status = mt_db_commit(db, err);
   mt_db_end(db);

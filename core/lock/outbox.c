@@ -82,7 +82,7 @@ static bool choose_release(mt_hold *h) {
 
 /* Decides the next write of a hold; false when there is none. */
 static bool choose(mt_holds *t, mt_hold *h) {
-  if (h->serving) return true; /* the same again, or the next step of it */
+  if (h->evict[0] || h->serving) return true; /* the next step, or the same again */
   h->tries = 0;
   if (h->asks) return choose_grant(t, h);
   if (!h->in.first) return choose_release(h);
@@ -209,11 +209,26 @@ static void granted(mt_manager *m, mt_hold *h, const mt_lock_item *item) {
   answer_all(h, NULL, NULL);
 }
 
+static void mark_for_eviction(mt_manager *m, mt_hold *h, const char *session) {
+  if (h->evict[0]) return;
+  memcpy(h->evict, session, sizeof h->evict);
+  mt_outbox_kick(m, h);
+}
+
+/* What the dead one left on the ancestors of a path blocks nobody soon, so nobody else would take it
+ * away: it goes with the first that passes there. */
+static void evict_from_ancestors(mt_manager *m, const mt_part *part, const char *session) {
+  for (const mt_part *up = part->lock->parts; up < part; up++)
+    if (up->hold && !up->target) mark_for_eviction(m, up->hold, session);
+}
+
 /* A blocker that we proved dead is evicted first, then the same is asked again. */
 static bool evict_dead_blocker(mt_manager *m, mt_hold *h, const mt_lock_item *item) {
   for (size_t i = 0; i < item->n_blockers && h->tries < TRIES_MAX; i++) {
-    if (!mt_takeover_dead(m, item->blockers[i].session)) continue;
-    memcpy(h->evict, item->blockers[i].session, sizeof h->evict);
+    const char *session = item->blockers[i].session;
+    if (!mt_takeover_dead(m, session)) continue;
+    memcpy(h->evict, session, sizeof h->evict);
+    if (h->serving) evict_from_ancestors(m, h->serving, session);
     return true;
   }
   return false;
@@ -398,7 +413,7 @@ static void gather(mt_manager *m, mt_batch *b) {
       b->holds[b->n++] = h;
       continue;
     }
-    if (h->giving) mt_giving_done(h, NULL); /* passed on to the next task instead */
+    if (h->giving && !h->evict[0]) mt_giving_done(h, NULL); /* passed on to the next task */
     *tail = h;
     tail = &h->next_out;
     asks++;

@@ -600,6 +600,11 @@ mt_writer *mt_writer_new(mt_store *store, const mt_env *env, const mt_lock *lock
   w->lock = lock;
   /* Taken once: a lock stays bound to the session it was granted to. */
   if (lock) w->guard = (guard){mt_manager_session(mt_lock_manager(lock)), env};
+  if (lock && !w->guard.session) {
+    mt_error_set(err, MORTISE_LOCK_LOST, "the session of this lock has ended");
+    mt_free(w);
+    return NULL;
+  }
   set_config(w, config);
   if (!writer_init(w, err)) return w;
   mt_writer_free(w);

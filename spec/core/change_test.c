@@ -190,6 +190,17 @@ static void test_second_run(void **state) {
   assert_int_equal(r->changed, 0);
 }
 
+static void test_large_pages(void **state) {
+  fixture *f = *state;
+  fill(f, 100);
+  f->fake.page_max = 3;
+  const mt_change_result *r = run(f, 40);
+  assert_moved(f, 100);
+  assert_int_equal(r->passes, 1);
+  assert_int_equal(r->changed, 100);
+  assert_int_equal(r->matched, 100);
+}
+
 /* ---- Others at work ------------------------------------------------------------------------- */
 
 static fake_fate edit_during(void *ctx, fake_docs *fake, mt_bulk *r) {
@@ -586,6 +597,7 @@ int main(void) {
       TEST(test_sizes),
       TEST(test_shape),
       TEST(test_second_run),
+      TEST(test_large_pages),
       TEST(test_edits_survive),
       TEST(test_new_file),
       TEST(test_passes_are_bounded),

@@ -169,7 +169,6 @@ static void run_bulk(fake_docs *f, mt_req *req) {
   }
   f->bulks++;
   f->items += r->n;
-  f->last = r;
   fake_fate fate = f->fate ? f->fate(f->ctx, f, r) : FAKE_FINE;
   bool apply = fate == FAKE_FINE || fate == FAKE_LOST_AFTER;
   for (size_t i = 0; apply && i < r->n; i++) apply_item(f, &r->items[i]);
@@ -296,6 +295,10 @@ static void run_next(fake_docs *f, mt_req *req) {
   mt_scan *s = r->scan;
   if (f->page) f->page(f->ctx, f);
   if (s->at == s->n) return;
+  if (f->page_max && s->page > f->page_max && s->at > 0) {
+    mt_error_set(&req->error, MORTISE_REJECTED, "the answer is too large");
+    return;
+  }
   size_t n = s->n - s->at < s->page ? s->n - s->at : s->page;
   r->page = page_of(s->docs + s->at, n);
   s->at += n;

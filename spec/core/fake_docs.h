@@ -43,7 +43,7 @@ typedef struct fake_docs {
   fake_fate (*read)(void *ctx, struct fake_docs *f); /* before each mget */
   void (*page)(void *ctx, struct fake_docs *f);      /* before each page of a scan */
   void *ctx;
-  mt_bulk *last;
+  size_t page_max; /* larger pages of a scan are refused; 0: none */
 } fake_docs;
 
 void fake_docs_init(fake_docs *f, mt_loop *loop);

@@ -102,6 +102,27 @@ static void updates_merge(mt_fixture *f) {
   }
 }
 
+static void upserts(mt_fixture *f) {
+  mt_write last;
+  mt_write plain = mt_write_of(MT_WRITE_UPDATE, "u", "{\"doc\":{\"a\":1},\"doc_as_upsert\":true}");
+  mt_write other = mt_write_of(MT_WRITE_UPDATE, "o", "{\"doc\":{\"a\":1},\"upsert\":{\"b\":2}}");
+  mt_make_index(f, 1);
+  EXPECT_WRITE(f, plain, MT_WRITE_APPLIED, 201);
+  MT_CHECK(last.version.term >= 1, "with a version");
+  EXPECT_WRITE(f, plain, MT_WRITE_NOOP, 200);
+  EXPECT_WRITE(f, other, MT_WRITE_APPLIED, 201);
+  EXPECT_WRITE(f, other, MT_WRITE_APPLIED, 200);
+  mt_buf seen;
+  mt_buf_init(&seen, 4096);
+  mt_get(f, MT_SLICE("o"), &seen, NULL);
+  MT_CHECK(mt_same_json(mt_buf_slice(&seen), "{\"a\":1,\"b\":2}"), "%s", seen.p);
+  mt_buf_deinit(&seen);
+  plain = mt_write_of(MT_WRITE_UPDATE, "none", "{\"doc\":{\"a\":1}}");
+  EXPECT_WRITE(f, with_version(plain, (mt_version){1, 1}), MT_WRITE_MISSING, 404);
+  plain = mt_write_of(MT_WRITE_DELETE, "none", NULL);
+  EXPECT_WRITE(f, with_version(plain, (mt_version){1, 1}), MT_WRITE_CONFLICT, 409);
+}
+
 static const char *const sources[] = {
     "{}",
     "{\"z\":1,\"a\":2,\"m\":{\"z\":[],\"a\":{}}}",
@@ -290,6 +311,7 @@ const mt_case mt_cases_documents[] = {
     {"documents: create, index, update, delete", writes},
     {"documents: compare-and-set", compare_and_set},
     {"documents: partial updates merge", updates_merge},
+    {"documents: upserts", upserts},
     {"documents: sources come back byte for byte", bytes_unchanged},
     {"documents: invalid UTF-8 concerns its item only", invalid_utf8},
     {"documents: mget answers in order", mget_order},

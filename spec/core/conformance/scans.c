@@ -202,6 +202,86 @@ static void all_queries(mt_fixture *f) {
   }
 }
 
+#define LONG_100                                                                                   \
+  "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" \
+  "aaaaaa"
+#define LONG LONG_100 LONG_100 LONG_100 LONG_100 LONG_100 LONG_100
+
+static const char *const field_docs[] = {
+    "{\"tag\":[\"x\",\"y\"]}",  "{\"tag\":\"x\"}",
+    "{\"tag\":null}",           "{\"tag\":[]}",
+    "{\"path\":\"" LONG "1\"}", "{\"path\":\"" LONG "2\"}",
+    "{\"n\":9007199254740993}", "{\"n\":9007199254740992}",
+    "{\"sub.k\":\"even\"}",     "{\"sub\":[{\"k\":\"odd\"},{\"k\":\"even\"}]}",
+    "{\"tag\":\"X\"}",          "{\"tag\":\"\\u00fc\"}",
+};
+
+typedef struct field_row {
+  const char *query, *ids; /* one letter a document: a is d0 */
+} field_row;
+
+static const field_row fields_before[] = {
+    {"{\"term\":{\"tag\":\"x\"}}", "ab"},
+    {"{\"term\":{\"tag\":\"y\"}}", "a"},
+    {"{\"terms\":{\"tag\":[\"x\",\"y\"]}}", "ab"},
+    {"{\"exists\":{\"field\":\"tag\"}}", "abkl"},
+    {"{\"bool\":{\"must_not\":{\"term\":{\"tag\":\"y\"}},\"filter\":{\"term\":{\"tag\":\"x\"}}}}",
+     "b"},
+    {"{\"term\":{\"path\":\"" LONG "1\"}}", "e"},
+    {"{\"prefix\":{\"path\":\"" LONG "\"}}", "ef"},
+    {"{\"prefix\":{\"path\":\"" LONG "2\"}}", "f"},
+    {"{\"prefix\":{\"path\":\"" LONG "12\"}}", ""},
+    {"{\"term\":{\"n\":9007199254740993}}", "g"},
+    {"{\"range\":{\"n\":{\"gte\":9007199254740993}}}", "g"},
+    {"{\"range\":{\"n\":{\"lt\":9007199254740993}}}", "h"},
+    {"{\"term\":{\"sub.k\":\"even\"}}", "ij"},
+    {"{\"exists\":{\"field\":\"sub.k\"}}", "ij"},
+    {"{\"exists\":{\"field\":\"sub\"}}", "ij"},
+    {"{\"term\":{\"tag\":\"\xc3\xbc\"}}", "l"},
+    {"{\"term\":{\"tag\":\"\\u00fc\"}}", "l"},
+    {"{\"range\":{\"tag\":{\"gte\":\"x\"}}}", "abl"},
+    {"{\"range\":{\"tag\":{\"gt\":\"x\",\"lte\":\"y\"}}}", "a"},
+};
+
+static const field_row fields_after[] = {
+    {"{\"term\":{\"tag\":\"x\"}}", "c"},
+    {"{\"term\":{\"tag\":\"y\"}}", ""},
+    {"{\"prefix\":{\"tag\":\"z\"}}", "b"},
+    {"{\"exists\":{\"field\":\"tag\"}}", "bckl"},
+};
+
+static void expect_fields(mt_fixture *f, const field_row *rows, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    scan_result *r = scan(f, (mt_scan_open){.query = mt_slice_of(rows[i].query), .page = 2});
+    for (size_t k = 0; k < sizeof field_docs / sizeof *field_docs; k++) {
+      bool want = strchr(rows[i].ids, (int)('a' + k)) != NULL;
+      MT_CHECK(!!r->seen[k] == want, "%.100s: d%zu came: %d", rows[i].query, k, r->seen[k]);
+    }
+  }
+}
+
+/* Several values, none, long ones, numbers that no double holds; and what writes make of them. */
+static void fields_follow(mt_fixture *f) {
+  enum { N = sizeof field_docs / sizeof *field_docs };
+  char ids[N][8];
+  mt_write items[N];
+  mt_make_index(f, 2);
+  for (size_t i = 0; i < N; i++) {
+    snprintf(ids[i], sizeof ids[i], "d%zu", i);
+    items[i] = mt_write_of(MT_WRITE_INDEX, ids[i], field_docs[i]);
+  }
+  mt_bulk_run(f, items, N);
+  for (size_t i = 0; i < N; i++)
+    MT_CHECK(items[i].result == MT_WRITE_APPLIED, "d%zu: %s", i, items[i].reason);
+  mt_refresh_index(f);
+  expect_fields(f, fields_before, sizeof fields_before / sizeof *fields_before);
+  mt_write_one(f, mt_write_of(MT_WRITE_DELETE, "d0", NULL));
+  mt_write_one(f, mt_write_of(MT_WRITE_UPDATE, "d1", "{\"doc\":{\"tag\":\"zz\"}}"));
+  mt_write_one(f, mt_write_of(MT_WRITE_INDEX, "d2", "{\"tag\":[null,\"x\"]}"));
+  mt_refresh_index(f);
+  expect_fields(f, fields_after, sizeof fields_after / sizeof *fields_after);
+}
+
 static void unknown_clause(mt_fixture *f) {
   static const char query[] = "{\"bool\":{\"must\":[{\"no_such_clause\":{\"path\":\"x\"}}]}}";
   mt_make_index(f, 1);
@@ -383,6 +463,7 @@ const mt_case mt_cases_scans[] = {
     {"scan: page sizes and slices", page_sizes},
     {"scan: many pages", many_pages},
     {"scan: queries", all_queries},
+    {"scan: queries follow the fields", fields_follow},
     {"scan: a clause nobody knows is an error that names it", unknown_clause},
     {"scan: a clause SQLite does not do is named", unsupported_clause},
     {"scan: its versions serve compare-and-set", versions_for_writing},

@@ -1,0 +1,81 @@
+#include "lock_fixture.h"
+
+mt_test_client mt_test_client_open(const mt_test_place *place, int64_t lease_ms) {
+  mortise_error err = {0};
+  mortise_options options;
+  mortise_options_init(&options);
+  options.store = place->url;
+  options.table = place->table;
+  options.program = "manager_test";
+  if (lease_ms) options.lease_ms = lease_ms;
+  if (lease_ms) options.margin_ms = lease_ms / 10;
+  mt_test_client c = {.client = mortise_client_open(&options, &err)};
+  MT_CHECK(c.client, "%s", err.message);
+  c.manager = mt_client_manager(c.client, &err);
+  MT_CHECK(c.manager, "%s", err.message);
+  return c;
+}
+
+void mt_test_client_close(mt_test_client *c) {
+  mortise_client_free(c->client);
+  *c = (mt_test_client){0};
+}
+
+static void acquired(void *ctx, mt_acquire *a) {
+  (void)a;
+  *(bool *)ctx = true;
+}
+
+static void released(void *ctx, mt_release *r) {
+  (void)r;
+  *(bool *)ctx = true;
+}
+
+void mt_test_acquire(mt_test_op *op, mt_test_client *c, const char *path, bool shared,
+                     uint64_t task, int64_t wait_ms) {
+  mortise_error err;
+  const mortise_lock_request request = {
+      .kind = MORTISE_LOCK_TREE, .paths = &path, .n = 1, .shared = shared, .wait_ms = wait_ms};
+  *op = (mt_test_op){.client = c};
+  MT_CHECK(!mt_wants_make(&request, &op->wants, &err), "%s", err.message);
+  op->acquire = (mt_acquire){.done = acquired,
+                             .ctx = &op->done,
+                             .wants = op->wants.wants,
+                             .n = op->wants.n,
+                             .task = task,
+                             .wait_ms = wait_ms};
+  mt_manager_acquire(c->manager, &op->acquire);
+  mt_wants_deinit(&op->wants); /* the manager has copied them */
+}
+
+void mt_test_release(mt_test_op *op, mt_test_client *c, mt_lock *lock) {
+  *op = (mt_test_op){.client = c};
+  op->release = (mt_release){.done = released, .ctx = &op->done, .lock = lock};
+  mt_manager_release(c->manager, &op->release);
+}
+
+bool mt_test_pump_until(mt_test_client *clients, size_t n, const bool *flag, int64_t ms) {
+  int64_t end = mt_test_ns() + ms * 1000000;
+  while (!*flag && mt_test_ns() < end)
+    for (size_t i = 0; i < n; i++) mt_loop_step(clients[i].client->loop, n > 1 ? 1 : 10, NULL);
+  return *flag;
+}
+
+mt_lock *mt_test_take(mt_test_client *clients, size_t n, size_t who, const char *path, bool shared,
+                      int64_t wait_ms, mortise_error *err) {
+  mt_test_op op;
+  mt_test_acquire(&op, &clients[who], path, shared, 0, wait_ms);
+  if (!mt_test_pump_until(clients, n, &op.done, 30000)) {
+    mt_manager_cancel(clients[who].manager, &op.acquire);
+    MT_CHECK(false, "acquiring %s hangs", path);
+  }
+  if (err) *err = op.acquire.error;
+  return op.acquire.lock;
+}
+
+mortise_status mt_test_give(mt_test_client *clients, size_t n, size_t who, mt_lock *lock) {
+  mt_test_op op;
+  mt_test_release(&op, &clients[who], lock);
+  MT_CHECK(mt_test_pump_until(clients, n, &op.done, 30000), "a release hangs");
+  return op.release.error.code;
+}

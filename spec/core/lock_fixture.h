@@ -1,0 +1,40 @@
+/* Clients of a real store for the lock manager's tests: several in one thread, pumped in turn. */
+#ifndef MT_SPEC_LOCK_FIXTURE_H
+#define MT_SPEC_LOCK_FIXTURE_H
+
+#include "client/client.h"
+#include "support/support.h"
+
+/* A client with a loop of its own. */
+typedef struct mt_test_client {
+  mortise_client *client;
+  mt_manager *manager;
+} mt_test_client;
+
+/* `lease_ms` 0: the default. Fails the test when it cannot. */
+mt_test_client mt_test_client_open(const mt_test_place *place, int64_t lease_ms);
+void mt_test_client_close(mt_test_client *c);
+
+/* An acquisition or a release under way. */
+typedef struct mt_test_op {
+  mt_test_client *client;
+  mt_acquire acquire;
+  mt_release release;
+  mt_wants wants;
+  bool done;
+} mt_test_op;
+
+/* Begins to acquire one tree path; mt_test_op_end frees what it holds. */
+void mt_test_acquire(mt_test_op *op, mt_test_client *c, const char *path, bool shared,
+                     uint64_t task, int64_t wait_ms);
+void mt_test_release(mt_test_op *op, mt_test_client *c, mt_lock *lock);
+
+/* Steps all clients until `*flag` or for `ms`; returns the flag. */
+bool mt_test_pump_until(mt_test_client *clients, size_t n, const bool *flag, int64_t ms);
+
+/* Acquire and wait, at most 30 s: the lock, or NULL with `err`. */
+mt_lock *mt_test_take(mt_test_client *clients, size_t n, size_t who, const char *path, bool shared,
+                      int64_t wait_ms, mortise_error *err);
+mortise_status mt_test_give(mt_test_client *clients, size_t n, size_t who, mt_lock *lock);
+
+#endif

@@ -49,7 +49,8 @@ struct op {
   mt_scan *scan;
   mt_timer kick; /* parked far away, so that moving it needs no memory */
   uint32_t page;
-  bool scanned, failed, over;
+  bool scanned, failed;
+  bool smaller;                      /* the pass starts again, with smaller pages */
   uint64_t settled_before, progress; /* documents out of the way before this pass; told last */
   uint64_t idle;                     /* of this pass: nothing to change in them */
   uint64_t requests0, bytes0;
@@ -134,7 +135,6 @@ static void finish(op *o) {
 static void conclude(op *o) {
   mt_change_result *r = &o->c->result;
   mortise_error *e = &o->c->error;
-  o->over = true;
   if (r->rejected) {
     const mt_reject *first = &r->rejects[0];
     mt_error_set(e, MORTISE_REJECTED,
@@ -222,9 +222,29 @@ static void start_pass(op *o) {
   o->settled_before = r->changed + r->unchanged;
 }
 
+static void end_scan(op *o) {
+  o->scanned = true;
+  o->c->store->docs->scan_close(o->c->store, o->scan);
+  o->scan = NULL;
+}
+
+/* Pages of large documents may exceed what an answer may hold. Where a pass may be repeated, it is,
+ * with smaller ones. */
+static bool try_smaller(op *o, const mortise_error *e) {
+  bool too_large = e->code == MORTISE_REJECTED && e->http_status < 400;
+  if (!too_large || !o->c->until_none || o->failed || o->page == 1) return false;
+  o->request = NULL;
+  o->page = o->page > 4 ? o->page / 4 : 1;
+  o->smaller = true;
+  end_scan(o);
+  pump(o);
+  return true;
+}
+
 static void on_open(void *ctx, mt_req *req) {
   op *o = ctx;
   if (!req->error.code) o->scan = o->open.scan;
+  if (req->error.code && try_smaller(o, &req->error)) return;
   if (!arrived(o, req, "opening the scan")) {
     finish(o);
     return;
@@ -235,6 +255,8 @@ static void on_open(void *ctx, mt_req *req) {
 
 static void open_scan(op *o) {
   mt_change *c = o->c;
+  if (o->smaller) c->result.passes--;
+  o->smaller = false;
   start_pass(o);
   o->open = (mt_scan_open){
       .index = c->index, .query = c->query, .page = o->page, .slices = c->options.slices};
@@ -282,7 +304,7 @@ static void on_refresh(void *ctx, mt_req *req) {
   op *o = ctx;
   if (!arrived(o, req, "refreshing the index"))
     finish(o);
-  else if (o->c->result.passes)
+  else if (o->c->result.passes && !o->smaller)
     count_left(o);
   else
     open_scan(o);
@@ -321,7 +343,6 @@ static bool transform_one(unit *u, const mt_doc *doc, mortise_error *err) {
     o->c->result.unchanged++;
     return false;
   }
-  mt_error_clear(err);
   mt_transformed how = o->c->transform.apply(o->c->transform.ctx, doc, &u->bodies, err);
   if (how == MT_CHANGED && u->bodies.n > before) return true;
   mt_buf_cut(&u->bodies, before);
@@ -349,6 +370,7 @@ static mortise_status patch(unit *u, mortise_error *err) {
   op *o = u->op;
   const mt_page *page = u->page;
   size_t n = 0;
+  mt_error_clear(err); /* once: it is not small */
   mt_buf_clear(&u->bodies);
   if (!mt_grow((void **)&u->items, &u->cap, page->n, sizeof *u->items, SIZE_MAX / sizeof *u->items))
     return mt_error_memory(err);
@@ -481,12 +503,6 @@ static void write_page(unit *u) {
   if (o->failed || !u->batch.n) unit_release(u);
 }
 
-static void end_scan(op *o) {
-  o->scanned = true;
-  o->c->store->docs->scan_close(o->c->store, o->scan);
-  o->scan = NULL;
-}
-
 static unit *free_unit(op *o) {
   for (uint32_t i = 0; i < o->n_units; i++)
     if (!o->units[i].busy) return &o->units[i];
@@ -504,6 +520,7 @@ static void next_page(op *o) {
 static void on_next(void *ctx, mt_req *req) {
   op *o = ctx;
   mt_page *page = o->next.page;
+  if (try_smaller(o, &req->error)) return;
   if (!arrived(o, req, "scanning")) {
     mt_page_free(page);
     finish(o);
@@ -533,7 +550,7 @@ static void pump(op *o) {
   if (o->request) return;
   if (!o->scanned && o->busy < o->n_units) next_page(o);
   if (!o->scanned || o->busy) return;
-  bool idle = o->c->until_none && only_idle(o);
+  bool idle = o->c->until_none && !o->smaller && only_idle(o);
   if (idle) o->c->result.left = 0;
   if (o->c->until_none && !idle)
     refresh(o);

@@ -1,0 +1,90 @@
+/* The program: a host, its signals, and the commands, which are Lua (stdlib/mortise/cli.lua). */
+#include "terminal.h"
+
+#include <mortise/host.h>
+
+#include <lauxlib.h>
+#include <lua.h>
+
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+enum { INTERRUPTED = 130 };
+
+static mortise_host *volatile host;
+static volatile sig_atomic_t signals;
+
+/* The first lets the script give back its locks; a second one ends at once. */
+static void on_signal(int number) {
+  if (number == SIGTERM) mt_terminal_ending = 1;
+  if (signals++ > 0) {
+    mt_terminal_restore();
+    _exit(INTERRUPTED);
+  }
+  if (host) mortise_host_interrupt(host);
+}
+
+void mt_terminal_prompted(void) {
+  signals = 0;
+}
+
+static void catch_signals(void) {
+  struct sigaction action = {.sa_handler = on_signal};
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGINT, &action, NULL);
+  sigaction(SIGTERM, &action, NULL);
+  action.sa_handler = SIG_IGN; /* a closed pipe is an error of the write */
+  sigaction(SIGPIPE, &action, NULL);
+}
+
+/* (argv, argc) -> main, arguments */
+static int load_cli(lua_State *L) {
+  char **argv = lua_touserdata(L, 1);
+  int argc = (int)lua_tointeger(L, 2);
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
+  lua_pushcfunction(L, mt_terminal_open);
+  lua_setfield(L, -2, "mortise.terminal");
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "mortise.cli");
+  lua_call(L, 1, 1);
+  lua_getfield(L, -1, "main");
+  luaL_checkstack(L, argc, "too many arguments");
+  for (int i = 1; i < argc; i++) lua_pushstring(L, argv[i]);
+  return argc;
+}
+
+static int fail(const char *message) {
+  fprintf(stderr, "mortise: %s\n", message);
+  return 1;
+}
+
+static int run(lua_State *L, int argc, char **argv) {
+  mortise_error err;
+  if (!lua_checkstack(L, argc + LUA_MINSTACK)) return fail("too many arguments");
+  lua_pushcfunction(L, load_cli);
+  lua_pushlightuserdata(L, argv);
+  lua_pushinteger(L, argc);
+  if (lua_pcall(L, 2, argc, 0) != LUA_OK)
+    return fail(lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "cannot start");
+  if (mortise_host_call(host, argc - 1, 1, &err)) {
+    fprintf(stderr, "mortise: %s: %s\n", mortise_status_name(err.code), err.message);
+    return mortise_status_exit(err.code);
+  }
+  return lua_isinteger(L, -1) ? (int)lua_tointeger(L, -1) : 0;
+}
+
+int main(int argc, char **argv) {
+  mortise_error err;
+  mt_terminal_save();
+  mortise_host *made = mortise_host_new(NULL, &err);
+  if (!made) return fail(err.message);
+  host = made;
+  catch_signals();
+  int status = run(mortise_host_state(made), argc < 1 ? 1 : argc, argv);
+  host =
+      NULL; /* closing is bounded: a signal has nothing left to interrupt, a second one ends it */
+  mortise_host_free(made);
+  if (fflush(stdout) != 0 && status == 0) return fail("the output could not be written");
+  return status;
+}

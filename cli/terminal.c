@@ -1,0 +1,334 @@
+/* `mortise.terminal`:
+ *   readline(prompt) -> line      without its newline; nil at the end of the input. Waits like any
+ *                                 operation, so that other tasks go on; ^C raises `interrupted` and
+ *                                 clears the line. Without a terminal it reads plain lines, no
+ * prompt add_history(line), load_history(file) -> boolean, save_history(file, most) -> boolean
+ *   complete(fn or nil)           fn(word, line, start) -> array of candidates for `word`, which
+ *                                 begins at byte `start` of `line`
+ *   isatty(fd) -> boolean         0 input, 1 output, 2 errors
+ *   width() -> integer            columns; 80 where unknown
+ *   editor                        "readline", "libedit" or "none" */
+#include "terminal.h"
+
+#include "bindings.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+#if defined(MORTISE_LIBEDIT)
+#include <editline/readline.h>
+#elif defined(MORTISE_READLINE)
+#include <readline/history.h>
+#include <readline/readline.h>
+#endif
+
+volatile sig_atomic_t mt_terminal_ending;
+
+static struct termios saved;
+static bool has_saved;
+
+void mt_terminal_save(void) {
+  has_saved = tcgetattr(STDIN_FILENO, &saved) == 0;
+}
+
+void mt_terminal_restore(void) {
+  if (has_saved) tcsetattr(STDIN_FILENO, TCSANOW, &saved);
+}
+
+/* ---- Without an editor ---------------------------------------------------------------------- */
+
+/* getline's buffer, freed by __gc. */
+typedef struct plain_text {
+  char *p;
+  size_t cap;
+} plain_text;
+
+static int collect_text(lua_State *L) {
+  plain_text *t = lua_touserdata(L, 1);
+  free(t->p);
+  t->p = NULL;
+  return 0;
+}
+
+static int read_plain(lua_State *L) {
+  static const luaL_Reg metamethods[] = {{"__gc", collect_text}, {NULL, NULL}};
+  plain_text *t = lua_newuserdatauv(L, sizeof *t, 0);
+  *t = (plain_text){NULL, 0};
+  mt_class(L, "mortise.text", NULL, metamethods);
+  lua_setmetatable(L, -2);
+  ssize_t n = getline(&t->p, &t->cap, stdin);
+  if (n < 0) return 0;
+  if (n && t->p[n - 1] == '\n') n--;
+  lua_pushlstring(L, t->p, (size_t)n);
+  return 1;
+}
+
+#if defined(MORTISE_LIBEDIT) || defined(MORTISE_READLINE)
+
+/* ---- With one: its state is the process's, so there is one prompt at a time ------------------ */
+
+typedef struct prompt {
+  mt_op op;
+  mt_watch watch;
+  char *line; /* owned; NULL at the end of the input */
+  bool got;
+} prompt;
+
+static prompt *showing;
+static lua_State *asking; /* runs the editor just now, for completion */
+static const char complete_key;
+
+static void hide(prompt *p) {
+  if (showing != p) return;
+  showing = NULL;
+  mt_watch_stop(p->op.driver->loop, &p->watch);
+  rl_callback_handler_remove();
+}
+
+static void on_line(char *line) {
+  if (!showing) {
+    free(line);
+    return;
+  }
+  showing->line = line;
+  showing->got = true;
+  hide(showing); /* at once, or the prompt is shown again */
+}
+
+static void on_input(void *ctx, uint32_t events) {
+  (void)events;
+  prompt *p = ctx;
+  mt_watch_stop(p->op.driver->loop, &p->watch);
+  mt_op_done(&p->op);
+}
+
+static void clear_line(void) {
+#if defined(MORTISE_READLINE)
+  rl_free_line_state();
+  rl_callback_sigcleanup();
+#endif
+  fputs("^C\n", stdout);
+  fflush(stdout);
+}
+
+static void cancel_prompt(mt_op *op) {
+  prompt *p = (prompt *)op;
+  if (showing == p) clear_line();
+  hide(p);
+}
+
+static void deinit_prompt(mt_op *op) {
+  prompt *p = (prompt *)op;
+  hide(p);
+  free(p->line);
+  p->line = NULL;
+}
+
+static int wait_for_input(lua_State *L, prompt *p, int index) {
+  mortise_error err;
+  p->op.done = false;
+  if (mt_watch_set(p->op.driver->loop, &p->watch, EPOLLIN, &err)) mt_error_raise(L, &err);
+  mt_op_start(&p->op);
+  return mt_await(L, index);
+}
+
+/* There is input: the editor takes it here, where Lua may be called, not in the loop's callback. */
+static int finish_prompt(lua_State *L, mt_op *op, int index) {
+  prompt *p = (prompt *)op;
+  asking = L;
+  rl_callback_read_char();
+  asking = NULL;
+  if (!p->got) return wait_for_input(L, p, index);
+  if (!p->line) return 0;
+  lua_pushstring(L, p->line);
+  return 1;
+}
+
+static const mt_op_type prompt_type = {cancel_prompt, finish_prompt, deinit_prompt};
+
+static int read_edited(lua_State *L, const char *text) {
+  if (showing) return luaL_error(L, "there is a prompt already");
+  if (mt_terminal_ending) return 0;
+  mt_terminal_prompted();
+  prompt *p = mt_lua_op_new(L, sizeof *p, 0, &prompt_type);
+  p->watch.ready = on_input;
+  p->watch.ctx = p;
+  p->watch.fd = STDIN_FILENO;
+  showing = p;
+  rl_callback_handler_install(text, on_line);
+  return wait_for_input(L, p, lua_gettop(L));
+}
+
+/* ---- Completion ----------------------------------------------------------------------------- */
+
+/* (word, line, start) -> string "a\nb\n": so that nothing of Lua's is held across its errors */
+static int list_candidates(lua_State *L) {
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &complete_key);
+  lua_insert(L, 1);
+  lua_call(L, 3, 1);
+  luaL_Buffer b;
+  luaL_buffinit(L, &b);
+  for (lua_Integer i = 1; lua_geti(L, 1, i) == LUA_TSTRING; i++) {
+    luaL_addvalue(&b);
+    luaL_addchar(&b, '\n');
+  }
+  lua_pop(L, 1);
+  luaL_pushresult(&b);
+  return 1;
+}
+
+/* The editor's generator: the next of the lines of `list`, in malloc's memory. */
+static const char *list_at;
+
+static char *next_candidate(const char *word, int state) {
+  (void)word;
+  (void)state;
+  const char *end = list_at ? strchr(list_at, '\n') : NULL;
+  if (!end) return NULL;
+  char *copy = strndup(list_at, (size_t)(end - list_at));
+  list_at = end + 1;
+  return copy;
+}
+
+static char **complete_word(const char *word, int start, int end) {
+  (void)end;
+  rl_attempted_completion_over = 1; /* never file names */
+#if defined(MORTISE_READLINE)
+  rl_completion_append_character = '\0';
+#endif
+  lua_State *L = asking;
+  if (!L || !lua_checkstack(L, LUA_MINSTACK)) return NULL;
+  int top = lua_gettop(L);
+  char **matches = NULL;
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &complete_key) == LUA_TFUNCTION) {
+    lua_pushcfunction(L, list_candidates);
+    lua_pushstring(L, word);
+    lua_pushstring(L, rl_line_buffer);
+    lua_pushinteger(L, start + 1);
+    if (lua_pcall(L, 3, 1, 0) == LUA_OK) {
+      list_at = lua_tostring(L, -1);
+      matches = rl_completion_matches(word, next_candidate);
+      list_at = NULL;
+    }
+  }
+  lua_settop(L, top);
+  return matches;
+}
+
+static int terminal_complete(lua_State *L) {
+  if (!lua_isnoneornil(L, 1)) luaL_checktype(L, 1, LUA_TFUNCTION);
+  lua_settop(L, 1);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &complete_key);
+  return 0;
+}
+
+/* ---- History -------------------------------------------------------------------------------- */
+
+static int terminal_add_history(lua_State *L) {
+  const char *line = luaL_checkstring(L, 1);
+  if (line[0]) add_history(line);
+  return 0;
+}
+
+static int terminal_load_history(lua_State *L) {
+  lua_pushboolean(L, read_history(luaL_checkstring(L, 1)) == 0);
+  return 1;
+}
+
+static int terminal_save_history(lua_State *L) {
+  const char *file = luaL_checkstring(L, 1);
+  int most = (int)luaL_optinteger(L, 2, 1000);
+  stifle_history(most);
+  lua_pushboolean(L, write_history(file) == 0);
+  return 1;
+}
+
+static void set_up_editor(void) {
+#if defined(MORTISE_READLINE)
+  rl_catch_signals = 0; /* they are main.c's */
+#endif
+  rl_readline_name = "mortise";
+  rl_attempted_completion_function = complete_word;
+  using_history();
+}
+
+#else
+
+static int terminal_complete(lua_State *L) {
+  (void)L;
+  return 0;
+}
+
+static int terminal_add_history(lua_State *L) {
+  (void)L;
+  return 0;
+}
+
+static int terminal_load_history(lua_State *L) {
+  lua_pushboolean(L, 0);
+  return 1;
+}
+
+static int terminal_save_history(lua_State *L) {
+  lua_pushboolean(L, 0);
+  return 1;
+}
+
+static void set_up_editor(void) {}
+
+static int read_edited(lua_State *L, const char *text) {
+  mt_terminal_prompted();
+  fputs(text, stdout);
+  fflush(stdout);
+  return read_plain(L);
+}
+
+#endif
+
+/* ---- The module ----------------------------------------------------------------------------- */
+
+static int terminal_readline(lua_State *L) {
+  const char *text = luaL_optstring(L, 1, "");
+  lua_settop(L, 1);
+  return isatty(STDIN_FILENO) ? read_edited(L, text) : read_plain(L);
+}
+
+static int terminal_isatty(lua_State *L) {
+  lua_pushboolean(L, isatty((int)luaL_checkinteger(L, 1)));
+  return 1;
+}
+
+static int terminal_width(lua_State *L) {
+  struct winsize size;
+  bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  lua_pushinteger(L, known ? size.ws_col : 80);
+  return 1;
+}
+
+int mt_terminal_open(lua_State *L) {
+  static const luaL_Reg functions[] = {{"readline", terminal_readline},
+                                       {"add_history", terminal_add_history},
+                                       {"load_history", terminal_load_history},
+                                       {"save_history", terminal_save_history},
+                                       {"complete", terminal_complete},
+                                       {"isatty", terminal_isatty},
+                                       {"width", terminal_width},
+                                       {NULL, NULL}};
+  set_up_editor();
+  luaL_newlib(L, functions);
+#if defined(MORTISE_READLINE)
+  lua_pushliteral(L, "readline");
+#elif defined(MORTISE_LIBEDIT)
+  lua_pushliteral(L, "libedit");
+#else
+  lua_pushliteral(L, "none");
+#endif
+  lua_setfield(L, -2, "editor");
+  return 1;
+}

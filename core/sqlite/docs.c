@@ -27,10 +27,7 @@ static const char *const sql[DOCS_STATEMENTS] = {
     [DOCS_TRASH_DONE] = "DELETE FROM trash WHERE idx = ?1",
     [DOCS_TRASH_DOCS] = "DELETE FROM docs WHERE idx = ?1 AND id <= coalesce((SELECT id FROM docs"
                         " WHERE idx = ?1 ORDER BY id LIMIT 1 OFFSET ?2), x'')",
-    [DOCS_TRASH_ENTRIES] =
-        "DELETE FROM entries WHERE idx = ?1 AND (field, value, id) <= (SELECT field, value, id"
-        " FROM entries WHERE idx = ?1 ORDER BY field, value, id LIMIT 1 OFFSET ?2)",
-    [DOCS_TRASH_REST] = "DELETE FROM entries WHERE idx = ?1",
+    [DOCS_TRASH_ENTRIES] = "SELECT field, value, id FROM entries WHERE idx = ?1 LIMIT ?2",
     [DOCS_GET] = "SELECT seq_no, routing, source FROM docs WHERE idx = ?1 AND id = ?2",
     [DOCS_INSERT] = "INSERT INTO docs(idx, id, routing, seq_no, source) VALUES(?1, ?2, ?3, ?4, ?5)",
     [DOCS_UPDATE] = "UPDATE docs SET routing = ?3, seq_no = ?4, source = ?5"
@@ -268,19 +265,36 @@ mortise_status mt_docs_index_create(mt_work *w, mt_req *req, mortise_error *err)
   return status ? status : mt_work_commit(w, err);
 }
 
-/* Some rows of a dropped index: entries, when they are few the rest of them, then documents. */
-static mortise_status empty_rows(mt_db *db, int64_t idx, int *changed, mortise_error *err) {
-  enum { ROWS = 200 };
-  static const size_t parts[] = {DOCS_TRASH_ENTRIES, DOCS_TRASH_REST, DOCS_TRASH_DOCS};
-  *changed = 0;
-  mortise_status status = MORTISE_OK;
-  for (size_t i = 0; !status && !*changed && i < sizeof parts / sizeof *parts; i++) {
-    sqlite3_stmt *stmt = mt_db_stmt(db, parts[i]);
-    sqlite3_bind_int64(stmt, 1, idx);
-    if (parts[i] != DOCS_TRASH_REST) sqlite3_bind_int(stmt, 2, ROWS);
-    status = mt_db_run(db, stmt, err);
-    *changed = sqlite3_changes(db->handle);
+enum { TRASH_ROWS = 200 };
+
+/* One by one: SQLite would find a range of them by their first column only. */
+static mortise_status empty_entries(mt_db *db, int64_t idx, int *changed, mortise_error *err) {
+  sqlite3_stmt *get = mt_db_stmt(db, DOCS_TRASH_ENTRIES);
+  sqlite3_bind_int64(get, 1, idx);
+  sqlite3_bind_int(get, 2, TRASH_ROWS);
+  for (*changed = 0;; ++*changed) {
+    bool row;
+    mortise_status status = mt_db_step(db, get, &row, err);
+    if (status || !row) return status;
+    sqlite3_stmt *drop = mt_db_stmt(db, DOCS_ENTRY_DROP);
+    sqlite3_bind_int64(drop, 1, idx);
+    sqlite3_bind_int64(drop, 2, sqlite3_column_int64(get, 0));
+    mt_db_bind(drop, 3, mt_db_text(get, 1));
+    mt_db_bind(drop, 4, mt_db_text(get, 2));
+    status = mt_db_run(db, drop, err);
+    if (status) return status;
   }
+}
+
+/* Some rows of a dropped index. */
+static mortise_status empty_rows(mt_db *db, int64_t idx, int *changed, mortise_error *err) {
+  mortise_status status = empty_entries(db, idx, changed, err);
+  if (status || *changed) return status;
+  sqlite3_stmt *stmt = mt_db_stmt(db, DOCS_TRASH_DOCS);
+  sqlite3_bind_int64(stmt, 1, idx);
+  sqlite3_bind_int(stmt, 2, TRASH_ROWS);
+  status = mt_db_run(db, stmt, err);
+  *changed = sqlite3_changes(db->handle);
   return status;
 }
 

@@ -91,11 +91,11 @@ static mortise_status fail(mortise_host *host, mortise_error *err) {
   lua_pushcfunction(L, read_failure);
   lua_insert(L, -2);
   lua_pushlightuserdata(L, &f);
-  if (lua_pcall(L, 2, 0, 0) != LUA_OK) {
-    lua_pop(L, 1);
-    return mt_error_memory(f.err);
-  }
-  return f.err->code;
+  int status = lua_pcall(L, 2, 0, 0);
+  if (status == LUA_OK) return f.err->code;
+  lua_pop(L, 1);
+  if (status == LUA_ERRMEM) return mt_error_memory(f.err);
+  return mt_error_set(f.err, MORTISE_SCRIPT_ERROR, "(the error cannot be shown)");
 }
 
 /* ---- A host --------------------------------------------------------------------------------- */
@@ -201,6 +201,7 @@ mortise_status mortise_host_call(mortise_host *host, int nargs, int nresults, mo
   mt_free(host->traceback);
   host->traceback = NULL;
   bool bound = mt_interrupt_bind(host->driver);
+  if (!host->driver->running) host->driver->interrupted = false; /* of an earlier run */
   mortise_status status = MORTISE_OUT_OF_MEMORY;
   if (lua_checkstack(host->L, LUA_MINSTACK))
     status = run(host, nargs, nresults, err);

@@ -78,8 +78,17 @@ static void push_blockers(lua_State *L, const mortise_error *e) {
 
 static int error_tostring(lua_State *L);
 
+/* So that a handler that expects a string may join it to one. */
+static int error_concat(lua_State *L) {
+  luaL_tolstring(L, 1, NULL);
+  luaL_tolstring(L, 2, NULL);
+  lua_concat(L, 2);
+  return 1;
+}
+
 static void set_error_class(lua_State *L) {
-  static const luaL_Reg metamethods[] = {{"__tostring", error_tostring}, {NULL, NULL}};
+  static const luaL_Reg metamethods[] = {
+      {"__tostring", error_tostring}, {"__concat", error_concat}, {NULL, NULL}};
   mt_class(L, error_name, NULL, metamethods);
   lua_setmetatable(L, -2);
 }

@@ -1,5 +1,5 @@
-/* The lock manager's own files in a simulated world: clients that take locks, crash, stop and go on,
- * over a network that drops, delays and repeats.
+/* The lock manager's own files in a simulated world: clients that take locks, crash, stop and go
+ * on, over a network that drops, delays and repeats.
  *
  *   simulate [--seed S] [--schedules N]
  *
@@ -10,13 +10,14 @@
 #include "table.h"
 
 #include <inttypes.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 enum { CLIENTS = 4, TASKS = 3, LEASE = 6000, MARGIN = 300, ROUNDS = 6 };
 
-static const char *const paths[] = {"/",      "/a",     "/a/b",   "/a/b/c", "/a/b/d",
-                                    "/a/e",   "/a/e/f", "/g",     "/g/h",   "/a-b"};
+static const char *const paths[] = {"/",    "/a",     "/a/b", "/a/b/c", "/a/b/d",
+                                    "/a/e", "/a/e/f", "/g",   "/g/h",   "/a-b"};
 
 struct client;
 
@@ -143,8 +144,7 @@ static bool any_clash(const mt_want *a, size_t n, const mt_want *b, size_t m) {
 static bool believes(const task *t) {
   if (t->state != TASK_HOLDING || t->client->machine.gone) return false;
   mt_session *session = mt_lock_session(t->lock);
-  return !atomic_load(&session->lost) &&
-         atomic_load(&session->deadline_ms) > client_now(t->client);
+  return !atomic_load(&session->lost) && atomic_load(&session->deadline_ms) > client_now(t->client);
 }
 
 static void check_grant(task *t) {
@@ -183,8 +183,10 @@ static void acquired(void *ctx, mt_acquire *a) {
             a->lock ? "GRANTED" : mortise_status_name(a->error.code), a->error.message);
   if (!a->lock) {
     t->state = TASK_IDLE;
-    if (a->error.code == MORTISE_LOCK_TIMEOUT) s->timeouts++;
-    else if (a->error.code == MORTISE_LOCK_LOST) s->losses++;
+    if (a->error.code == MORTISE_LOCK_TIMEOUT)
+      s->timeouts++;
+    else if (a->error.code == MORTISE_LOCK_LOST)
+      s->losses++;
     else if (a->error.code != MORTISE_UNAVAILABLE && a->error.code != MORTISE_INTERRUPTED)
       fail(s, "an acquisition failed in an unexpected way");
   } else {
@@ -275,7 +277,8 @@ static bool runs(const client *c) {
 
 static int64_t client_due(const client *c) {
   if (!runs(c)) return INT64_MAX;
-  int64_t due = mt_manager_due(c->manager), beat = c->beating ? mt_heartbeat_due(&c->heart) : INT64_MAX;
+  int64_t due = mt_manager_due(c->manager),
+          beat = c->beating ? mt_heartbeat_due(&c->heart) : INT64_MAX;
   if (beat < due) due = beat;
   if (due == INT64_MAX) return due;
   due -= c->machine.skew;
@@ -394,6 +397,9 @@ static void clean(sim *s) {
 
 int main(int argc, char **argv) {
   uint64_t seed = 1, schedules = 1000;
+  /* Schedules come and go by the thousand: keep their memory. */
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
   for (int i = 1; i + 1 < argc; i += 2) {
     if (strcmp(argv[i], "--seed") == 0) seed = strtoull(argv[i + 1], NULL, 0);
     if (strcmp(argv[i], "--schedules") == 0) schedules = strtoull(argv[i + 1], NULL, 0);

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { ENTRIES = 64, LOCKS = 256, SESSIONS = 512 };
+enum { ENTRIES = 32, LOCKS = 16, SESSIONS = 256 };
 
 typedef struct entry {
   char session[MT_SESSION_ID];
@@ -225,12 +225,23 @@ static void apply_item(sim_table *t, const char *session, mt_lock_item *item) {
     return;
   }
   switch (item->verb) {
-  case MT_LOCK_CREATE: create(t, session, item); break;
-  case MT_LOCK_SET: set(t, session, item); break;
-  case MT_LOCK_RELEASE: release(t, session, item); break;
-  case MT_LOCK_DELETE: remove_document(t, item); break;
-  case MT_LOCK_EVICT: evict(t, item); break;
-  case MT_LOCK_ADOPT: abort();
+  case MT_LOCK_CREATE:
+    create(t, session, item);
+    break;
+  case MT_LOCK_SET:
+    set(t, session, item);
+    break;
+  case MT_LOCK_RELEASE:
+    release(t, session, item);
+    break;
+  case MT_LOCK_DELETE:
+    remove_document(t, item);
+    break;
+  case MT_LOCK_EVICT:
+    evict(t, item);
+    break;
+  case MT_LOCK_ADOPT:
+    abort();
   }
   sim_trace(t->w, "table: %.6s verb %d %.*s n %llu mode %d -> %d (seq %llu, blockers %zu)", session,
             (int)item->verb, (int)item->path.n, item->path.p, (unsigned long long)item->n,
@@ -263,7 +274,8 @@ static session_doc *session_for(sim_table *t, const mt_session_write *r) {
   case MT_SESSION_OPEN:
     if (!d) return make_session(t, r->session, MT_SESSION_LIVE, r->lease_ms);
     return live ? d : NULL;
-  case MT_SESSION_BEAT: return live ? d : NULL;
+  case MT_SESSION_BEAT:
+    return live ? d : NULL;
   case MT_SESSION_CLOSE:
     if (live) d->state = MT_SESSION_CLOSED;
     return live ? d : NULL;
@@ -273,7 +285,8 @@ static session_doc *session_for(sim_table *t, const mt_session_write *r) {
     if (!live || d->version.seq_no != r->if_version.seq_no) return NULL;
     d->state = MT_SESSION_EXPIRED;
     return d;
-  case MT_SESSION_PROVE: return d && !live ? d : NULL;
+  case MT_SESSION_PROVE:
+    return d && !live ? d : NULL;
   }
   return NULL;
 }
@@ -430,7 +443,8 @@ static void time_out(void *ctx) {
 static call *call_new(mt_store *s, mt_req *req, call_kind kind) {
   sim_store *store = (sim_store *)s;
   call *c = must(calloc(1, sizeof *c));
-  *c = (call){.from = store, .table = store->table, .machine = store->machine, .kind = kind, .req = req};
+  *c = (call){
+      .from = store, .table = store->table, .machine = store->machine, .kind = kind, .req = req};
   c->next = c->table->calls;
   c->table->calls = c;
   req->op = c;
@@ -449,8 +463,8 @@ static void post(call *c) {
   if (!dropped) sim_at(t->w, at, at_server, c);
   if (!dropped && sim_chance(t->w, f->duplicate))
     sim_at(t->w, at + sim_between(t->w, 0, f->late_ms), at_server, c);
-  int64_t deadline = c->req->deadline_ms ? c->req->deadline_ms - c->machine->skew
-                                         : now + c->from->base.request_ms;
+  int64_t deadline =
+      c->req->deadline_ms ? c->req->deadline_ms - c->machine->skew : now + c->from->base.request_ms;
   sim_at(t->w, deadline, time_out, c);
 }
 

@@ -1,0 +1,69 @@
+-- renamer.lua INDEX SAMPLE RECORDS STOP NUMBER: renames single files, each under its own tree lock,
+-- until the file STOP is there. SAMPLE has lines `id TAB ...`. Each rename that was acknowledged
+-- becomes a line in RECORDS: fence, id, new name, directory, ms waited, pid of who was waited for.
+local core = require "mortise.core"
+
+local index, sample, records, stop, number = ...
+
+local function read_ids()
+  local ids = {}
+  for line in io.lines(sample) do ids[#ids + 1] = line:match "^[^\t]+" end
+  return ids
+end
+
+local function stopped()
+  local file = io.open(stop)
+  return file and file:close()
+end
+
+-- The lock, the ms that it took to wait for it, and the process that was in the way.
+local function take(paths)
+  local lock, why = mortise.try_lock {tree = paths}
+  if lock then return lock, 0, 0 end
+  local started = core.now_ms()
+  local blocker = why.blockers and why.blockers[1]
+  lock = mortise.acquire {tree = paths, wait = "5m"}
+  return lock, core.now_ms() - started, blocker and blocker.pid or 0
+end
+
+-- The name without what an earlier rename has added, and a mark that nobody else adds.
+local function new_name(name, count)
+  return ("%s~%s.%d"):format(name:match "^(.-)~%d+%.%d+$" or name, number, count)
+end
+
+-- Changes the name by a compare-and-set through the lock's writer.
+local function write(lock, doc, name)
+  doc.name = name
+  local writer <close> = lock:bulk(index)
+  writer:save(doc)
+  writer:finish()
+end
+
+-- A directory above may be renamed between the reading and the lock: then the lock is on a path
+-- where the file no longer is, and all begins again.
+local function rename(id, count)
+  local waited, blocker = 0, 0
+  while true do
+    local seen = assert(mortise.get(index, id), id)
+    local path, old = seen.path, seen.name
+    local new = new_name(old, count)
+    local lock <close>, ms, pid = take {path .. "/" .. old, path .. "/" .. new}
+    if ms >= waited then waited, blocker = ms, pid end
+    local doc = assert(mortise.get(index, id), id)
+    if doc.path == path and doc.name == old then
+      write(lock, doc, new)
+      return lock.fence, new, path, waited, blocker
+    end
+  end
+end
+
+local ids = read_ids()
+local out <close> = assert(io.open(records, "w"))
+out:setvbuf "line"
+local count = 0
+while not stopped() do
+  count = count + 1
+  local id = ids[(count - 1) % #ids + 1]
+  local fence, name, path, waited, blocker = rename(id, count)
+  out:write(table.concat({fence, id, name, path, waited, blocker}, "\t"), "\n")
+end

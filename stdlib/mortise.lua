@@ -71,6 +71,11 @@ function mortise.close()
   if own then own:close() end
 end
 
+-- The default client's session, where there is one by now: nothing is opened for the question.
+function mortise.opened_session()
+  return default and default.core and default.core:session()
+end
+
 -- rename{index=, field=, from=, to=, lock=, ...}; see mortise.rename.
 function mortise.rename(given)
   local lock = type(given) == "table" and given.lock

@@ -13,9 +13,19 @@ for _, methods in ipairs {documents, locks} do
   for name, method in pairs(methods) do Client[name] = method end
 end
 
+-- All that were opened and are still known, for the end of the program.
+local all = setmetatable({}, {__mode = "k"})
+
 -- `core_options` are core.open's.
 function client.open(core_options)
-  return setmetatable({core = core.open(core_options)}, Client)
+  local self = setmetatable({core = core.open(core_options)}, Client)
+  all[self] = true
+  return self
+end
+
+-- Gives back every lock of every client; what fails ends with its lease.
+function client.close_all()
+  for each in pairs(all) do pcall(each.close, each) end
 end
 
 -- What the bindings know it by; raises when it is closed.

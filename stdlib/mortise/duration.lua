@@ -1,4 +1,5 @@
--- Durations: "30s", "250ms", "1m30s", or a number of seconds. Everywhere inside, milliseconds.
+-- Durations: "30s", "250ms", "1m30s", or a number of seconds (also as text). Everywhere inside,
+-- milliseconds.
 local errors = require "mortise.errors"
 
 local duration = {}
@@ -20,11 +21,13 @@ end
 function duration.parse(value)
   local ms
   if type(value) == "number" then ms = value * 1000 end
-  if type(value) == "string" then ms = parse_text(value) end
-  if not ms or ms ~= ms then
-    return nil, 'a duration is a number of seconds or text like "30s", "250ms", "1m30s"'
+  if type(value) == "string" then
+    ms = value:find "^%d+%.?%d*$" and tonumber(value) * 1000 or parse_text(value)
   end
-  if ms < 0 or ms > longest then return nil, "a duration is from 0 to 366 days" end
+  if not ms or ms ~= ms then
+    return nil, 'a number of seconds or text like "30s", "250ms", "1m30s"'
+  end
+  if ms < 0 or ms > longest then return nil, "a time from 0 to 366 days" end
   return math.ceil(ms)
 end
 

@@ -1,6 +1,7 @@
 -- Taking locks: client:acquire, try_lock and the with_* helpers.
 local core = require "mortise.core"
 local errors = require "mortise.errors"
+local check_path = require "mortise.path"
 local lock = require "mortise.lock"
 local options = require "mortise.options"
 
@@ -36,7 +37,7 @@ local function tree_request(tree)
     errors.bad("a tree lock is for a path or a list of paths, not a %s", type(tree))
   end
   local paths = {}
-  for i, path in ipairs(check_strings("tree lock", tree)) do paths[i] = core.path_check(path) end
+  for i, path in ipairs(check_strings("tree lock", tree)) do paths[i] = check_path(path) end
   return {kind = "tree", paths = paths}
 end
 
@@ -102,7 +103,9 @@ end
 -- ([opts], fn) -> checked options, fn
 local function rest(what, given, fn)
   if fn == nil and type(given) == "function" then given, fn = nil, given end
-  if type(fn) ~= "function" then errors.bad("%s: the last argument is a function, not a %s", what, type(fn)) end
+  if type(fn) ~= "function" then
+    errors.bad("%s: the last argument is a function, not a %s", what, type(fn))
+  end
   return options.check(what, common_rows, given), fn
 end
 

@@ -37,10 +37,10 @@ local function number(n)
   end
 end
 
-local function comment(value)
+local function comment(state, value)
   local text = tostring(value):gsub("%c", " "):gsub("%]", ")")
   if #text > 200 then text = text:sub(1, 200) .. "..." end
-  return "nil --[[" .. text .. "]]"
+  return (state.alone and "--[[" or "nil --[[") .. text .. "]]"
 end
 
 -- ---- Tables --------------------------------------------------------------------------------------
@@ -114,7 +114,8 @@ local function has_own_text(t)
 end
 
 local function table_text(state, t, depth)
-  if has_own_text(t) then return comment(t) end
+  if has_own_text(t) then return comment(state, t) end
+  state.alone = false
   if state.open[t] then return "nil --[[the table itself]]" end
   if depth >= state.depth then return "nil --[[a table, too deep]]" end
   state.open[t] = true
@@ -126,7 +127,7 @@ end
 local function userdata_text(state, value, depth)
   if value == core.null then return "mortise.null" end
   local kind = core.is_view(value)
-  if not kind then return comment(value) end
+  if not kind then return comment(state, value) end
   return table_text(state, core.json_decode(core.json(value)), depth)
 end
 
@@ -137,21 +138,22 @@ function render(state, value, depth)
   if kind == "table" then return table_text(state, value, depth) end
   if kind == "userdata" then return userdata_text(state, value, depth) end
   if kind == "nil" or kind == "boolean" then return tostring(value) end
-  return comment(value)
+  return comment(state, value)
 end
 
 -- ---- The module ----------------------------------------------------------------------------------
 
 -- `given`: width of a line, depth of tables, items of one table.
 function printer.format(value, given)
-  local state = {open = {}}
+  local state = {open = {}, alone = given and given.alone}
   for name, default in pairs(defaults) do state[name] = given and given[name] or default end
   return render(state, value, 0)
 end
 
--- Several values, as an expression list.
+-- Several values, as an expression list; a single one that cannot be written is only a comment.
 function printer.list(values, n)
   local list = {}
+  if n == 1 then return printer.format(values[1], {alone = true}) end
   for i = 1, n do list[i] = printer.format(values[i]) end
   local line = table.concat(list, ", ")
   if #line <= defaults.width and not line:find "\n" then return line end

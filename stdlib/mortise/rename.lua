@@ -1,4 +1,5 @@
 -- Renaming a tree of documents: mortise.rename{index=, from=, to=, ...}.
+local check_path = require "mortise.path"
 local core = require "mortise.core"
 local errors = require "mortise.errors"
 local json = require "mortise.json"
@@ -53,6 +54,7 @@ end
 local function finished(result)
   result.seconds = result.duration_ms / 1000
   result.duration_ms = nil
+  core.array(result.rejects)
   return result
 end
 
@@ -88,7 +90,7 @@ end
 -- a run that was cut off left.
 return function(client, given)
   local o = options.check("rename", rows, given)
-  o.from, o.to = core.path_check(o.from), core.path_check(o.to)
+  o.from, o.to = check_path(o.from), check_path(o.to)
   if o.lock then
     check_lock(o.lock, o)
     return move(o.lock, o)

@@ -73,7 +73,9 @@ end
 
 -- What is known of a session at `now_ms`: {state, silent_ms, dead, text}.
 function sessions.judge(session, now_ms)
-  if not session then return {state = "missing", dead = true, text = "its session is gone: will be taken over"} end
+  if not session then
+    return {state = "missing", dead = true, text = "its session is gone: will be taken over"}
+  end
   local silent = math.max(0, now_ms - (session.beat_at or now_ms))
   local result = {state = session.state, silent_ms = silent}
   if session.state ~= "live" then

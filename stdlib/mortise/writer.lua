@@ -59,7 +59,9 @@ end
 -- Writes a changed view back, if nobody else has changed the document since it was read. One without
 -- a change is only counted.
 function Writer:save(view)
-  if core.is_view(view) ~= "document" then errors.bad("save: a document that was read, not a %s", type(view)) end
+  if core.is_view(view) ~= "document" then
+    errors.bad("save: a document that was read, not a %s", type(view))
+  end
   if not view:_changed() then
     self.counts.unchanged = self.counts.unchanged + 1
     return

@@ -9,18 +9,21 @@ local function is_own(file)
   return package.preload[module] ~= nil
 end
 
+local function plain_text(value)
+  local meta = debug.getmetatable(value)
+  if type(value) == "string" or meta and meta.__tostring then return tostring(value) end
+  return ("(the error is a %s value)"):format(type(value))
+end
+
 -- For xpcall: the traceback is kept beside the message.
 function failure.handler(value)
   if core.is_error(value) then
     if not rawget(value, "traceback") then rawset(value, "traceback", debug.traceback("", 2):sub(2)) end
     return value
   end
-  local message = value
-  if type(value) ~= "string" then
-    local meta = debug.getmetatable(value)
-    message = meta and meta.__tostring and tostring(value) or ("(the error is a %s value)"):format(type(value))
-  end
-  return core.error {code = "script_error", message = message, traceback = debug.traceback("", 2):sub(2)}
+  return core.error {
+    code = "script_error", message = plain_text(value), traceback = debug.traceback("", 2):sub(2),
+  }
 end
 
 -- The place in a script nearest to the error: "file:line", or nil.
@@ -45,12 +48,15 @@ end
 -- One text for an error value: "file:line: code: message" with its blockers, and the traceback where
 -- it is a script's.
 function failure.text(value, verbose)
-  if not core.is_error(value) then return tostring(value) end
+  if not core.is_error(value) then return plain_text(value) end
   local traceback = rawget(value, "traceback") or ""
   local place = position(traceback)
-  local text = value.code == "script_error" and value.message or tostring(value)
-  if place and not text:find "^[^\n]-:%d+: " then text = place .. ": " .. text end
+  local bare = value.code == "script_error" or value.code == "invalid_argument" and not place
+  local text = bare and value.message or tostring(value)
+  -- A script's own text has its place already, or wants none.
+  if place and value.code ~= "script_error" then text = place .. ": " .. text end
   local shown = verbose and traceback ~= "" and traceback or place and cut(traceback)
+  if value.code == "interrupted" and not verbose then shown = nil end
   return shown and text .. "\n" .. shown or text
 end
 

@@ -10,7 +10,8 @@ Creates the lock table and stores its scripts, once for an installation; again i
 rights than running scripts does: --print shows the requests, and the least role for everyone else,
 and sends nothing.]],
   options = {
-    {name = "print", type = "boolean", flag = "--print", help = "only show what would be sent, and the least role"},
+    {name = "print", type = "boolean", flag = "--print",
+      help = "only show what would be sent, and the least role"},
     output.json_row,
   },
   arguments = {0, 0},

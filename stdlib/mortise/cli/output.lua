@@ -9,9 +9,10 @@ function output.json(value)
   io.stdout:write(core.json(value), "\n")
 end
 
--- Is the descriptor (1 output, 2 errors) a terminal?
+-- Is the descriptor (0 input, 1 output, 2 errors) a terminal? Only the program can tell.
 function output.is_terminal(descriptor)
-  return os.execute(("[ -t %d ]"):format(descriptor)) == true
+  local there, terminal = pcall(require, "mortise.terminal")
+  return there and terminal.isatty(descriptor)
 end
 
 -- Rows of cells as columns; the first row is the heading.

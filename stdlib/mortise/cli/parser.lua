@@ -99,7 +99,8 @@ function parser.help(rows)
   local list = {}
   for _, row in ipairs(rows) do
     if row.flag then
-      local left = (row.short and row.short .. ", " or "") .. row.flag .. (row.value and " " .. row.value or "")
+      local short, value = row.short and row.short .. ", " or "", row.value and " " .. row.value or ""
+      local left = short .. row.flag .. value
       local default = row.default_text and (" (%s)"):format(row.default_text) or ""
       list[#list + 1] = {left, row.help .. default}
     end

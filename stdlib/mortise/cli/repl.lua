@@ -1,1 +1,93 @@
-return {summary = "x", run=function() end}
+-- mortise repl
+local complete = require "mortise.complete"
+local config = require "mortise.config"
+local core = require "mortise.core"
+local errors = require "mortise.errors"
+local history = require "mortise.history"
+local mortise = require "mortise"
+local repl = require "mortise.repl"
+local terminal = require "mortise.terminal"
+
+local command = {
+  summary = "run statements as they are typed",
+  usage = "",
+  help = [[
+Reads Lua statements and runs each when it is whole; what an expression gives is printed as Lua that
+can be pasted back. Locals end with their statement: keep values in globals. ^C clears the line, or
+interrupts what runs; ^D leaves and gives back every lock. Locks taken here stay until then.
+Without a terminal it reads statements from standard input; the exit status is 1 when one failed.]],
+  arguments = {0, 0},
+}
+
+-- The whole words that may stand in place of `word`, for the editor.
+function command.candidates(word, line, start)
+  local text = line:sub(1, start - 1) .. word
+  local list, at = complete(text, _G)
+  local kept = text:sub(start, at - 1)
+  for i, name in ipairs(list) do list[i] = kept .. name end
+  return list
+end
+
+-- A line, or what happened instead.
+local function read_line(prompt)
+  local ok, line = pcall(terminal.readline, prompt)
+  if ok then
+    if line then return line end
+    return nil, "eof"
+  end
+  if errors.code(line) ~= "interrupted" then error(line, 0) end
+  core.interrupted(true)
+  return nil, "interrupt"
+end
+
+-- Says once for each session that its lease was lost.
+local function lease_watch()
+  local told = {}
+  return function()
+    local ok, session = pcall(mortise.opened_session)
+    if not ok or not session or not session.lost or told[session.id] then return nil end
+    told[session.id] = true
+    return "the lease was lost: locks that were taken here are gone, others may hold them now"
+  end
+end
+
+local function front_end(interactive, file)
+  local front = {
+    read = read_line,
+    write = function(text) io.stdout:write(text) io.stdout:flush() end,
+    complain = function(text) io.stderr:write(text) end,
+    notice = lease_watch(),
+  }
+  if interactive then
+    front.remember = function(statement)
+      terminal.add_history(statement)
+      history.add(file, statement)
+    end
+  end
+  return front
+end
+
+local function banner()
+  local found = config.resolve().found
+  local store = found.store and found.store.value or "none is named yet"
+  io.stdout:write(("mortise %s, %s, store: %s\n"):format(core.version, _VERSION, store),
+    "Locals end with their statement: use globals. ^C interrupts; ^D leaves and gives back all locks.\n")
+end
+
+function command.run()
+  local interactive = terminal.isatty(0)
+  config.identity = {program = "mortise", script = "(prompt)"}
+  local file = interactive and history.file()
+  if interactive then
+    banner()
+    terminal.complete(command.candidates)
+    history.trim(file)
+    for _, statement in ipairs(history.load(file)) do terminal.add_history(statement) end
+  end
+  local good = repl.loop(front_end(interactive, file), _G)
+  if interactive then io.stdout:write "\n" end
+  mortise.close()
+  return (good or interactive) and 0 or 1
+end
+
+return command

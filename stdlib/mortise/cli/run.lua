@@ -1,4 +1,5 @@
 -- mortise run FILE|- [ARGS] and mortise -e CODE [ARGS]
+local client = require "mortise.client"
 local config = require "mortise.config"
 local core = require "mortise.core"
 local errors = require "mortise.errors"
@@ -36,10 +37,20 @@ local function set_arguments(name, words)
   arg = {[0] = name, table.unpack(words)} -- luacheck: globals arg
 end
 
+-- os.exit does not unwind: locks are given back first.
+local function exit_cleanly()
+  local exit = os.exit
+  os.exit = function(...) -- luacheck: globals os.exit
+    client.close_all()
+    exit(...)
+  end
+end
+
 -- -> exit status
 function run.chunk(chunk, name, words, verbose)
   config.identity = {program = "mortise", script = name}
   set_arguments(name, words)
+  exit_cleanly()
   local ok, why = finish(core.spawn(chunk, table.unpack(words)))
   io.stdout:flush()
   if ok then return 0 end

@@ -38,8 +38,8 @@ static mortise_status result(mt_write *item, mt_write_result what, int status, c
                              const char *reason) {
   item->result = what;
   item->status = status;
-  snprintf(item->type, sizeof item->type, "%s", type);
-  snprintf(item->reason, sizeof item->reason, "%s", reason);
+  snprintf(item->type, sizeof item->type, "%.*s", (int)sizeof item->type - 1, type);
+  snprintf(item->reason, sizeof item->reason, "%.*s", (int)sizeof item->reason - 1, reason);
   return MORTISE_OK;
 }
 
@@ -296,7 +296,7 @@ static mortise_status write_item(run *u, mt_write *item, mortise_error *err) {
   mt_slice name = item->index.p ? item->index : mt_slice_of(u->r->index);
   mt_json body = {0};
   if (malformed(item, name, &body)) return MORTISE_OK;
-  mt_index *index;
+  mt_index *index = NULL;
   mortise_status status = find_index(u, name, item->kind != MT_WRITE_DELETE, &index, err);
   if (status) return status;
   if (!index)

@@ -37,10 +37,12 @@ static mortise_status no_space(const mt_db *db, mortise_error *err) {
   return MORTISE_UNAVAILABLE;
 }
 
-static mortise_status io_error(mt_db *db, mortise_error *err) {
+/* A write that failed for a limit on the file's size leaves no errno behind. */
+static mortise_status io_error(mt_db *db, int code, mortise_error *err) {
   int failed = sqlite3_system_errno(db->handle);
   db->broken = true;
   if (failed == ENOSPC || failed == EDQUOT || failed == EFBIG) return no_space(db, err);
+  if (code == SQLITE_IOERR_WRITE && !failed) return no_space(db, err);
   return mt_error_set(err, MORTISE_UNAVAILABLE, "%s: %s%s%s", db->file, sqlite3_errmsg(db->handle),
                       failed ? ": " : "", failed ? strerror(failed) : "");
 }
@@ -62,7 +64,7 @@ mortise_status mt_db_fail(mt_db *db, int code, mortise_error *err) {
   case SQLITE_FULL:
     return no_space(db, err);
   case SQLITE_IOERR:
-    return io_error(db, err);
+    return io_error(db, code, err);
   case SQLITE_READONLY:
   case SQLITE_PERM:
     return read_only(db, err);
@@ -232,9 +234,11 @@ static mortise_status foreign(const mt_db *db, int64_t id, int64_t tables, morti
 /* Whose file is it? *fresh: nobody's, empty. */
 static mortise_status inspect(mt_db *db, bool *fresh, const mt_patience *p, mortise_error *err) {
   int64_t id = 0, format = 0, tables = 0;
-  mortise_status status = ask_patiently(db, "PRAGMA application_id", &id, p, err);
+  /* The tables first: whoever makes the file at this moment makes them and the marks at once, so
+   * that tables without our mark are someone else's. */
+  mortise_status status = ask_patiently(db, "SELECT count(*) FROM sqlite_master", &tables, p, err);
+  if (!status) status = ask_patiently(db, "PRAGMA application_id", &id, p, err);
   if (!status) status = ask_patiently(db, "PRAGMA user_version", &format, p, err);
-  if (!status) status = ask_patiently(db, "SELECT count(*) FROM sqlite_master", &tables, p, err);
   if (status) return status;
   *fresh = id == 0 && tables == 0;
   if (*fresh) return MORTISE_OK;

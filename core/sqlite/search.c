@@ -242,11 +242,13 @@ static void add_sort_values(const search *s, const hit *h, mt_buf *out) {
   mt_json_add_key(out, "sort");
   for (size_t i = 0; i < s->n_sorts; i++) {
     mt_buf_addc(out, i ? ',' : '[');
+    if (h->keys_n[i] == SIZE_MAX) {
+      mt_buf_adds(out, "null");
+      continue;
+    }
     mt_slice text = {s->text.p + h->keys[i], h->keys_n[i]};
     mt_json number;
-    if (text.n == SIZE_MAX)
-      mt_buf_adds(out, "null");
-    else if (!mt_json_parse(text, "", &number, NULL) && number.type == MT_JSON_NUMBER)
+    if (!mt_json_parse(text, "", &number, NULL) && number.type == MT_JSON_NUMBER)
       mt_buf_addslice(out, text);
     else
       mt_json_add_string(out, text);

@@ -1,0 +1,797 @@
+/* What only the SQLite store has: files that are not ours, full and read-only disks, processes that
+ * die and processes that share one file, and its own evaluation of queries. MORTISE_TEST_SEED
+ * repeats a run. */
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "sqlite/sqlite.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+#include <sqlite3.h>
+
+static char folder[64], file[96];
+static uint64_t dice;
+
+typedef struct handle {
+  mt_loop *loop;
+  mt_store *s;
+} handle;
+
+static uint64_t roll(uint64_t n) {
+  dice = dice * 6364136223846793005u + 1442695040888963407u;
+  return (dice >> 33) % n;
+}
+
+static mortise_status try_open(handle *h, const char *name, mortise_error *err) {
+  h->loop = mt_loop_new(err);
+  h->s = h->loop ? mt_sqlite_open(h->loop, name, 20000, NULL, err) : NULL;
+  if (h->s) return MORTISE_OK;
+  mt_loop_free(h->loop);
+  return err->code;
+}
+
+static void shut(handle *h) {
+  mt_store_close(h->s);
+  mt_loop_free(h->loop);
+}
+
+/* In a child a failed assertion cannot be reported: it exits. */
+static handle open_here(const char *name) {
+  handle h;
+  mortise_error err;
+  if (!try_open(&h, name, &err)) return h;
+  fprintf(stderr, "open: %s\n", err.message);
+  abort();
+}
+
+static mortise_status finish(handle *h, mt_req *req) {
+  return mt_store_wait(h->s, req, NULL, NULL);
+}
+
+static mt_write one(handle *h, const char *index, mt_write_kind kind, const char *id,
+                    const char *body) {
+  mt_write w = {.kind = kind, .id = mt_slice_of(id), .body = mt_slice_of(body)};
+  mt_bulk r = {.index = index, .items = &w, .n = 1};
+  h->s->docs->bulk(h->s, &r);
+  if (finish(h, &r.req)) fprintf(stderr, "bulk: %s\n", r.req.error.message);
+  return w;
+}
+
+static uint64_t count_of(handle *h, const char *index, const char *query) {
+  mt_count r = {.index = index, .query = mt_slice_of(query)};
+  h->s->docs->count(h->s, &r);
+  if (finish(h, &r.req)) fail_msg("%s: %s", query, r.req.error.message);
+  return r.count;
+}
+
+static void create(handle *h, const char *index, const char *body) {
+  mt_index_admin r = {.index = index, .body = mt_slice_of(body)};
+  h->s->docs->index_create(h->s, &r);
+  assert_int_equal(finish(h, &r.req), MORTISE_OK);
+}
+
+static int set_up(void **state) {
+  (void)state;
+  strcpy(folder, "/tmp/mortise-sqlite-XXXXXX");
+  if (!mkdtemp(folder)) return -1;
+  snprintf(file, sizeof file, "%s/store", folder);
+  return 0;
+}
+
+static int tear_down(void **state) {
+  (void)state;
+  char command[128];
+  snprintf(command, sizeof command, "rm -rf '%s'", folder);
+  return system(command) ? -1 : 0;
+}
+
+/* ---- files ---- */
+
+static void expect_open(const char *name, mortise_status want, const char *says) {
+  handle h;
+  mortise_error err = {0};
+  assert_int_equal(try_open(&h, name, &err), want);
+  if (!strstr(err.message, says) || !strstr(err.message, name))
+    fail_msg("%s: says \"%s\", not \"%s\"", name, err.message, says);
+}
+
+static void sql(const char *name, const char *text) {
+  sqlite3 *db;
+  assert_int_equal(sqlite3_open(name, &db), SQLITE_OK);
+  assert_int_equal(sqlite3_exec(db, text, NULL, NULL, NULL), SQLITE_OK);
+  sqlite3_close(db);
+}
+
+static char *read_all(const char *name, size_t *n) {
+  FILE *f = fopen(name, "rb");
+  assert_non_null(f);
+  char *bytes = calloc(1, 1 << 20);
+  *n = fread(bytes, 1, 1 << 20, f);
+  fclose(f);
+  return bytes;
+}
+
+static void refuses_foreign_files(void **state) {
+  (void)state;
+  size_t n, again;
+  sql(file, "CREATE TABLE theirs(x); INSERT INTO theirs VALUES(1)");
+  char *before = read_all(file, &n);
+  expect_open(file, MORTISE_CORRUPT_TABLE, "another program");
+  char *after = read_all(file, &again);
+  assert_int_equal(n, again);
+  assert_memory_equal(before, after, n);
+  free(before);
+  free(after);
+  FILE *f = fopen(file, "wb");
+  for (int i = 0; i < 500; i++) fputs("this is no database\n", f);
+  fclose(f);
+  expect_open(file, MORTISE_CORRUPT_TABLE, "no SQLite file");
+}
+
+static void refuses_the_wrong_kind(void **state) {
+  (void)state;
+  handle h = open_here(file);
+  mt_locks_admin r = {0};
+  h.s->locks->init(h.s, &r);
+  assert_int_equal(finish(&h, &r.req), MORTISE_OK);
+  assert_true(r.created && strlen(r.epoch.id) == 32);
+  shut(&h);
+  char locks[128];
+  snprintf(locks, sizeof locks, "%s-locks", file);
+  expect_open(locks, MORTISE_CORRUPT_TABLE, "not one for documents");
+  sql(file, "PRAGMA user_version = 99");
+  expect_open(file, MORTISE_CORRUPT_TABLE, "format 99");
+}
+
+static void refuses_bad_names(void **state) {
+  (void)state;
+  char name[128];
+  snprintf(name, sizeof name, "%s/none/store", folder);
+  expect_open(name, MORTISE_INVALID_ARGUMENT, "no folder");
+  expect_open(folder, MORTISE_INVALID_ARGUMENT, "is a folder");
+  expect_open(":memory:", MORTISE_INVALID_ARGUMENT, "a store is a file");
+  expect_open("", MORTISE_INVALID_ARGUMENT, "missing");
+}
+
+static void damaged_locks_are_said(void **state) {
+  (void)state;
+  char locks[128];
+  snprintf(locks, sizeof locks, "%s-locks", file);
+  handle h = open_here(file);
+  FILE *f = fopen(locks, "wb");
+  for (int i = 0; i < 500; i++) fputs("this is no database\n", f);
+  fclose(f);
+  mt_locks_admin r = {0};
+  h.s->locks->verify(h.s, &r);
+  assert_int_equal(finish(&h, &r.req), MORTISE_CORRUPT_TABLE);
+  assert_non_null(strstr(r.req.error.message, locks));
+  unlink(locks); /* a failure is not remembered */
+  r = (mt_locks_admin){0};
+  h.s->locks->verify(h.s, &r);
+  assert_int_equal(finish(&h, &r.req), MORTISE_OK);
+  shut(&h);
+}
+
+static void notices_a_replaced_file(void **state) {
+  (void)state;
+  handle h = open_here(file);
+  assert_int_equal(one(&h, "i", MT_WRITE_INDEX, "a", "{}").result, MT_WRITE_APPLIED);
+  assert_int_equal(unlink(file), 0);
+  mt_count r = {.index = "i"};
+  h.s->docs->count(h.s, &r);
+  assert_int_equal(finish(&h, &r.req), MORTISE_CORRUPT_TABLE);
+  assert_non_null(strstr(r.req.error.message, "removed or replaced"));
+  shut(&h);
+}
+
+/* Runs in a child; the parent asserts that it says 0. */
+static void in_child(int (*run)(void)) {
+  fflush(NULL);
+  pid_t pid = fork();
+  if (pid == 0) _exit(run());
+  int status;
+  assert_int_equal(waitpid(pid, &status, 0), pid);
+  if (!WIFEXITED(status) || WEXITSTATUS(status)) fail_msg("child: status %x", (unsigned)status);
+}
+
+static int open_read_only(void) {
+  handle h;
+  mortise_error err = {0};
+  if (getuid() == 0 && setresuid(65534, 65534, 65534)) return 1;
+  if (try_open(&h, file, &err) != MORTISE_UNAVAILABLE) return 2;
+  return strstr(err.message, "read-only") && strstr(err.message, file) && !err.retryable ? 0 : 3;
+}
+
+static void says_read_only(void **state) {
+  (void)state;
+  assert_int_equal(chmod(folder, 0555), 0);
+  in_child(open_read_only); /* a folder in which nothing can be made */
+  assert_int_equal(chmod(folder, 0755), 0);
+  handle h = open_here(file);
+  one(&h, "i", MT_WRITE_INDEX, "a", "{}");
+  shut(&h);
+  assert_int_equal(chmod(file, 0444), 0);
+  in_child(open_read_only);
+}
+
+static void limit(rlim_t bytes) {
+  struct rlimit l;
+  getrlimit(RLIMIT_FSIZE, &l);
+  l.rlim_cur = bytes;
+  setrlimit(RLIMIT_FSIZE, &l);
+}
+
+static int fill_disk(void) {
+  static char body[8192];
+  char id[24];
+  snprintf(body, sizeof body, "{\"x\":\"%08000d\"}", 7);
+  signal(SIGXFSZ, SIG_IGN);
+  handle h = open_here(file);
+  limit(1 << 20);
+  int acked = 0;
+  mt_write w;
+  mt_bulk r;
+  for (;; acked++) {
+    if (acked > 1000) return 1;
+    snprintf(id, sizeof id, "d%d", acked);
+    w = (mt_write){.kind = MT_WRITE_CREATE, .id = mt_slice_of(id), .body = mt_slice_of(body)};
+    r = (mt_bulk){.index = "i", .items = &w, .n = 1};
+    h.s->docs->bulk(h.s, &r);
+    if (finish(&h, &r.req)) break;
+    if (w.result != MT_WRITE_APPLIED) return 2;
+  }
+  if (r.req.error.code != MORTISE_UNAVAILABLE || !strstr(r.req.error.message, "no space")) {
+    fprintf(stderr, "%d: %s\n", (int)r.req.error.code, r.req.error.message);
+    return 3;
+  }
+  if (w.result != MT_WRITE_NONE) return 4;
+  limit(RLIM_INFINITY);
+  uint64_t there = count_of(&h, "i", "");
+  if (there < (uint64_t)acked || there > (uint64_t)acked + 1) return 5; /* one was ambiguous */
+  if (one(&h, "i", MT_WRITE_INDEX, "after", "{}").result != MT_WRITE_APPLIED) return 6;
+  shut(&h);
+  return 0;
+}
+
+static void survives_a_full_disk(void **state) {
+  (void)state;
+  in_child(fill_disk);
+}
+
+/* ---- processes ---- */
+
+typedef struct shared {
+  _Atomic uint64_t acked, worst_us, beats;
+  _Atomic bool stop;
+} shared;
+
+static shared *share(void) {
+  void *p = mmap(NULL, sizeof(shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  assert_true(p != MAP_FAILED);
+  return p;
+}
+
+/* Bulks of `n` documents, each saying its number twice, far apart. */
+static bool write_some(handle *h, const char *index, uint64_t from, size_t n, mt_write_kind kind) {
+  enum { BODY = 700 };
+  char(*bodies)[BODY] = malloc(n * BODY), (*ids)[24] = malloc(n * 24);
+  mt_write *items = calloc(n, sizeof *items);
+  for (size_t i = 0; i < n; i++) {
+    unsigned long long k = from + i;
+    snprintf(ids[i], sizeof ids[i], "d%llu", k);
+    snprintf(bodies[i], BODY, "{\"n\":%llu,\"pad\":\"%0600d\",\"path\":\"/p/%llu\",\"m\":%llu}", k,
+             0, k * 7919 % 100003, k);
+    items[i] = (mt_write){.kind = kind, .id = mt_slice_of(ids[i]), .body = mt_slice_of(bodies[i])};
+  }
+  mt_bulk r = {.index = index, .items = items, .n = n};
+  h->s->docs->bulk(h->s, &r);
+  bool ok = !finish(h, &r.req);
+  for (size_t i = 0; ok && i < n; i++) ok = items[i].result == MT_WRITE_APPLIED;
+  free(items);
+  free(bodies);
+  free(ids);
+  return ok;
+}
+
+static void write_for_ever(shared *s) {
+  handle h = open_here(file);
+  while (write_some(&h, "k", s->acked, 300, MT_WRITE_INDEX)) s->acked += 300;
+}
+
+static void check_documents(handle *h, uint64_t acked) {
+  mt_scan_open open = {.index = "k"};
+  h->s->docs->scan_open(h->s, &open);
+  assert_int_equal(finish(h, &open.req), MORTISE_OK);
+  assert_true(open.total >= acked);
+  for (;;) {
+    mt_scan_next next = {.scan = open.scan};
+    h->s->docs->scan_next(h->s, &next);
+    assert_int_equal(finish(h, &next.req), MORTISE_OK);
+    if (!next.page) break;
+    for (size_t i = 0; i < next.page->n; i++) {
+      mt_json root;
+      uint64_t n = 0, m = 1;
+      assert_int_equal(mt_json_parse(next.page->docs[i].source, "doc", &root, NULL), MORTISE_OK);
+      assert_true(mt_json_uint(mt_json_get(root, "n"), &n) &&
+                  mt_json_uint(mt_json_get(root, "m"), &m) && n == m);
+    }
+    mt_page_free(next.page);
+  }
+  h->s->docs->scan_close(h->s, open.scan);
+  for (uint64_t k = 0; k < acked; k += 97) { /* and their entries are there */
+    char query[64];
+    snprintf(query, sizeof query, "{\"term\":{\"path\":\"/p/%llu\"}}",
+             (unsigned long long)(k * 7919 % 100003));
+    assert_true(count_of(h, "k", query) >= 1);
+  }
+}
+
+static int integrity_row(void *ctx, int n, char **values, char **names) {
+  (void)names;
+  if (n != 1 || strcmp(values[0], "ok") != 0) *(bool *)ctx = false;
+  return 0;
+}
+
+static const char keyed[] = "{\"mappings\":{\"properties\":{\"path\":{\"type\":\"keyword\"},"
+                            "\"tag\":{\"type\":\"keyword\"},\"a\":{\"properties\":{\"b\":"
+                            "{\"type\":\"keyword\"}}}}}}";
+
+static void survives_kill(void **state) {
+  (void)state;
+  shared *s = share();
+  handle h = open_here(file);
+  create(&h, "k", keyed);
+  shut(&h);
+  for (int round = 0; round < 6; round++) {
+    s->acked = 0;
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+      write_for_ever(s);
+      _exit(1);
+    }
+    while (s->acked == 0) usleep(1000);
+    usleep((useconds_t)roll(150000));
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    h = open_here(file);
+    check_documents(&h, s->acked);
+    shut(&h);
+    bool ok = true;
+    sqlite3 *db;
+    assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
+    sqlite3_exec(db, "PRAGMA integrity_check", integrity_row, &ok, NULL);
+    sqlite3_close(db);
+    assert_true(ok);
+  }
+  munmap(s, sizeof *s);
+}
+
+static void write_until_stop(shared *s, unsigned number) {
+  char index[24];
+  handle h = open_here(file);
+  snprintf(index, sizeof index, "w%u", number);
+  while (!s->stop) {
+    if (!write_some(&h, index, roll(5000), 1000, MT_WRITE_INDEX)) _exit(1);
+    s->acked++;
+  }
+  shut(&h);
+  _exit(0);
+}
+
+static void note(shared *s, int64_t us) {
+  if ((uint64_t)us > s->worst_us) s->worst_us = (uint64_t)us;
+  s->beats++;
+}
+
+/* Four processes write large bulks without a pause; a fifth one writes one document now and then.
+ */
+static void single_writes_do_not_starve(void **state) {
+  (void)state;
+  enum { WRITERS = 4, TIMES = 60 };
+  pid_t pids[WRITERS];
+  shared *s = share();
+  handle h = open_here(file);
+  create(&h, "w0", keyed);
+  shut(&h);
+  fflush(NULL);
+  for (unsigned i = 0; i < WRITERS; i++)
+    if ((pids[i] = fork()) == 0) write_until_stop(s, i);
+  h = open_here(file);
+  while (s->acked < WRITERS) usleep(1000);
+  int64_t sum_us = 0, locks_us = 0;
+  for (int i = 0; i < TIMES; i++) {
+    int64_t at = mt_clock_boot_us();
+    assert_int_equal(one(&h, "single", MT_WRITE_INDEX, "a", "{}").result, MT_WRITE_APPLIED);
+    at = mt_clock_boot_us() - at;
+    sum_us += at;
+    note(s, at);
+    at = mt_clock_boot_us();
+    mt_session_write beat = {.verb = i ? MT_SESSION_BEAT : MT_SESSION_OPEN,
+                             .ns = "default",
+                             .session = "0123456789abcdef0123456789abcdef",
+                             .owner = MT_SLICE("{}"),
+                             .lease_ms = 60000};
+    h.s->locks->session(h.s, &beat);
+    assert_int_equal(finish(&h, &beat.req), MORTISE_OK);
+    assert_int_equal(beat.result, MT_SESSION_ACKED);
+    at = mt_clock_boot_us() - at;
+    if (at > locks_us) locks_us = at;
+    usleep((useconds_t)roll(20000));
+  }
+  s->stop = true;
+  for (unsigned i = 0; i < WRITERS; i++) {
+    int status;
+    waitpid(pids[i], &status, 0);
+    assert_int_equal(status, 0);
+  }
+  shut(&h);
+  printf("# one document beside %d writers (%llu bulks): mean %.1f ms, worst %.1f ms; a heartbeat: "
+         "worst %.1f ms\n",
+         WRITERS, (unsigned long long)s->acked, (double)sum_us / TIMES / 1e3,
+         (double)s->worst_us / 1e3, (double)locks_us / 1e3);
+  assert_true(s->worst_us < 5000000);
+  munmap(s, sizeof *s);
+}
+
+/* ---- cancelling ---- */
+
+static void cancelled_bulks_are_a_prefix(void **state) {
+  (void)state;
+  enum { N = 4000, ROUNDS = 25 };
+  handle h = open_here(file);
+  for (int round = 0; round < ROUNDS; round++) {
+    char index[24], *ids = malloc(N * 16);
+    snprintf(index, sizeof index, "c%d", round);
+    mt_write *items = calloc(N, sizeof *items);
+    for (size_t i = 0; i < N; i++) {
+      snprintf(ids + 16 * i, 16, "d%05zu", i);
+      items[i] = (mt_write){.id = mt_slice_of(ids + 16 * i), .body = MT_SLICE("{\"x\":1}")};
+    }
+    mt_bulk r = {.index = index, .items = items, .n = N};
+    h.s->docs->bulk(h.s, &r);
+    if (roll(4)) usleep((useconds_t)roll(120000));
+    mt_store_cancel(h.s, &r.req);
+    memset(ids, 'z', N * 16); /* the store is done with them */
+    free(ids);
+    free(items);
+    one(&h, index, MT_WRITE_INDEX, "last", "{}");
+    uint64_t n = count_of(&h, index, "") - 1;
+    char query[96];
+    snprintf(query, sizeof query, "{\"range\":{\"_id\":{\"lt\":\"d%05llu\"}}}",
+             (unsigned long long)n);
+    assert_int_equal(count_of(&h, index, query), n);
+  }
+  shut(&h);
+}
+
+/* ---- scans ---- */
+
+static void scans_account_for_what_left(void **state) {
+  (void)state;
+  handle h = open_here(file);
+  char id[16];
+  for (int i = 0; i < 30; i++) {
+    snprintf(id, sizeof id, "d%02d", i);
+    one(&h, "i", MT_WRITE_INDEX, id, "{\"tag\":\"in\"}");
+  }
+  mt_scan_open open = {.index = "i", .page = 7, .query = MT_SLICE("{\"term\":{\"tag\":\"in\"}}")};
+  h.s->docs->scan_open(h.s, &open);
+  assert_int_equal(finish(&h, &open.req), MORTISE_OK);
+  mt_version gone = one(&h, "i", MT_WRITE_DELETE, "d03", "").version;
+  one(&h, "i", MT_WRITE_INDEX, "d10", "{\"tag\":\"out\"}");
+  mt_version newer = one(&h, "i", MT_WRITE_INDEX, "d20", "{\"tag\":\"in\",\"x\":1}").version;
+  one(&h, "i", MT_WRITE_INDEX, "d99", "{\"tag\":\"in\"}");
+  size_t n = 0;
+  for (;;) {
+    mt_scan_next next = {.scan = open.scan};
+    h.s->docs->scan_next(h.s, &next);
+    assert_int_equal(finish(&h, &next.req), MORTISE_OK);
+    if (!next.page) break;
+    for (size_t i = 0; i < next.page->n; i++, n++) {
+      const mt_doc *d = &next.page->docs[i];
+      assert_int_equal(d->found, n != 3 && n != 10);
+      assert_int_equal(d->source.n == 0, n == 3 || n == 10);
+      if (n == 20) assert_int_equal(d->version.seq_no, newer.seq_no);
+      if (n == 3) assert_true(d->version.seq_no < gone.seq_no && d->version.term == 1);
+    }
+    mt_page_free(next.page);
+  }
+  assert_int_equal(n, 30);
+  assert_int_equal(open.total, 30);
+  h.s->docs->scan_close(h.s, open.scan);
+  shut(&h);
+}
+
+/* ---- queries against a naive evaluator ---- */
+
+enum { DOCS = 300 };
+static const char *const words[] = {"",  "a",  "ab",     "abc",  "/x", "/x/",  "/x/y",
+                                    "5", "10", "\u00fc", "t\\n", "%",  "true", "-3"};
+enum { WORDS = sizeof words / sizeof *words };
+static const char *const fields[] = {"path", "tag", "a.b", "n", "none"};
+static json_t *docs[DOCS];
+
+static json_t *any_scalar(void) {
+  switch (roll(6)) {
+  case 0:
+    return json_integer((json_int_t)roll(20) - 10);
+  case 1:
+    return json_boolean(roll(2));
+  case 2:
+    return json_null();
+  default:
+    return json_string(words[roll(WORDS)]);
+  }
+}
+
+static json_t *any_value(void) {
+  if (roll(4)) return any_scalar();
+  json_t *list = json_array();
+  for (uint64_t i = roll(4); i; i--) json_array_append_new(list, any_scalar());
+  return list;
+}
+
+static json_t *any_document(void) {
+  json_t *d = json_object();
+  if (roll(5)) json_object_set_new(d, "path", any_value());
+  if (roll(3)) json_object_set_new(d, "tag", any_value());
+  if (roll(3)) json_object_set_new(d, "n", json_integer((json_int_t)roll(30) - 10));
+  if (!roll(3)) json_object_set_new(d, "a", json_pack("{so}", "b", any_value()));
+  if (!roll(6)) json_object_set_new(d, "a.b", any_value());
+  return d;
+}
+
+/* The field's scalars, as a flat list; borrowed values. */
+static size_t values_of(json_t *doc, const char *field, json_t **out) {
+  size_t n = 0;
+  json_t *at[2] = {json_object_get(doc, field), NULL};
+  if (strcmp(field, "a.b") == 0) at[1] = json_object_get(json_object_get(doc, "a"), "b");
+  for (int k = 0; k < 2; k++) {
+    if (json_is_array(at[k]))
+      for (size_t i = 0; i < json_array_size(at[k]); i++) out[n++] = json_array_get(at[k], i);
+    else if (at[k])
+      out[n++] = at[k];
+  }
+  size_t kept = 0;
+  for (size_t i = 0; i < n; i++)
+    if (!json_is_null(out[i])) out[kept++] = out[i];
+  return kept;
+}
+
+static const char *text_of(json_t *v, char *room) {
+  if (json_is_integer(v)) snprintf(room, 32, "%lld", (long long)json_integer_value(v));
+  if (json_is_boolean(v)) strcpy(room, json_is_true(v) ? "true" : "false");
+  return json_is_string(v) ? json_string_value(v) : room;
+}
+
+static bool number_of(const char *text, long long *out) {
+  char *end;
+  *out = strtoll(text, &end, 10);
+  return *text && !*end && (text[0] == '-' || (text[0] >= '0' && text[0] <= '9'));
+}
+
+static int compare(const char *a, const char *b) {
+  long long x, y;
+  bool p = number_of(a, &x), q = number_of(b, &y);
+  if (p && q) return (x > y) - (x < y);
+  return p != q ? (p ? -1 : 1) : strcmp(a, b);
+}
+
+static bool naive(json_t *query, json_t *doc);
+
+static bool naive_list(json_t *list, json_t *doc, size_t *hits) {
+  *hits = 0;
+  for (size_t i = 0; i < json_array_size(list); i++) *hits += naive(json_array_get(list, i), doc);
+  return *hits == json_array_size(list);
+}
+
+static bool naive_bool(json_t *body, json_t *doc) {
+  size_t hits;
+  json_t *should = json_object_get(body, "should"), *must = json_object_get(body, "must");
+  json_t *least = json_object_get(body, "minimum_should_match");
+  if (!naive_list(must, doc, &hits)) return false;
+  naive_list(json_object_get(body, "must_not"), doc, &hits);
+  if (hits) return false;
+  naive_list(should, doc, &hits);
+  size_t need = json_array_size(should) && !json_array_size(must) ? 1 : 0;
+  return hits >= (least ? (size_t)json_integer_value(least) : need);
+}
+
+static bool naive_value(const char *clause, json_t *want, const char *have) {
+  char room[32];
+  if (!strcmp(clause, "term")) return !strcmp(have, text_of(want, room));
+  if (!strcmp(clause, "prefix"))
+    return !strncmp(have, text_of(want, room), strlen(text_of(want, room)));
+  if (!strcmp(clause, "terms")) {
+    for (size_t i = 0; i < json_array_size(want); i++)
+      if (!strcmp(have, text_of(json_array_get(want, i), room))) return true;
+    return false;
+  }
+  json_t *low = json_object_get(want, "gte"), *high = json_object_get(want, "lt");
+  if (low && compare(have, text_of(low, room)) < 0) return false;
+  return !high || compare(have, text_of(high, room)) < 0;
+}
+
+static bool naive(json_t *query, json_t *doc) {
+  const char *clause = json_object_iter_key(json_object_iter(query));
+  json_t *body = json_object_get(query, clause), *values[16];
+  if (!strcmp(clause, "bool")) return naive_bool(body, doc);
+  if (!strcmp(clause, "exists"))
+    return values_of(doc, json_string_value(json_object_get(body, "field")), values) > 0;
+  const char *field = json_object_iter_key(json_object_iter(body));
+  size_t n = values_of(doc, field, values);
+  for (size_t i = 0; i < n; i++) {
+    char room[32];
+    if (naive_value(clause, json_object_get(body, field), text_of(values[i], room))) return true;
+  }
+  return false;
+}
+
+static json_t *real_scalar(void) {
+  json_t *v = any_scalar();
+  for (; json_is_null(v); v = any_scalar()) json_decref(v);
+  return v;
+}
+
+static json_t *any_query(unsigned depth);
+
+static json_t *any_queries(unsigned depth) {
+  json_t *list = json_array();
+  for (uint64_t i = roll(3); i; i--) json_array_append_new(list, any_query(depth));
+  return list;
+}
+
+static json_t *any_query(unsigned depth) {
+  const char *field = fields[roll(5)];
+  switch (roll(depth ? 7 : 5)) {
+  case 0:
+    return json_pack("{s{so}}", "term", field, real_scalar());
+  case 1: {
+    json_t *list = json_array();
+    for (uint64_t i = roll(4); i; i--) json_array_append_new(list, real_scalar());
+    return json_pack("{s{so}}", "terms", field, list);
+  }
+  case 2:
+    return json_pack("{s{ss}}", "prefix", field, words[roll(WORDS)]);
+  case 3:
+    return json_pack("{s{s{soso}}}", "range", field, "gte", real_scalar(), "lt", real_scalar());
+  case 4:
+    return json_pack("{s{ss}}", "exists", "field", field);
+  default: {
+    json_t *q = json_pack("{s{sososo}}", "bool", "must", any_queries(depth - 1), "should",
+                          any_queries(depth - 1), "must_not", any_queries(depth - 1));
+    if (!roll(3))
+      json_object_set_new(json_object_get(q, "bool"), "minimum_should_match",
+                          json_integer((json_int_t)roll(3)));
+    return q;
+  }
+  }
+}
+
+static void put(handle *h, const char *index, size_t i) {
+  char id[16], *body = json_dumps(docs[i], JSON_ENSURE_ASCII);
+  snprintf(id, sizeof id, "d%zu", i);
+  assert_int_equal(one(h, index, MT_WRITE_INDEX, id, body).result, MT_WRITE_APPLIED);
+  free(body);
+}
+
+static void rewrite_some(handle *h) {
+  for (int k = 0; k < 20; k++) {
+    size_t i = roll(DOCS);
+    json_decref(docs[i]);
+    docs[i] = any_document();
+    put(h, "plain", i);
+    put(h, "keyed", i);
+  }
+}
+
+static void answers_as_the_naive_evaluator(void **state) {
+  (void)state;
+  handle h = open_here(file);
+  create(&h, "plain", "");
+  create(&h, "keyed", keyed);
+  for (size_t i = 0; i < DOCS; i++) {
+    docs[i] = any_document();
+    put(&h, "plain", i);
+    put(&h, "keyed", i);
+  }
+  for (int round = 0; round < 1500; round++) {
+    if (round % 100 == 99) rewrite_some(&h);
+    json_t *q = any_query(2);
+    char *text = json_dumps(q, roll(2) ? JSON_ENSURE_ASCII : 0);
+    uint64_t want = 0;
+    for (size_t i = 0; i < DOCS; i++) want += naive(q, docs[i]);
+    uint64_t plain = count_of(&h, "plain", text), indexed = count_of(&h, "keyed", text);
+    if (plain != want || indexed != want)
+      fail_msg("%s: %llu, without entries %llu, with them %llu", text, (unsigned long long)want,
+               (unsigned long long)plain, (unsigned long long)indexed);
+    free(text);
+    json_decref(q);
+  }
+  for (size_t i = 0; i < DOCS; i++) json_decref(docs[i]);
+  shut(&h);
+}
+
+static void compares_numbers_exactly(void **state) {
+  (void)state;
+  handle h = open_here(file);
+  one(&h, "n", MT_WRITE_INDEX, "a", "{\"v\":9007199254740993}");
+  one(&h, "n", MT_WRITE_INDEX, "b", "{\"v\":9007199254740992.0}");
+  one(&h, "n", MT_WRITE_INDEX, "c", "{\"v\":18446744073709551615}");
+  one(&h, "n", MT_WRITE_INDEX, "d", "{\"v\":1.50}");
+  one(&h, "n", MT_WRITE_INDEX, "e", "{\"v\":1e3}");
+  assert_int_equal(count_of(&h, "n", "{\"term\":{\"v\":9007199254740992}}"), 1);
+  assert_int_equal(count_of(&h, "n", "{\"range\":{\"v\":{\"gt\":9007199254740992}}}"), 2);
+  assert_int_equal(count_of(&h, "n", "{\"range\":{\"v\":{\"gte\":18446744073709551615}}}"), 1);
+  assert_int_equal(count_of(&h, "n", "{\"term\":{\"v\":1.5}}"), 1);
+  assert_int_equal(count_of(&h, "n", "{\"term\":{\"v\":\"1000\"}}"), 1);
+  assert_int_equal(count_of(&h, "n", "{\"range\":{\"_seq_no\":{\"lte\":2}}}"), 3);
+  shut(&h);
+}
+
+static char *search(handle *h, const char *body, mortise_status want) {
+  mt_search r = {.index = "s", .body = mt_slice_of(body)};
+  h->s->docs->search(h->s, &r);
+  assert_int_equal(finish(h, &r.req), want);
+  return r.answer;
+}
+
+static void sorts_and_filters(void **state) {
+  (void)state;
+  handle h = open_here(file);
+  one(&h, "s", MT_WRITE_INDEX, "a", "{\"n\":10,\"o\":{\"x\":1,\"y\":2}}");
+  one(&h, "s", MT_WRITE_INDEX, "b", "{\"n\":9}");
+  one(&h, "s", MT_WRITE_INDEX, "c", "{\"m\":1}");
+  char *answer = search(&h, "{\"sort\":[{\"n\":{\"order\":\"desc\"}}],\"_source\":[\"o.y\",\"n\"]}",
+                        MORTISE_OK);
+  json_t *root = json_loads(answer, 0, NULL),
+         *hits = json_object_get(json_object_get(root, "hits"), "hits");
+  static const char *const order[] = {"a", "b", "c"};
+  assert_int_equal(json_array_size(hits), 3);
+  for (size_t i = 0; i < 3; i++)
+    assert_string_equal(json_string_value(json_object_get(json_array_get(hits, i), "_id")),
+                        order[i]);
+  json_t *want = json_loads("{\"o\":{\"y\":2},\"n\":10}", 0, NULL);
+  assert_true(json_equal(json_object_get(json_array_get(hits, 0), "_source"), want));
+  json_decref(want);
+  json_decref(root);
+  mt_free(answer);
+  answer = search(&h, "{\"sort\":[\"n\"],\"from\":1,\"size\":1,\"_source\":false}", MORTISE_OK);
+  assert_non_null(strstr(answer, "\"_id\":\"a\""));
+  assert_null(strstr(answer, "_source"));
+  mt_free(answer);
+  assert_null(search(&h, "{\"aggs\":{}}", MORTISE_REJECTED));
+  assert_null(search(&h, "{\"size\":10001}", MORTISE_REJECTED));
+  shut(&h);
+}
+
+int main(void) {
+  const char *seed = getenv("MORTISE_TEST_SEED");
+  dice = seed ? strtoull(seed, NULL, 0) : (uint64_t)mt_clock_boot_us();
+  printf("# MORTISE_TEST_SEED=0x%llx\n", (unsigned long long)dice);
+  fflush(stdout);
+#define CASE(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+  const struct CMUnitTest tests[] = {
+      CASE(refuses_foreign_files),       CASE(refuses_the_wrong_kind),
+      CASE(refuses_bad_names),           CASE(damaged_locks_are_said),
+      CASE(notices_a_replaced_file),     CASE(says_read_only),
+      CASE(survives_a_full_disk),        CASE(survives_kill),
+      CASE(single_writes_do_not_starve), CASE(cancelled_bulks_are_a_prefix),
+      CASE(scans_account_for_what_left), CASE(answers_as_the_naive_evaluator),
+      CASE(compares_numbers_exactly),    CASE(sorts_and_filters),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

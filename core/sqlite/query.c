@@ -467,15 +467,21 @@ static bool any_leaf(void *ctx, mt_json value) {
 
 /* An object counts as there when anything in it is. */
 static bool has_leaf(mt_json value) {
-  for (mt_json_iter it = mt_json_items(value); mt_json_next(&it);) {
-    bool container = it.value.type == MT_JSON_OBJECT || it.value.type == MT_JSON_ARRAY;
-    if (container ? has_leaf(it.value) : it.value.type != MT_JSON_NULL) return true;
-  }
+  if (value.type != MT_JSON_OBJECT && value.type != MT_JSON_ARRAY)
+    return value.type != MT_JSON_NULL;
+  for (mt_json_iter it = mt_json_items(value); mt_json_next(&it);)
+    if (has_leaf(it.value)) return true;
   return false;
+}
+
+/* A member "a.b" is in the object `a`, too. */
+static bool is_inside(mt_slice key, mt_slice name) {
+  return key.n > name.n && key.p[name.n] == '.' && mt_slice_starts(key, name);
 }
 
 static bool object_exists(mt_json value, mt_slice name) {
   for (mt_json_iter it = mt_json_items(value); mt_json_next(&it);) {
+    if (it.object && is_inside(it.key, name) && has_leaf(it.value)) return true;
     if (it.value.type != MT_JSON_OBJECT && it.value.type != MT_JSON_ARRAY) continue;
     if (!it.object) {
       if (object_exists(it.value, name)) return true;

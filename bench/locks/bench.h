@@ -1,0 +1,74 @@
+/* What the files of this benchmark share. */
+#ifndef MT_BENCH_LOCKS_H
+#define MT_BENCH_LOCKS_H
+
+#include "base/buf.h"
+
+#include <stdint.h>
+
+typedef struct options {
+  const char *url;
+  bool quick;
+  const char *only; /* case names, or NULL */
+} options;
+
+#define TABLE "mortise-bench-locks" /* removed at the end */
+#define RAW_NS "raw"
+#define RAW_SESSION "0123456789abcdef0123456789abcdef"
+
+typedef struct sample {
+  double wall, user, system; /* s; of all processes of this way */
+  uint64_t locks, trips, conflicts, failures;
+  double p50, p99; /* us of one acquire + release; 0: not taken */
+} sample;
+
+enum { MORTISE, RAW, WAYS };
+
+/* ---- meter.c --------------------------------------------------------------------------------- */
+
+typedef struct meter {
+  double wall, user, system;
+} meter;
+void meter_begin(meter *m);
+void meter_end(const meter *m, sample *s); /* adds to it */
+double now_us(void);
+/* Sorts `us` and takes the percentiles. */
+void percentiles(double *us, size_t n, sample *s);
+double median(double *values, size_t n); /* sorts them */
+
+/* ---- raw.c: libcurl without anything of mortise's ------------------------------------------- */
+
+/* Lines of a bulk, in the form that mortise sends. */
+void raw_add_set(mt_buf *b, const char *session, uint64_t n, const char *path);
+void raw_add_create(mt_buf *b, const char *session, uint64_t n, const char *path);
+void raw_add_release(mt_buf *b, const char *session, uint64_t n, const char *path);
+void raw_add_delete(mt_buf *b, const char *path);
+/* The two requests of a tree lock: the ancestors, then the path; and the reverse. */
+void raw_tree_take(mt_buf *b, const char *session, const char *path);
+void raw_tree_give(mt_buf *b, const char *session, const char *path);
+
+/* One connection. */
+typedef struct raw_link raw_link;
+raw_link *raw_open(const options *o);
+void raw_close(raw_link *link);
+/* Posts to the lock table; items that answer 409 to a script are sent again at once, alone. */
+void raw_bulk(raw_link *link, mt_slice body, sample *s);
+/* Posts each of `bodies` over `connections` threads. */
+void raw_all(const options *o, const mt_buf *bodies, size_t n, int connections, sample *s);
+bool raw_drop_table(const options *o);
+
+/* ---- The cases ------------------------------------------------------------------------------- */
+
+typedef struct mortise_client mortise_client;
+mortise_client *open_client(const options *o); /* NULL: said why on stderr */
+/* Round trips and conflicts since a former call with the same client. */
+void count_client(mortise_client *c, sample *s, bool begin);
+
+/* Each measures one round of both ways. pair[0] is the case; documents also fill pair[1]. */
+typedef sample pair[WAYS];
+bool single_round(const options *o, pair *out);    /* single.c */
+bool tasks_round(const options *o, pair *out);     /* tasks.c */
+bool processes_round(const options *o, pair *out); /* processes.c */
+bool documents_round(const options *o, pair *out); /* documents.c: taken, given back */
+
+#endif

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 enum { LEASE_MS = 60000 };
+enum { FINE, LOST_BEFORE, LOST_AFTER };
 
 typedef struct fixture {
   const mt_test_place *place;
@@ -23,7 +24,7 @@ typedef struct fixture {
   bool done;
   int bulks;
   void (*before_bulk)(struct fixture *f);
-  enum { FINE, LOST_BEFORE, LOST_AFTER } fate;
+  int fate; /* of every second bulk, from the first on */
 } fixture;
 
 static fixture *current;

@@ -2,11 +2,12 @@
 -- Fill an index with the listing of a directory: one document for each file, with
 --   path   the directory it lies in (keyword)     name   its name
 --   size   in bytes                               mtime  seconds since 1970
--- With a number N, the listing is repeated below /1, /2, ... until there are N documents, for a
--- demonstration that needs a large tree.
---   mortise --store URL run examples/index_directory.lua INDEX DIRECTORY [N]
-local index, directory, wanted = ...
-if not directory then error("usage: index_directory.lua INDEX DIRECTORY [N]", 0) end
+-- With a number N, the listing is repeated below ROOT/1, ROOT/2, ... until there are N documents, for
+-- a demonstration that needs a large tree.
+--   mortise --store URL run examples/index_directory.lua INDEX DIRECTORY [N [ROOT]]
+local index, directory, wanted, top = ...
+if not directory then error("usage: index_directory.lua INDEX DIRECTORY [N [ROOT]]", 0) end
+top = top or ""
 wanted = wanted and (math.tointeger(tonumber(wanted)) or error("N is a whole number", 0))
 
 local batch_size = 1000
@@ -21,22 +22,23 @@ local function each_file(see)
   local format = "%s\\t%T@\\t/%P\\0"
   local start = quote((directory:gsub("^%-", "./-")))
   local find = io.popen(("find %s -mindepth 1 -type f -printf %s"):format(start, quote(format)))
-  local rest, skipped = "", 0
-  for block in function() return find:read(65536) end do
+  local rest, skipped, enough = "", 0, false
+  for block in function() return not enough and find:read(65536) or nil end do
     rest = rest .. block
     local at = 1
     for record, after in rest:gmatch "([^\0]*)\0()" do
       at = after
       local size, mtime, folder, name = record:match "^(%d+)\t(%d+)[^\t]*\t(.*)/([^/]*)$"
       if name and utf8.len(folder .. name) then
-        if see(folder == "" and "/" or folder, name, tonumber(size), tonumber(mtime)) == false then break end
+        enough = see(folder == "" and "/" or folder, name, tonumber(size), tonumber(mtime)) == false
+        if enough then break end
       else
         skipped = skipped + 1
       end
     end
     rest = rest:sub(at)
   end
-  if not find:close() then io.stderr:write("find could not read all of ", directory, "\n") end
+  if not find:close() and not enough then io.stderr:write("find could not read all of ", directory, "\n") end
   return skipped
 end
 
@@ -93,7 +95,7 @@ if wanted then
     round = round + 1
     for i = 1, math.min(#files, wanted - count) do
       local path, name, size, mtime = table.unpack(files[i])
-      add(below("/" .. round, path), name, size, mtime)
+      add(below(top .. "/" .. round, path), name, size, mtime)
       count = count + 1
     end
   end

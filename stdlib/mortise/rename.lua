@@ -86,7 +86,7 @@ end
 
 -- In every document of `index` whose `field` is `from` or lies below it, that prefix becomes `to`;
 -- ends when a refresh and a count find none left. -> {matched, changed, unchanged, conflicts,
--- rejected, passes, seconds, ...}; an error carries the same in `err.result`. Run again, it does what
+-- rejected, passes, seconds, waited (for the lock), ...}; an error carries the same in `err.result`. Run again, it does what
 -- a run that was cut off left.
 return function(client, given)
   local o = options.check("rename", rows, given)
@@ -95,7 +95,11 @@ return function(client, given)
     check_lock(o.lock, o)
     return move(o.lock, o)
   end
+  local asked = core.now_ms()
   return client:with_tree_lock({o.from, o.to}, {wait = o.wait and o.wait / 1000}, function(lock)
-    return move(lock, o)
+    local waited = (core.now_ms() - asked) / 1000
+    local result = move(lock, o)
+    result.waited = waited
+    return result
   end)
 end

@@ -1,0 +1,127 @@
+local config = require "mortise.config"
+local program = require "spec.support.program"
+
+-- Runs fn with this environment, command line and configuration file.
+local function with(given, fn)
+  local file = given.file and program.write(given.file, ".lua")
+  local variables = given.env or {}
+  if file then variables.MORTISE_CONFIG = file end
+  local getenv, command_line, warn = config.getenv, config.command_line, config.warn
+  config.getenv = function(name) return variables[name] end
+  config.command_line = given.line or {}
+  config.warn = function() end
+  local ok, result = pcall(fn, file)
+  config.getenv, config.command_line, config.warn = getenv, command_line, warn
+  if file then os.remove(file) end
+  if not ok then error(result, 0) end
+  return result
+end
+
+local function value(resolved, name)
+  local found = resolved.found[name]
+  return found and found.value, found and found.from
+end
+
+local function complaint(given)
+  local ok, why = pcall(with, given, config.resolve)
+  assert.is_false(ok)
+  assert.equal("invalid_argument", why.code)
+  return why.message
+end
+
+local profiles = [[return {default = "a", profiles = {
+  a = {store = "http://a:1", user = "anna", lease = "10s"}, b = {store = "http://b:1", insecure = true}}}]]
+
+describe("configuration", function()
+  it("takes the command line first, then the environment, then the file", function()
+    local given = {file = profiles, env = {MORTISE_LEASE = "20s", MORTISE_WAIT = "1s"}, line = {wait = 5000}}
+    with(given, function(file)
+      local r = config.resolve()
+      assert.same({"http://a:1", file .. ", profile a"}, {value(r, "store")})
+      assert.same({20000, "MORTISE_LEASE"}, {value(r, "lease")})
+      assert.same({5000, "--wait"}, {value(r, "wait")})
+      assert.equal("anna", (value(r, "user")))
+      assert.equal("a", r.profile)
+    end)
+  end)
+
+  it("chooses a profile by name", function()
+    assert.equal("http://b:1",
+      (value(with({file = profiles, line = {profile = "b"}}, config.resolve), "store")))
+    assert.equal("http://b:1",
+      (value(with({file = profiles, env = {MORTISE_PROFILE = "b"}}, config.resolve), "store")))
+    assert.matches("no profile `c`", complaint {file = profiles, line = {profile = "c"}})
+  end)
+
+  it("gives a store that was named elsewhere no credentials of the default profile", function()
+    local r = with({file = profiles, line = {store = "http://evil:1"}}, config.resolve)
+    assert.equal("http://evil:1", (value(r, "store")))
+    assert.is_nil(r.found.user)
+    assert.equal(10000, (value(r, "lease")))
+    r = with({file = profiles, line = {store = "http://c:1", profile = "a"}}, config.resolve)
+    assert.equal("anna", (value(r, "user")))
+  end)
+
+  it("may be one store's settings", function()
+    assert.equal("http://x:1",
+      (value(with({file = 'return {store = "http://x:1"}'}, config.resolve), "store")))
+  end)
+
+  it("runs in an empty environment", function()
+    assert.matches("configuration: .*:1: ", complaint {file = "os.exit(1)"})
+    assert.matches("runs too long", complaint {file = "while true do end"})
+    assert.matches("must return a table", complaint {file = "return 1"})
+    assert.matches("configuration: .*:1: .*near", complaint {file = "return {"})
+  end)
+
+  it("checks every key", function()
+    assert.matches("unknown setting `stroe`: did you mean `store`", complaint {file = 'return {stroe = "x"}'})
+    assert.matches("`lease` is a number of seconds", complaint {file = 'return {lease = "x"}'})
+    assert.matches("`default` names no profile", complaint {file = 'return {default = "x", profiles = {}}'})
+    assert.matches("unknown setting `stor`", complaint {file = "return {profiles = {p = {stor = 1}}}"})
+  end)
+
+  it("refuses secrets in the file", function()
+    local why = complaint {file = 'return {store = "http://x", password = "hidden-one"}'}
+    assert.matches("password_file", why)
+    assert.not_matches("hidden", why)
+  end)
+
+  it("reads secrets from files, and warns when others can read them", function()
+    local secret = program.write "hunter2\n"
+    os.execute("chmod 600 " .. secret)
+    local given = {line = {store = "http://x", user = "u", password_file = secret}}
+    local r = with(given, config.resolve)
+    assert.equal("hunter2", (value(r, "password")))
+    assert.same({}, r.warnings)
+    assert.equal("hunter2", with(given, config.open_options).password)
+    assert.is_nil(with(given, config.open_options).password_file)
+    os.execute("chmod 644 " .. secret)
+    assert.matches("can be read by others", with(given, config.resolve).warnings[1])
+    os.remove(secret)
+    assert.matches("No such file", complaint {line = {password_file = "/nonexistent/x"}})
+  end)
+
+  it("never shows a secret", function()
+    local r = with({env = {MORTISE_PASSWORD = "hunter2", MORTISE_STORE = "http://x"}}, config.resolve)
+    local shown = {}
+    for _, row in ipairs(config.describe(r)) do
+      assert.not_equal("hunter2", row.value)
+      shown[row.name] = row.value
+    end
+    assert.equal("(set, from MORTISE_PASSWORD)", shown.password)
+  end)
+
+  it("without a store says the three ways to name one", function()
+    local ok, why = pcall(with, {env = {HOME = "/nonexistent"}}, config.open_options)
+    assert.is_false(ok)
+    for _, way in ipairs {"--store URL", "MORTISE_STORE=URL", "/nonexistent/.config/mortise/config.lua"} do
+      assert.truthy(why.message:find(way, 1, true))
+    end
+  end)
+
+  it("says which variable is wrong", function()
+    assert.matches("MORTISE_WAIT", complaint {env = {MORTISE_WAIT = "x"}})
+    assert.matches("MORTISE_INSECURE", complaint {env = {MORTISE_INSECURE = "perhaps"}})
+  end)
+end)

@@ -1,0 +1,198 @@
+local mortise = require "mortise"
+local stores = require "spec.support.stores"
+
+local function code_of(fn, ...)
+  local ok, why = pcall(fn, ...)
+  assert.is_false(ok)
+  return why.code, why
+end
+
+stores.each("documents", function(store)
+  local client, index
+  before_each(function()
+    client = stores.connect(store)
+    index = stores.fill(client, {a = {path = "/a", n = 1}})
+  end)
+  after_each(function()
+    client:drop_index(index)
+    client:close()
+  end)
+
+  it("are created, read, changed and removed", function()
+    local made = client:create(index, "x/1",
+      {path = "/x", big = 1234567890123456789, list = mortise.array {}})
+    assert.equal("applied", made.result)
+    local view = client:get(index, "x/1")
+    assert.equal(1234567890123456789, view.big)
+    assert.equal('{"big":1234567890123456789,"list":[],"path":"/x"}', view:_source())
+    assert.equal("conflict", (code_of(client.create, client, index, "x/1", {n = 1})))
+    client:update(index, "x/1", {path = "/y"})
+    client:update(index, "x/1", function(doc) doc.extra = {deep = true} end)
+    assert.equal('{"big":1234567890123456789,"list":[],"path":"/y","extra":{"deep":true}}',
+      client:get(index, "x/1"):_source())
+    assert.equal("noop", client:update(index, "x/1", {path = "/y"}).result)
+    client:delete(index, "x/1")
+    assert.is_nil(client:get(index, "x/1"))
+    assert.equal("not_found", (code_of(client.delete, client, index, "x/1")))
+    assert.equal("not_found", (code_of(client.update, client, index, "x/1", {})))
+  end)
+
+  it("are written only at the version that is named", function()
+    local view = client:get(index, "a")
+    client:index(index, "a", {n = 2}, {if_seq_no = view._seq_no, if_term = view._term})
+    assert.equal("conflict", (code_of(client.index, client, index, "a", {n = 3},
+      {if_seq_no = view._seq_no, if_term = view._term})))
+    assert.equal(2, client:get(index, "a").n)
+  end)
+
+  it("are changed by many without a loss", function()
+    mortise.map({1, 2, 3, 4, 5, 6}, function()
+      for _ = 1, 5 do client:update(index, "a", function(doc) doc.n = doc.n + 1 end, {retries = 100}) end
+    end, {limit = 6})
+    assert.equal(31, client:get(index, "a").n)
+  end)
+
+  it("are read many at a time", function()
+    local list = client:mget(index, {"a", "none"})
+    assert.equal("/a", list[1].path)
+    assert.is_false(list[2])
+  end)
+
+  it("are written many at a time, each with its result", function()
+    local results = client:bulk(index, {
+      {op = "index", id = "b", doc = {path = "/b"}},
+      {op = "create", id = "a", doc = {path = "/b"}},
+      {op = "delete", id = "none"},
+      {op = "update", id = "a", doc = {more = 1}},
+    })
+    local names = {}
+    for i, each in ipairs(results) do names[i] = each.result end
+    assert.same({"applied", "conflict", "missing", "applied"}, names)
+    assert.same({}, client:bulk(index, {}))
+    local _, why = code_of(client.bulk, client, index, {{id = "x", dco = {}}})
+    assert.matches("did you mean `doc`", why.message)
+  end)
+
+  it("are counted and searched by tables or JSON", function()
+    client:index(index, "b", {path = "/b"})
+    client:refresh(index)
+    assert.equal(2, client:count(index))
+    assert.equal(2, client:count(index, {match_all = {}}))
+    assert.equal(1, client:count(index, '{"term":{"path":"/b"}}'))
+    local answer = client:search(index, {query = {term = {path = "/a"}}, size = 5})
+    assert.equal("/a", answer.hits.hits[1]._source.path)
+    assert.equal(1, #answer.hits.hits)
+  end)
+
+  it("are scanned", function()
+    local items = {}
+    for i = 1, 250 do items[i] = {op = "index", id = "s" .. i, doc = {path = "/s", n = i}} end
+    client:bulk(index, items)
+    client:refresh(index)
+    local seen, sum = 0, 0
+    for doc in client:scan(index, {query = {term = {path = "/s"}}, page = 20}) do
+      seen, sum = seen + 1, sum + doc.n
+    end
+    assert.same({250, 250 * 251 // 2}, {seen, sum})
+    do
+      local scan <close> = client:scan(index, {source = false})
+      assert.equal(251, scan.total)
+      assert.is_string(scan:next()._id)
+    end
+    for doc in client:scan(index, {page = 10}) do
+      if doc then break end
+    end
+    local pages = 0
+    local scan <close> = client:scan(index, {page = 50, slices = 1})
+    for page in function() return scan:next_page() end do pages = pages + #page end
+    assert.equal(251, pages)
+    assert.is_nil(scan:next())
+    local ids = coroutine.wrap(function()
+      for doc in client:scan(index, {query = {term = {path = "/a"}}}) do coroutine.yield(doc._id) end
+    end)
+    assert.equal("a", ids())
+  end)
+
+  it("refuse what makes no sense", function()
+    for _, call in ipairs {
+      function() client:create(index, nil, {}) end, function() client:index(index, "", {}) end,
+      function() client:index(index, "x", {{}}, {rooting = "r"}) end,
+      function() client:bulk(index, {{op = "upsert", id = "x", doc = {a = 1}}}) end,
+      function() client:scan(index, {qeury = {}}) end,
+    } do
+      assert.equal("invalid_argument", (code_of(call)))
+    end
+    assert.equal("not_found", (code_of(client.count, client, index .. "-not")))
+  end)
+end)
+
+stores.each("a lock's writer", function(store)
+  local client, index
+  before_each(function()
+    client = stores.connect(store)
+    index = stores.fill(client, {a = {n = 1}, b = {n = 2}, c = {n = 3}})
+  end)
+  after_each(function()
+    client:drop_index(index)
+    client:close()
+  end)
+
+  it("writes what was changed and accounts for every item", function()
+    local report = client:with_tree_lock("/w", function(lock)
+      local w <close> = lock:bulk(index, {batch = 2})
+      for doc in lock:scan(index) do
+        if doc.n > 1 then doc.n = doc.n * 10 end
+        w:save(doc)
+      end
+      w:create("d", {n = 4})
+      w:add {op = "delete", id = "a"}
+      return w:finish()
+    end)
+    assert.same({4, 1, 0, 0}, {report.applied, report.unchanged, report.conflict, report.rejected})
+    assert.equal(20, client:get(index, "b").n)
+    assert.equal(4, client:get(index, "d").n)
+    assert.is_nil(client:get(index, "a"))
+  end)
+
+  it("notices who writes without a lock", function()
+    client:with_tree_lock("/w", function(lock)
+      local w = lock:bulk(index)
+      for doc in lock:scan(index) do
+        doc.n = 0
+        w:save(doc)
+      end
+      client:index(index, "b", {n = 99})
+      local ok, why = pcall(w.finish, w)
+      assert.is_false(ok)
+      assert.equal("conflict", why.code)
+      assert.same({"b"}, why.report.conflicts)
+      assert.equal(2, why.report.applied)
+    end)
+    assert.equal(99, client:get(index, "b").n)
+  end)
+
+  it("drops what was gathered when its block is left by an error", function()
+    pcall(client.with_tree_lock, client, "/w", function(lock)
+      local w <close> = lock:bulk(index)
+      w:index("z", {n = 1})
+      error "no"
+    end)
+    assert.is_nil(client:get(index, "z"))
+    client:with_tree_lock("/w", function(lock)
+      local w <close> = lock:bulk(index)
+      w:index("z", {n = 1})
+    end)
+    assert.equal(1, client:get(index, "z").n)
+  end)
+
+  it("ends with its lock", function()
+    local lock = client:acquire {tree = "/w"}
+    local w = lock:bulk(index)
+    lock:release()
+    assert.has_error(function()
+      w:index("z", {n = 1})
+      w:finish()
+    end)
+    assert.is_nil(client:get(index, "z"))
+  end)
+end)

@@ -1,0 +1,94 @@
+local stores = require "spec.support.stores"
+
+local function code_of(fn, ...)
+  local ok, why = pcall(fn, ...)
+  assert.is_false(ok)
+  return why.code, why
+end
+
+stores.each("a rename", function(store)
+  local client, index
+  before_each(function()
+    client = stores.connect(store)
+    index = stores.fill(client, {
+      dir = {path = "/clinton", n = 1234567890123456789}, file = {path = "/clinton/a"},
+      deep = {path = "/clinton/a/b"}, near = {path = "/clintonville"}, other = {path = "/other/clinton"},
+    })
+  end)
+  after_each(function()
+    client:drop_index(index)
+    client:close()
+  end)
+
+  local function path(id) return client:get(index, id).path end
+
+  it("moves a directory and all below it, and nothing else", function()
+    local result = client:rename {index = index, from = "/clinton", to = "/projects/clinton"}
+    assert.same({3, 3, 0}, {result.matched, result.changed, result.conflicts})
+    assert.is_number(result.seconds)
+    assert.same({"/projects/clinton", "/projects/clinton/a", "/projects/clinton/a/b"},
+      {path "dir", path "file", path "deep"})
+    assert.same({"/clintonville", "/other/clinton"}, {path "near", path "other"})
+    assert.equal(1234567890123456789, client:get(index, "dir").n)
+    assert.equal(0, client:rename({index = index, from = "/clinton", to = "/projects/clinton"}).changed)
+  end)
+
+  it("works under a lock that is given", function()
+    client:with_tree_lock({"/clinton", "/p"}, function(lock)
+      local seen
+      local result = lock.client:rename {
+        index = index, from = "/clinton/", to = "/p/c", lock = lock,
+        on_progress = function(done, total) seen = {done, total} end,
+      }
+      assert.equal(3, result.changed)
+      assert.same({3, 3}, seen)
+    end)
+    assert.equal("/p/c/a", path "file")
+  end)
+
+  it("refuses a lock that does not cover both", function()
+    client:with_tree_lock("/clinton", function(lock)
+      local code, why = code_of(client.rename, client,
+        {index = index, from = "/clinton", to = "/p", lock = lock})
+      assert.equal("invalid_argument", code)
+      assert.matches("does not cover /p", why.message)
+    end)
+    client:with_tree_lock({"/clinton", "/p"}, {mode = "shared"}, function(lock)
+      assert.equal("invalid_argument",
+        (code_of(client.rename, client, {index = index, from = "/clinton", to = "/p", lock = lock})))
+    end)
+  end)
+
+  it("waits for the trees' locks", function()
+    local namespace = stores.name "ns"
+    local mover <close> = stores.connect(store, {namespace = namespace})
+    local other <close> = stores.connect(store, {namespace = namespace})
+    local lock = other:acquire {tree = "/clinton/a"}
+    local move = {index = index, from = "/clinton", to = "/p", wait = 0}
+    assert.equal("lock_timeout", (code_of(mover.rename, mover, move)))
+    lock:release()
+    assert.equal(3, mover:rename(move).changed)
+  end)
+
+  it("ends with an error of on_progress", function()
+    local ok, why = pcall(client.rename, client, {
+      index = index, from = "/clinton", to = "/p", on_progress = function() error("stop", 0) end,
+    })
+    assert.is_false(ok)
+    assert.equal("stop", why.message or why)
+    assert.is_nil((client:try_lock {tree = "/p"} or error "still locked"):release())
+  end)
+
+  it("refuses what makes no sense", function()
+    for _, given in ipairs {
+      {}, {index = index, from = "/a"}, {index = index, from = "a", to = "/b"},
+      {index = index, from = "/a", to = "/a/b"}, {index = index, from = "/a", to = "/a"},
+      {index = index, from = "/a", to = "/b", feild = "path"},
+      {index = index, from = "/a", to = "/b", lock = {}},
+    } do
+      assert.equal("invalid_argument", (code_of(client.rename, client, given)))
+    end
+    assert.equal("not_found",
+      (code_of(client.rename, client, {index = index .. "-not", from = "/a", to = "/b"})))
+  end)
+end)

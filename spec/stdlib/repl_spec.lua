@@ -1,0 +1,103 @@
+local complete = require "mortise.complete"
+local history = require "mortise.history"
+local mortise = require "mortise"
+local repl = require "mortise.repl"
+
+-- Runs these lines ("^C" an interrupt). -> output, complaints, statements, did all go well
+local function session(lines, env)
+  local at, out, bad, statements, prompts = 0, {}, {}, {}, {}
+  local good = repl.loop({
+    read = function(prompt)
+      at = at + 1
+      prompts[at] = prompt
+      if lines[at] == "^C" then return nil, "interrupt" end
+      if lines[at] == nil then return nil, "eof" end
+      return lines[at]
+    end,
+    write = function(text) out[#out + 1] = text end,
+    complain = function(text) bad[#bad + 1] = text end,
+    remember = function(text) statements[#statements + 1] = text end,
+  }, env or setmetatable({}, {__index = _G}))
+  return {
+    out = table.concat(out), bad = table.concat(bad), statements = statements, good = good,
+    prompts = prompts,
+  }
+end
+
+describe("the prompt", function()
+  it("prints what expressions give", function()
+    assert.equal('2\n"a", nil\n{1, 2}\n', session {"1+1", "='a', nil", "{1, 2}"}.out)
+    assert.equal("", session({"x = 1", "local y = 2", "", "  "}).out)
+  end)
+
+  it("waits for the end of a statement", function()
+    local s = session {
+      "for i = 1, 2 do", "  x = i", "end", "x", "f(", "^C", "'a' ..", "'b'", "s = [[a", "b]]", "s",
+    }
+    assert.equal('2\n"ab"\n"a\\nb"\n', s.out)
+    assert.equal("for i = 1, 2 do\n  x = i\nend", s.statements[1])
+    assert.equal("'a' ..\n'b'", s.statements[3])
+    assert.same({"> ", ">> ", ">> ", "> "}, {table.unpack(s.prompts, 1, 4)})
+  end)
+
+  it("says what is wrong and goes on", function()
+    local s = session {"x +* 1", "error('boom')", "error{}", "1"}
+    assert.matches("syntax error near", s.bad)
+    assert.matches("stdin:1: boom\nstack traceback:", s.bad)
+    assert.matches("the error is a table value", s.bad)
+    assert.equal("1\n", s.out)
+    assert.is_false(s.good)
+    assert.is_false(session({"x ="}).good)
+  end)
+
+  it("keeps globals", function()
+    assert.equal("3\n", session {"a = 1", "b = 2", "a + b"}.out)
+  end)
+end)
+
+describe("completion", function()
+  local env = {mortise = mortise, string = string, value = {alpha = 1, beta = print, [1] = 2, ["a b"] = 1}}
+  local function words(text) return (complete(text, env)) end
+
+  it("knows globals and keywords", function()
+    assert.same({"mortise"}, words "mort")
+    assert.same({"function"}, words "x = fun")
+    assert.same({"value"}, words "print(val")
+  end)
+  it("knows fields and methods", function()
+    assert.same({"with_document_locks", "with_global_lock", "with_lock", "with_tree_lock"},
+      words "mortise.with_")
+    assert.same({"alpha", "beta"}, words "value.")
+    assert.same({"beta"}, words "value:")
+    env.s = "text"
+    assert.same({"rep", "reverse"}, words "s:re")
+  end)
+  it("knows views and where the word begins", function()
+    env.doc = mortise.view '{"path":"/a","size":1}'
+    assert.same({"path"}, words "doc.p")
+    assert.equal(5, select(2, complete("doc.p", env)))
+    assert.same({}, words "nothing.here.at")
+  end)
+end)
+
+describe("history", function()
+  it("keeps whole statements", function()
+    local file = os.tmpname()
+    for _, text in ipairs {"a", "for\n  x\nend", "back\\slash\\n"} do
+      assert.equal(text, history.unescape(history.escape(text)))
+      history.add(file, text)
+    end
+    assert.same({"a", "for\n  x\nend", "back\\slash\\n"}, history.load(file))
+    os.remove(file)
+  end)
+  it("is cut", function()
+    local file = os.tmpname()
+    for i = 1, 2500 do history.add(file, "s" .. i) end
+    history.trim(file)
+    local list = history.load(file)
+    assert.is_true(#list <= 2000 and #list >= 1000)
+    assert.equal("s2500", list[#list])
+    os.remove(file)
+    assert.same({}, history.load(file))
+  end)
+end)

@@ -1,0 +1,56 @@
+-- Running the built program (MORTISE_BIN).
+local program = {}
+
+program.file = os.getenv "MORTISE_BIN"
+
+local function quote(word)
+  return "'" .. word:gsub("'", "'\\''") .. "'"
+end
+program.quote = quote
+
+local function slurp(file)
+  local handle = io.open(file, "rb")
+  local text = handle:read "a"
+  handle:close()
+  os.remove(file)
+  return text
+end
+
+local function environment(given)
+  local words = {
+    "env", "-u", "LD_PRELOAD", "-u", "MORTISE_STORE", "-u", "MORTISE_PROFILE", "HOME=/nonexistent",
+  }
+  for name, value in pairs(given or {}) do words[#words + 1] = quote(name .. "=" .. value) end
+  return table.concat(words, " ")
+end
+
+-- Runs it with these words. `given`: env, input, folder, seconds. -> status, stdout, stderr
+function program.run(words, given)
+  given = given or {}
+  local out, err, input = os.tmpname(), os.tmpname(), os.tmpname()
+  local handle = io.open(input, "wb")
+  handle:write(given.input or "")
+  handle:close()
+  local quoted = {}
+  for i, word in ipairs(words) do quoted[i] = quote(word) end
+  local command = ("cd %s && %s timeout %d %s %s <%s >%s 2>%s"):format(quote(given.folder or "."),
+    environment(given.env), given.seconds or 60, quote(program.file), table.concat(quoted, " "), input,
+    out, err)
+  local _, how, number = os.execute(command)
+  os.remove(input)
+  assert(how == "exit", "ended by signal " .. tostring(number))
+  return number, slurp(out), slurp(err)
+end
+
+-- A file with this text; removed by the caller.
+function program.write(text, suffix)
+  local file = os.tmpname()
+  os.remove(file)
+  file = file .. (suffix or "")
+  local handle = assert(io.open(file, "wb"))
+  handle:write(text)
+  handle:close()
+  return file
+end
+
+return program

@@ -262,7 +262,7 @@ static mortise_status add_hit(search *s, const hit *h, mt_buf *out, mortise_erro
   mt_slice id = {s->text.p + h->id, h->id_n};
   mortise_status status = mt_docs_get(s->w->db, s->index.idx, id, &row, &there, err);
   if (status || !there) return status; /* the same snapshot: it is there */
-  if (out->p[out->n - 1] == '}') mt_buf_addc(out, ',');
+  if (out->n && out->p[out->n - 1] == '}') mt_buf_addc(out, ',');
   mt_buf_addf(out, "{\"_index\":\"%s\",\"_id\":", s->index.name);
   mt_json_add_string(out, id);
   mt_buf_adds(out, ",\"_seq_no\":");

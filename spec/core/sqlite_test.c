@@ -778,6 +778,103 @@ static void sorts_and_filters(void **state) {
   shut(&h);
 }
 
+/* ---- without memory ---- */
+
+static _Atomic long
+    left; /* allocations that still succeed; below zero: one fails, then all do not */
+
+static bool allow(void *ctx, size_t size) {
+  (void)ctx;
+  (void)size;
+  return left-- != 0;
+}
+
+static void may_lack_memory(handle *h, mt_req *req) {
+  mortise_status status = finish(h, req);
+  if (status != MORTISE_OK && status != MORTISE_OUT_OF_MEMORY)
+    fail_msg("%d: %s", (int)status, req->error.message);
+}
+
+static void try_scan(handle *h) {
+  mt_scan_open open = {.index = "keyed",
+                       .query = MT_SLICE("{\"bool\":{\"should\":[{\"prefix\":{\"path\":\"/\"}},"
+                                         "{\"terms\":{\"tag\":[\"a\\u0062\",\"c\"]}}]}}")};
+  h->s->docs->scan_open(h->s, &open);
+  may_lack_memory(h, &open.req);
+  if (!open.scan) return;
+  mt_scan_next next = {.scan = open.scan};
+  h->s->docs->scan_next(h->s, &next);
+  may_lack_memory(h, &next.req);
+  mt_page_free(next.page);
+  h->s->docs->scan_close(h->s, open.scan);
+}
+
+static void try_documents(handle *h) {
+  mt_write items[] = {
+      {.kind = MT_WRITE_INDEX, .id = MT_SLICE("a"), .body = MT_SLICE("{\"path\":\"/\\u0061\"}")},
+      {.kind = MT_WRITE_UPDATE,
+       .id = MT_SLICE("a"),
+       .body = MT_SLICE("{\"doc\":{\"tag\":\"ab\"}}")}};
+  mt_bulk bulk = {.index = "keyed", .items = items, .n = 2};
+  h->s->docs->bulk(h->s, &bulk);
+  may_lack_memory(h, &bulk.req);
+  if (bulk.req.error.code) assert_int_equal(items[0].result, MT_WRITE_NONE);
+  mt_search search = {.index = "keyed", .body = MT_SLICE("{\"sort\":\"path\"}")};
+  h->s->docs->search(h->s, &search);
+  may_lack_memory(h, &search.req);
+  mt_search_deinit(&search);
+  mt_slice ids[] = {MT_SLICE("a"), MT_SLICE("b")};
+  mt_mget get = {.index = "keyed", .ids = ids, .n = 2};
+  h->s->docs->mget(h->s, &get);
+  may_lack_memory(h, &get.req);
+  mt_mget_deinit(&get);
+}
+
+static void try_locks(handle *h) {
+  static const char *const sessions[] = {"0123456789abcdef0123456789abcdef",
+                                         "1123456789abcdef0123456789abcdef"};
+  for (uint64_t i = 0; i < 2; i++) {
+    mt_lock_item item = {.verb = MT_LOCK_SET,
+                         .path = MT_SLICE("/"),
+                         .n = i + 1,
+                         .mode = MT_X,
+                         .fresh = true,
+                         .enqueue = true};
+    mt_lock_batch batch = {.ns = "default", .session = sessions[i], .items = &item, .n = 1};
+    h->s->locks->batch(h->s, &batch);
+    may_lack_memory(h, &batch.req);
+    if (batch.req.error.code) assert_int_equal(item.result, MT_LOCK_NO_ANSWER);
+    mt_lock_batch_deinit(&batch);
+  }
+  mt_session_read read = {.ns = "default", .ids = sessions, .n = 2};
+  h->s->locks->session_read(h->s, &read);
+  may_lack_memory(h, &read.req);
+  mt_session_read_deinit(&read);
+  mt_lock_list list = {0};
+  h->s->locks->list(h->s, &list);
+  may_lack_memory(h, &list.req);
+  mt_lock_list_deinit(&list);
+}
+
+/* Each allocation fails once, in turn. */
+static void outlives_lack_of_memory(void **state) {
+  (void)state;
+  handle h = open_here(file);
+  create(&h, "keyed", keyed);
+  one(&h, "keyed", MT_WRITE_INDEX, "b", "{\"tag\":[\"ab\",\"c\"]}");
+  for (long n = 0; n < 120; n++) {
+    left = n;
+    mt_mem_hook(allow, NULL);
+    try_documents(&h);
+    try_scan(&h);
+    try_locks(&h);
+    mt_mem_hook(NULL, NULL);
+    assert_true(n > 5 || left < 0);
+  }
+  assert_int_equal(one(&h, "keyed", MT_WRITE_INDEX, "z", "{}").result, MT_WRITE_APPLIED);
+  shut(&h);
+}
+
 int main(void) {
   const char *seed = getenv("MORTISE_TEST_SEED");
   dice = seed ? strtoull(seed, NULL, 0) : (uint64_t)mt_clock_boot_us();
@@ -792,6 +889,7 @@ int main(void) {
       CASE(single_writes_do_not_starve), CASE(cancelled_bulks_are_a_prefix),
       CASE(scans_account_for_what_left), CASE(answers_as_the_naive_evaluator),
       CASE(compares_numbers_exactly),    CASE(sorts_and_filters),
+      CASE(outlives_lack_of_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,9 @@
 
 #include <stdio.h>
 
-enum { PAGE = 1000, PAGE_MAX = 10000, SLICES = 2, SLICES_MAX = 64, FREE_MS = 10000 };
+/* One slice unless asked for more: the server cuts a single shard by the terms of all ids, anew for
+ * each page (200,000 documents in pages of 1,000: 0.6 s in one slice, 5.9 s in two). */
+enum { PAGE = 1000, PAGE_MAX = 10000, SLICES = 1, SLICES_MAX = 64, FREE_MS = 10000 };
 #define KEEP "5m"
 
 typedef struct slice {

@@ -204,9 +204,12 @@ static bool session_write(ender *x, mt_store *s, mt_session_write *w) {
 }
 
 static void beat_until_refused(ender *x, mt_store *s) {
+  int64_t end = mt_test_ns() + 10000000000;
   mt_session_write w;
   do w = (mt_session_write){.verb = MT_SESSION_BEAT};
-  while (session_write(x, s, &w));
+  while (session_write(x, s, &w) && mt_test_ns() < end);
+  if (!x->failed[0] && w.result == MT_SESSION_ACKED)
+    snprintf(x->failed, sizeof x->failed, "it beats for ever");
 }
 
 /* Expires by what it has just read, until that succeeds or someone else's did. */

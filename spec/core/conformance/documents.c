@@ -63,6 +63,8 @@ static void compare_and_set(mt_fixture *f) {
   EXPECT_WRITE(f, with_version(update, now), MT_WRITE_APPLIED, 200);
   now = last.version;
   EXPECT_WRITE(f, with_version(delete, now), MT_WRITE_APPLIED, 200);
+  MT_CHECK(later(last.version, now), "a delete is a write");
+  now = last.version;
   EXPECT_WRITE(f, with_version(index, now), MT_WRITE_CONFLICT, 409);
   EXPECT_WRITE(f, index, MT_WRITE_APPLIED, 201);
   MT_CHECK(later(last.version, now), "versions grow over a delete");

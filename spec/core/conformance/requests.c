@@ -332,6 +332,7 @@ static void many_at_once(mt_fixture *f) {
   for (size_t i = 0; i < N; i++) {
     mortise_status status = mt_test_pump(f->s, &all[i]->u.req);
     bool refusable = of[i]->submit == submit_raw && !f->place->elastic;
+    refusable |= all[i]->u.req.error.retryable; /* too many for a small server */
     MT_CHECK(!status || refusable, "%s: %s: %s", of[i]->name, all[i]->u.req.error.message,
              all[i]->u.req.error.reason);
   }
@@ -389,6 +390,27 @@ static bool yes(void *ctx) {
   return true;
 }
 
+static bool only_at_first(void *ctx) {
+  return ++*(_Atomic unsigned *)ctx == 1;
+}
+
+/* The lease may run out while the request is on its way out. */
+static void held_back_late(mt_fixture *f) {
+  static _Atomic unsigned asked;
+  asked = 0;
+  mt_make_index(f, 1);
+  mt_write w = mt_write_of(MT_WRITE_INDEX, "a", "{\"n\":1}");
+  mt_bulk r = {.req = {.may_send = only_at_first, .may_send_ctx = &asked},
+               .index = f->index,
+               .items = &w,
+               .n = 1};
+  f->s->docs->bulk(f->s, &r);
+  MT_EXPECT(f, r, MORTISE_LOCK_LOST);
+  MT_CHECK(asked >= 2, "asked %u times", asked);
+  mt_test_sleep_ms(100);
+  MT_CHECK(!mt_get(f, MT_SLICE("a"), NULL, NULL), "nothing was written");
+}
+
 static void held_back(mt_fixture *f) {
   static _Atomic unsigned asked;
   asked = 0;
@@ -441,6 +463,7 @@ const mt_case mt_cases_requests[] = {
     {"requests: many at once", many_at_once},
     {"requests: a store closed under its requests", closed_meanwhile},
     {"requests: held back at the last moment", held_back},
+    {"requests: held back while it is sent", held_back_late},
     {"requests: raw", raw_requests},
     {0},
 };

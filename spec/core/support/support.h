@@ -54,7 +54,8 @@ typedef struct mt_test_place {
 
 enum { MT_TEST_PLACES = 8 };
 
-/* SQLite, then the servers; says on stdout why when there is none. Returns how many. */
+/* SQLite (not with MORTISE_TEST_NO_SQLITE), then the servers; says on stdout why when there is
+ * none. Returns how many. */
 size_t mt_test_places(mt_test_place out[MT_TEST_PLACES]);
 /* Removes the folder, or every index that begins with the prefix. */
 void mt_test_place_clean(const mt_test_place *place);

@@ -199,9 +199,7 @@ static char *next_candidate(const char *word, int state) {
 static char **complete_word(const char *word, int start, int end) {
   (void)end;
   rl_attempted_completion_over = 1; /* never file names */
-#if defined(MORTISE_READLINE)
   rl_completion_append_character = '\0';
-#endif
   lua_State *L = asking;
   if (!L || !lua_checkstack(L, LUA_MINSTACK)) return NULL;
   int top = lua_gettop(L);

@@ -416,7 +416,7 @@ static void stop_all(mt_driver *d, const char *why, const mt_task *running) {
     if (pump->op && pump->task == &d->main_task && pump->task != running) mt_op_stop(pump->op, why);
 }
 
-const char mt_interrupted_text[] = "interrupted";
+const char mt_interrupted_text[] = "asked to stop";
 
 void mt_interrupt_deliver(mt_driver *d, const mt_task *running) {
   d->interrupted = true;

@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-enum { LOCK_PATH_MAX = 4096 };
+enum { LOCK_PATH_MAX = 4096, JOB_MAX = 256 };
 
 /* ---- Building ------------------------------------------------------------------------------- */
 
@@ -20,64 +20,107 @@ void mt_table_bulk_path(mt_call *c) {
   mt_call_add_timeout(c, '&');
 }
 
+/* What is the same in all lines of one request is written once, since a batch may hold thousands.
+ */
+typedef struct frame {
+  mt_buf text;     /* of the slices below */
+  mt_slice id;     /* "NS: */
+  mt_slice whose;  /* "session":"SESSION" */
+  mt_slice since;  /* of a new holder, to the end of the list */
+  mt_slice leaf;   /* ,"sessions":["SESSION"] */
+  mt_buf path;     /* of the item at hand, quoted */
+  size_t path_max; /* with more bytes its hash stands in the id */
+} frame;
+
+static void add(mt_buf *b, mt_slice s) {
+  mt_buf_addslice(b, s);
+}
+
 static void add_text(mt_buf *b, const char *key, mt_slice text) {
   mt_json_add_key(b, key);
   mt_json_add_string(b, text);
 }
 
-static void add_number(mt_buf *b, const char *key, uint64_t n) {
-  mt_json_add_key(b, key);
+static void add_number(mt_buf *b, mt_slice key, uint64_t n) {
+  add(b, key);
   mt_buf_addu(b, n);
-}
-
-static void add_line(mt_buf *b, const char *action, const mt_lock_batch *r,
-                     const mt_lock_item *item, mt_buf *id) {
-  mt_buf_clear(id);
-  mt_lock_id(id, r->ns, item->path);
-  if (id->failed) b->failed = id->failed;
-  mt_buf_adds(b, "{\"");
-  mt_buf_adds(b, action);
-  mt_buf_adds(b, "\":{\"_id\":");
-  mt_json_add_string(b, mt_buf_slice(id));
-  if (item->verb == MT_LOCK_DELETE) {
-    add_number(b, "if_seq_no", item->if_version.seq_no);
-    add_number(b, "if_primary_term", item->if_version.term);
-  }
-  mt_buf_adds(b, "}}\n");
-}
-
-static void begin_script(mt_buf *b, const char *id, const char *session) {
-  mt_buf_adds(b, "{\"script\":{\"id\":\"");
-  mt_buf_adds(b, id);
-  mt_buf_adds(b, "\",\"params\":{");
-  add_text(b, "session", mt_slice_of(session));
 }
 
 static void add_job(mt_buf *b, const mt_lock_batch *r) {
   if (r->job) add_text(b, "job", mt_slice_of(r->job));
 }
 
-static void add_document(mt_buf *b, const mt_lock_item *item) {
-  mt_buf_adds(b, "{\"kind\":\"lock\"");
-  add_text(b, "path", item->path);
+static void frame_init(frame *f, const mt_lock_batch *r) {
+  mt_buf *b = &f->text;
+  size_t ends[4];
+  mt_buf_init(b, MT_PATH_BUF_MAX);
+  mt_buf_init(&f->path, MT_PATH_BUF_MAX);
+  f->path_max = MT_ID_MAX - strlen(r->ns) - 1;
+  mt_buf_addf(b, "\"%s:", r->ns); /* both validated: nothing to escape */
+  ends[0] = b->n;
+  mt_buf_addf(b, "\"session\":\"%s\"", r->session);
+  ends[1] = b->n;
+  /* No script runs, so it is this machine's time; for people only. */
+  mt_buf_addf(b, ",\"since\":%lld", (long long)mt_clock_wall_ms());
+  add_job(b, r);
+  add(b, MT_SLICE("}],\"queue\":[]"));
+  ends[2] = b->n;
+  mt_buf_addf(b, ",\"sessions\":[\"%s\"]", r->session);
+  ends[3] = b->n;
+  f->id = (mt_slice){b->p, ends[0]};
+  f->whose = (mt_slice){b->p + ends[0], ends[1] - ends[0]};
+  f->since = (mt_slice){b->p + ends[1], ends[2] - ends[1]};
+  f->leaf = (mt_slice){b->p + ends[2], ends[3] - ends[2]};
 }
 
-static void add_create(mt_buf *b, const mt_lock_batch *r, const mt_lock_item *item) {
-  add_document(b, item);
-  mt_buf_adds(b, ",\"holders\":[{");
-  add_text(b, "session", mt_slice_of(r->session));
-  add_number(b, "n", item->n);
-  add_text(b, "mode", mt_slice_of(mt_mode_name(item->mode)));
-  /* No script runs, so it is this machine's time; for people only. */
-  add_number(b, "since", (uint64_t)mt_clock_wall_ms());
-  add_job(b, r);
-  mt_buf_adds(b, "}],\"queue\":[]");
-  if (item->leaf) {
-    mt_buf_adds(b, ",\"sessions\":[");
-    mt_json_add_string(b, mt_slice_of(r->session));
-    mt_buf_addc(b, ']');
+static void frame_deinit(frame *f) {
+  mt_buf_deinit(&f->text);
+  mt_buf_deinit(&f->path);
+}
+
+static void add_id(mt_buf *b, const frame *f, const mt_lock_batch *r, const mt_lock_item *item) {
+  if (item->path.n <= f->path_max) {
+    add(b, f->id);
+    mt_buf_add(b, f->path.p + 1, f->path.n - 1); /* the quote is before the namespace */
+    return;
   }
-  mt_buf_adds(b, "}\n");
+  mt_buf id;
+  mt_buf_init(&id, MT_ID_MAX);
+  mt_lock_id(&id, r->ns, item->path);
+  if (id.failed) b->failed = id.failed;
+  mt_json_add_string(b, mt_buf_slice(&id));
+  mt_buf_deinit(&id);
+}
+
+/* What identifies a document, on every line in the same way. */
+static void add_document(mt_buf *b, const frame *f) {
+  add(b, MT_SLICE("{\"kind\":\"lock\",\"path\":"));
+  mt_buf_add(b, f->path.p, f->path.n);
+}
+
+static void begin_script(mt_buf *b, const char *id, mt_slice whose) {
+  mt_buf_adds(b, "}}\n{\"script\":{\"id\":\"");
+  mt_buf_adds(b, id);
+  mt_buf_adds(b, "\",\"params\":{");
+  add(b, whose);
+}
+
+static void add_mode(mt_buf *b, mt_mode mode) {
+  add(b, MT_SLICE(",\"mode\":\""));
+  mt_buf_adds(b, mt_mode_name(mode));
+  mt_buf_addc(b, '"');
+}
+
+static void add_create(mt_buf *b, const frame *f, const mt_lock_item *item) {
+  add(b, MT_SLICE("}}\n"));
+  add_document(b, f);
+  add(b, MT_SLICE(",\"holders\":[{"));
+  add(b, f->whose);
+  add_number(b, MT_SLICE(",\"n\":"), item->n);
+  add_mode(b, item->mode);
+  add(b, f->since);
+  if (item->leaf) add(b, f->leaf);
+  add(b, MT_SLICE("}\n"));
 }
 
 /* A set never deletes, so the answer may be asked for parts of the document. */
@@ -86,57 +129,83 @@ static const char *fields_of(const mt_lock_item *item) {
   return item->ask_queue ? "\"blockers\",\"queue\"" : "\"blockers\"";
 }
 
-static void add_set(mt_buf *b, const mt_lock_batch *r, const mt_lock_item *item) {
-  begin_script(b, MT_SCRIPT_SET, r->session);
-  add_number(b, "n", item->n);
-  add_text(b, "mode", mt_slice_of(mt_mode_name(item->mode)));
+static void add_set(mt_buf *b, const frame *f, const mt_lock_batch *r, const mt_lock_item *item) {
+  begin_script(b, MT_SCRIPT_SET, f->whose);
+  add_number(b, MT_SLICE(",\"n\":"), item->n);
+  add_mode(b, item->mode);
   if (item->fresh) mt_buf_adds(b, ",\"fresh\":true");
   if (item->leaf) mt_buf_adds(b, ",\"leaf\":true");
-  if (item->enqueue) add_number(b, "enqueue", MT_QUEUE_LIFE_MS);
+  if (item->enqueue) add_number(b, MT_SLICE(",\"enqueue\":"), MT_QUEUE_LIFE_MS);
   add_job(b, r);
   mt_buf_adds(b, "}},\"_source\":[");
   mt_buf_adds(b, fields_of(item));
   mt_buf_adds(b, "],\"scripted_upsert\":true,\"upsert\":");
-  add_document(b, item);
+  add_document(b, f);
   mt_buf_adds(b, ",\"holders\":[],\"queue\":[]}}\n");
 }
 
-static void add_release(mt_buf *b, const mt_lock_batch *r, const mt_lock_item *item) {
-  bool evict = item->verb == MT_LOCK_EVICT;
-  begin_script(b, MT_SCRIPT_RELEASE, evict ? item->session : r->session);
-  if (!evict) add_number(b, "n", item->n);
+static void add_release(mt_buf *b, const frame *f, const mt_lock_item *item) {
+  begin_script(b, MT_SCRIPT_RELEASE, f->whose);
+  add_number(b, MT_SLICE(",\"n\":"), item->n);
   mt_buf_adds(b, "}}}\n");
 }
 
-static void add_adopt(mt_buf *b, const mt_lock_batch *r, const mt_lock_item *item) {
-  begin_script(b, MT_SCRIPT_ADOPT, r->session);
-  add_number(b, "n", item->n);
+static void add_evict(mt_buf *b, const mt_lock_item *item) {
+  begin_script(b, MT_SCRIPT_RELEASE, (mt_slice){0});
+  add_text(b, "session", mt_slice_of(item->session));
+  mt_buf_adds(b, "}}}\n");
+}
+
+static void add_adopt(mt_buf *b, const frame *f, const mt_lock_batch *r, const mt_lock_item *item) {
+  begin_script(b, MT_SCRIPT_ADOPT, f->whose);
+  add_number(b, MT_SLICE(",\"n\":"), item->n);
   add_text(b, "from", mt_slice_of(item->session));
   add_job(b, r);
   mt_buf_adds(b, "}},\"_source\":[\"blockers\"]}\n");
 }
 
-static void add_item(mt_buf *b, const mt_lock_batch *r, const mt_lock_item *item, mt_buf *id) {
+static void add_delete(mt_buf *b, const mt_lock_item *item) {
+  add_number(b, MT_SLICE(",\"if_seq_no\":"), item->if_version.seq_no);
+  add_number(b, MT_SLICE(",\"if_primary_term\":"), item->if_version.term);
+  add(b, MT_SLICE("}}\n"));
+}
+
+static const mt_slice openings[] = {
+    [MT_LOCK_CREATE] = MT_SLICE("{\"create\":{\"_id\":"),
+    [MT_LOCK_SET] = MT_SLICE("{\"update\":{\"_id\":"),
+    [MT_LOCK_RELEASE] = MT_SLICE("{\"update\":{\"_id\":"),
+    [MT_LOCK_DELETE] = MT_SLICE("{\"delete\":{\"_id\":"),
+    [MT_LOCK_EVICT] = MT_SLICE("{\"update\":{\"_id\":"),
+    [MT_LOCK_ADOPT] = MT_SLICE("{\"update\":{\"_id\":"),
+};
+
+static void add_item(mt_buf *b, frame *f, const mt_lock_batch *r, const mt_lock_item *item) {
+  mt_buf_clear(&f->path);
+  mt_json_add_string(&f->path, item->path);
+  if (f->path.failed || f->text.failed) {
+    b->failed = MORTISE_OUT_OF_MEMORY; /* both have room for any path and any name */
+    return;
+  }
+  add(b, openings[item->verb]);
+  add_id(b, f, r, item);
   switch (item->verb) {
   case MT_LOCK_CREATE:
-    add_line(b, "create", r, item, id);
-    add_create(b, r, item);
+    add_create(b, f, item);
     break;
   case MT_LOCK_SET:
-    add_line(b, "update", r, item, id);
-    add_set(b, r, item);
+    add_set(b, f, r, item);
     break;
   case MT_LOCK_RELEASE:
+    add_release(b, f, item);
+    break;
   case MT_LOCK_EVICT:
-    add_line(b, "update", r, item, id);
-    add_release(b, r, item);
+    add_evict(b, item);
     break;
   case MT_LOCK_ADOPT:
-    add_line(b, "update", r, item, id);
-    add_adopt(b, r, item);
+    add_adopt(b, f, r, item);
     break;
   case MT_LOCK_DELETE:
-    add_line(b, "delete", r, item, id);
+    add_delete(b, item);
     break;
   }
 }
@@ -167,6 +236,8 @@ static mortise_status check(const mt_lock_batch *r, mortise_error *err) {
   if (!mt_ns_valid(r->ns))
     return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "\"%.80s\" is no namespace",
                         r->ns ? r->ns : "");
+  if (r->job && strlen(r->job) > JOB_MAX)
+    return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "a job's id has %d bytes at most", JOB_MAX);
   if (!mt_session_valid(r->session))
     return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "\"%.80s\" is no session",
                         r->session ? r->session : "");
@@ -385,9 +456,9 @@ void mt_elastic_batch(mt_store *s, mt_lock_batch *r) {
     return;
   }
   mt_table_bulk_path(c);
-  mt_buf id;
-  mt_buf_init(&id, MT_ID_MAX);
-  for (size_t i = 0; i < r->n; i++) add_item(&c->body, r, &r->items[i], &id);
-  mt_buf_deinit(&id);
+  frame f;
+  frame_init(&f, r);
+  for (size_t i = 0; i < r->n; i++) add_item(&c->body, &f, r, &r->items[i]);
+  frame_deinit(&f);
   mt_call_send(c, "POST", on_batch);
 }

@@ -23,8 +23,8 @@ local function each_file(see)
   local start = quote((directory:gsub("^%-", "./-")))
   local find = io.popen(("find %s -mindepth 1 -type f -printf %s"):format(start, quote(format)))
   local rest, skipped, enough = "", 0, false
-  for block in function() return not enough and find:read(65536) or nil end do
-    rest = rest .. block
+  for block in function() return find:read(65536) end do
+    rest = enough and "" or rest .. block -- read to its end, or `find` complains
     local at = 1
     for record, after in rest:gmatch "([^\0]*)\0()" do
       at = after
@@ -38,7 +38,7 @@ local function each_file(see)
     end
     rest = rest:sub(at)
   end
-  if not find:close() and not enough then io.stderr:write("find could not read all of ", directory, "\n") end
+  if not find:close() then io.stderr:write("find could not read all of ", directory, "\n") end
   return skipped
 end
 

@@ -86,8 +86,8 @@ end
 
 -- In every document of `index` whose `field` is `from` or lies below it, that prefix becomes `to`;
 -- ends when a refresh and a count find none left. -> {matched, changed, unchanged, conflicts,
--- rejected, passes, seconds, waited (for the lock), ...}; an error carries the same in `err.result`. Run again, it does what
--- a run that was cut off left.
+-- rejected, passes, seconds, waited (for the lock), ...}; an error carries the same in `err.result`.
+-- Run again, it does what a run that was cut off left.
 return function(client, given)
   local o = options.check("rename", rows, given)
   o.from, o.to = check_path(o.from), check_path(o.to)

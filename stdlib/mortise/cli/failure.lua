@@ -41,7 +41,8 @@ local function cut(traceback)
     local file = line:match "^%s+(.-):%d+: in "
     if not (file and is_own(file)) then lines[#lines + 1] = line end
   end
-  while #lines > 1 and lines[#lines]:find "^%s+%[C%]" do lines[#lines] = nil end
+  local function is_outer(line) return line:find "^%s+%[C%]: in " or line:find "^%s+%(%.%.%.tail calls" end
+  while #lines > 1 and is_outer(lines[#lines]) do lines[#lines] = nil end
   return #lines > 1 and table.concat(lines, "\n") or nil
 end
 

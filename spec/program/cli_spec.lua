@@ -1,0 +1,281 @@
+-- The program from end to end: what it says and with which status it ends.
+local cjson = require "cjson"
+local program = require "spec.support.program"
+local stores = require "spec.support.stores"
+
+if not program.file then
+  print "SKIP the program: MORTISE_BIN is not set"
+  return
+end
+
+local run = program.run
+
+local function decode(text) return cjson.decode(text) end
+
+-- Fails with this status, says all of these on standard error, and nothing of ours that is a bug.
+local function refuses(status, words, given, ...)
+  local got, _, err = run(words, given)
+  assert.equal(status, got, err)
+  for _, text in ipairs {...} do assert.truthy(err:find(text, 1, true), err) end
+  assert.not_matches("attempt to [cip]", err)
+  assert.not_matches("AddressSanitizer", err)
+  return err
+end
+
+describe("the command line", function()
+  it("helps", function()
+    local status, out = run {"help"}
+    assert.equal(0, status)
+    for _, word in ipairs {
+      "run", "repl", "rename", "init", "locks", "doctor", "config", "--store URL", "Exit status",
+    } do
+      assert.truthy(out:find(word, 1, true), word)
+    end
+    for line in out:gmatch "[^\n]+" do assert.is_true(#line <= 110, line) end
+    assert.same({0, out, ""}, {run {"--help"}})
+    for _, name in ipairs {"run", "repl", "rename", "init", "locks", "doctor", "config", "version"} do
+      local code, text = run {"help", name}
+      assert.equal(0, code)
+      assert.matches("usage: mortise", text)
+      assert.same({0, text, ""}, {run {name, "--help"}})
+    end
+    assert.matches("^mortise %d+%.%d+%.%d+ ", select(2, run {"version"}))
+    assert.same({run {"version"}}, {run {"--version"}})
+  end)
+
+  it("refuses what it does not know, and suggests", function()
+    refuses(2, {}, nil, "usage: mortise")
+    refuses(2, {"lcoks"}, nil, "unknown command `lcoks`: did you mean `locks`?")
+    refuses(2, {"--stroe", "x", "locks"}, nil, "unknown option `--stroe`: did you mean `--store`?")
+    refuses(2, {"locks", "--jsno"}, nil, "did you mean `--json`?")
+    refuses(2, {"help", "renam"}, nil, "did you mean `rename`?")
+    refuses(2, {"--store"}, nil, "--store needs a value: --store URL")
+    refuses(2, {"--wait", "soon", "locks"}, nil, "--wait soon: a number of seconds")
+    refuses(2, {"--insecure=1", "locks"}, nil, "--insecure takes no value")
+    refuses(2, {"rename", "a", "/b"}, nil, "usage: mortise rename INDEX FROM TO")
+    refuses(2, {"locks", "extra"}, nil, "usage: mortise locks")
+  end)
+
+  it("refuses secrets among its arguments, and does not repeat them", function()
+    for _, flag in ipairs {"--password", "--api-key", "--bearer"} do
+      local err = refuses(2, {flag .. "=hunter2", "locks"}, nil, flag .. " is not an option", flag .. "-file")
+      assert.not_matches("hunter2", err)
+    end
+  end)
+
+  it("never falls back to a local store", function()
+    for _, words in ipairs {{"locks"}, {"init"}, {"rename", "i", "/a", "/b"},
+      {"-e", "mortise.acquire{tree = '/a'}"}} do
+      refuses(2, words, nil, "no store is named", "--store URL", "MORTISE_STORE=URL",
+        "/nonexistent/.config/mortise/config.lua")
+    end
+    assert.equal(0, (run {"-e", "return 1"}))
+  end)
+
+  it("says what is wrong with a store", function()
+    refuses(2, {"--store", "gopher://x", "locks"}, nil, "sqlite:FILE, this is neither")
+    refuses(2, {"--store", "http://", "locks"}, nil, "no host")
+    refuses(2, {"--store", "http://h:99999", "locks"}, nil, "port")
+    refuses(2, {"--store", "http://a b", "locks"}, nil, "space")
+    refuses(2, {"--store", "sqlite:", "locks"}, nil, "names no file")
+    local err = refuses(2, {"--store", "http://u:hunter2@h:1", "locks"}, nil, "does not belong there")
+    assert.not_matches("hunter2", err)
+    refuses(4, {"--store", "http://127.0.0.1:1", "--timeout", "3s", "locks"}, nil, "unavailable",
+      "127.0.0.1:1")
+    refuses(2, {"--store", "sqlite:/nonexistent/folder/x.db", "locks"}, nil, "/nonexistent/folder")
+    local text = program.write("this is no database, but long enough to be looked at as one\n", ".db")
+    refuses(4, {"--store", "sqlite:" .. text, "locks"}, nil, text)
+    os.remove(text)
+  end)
+end)
+
+describe("scripts", function()
+  it("get their arguments", function()
+    local file = program.write("print(#arg, arg[0], ...) print(arg[2])", ".lua")
+    assert.same({0, "3\t" .. file .. "\ta\t--store\t-v\n--store\n", ""}, {run {file, "a", "--store", "-v"}})
+    assert.same({run {file, "a"}}, {run {"run", file, "a"}})
+    local _, out = run({"run", "-", "x", "y"}, {input = "print(#arg, arg[0], ...) print(arg[2])"})
+    assert.equal("2\tstdin\tx\ty\ny\n", out)
+    assert.equal("1\t--help\n", select(2, run {"-e", "print(#arg, ...)", "--help"}))
+    os.remove(file)
+  end)
+
+  it("may begin with #!, and find modules beside them", function()
+    local folder = os.tmpname()
+    os.remove(folder)
+    os.execute("mkdir " .. folder)
+    local function put(name, text)
+      local handle = io.open(folder .. "/" .. name, "w")
+      handle:write(text)
+      handle:close()
+    end
+    put("beside.lua", "return {word = 'found'}")
+    put("script", "#!" .. program.file .. "\nprint(require 'beside'.word, ...)")
+    os.execute("chmod +x " .. folder .. "/script")
+    assert.equal("found\tx\n", select(2, run {folder .. "/script", "x"}))
+    local pipe = io.popen("env -u LD_PRELOAD " .. folder .. "/script y")
+    assert.equal("found\ty\n", pipe:read "a")
+    pipe:close()
+    os.execute("rm -r " .. folder)
+  end)
+
+  it("that fail say where", function()
+    local file = program.write("local x\nlocal function f()\n  x()\nend\nf()", ".lua")
+    local status, _, err = run {file}
+    assert.equal(1, status)
+    assert.truthy(err:find(file .. ":3: attempt to call a nil value", 1, true), err)
+    assert.matches("stack traceback:\n%s+.-:3: in .*\n%s+.-:5: in main chunk", err)
+    assert.not_matches("mortise/", err)
+    os.remove(file)
+    file = program.write("x = = 1", ".lua")
+    refuses(1, {file}, nil, file .. ":1:", "near '='")
+    os.remove(file)
+    file = program.write("\nmortise.acquire {tree = 'x'}", ".lua")
+    refuses(2, {file}, {env = {MORTISE_STORE = "sqlite:/tmp/unused"}}, file .. ":2: invalid_argument")
+    os.remove(file)
+    refuses(1, {"-e", "error {}"}, nil, "the error is a table value")
+    refuses(1, {"-e", "error()"}, nil, "nil")
+    refuses(1, {"-e", "mortise.spawn(error, 'in a task') mortise.sleep(0.01)"}, nil, "in a task")
+    refuses(1, {"-e", "local t <close> = setmetatable({}, {__close = function() error 'closing' end})"},
+      nil, "closing")
+    refuses(1, {"-e", "io.stderr:write(('x'):rep(10)) error(('y'):rep(5000))"}, nil, ("y"):rep(5000))
+  end)
+
+  it("that are not there are a mistake of usage", function()
+    refuses(2, {"/nonexistent/x.lua"}, nil, "/nonexistent/x.lua", "No such file")
+    refuses(2, {"run", "/tmp"}, nil, "/tmp")
+    refuses(2, {"run"}, nil, "usage: mortise run FILE")
+  end)
+
+  it("run no compiled code", function()
+    local file = program.write(string.dump(function() end), ".lua")
+    local status, _, err = run {file}
+    assert.equal(1, status)
+    assert.matches("binary chunk", err)
+    os.remove(file)
+  end)
+end)
+
+describe("the configuration command", function()
+  it("says where each value came from", function()
+    local file = program.write([[return {store = "http://127.0.0.1:7", lease = "90s"}]], ".lua")
+    local env = {MORTISE_PASSWORD = "hunter2", MORTISE_WAIT = "7"}
+    local status, out, err = run({"--config", file, "--namespace", "n1", "config"}, {env = env})
+    assert.equal(0, status, err)
+    assert.not_matches("hunter2", out)
+    for _, line in ipairs {
+      "store%s+http://127.0.0.1:7%s+" .. file:gsub("%p", "%%%0"), "lease%s+1m 30s",
+      "namespace%s+n1%s+%-%-namespace",
+      "wait%s+7s%s+MORTISE_WAIT", "password%s+%(set, from MORTISE_PASSWORD%)", "margin%s+1s%s+default",
+    } do
+      assert.matches(line, out)
+    end
+    local data = decode(select(2, run({"--config", file, "config", "--json"}, {env = env})))
+    assert.equal("http://127.0.0.1:7", data.settings.store.value)
+    assert.equal(file, data.file)
+    os.remove(file)
+    refuses(2, {"--config", "/nonexistent/c.lua", "config"}, nil, "/nonexistent/c.lua")
+  end)
+end)
+
+stores.each("commands", function(store)
+  local also, namespace
+  before_each(function()
+    namespace = stores.name "ns"
+    also = {"--store", store.store, "--namespace", namespace}
+    stores.connect(store):close() -- the table is there
+  end)
+
+  local function with(...)
+    return table.move({...}, 1, select("#", ...), #also + 1, {table.unpack(also)})
+  end
+
+  local function ok(...)
+    local status, out, err = run(with(...))
+    assert.equal(0, status, err)
+    return out, err
+  end
+
+  it("set up and look at a store", function()
+    assert.matches("the lock table is there", ok "init")
+    assert.matches("least role", ok("init", "--print"):lower() .. "least role")
+    assert.matches("no locks are held", ok "locks")
+    local out = ok "doctor"
+    assert.matches("ok    lock table", out)
+    assert.matches("ok    rights", out)
+    assert.is_true(decode(ok("doctor", "--json")).good)
+  end)
+
+  it("list who holds what, and keep others out", function()
+    local script = ([[
+      mortise.with_tree_lock("/held", function() io.stdout:flush() os.execute(arg[1]) end)]])
+    local base = program.quote(program.file)
+    for _, word in ipairs(also) do base = base .. " " .. program.quote(word) end
+    local out = ok("-e", script, base .. " locks; " .. base .. " locks --json; " .. base
+      .. [[ --wait 0 -e 'mortise.with_tree_lock("/held/x", print)' 2>&1; echo status $?]])
+    assert.matches("/held%s+X%s+holds%s+%d+m?s%s+%(command line%), .-pid %d+%s+alive", out)
+    assert.matches('"path":"/held"', out)
+    assert.matches("lock_timeout: .*/held", out)
+    assert.matches("status 3", out)
+    assert.matches("no locks are held", ok "locks")
+  end)
+
+  it("free at once what a killed process held", function()
+    local status = run(with("-e", "mortise.acquire {tree = '/k'} local f = io.open('/proc/self/stat') "
+      .. "os.execute('kill -9 ' .. f:read 'n')"), {seconds = 20})
+    assert.equal(137, status)
+    assert.matches("DEAD%? its process is gone", ok "locks")
+    assert.equal("taken\n",
+      (ok("--wait", "5s", "-e", "mortise.with_tree_lock('/k', function() print 'taken' end)")))
+  end)
+
+  it("give back locks at os.exit", function()
+    assert.equal(5, (run(with("-e", "mortise.acquire {tree = '/x'} os.exit(5)"))))
+    assert.matches("no locks are held", ok "locks")
+  end)
+
+  it("rename", function()
+    local client = stores.connect(store)
+    local index = stores.fill(client, {a = {path = "/o/l/d"}, b = {path = "/old"}})
+    assert.matches("1 documents changed", ok("rename", index, "/old", "/new"))
+    local result = decode(ok("rename", "--json", index, "/o", "/n"))
+    assert.equal(1, result.changed)
+    assert.equal("/new", client:get(index, "b").path)
+    local status, _, err = run(with("rename", index, "/n", "/n/m"))
+    assert.equal(2, status)
+    assert.matches("/n", err)
+    status, _, err = run(with("rename", index .. "-not", "/n", "/m"))
+    assert.equal(1, status)
+    assert.matches("not_found", err)
+    client:drop_index(index)
+    client:close()
+  end)
+
+  it("end by an interrupt, and give back what they hold", function()
+    local file = program.write("mortise.with_tree_lock('/i', function() mortise.sleep(60) end)", ".lua")
+    local words = ""
+    for _, word in ipairs(with(file)) do words = words .. " " .. program.quote(word) end
+    local command = "env -u LD_PRELOAD %s %s 2>&1 & sleep 1.5; kill -INT $!; wait $!; echo status $?"
+    local pipe = io.popen(command:format(program.quote(program.file), words))
+    local out = pipe:read "a"
+    pipe:close()
+    assert.matches("interrupted", out)
+    assert.matches("status 130", out)
+    assert.matches("no locks are held", ok "locks")
+    os.remove(file)
+  end)
+
+  it("name what is missing", function()
+    if store.store:find "^http" then
+      local status, _, err = run {"--store", store.store, "--table", "luaspec-no-such-table", "locks"}
+      assert.not_equal(0, status)
+      assert.matches("mortise init", err)
+      local code, out = run {"--store", store.store, "--table", "luaspec-no-such-table", "doctor"}
+      assert.equal(1, code)
+      assert.matches("BAD   lock table: .*%-> run `mortise init`", out)
+    end
+    local code, out = run {"--store", "http://127.0.0.1:1", "doctor"}
+    assert.equal(1, code)
+    assert.matches("BAD   store: unavailable", out)
+  end)
+end)

@@ -1,0 +1,50 @@
+-- The prompt at a terminal, driven by expect; and without one.
+local program = require "spec.support.program"
+local stores = require "spec.support.stores"
+
+if not program.file then
+  print "SKIP the prompt: MORTISE_BIN is not set"
+  return
+end
+
+local function has_expect()
+  return os.execute "command -v expect >/dev/null"
+end
+
+stores.each("the prompt", function(store)
+  it("works at a terminal", function()
+    if not has_expect() then pending "expect is not installed" return end
+    local namespace = stores.name "ns"
+    stores.connect(store, {namespace = namespace}):close()
+    local words = ("%s --store %s --namespace %s"):format(program.quote(program.file),
+      program.quote(store.store), namespace)
+    local state = stores.temporary ".state"
+    local other = words .. " --wait 0 -e 'mortise.acquire {tree = \"/prompt/x\"}'; echo status $?"
+    local pipe = io.popen(("env -u LD_PRELOAD TERM=xterm XDG_STATE_HOME=%s OTHER=%s "
+      .. "expect spec/support/repl.exp %s repl 2>&1"):format(state, program.quote(other), words))
+    local out = pipe:read "a"
+    pipe:close()
+    assert.matches("^passed: 24", out)
+    local history = io.open(state .. "/mortise/history")
+    assert.matches("\nfor i = 1, 2 do\\ntotal = %(total or 0%) %+ i\\nend\n", history:read "a")
+    history:close()
+    os.execute("rm -r " .. state)
+    local _, list = program.run {"--store", store.store, "--namespace", namespace, "locks"}
+    assert.matches("no locks are held", list)
+  end)
+end)
+
+describe("the prompt without a terminal", function()
+  it("reads statements and prints results", function()
+    local status, out, err = program.run({"repl"}, {input = "1+1\nx = {1,\n2}\nx\n'a\\nb'\nprint 'y'\n"})
+    assert.same({0, '2\n{1, 2}\n"a\\nb"\ny\n', ""}, {status, out, err})
+  end)
+  it("goes on after an error, and says so at its end", function()
+    local status, out, err = program.run({"repl"}, {input = "error 'boom'\n3\nx = ="})
+    assert.equal(1, status)
+    assert.equal("3\n", out)
+    assert.matches("boom", err)
+    assert.matches("near '='", err)
+    assert.equal(1, (program.run({"repl"}, {input = "for i = 1"})))
+  end)
+end)

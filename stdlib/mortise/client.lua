@@ -40,7 +40,11 @@ function Client:close()
   if own then own:close() end
 end
 
-Client.__close = Client.close
+-- An error on the way out is not hidden by one of closing.
+function Client:__close(why)
+  local ok, failure = pcall(self.close, self)
+  if not ok and why == nil then error(failure, 0) end
+end
 
 function Client:url()
   return self:open_core():url()

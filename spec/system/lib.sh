@@ -24,7 +24,7 @@ clean_up() {
   local code=$? each
   trap - EXIT
   trap '' INT TERM HUP
-  for each in "${children[@]}"; do kill -KILL "$each" 2>/dev/null; done
+  for each in "${children[@]}"; do kill_now "$each"; done
   for each in "${servers[@]}"; do tools/server stop "${each%:*}" --port "${each#*:}" >/dev/null 2>&1; done
   if declare -F clean_up_more >/dev/null; then clean_up_more; fi
   rm -rf "$work"
@@ -104,6 +104,11 @@ BEFORE=() # a command that starts the program, such as unshare
 ended() {
   status=0
   wait "$1" || status=$?
+}
+
+kill_now() { # kill_now PID: the shell does not say so
+  kill -KILL "$1" 2>/dev/null
+  wait "$1" 2>/dev/null
 }
 
 # wait_for SECONDS COMMAND...: until it succeeds.

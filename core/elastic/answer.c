@@ -3,7 +3,9 @@
 enum { DEPTH = 64 };
 
 static inline void blank(mt_answers *a) {
-  while (a->p < a->end && (*a->p == ' ' || *a->p == '\n' || *a->p == '\r' || *a->p == '\t')) a->p++;
+  while (a->p < a->end && (unsigned char)*a->p <= ' ' &&
+         (*a->p == ' ' || *a->p == '\n' || *a->p == '\r' || *a->p == '\t'))
+    a->p++;
 }
 
 static inline bool fail(mt_answers *a) {
@@ -239,5 +241,6 @@ bool mt_answer_busy(const mt_answer *a) {
 /* The coordinating node sends an item again by itself when a primary goes away, so even "no active
  * primary" may come after a first copy was applied. */
 bool mt_answer_unsure(const mt_answer *a) {
-  return a->status >= 500 && !mt_answer_busy(a);
+  return a->status >= 500 && !mt_answer_busy(a) &&
+         !mt_answer_is(a->type, "not_x_content_exception");
 }

@@ -47,7 +47,14 @@ static void refuse(mt_write *w, const char *type, const char *reason) {
   snprintf(w->reason, sizeof w->reason, "%s", reason);
 }
 
-/* What would fail the whole request, or be read as another line of it, is refused here. */
+static bool looks_like_object(mt_slice body) {
+  size_t i = 0;
+  while (i < body.n && strchr(" \t\r\n", body.p[i]) && body.p[i]) i++;
+  return i < body.n && body.p[i] == '{';
+}
+
+/* What would fail the whole request, or be read as another line of it, is refused here; and what
+ * is nothing like an object, which Elasticsearch 8 answers with 500 as if it were its own fault. */
 static bool fit(const mt_bulk *r, mt_write *w) {
   mt_json value;
   const char *bad = "illegal_argument_exception";
@@ -64,6 +71,8 @@ static bool fit(const mt_bulk *r, mt_write *w) {
     refuse(w, bad, "a create compares with no version");
   else if (w->kind != MT_WRITE_DELETE && !w->body.n)
     refuse(w, "mapper_parsing_exception", "a document is required");
+  else if (w->kind != MT_WRITE_DELETE && !looks_like_object(w->body))
+    refuse(w, "mapper_parsing_exception", "the document is no JSON object");
   else if (w->kind == MT_WRITE_UPDATE &&
            (mt_json_parse(w->body, "an update", &value, NULL) || value.type != MT_JSON_OBJECT))
     refuse(w, bad, "an update's body is no JSON object");

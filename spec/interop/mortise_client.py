@@ -1,0 +1,443 @@
+"""A second client of the lock protocol, written from docs/protocol.md alone.
+
+Python's standard library only, and as small as the protocol allows: one session a Client, and one lock
+at a time in it. A program that wants more at once makes more clients.
+"""
+import hashlib
+import http.client
+import json
+import os
+import random
+import secrets
+import threading
+import time
+import urllib.parse
+
+QUEUE_LIFE_MS = 3000
+ORDER = ["IS", "IX", "S", "SIX", "X"]
+FITS = {"IS": {"IS", "IX", "S", "SIX"}, "IX": {"IS", "IX"}, "S": {"IS", "S"}, "SIX": {"IS"},
+        "X": set()}
+
+
+class LockTimeout(Exception):
+    """Not had in time; `blockers` are the entries that were in the way."""
+
+    def __init__(self, path, blockers):
+        super().__init__("no lock on %s in time" % path)
+        self.blockers = blockers
+
+
+class LockLost(Exception):
+    """The session's deadline has passed, or somebody has ended it."""
+
+
+class NoAnswer(Exception):
+    """It may have been applied, and may still be."""
+
+
+def now():
+    """Seconds on a clock that goes on while the machine sleeps."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+# ---- Paths and modes ------------------------------------------------------------------------------
+
+
+def lub(a, b):
+    if {a, b} == {"S", "IX"}:
+        return "SIX"
+    return max(a, b, key=ORDER.index)
+
+
+def ancestors(path):
+    """Of /a/b: /, /a."""
+    cuts = [i for i, c in enumerate(path) if c == "/"] if path != "/" else []
+    return [path[:i] or "/" for i in cuts]
+
+
+def plan(targets, mode):
+    """[(path, mode, is it a target?)] in the order of the paths' bytes."""
+    targets = {t for t in targets if mode != "X" or not set(ancestors(t)) & set(targets)}
+    above = "IX" if mode in ("IX", "SIX", "X") else "IS"
+    modes = {t: mode for t in targets}
+    for path in {a for t in targets for a in ancestors(t)}:
+        modes[path] = lub(modes.get(path, above), above)
+    return [(p, modes[p], p in targets) for p in sorted(modes, key=str.encode)]
+
+
+# ---- Who am I -------------------------------------------------------------------------------------
+
+
+def start_time(pid):
+    try:
+        with open("/proc/%d/stat" % pid, encoding="utf-8", errors="replace") as f:
+            return int(f.read().rpartition(")")[2].split()[19])
+    except OSError:
+        return -1
+
+
+def identity(host=None):
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as f:
+        boot = f.read().strip()
+    pid = os.getpid()
+    return {"host": host or os.uname().nodename, "boot": boot, "pid": pid, "start": start_time(pid),
+            "pidns": os.readlink("/proc/self/ns/pid").partition("[")[2].rstrip("]"),
+            "program": "mortise_client.py"}
+
+
+def gone(owner, me):
+    """Was it a process of this machine, and is it there no more?"""
+    if any(not me[k] or owner.get(k) != me[k] for k in ("host", "boot", "pidns")):
+        return False
+    pid, start = owner.get("pid", 0), owner.get("start", -1)
+    if pid <= 0:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        pass
+    current = start_time(pid)
+    return start >= 0 and current >= 0 and current != start
+
+
+# ---- Requests -------------------------------------------------------------------------------------
+
+
+class Table:
+    """The lock table's documents, by id. Used by several threads, a connection each."""
+
+    def __init__(self, url, table, namespace, timeout=10.0):
+        self.server = urllib.parse.urlsplit(url)
+        self.table, self.namespace, self.timeout = table, namespace, timeout
+        self.local = threading.local()
+
+    def lock_id(self, path):
+        whole = "%s:%s" % (self.namespace, path)
+        if len(whole.encode()) <= 512:
+            return whole
+        return "%s:sha256:%s" % (self.namespace, hashlib.sha256(path.encode()).hexdigest())
+
+    def request(self, method, path, body=None, timeout=None):
+        """(status, parsed answer). NoAnswer where the request may have been applied."""
+        connection = getattr(self.local, "connection", None)
+        if connection is None:
+            connection = http.client.HTTPConnection(self.server.hostname, self.server.port)
+            self.local.connection = connection
+        connection.timeout = max(0.05, min(self.timeout, timeout or self.timeout))
+        if connection.sock:
+            connection.sock.settimeout(connection.timeout)
+        try:
+            connection.request(method, path, body, {"Content-Type": "application/x-ndjson"})
+            answer = connection.getresponse()
+            text = answer.read()
+            return answer.status, json.loads(text)
+        except (OSError, http.client.HTTPException, ValueError) as why:
+            connection.close()
+            raise NoAnswer(str(why)) from why
+
+    def bulk(self, items, timeout=None):
+        """The answer to each item; None: it may have been applied. Nothing is sent twice here."""
+        body = "".join(json.dumps(line) + "\n" for item in items for line in item)
+        path = "/%s/_bulk?require_alias=true&timeout=%ds" % (self.table, self.timeout)
+        try:
+            status, answer = self.request("POST", path, body.encode(), timeout)
+        except NoAnswer:
+            return [None] * len(items)
+        if status == 429:
+            return [{"status": 429}] * len(items)
+        if status >= 500:
+            return [None] * len(items)
+        if status >= 300:
+            raise RuntimeError("the lock table: status %d: %s" % (status, answer))
+        each = [next(iter(item.values())) for item in answer["items"]]
+        return [None if item["status"] >= 500 else item for item in each]
+
+    def apply(self, items, until):
+        """As bulk; what met another write, or a busy server, is sent again alone."""
+        answers = self.bulk(items, until - now())
+        for i, item in enumerate(items):
+            scripted = len(item) > 1 and "script" in item[1] and "if_seq_no" not in item[0]["update"]
+            while answers[i] and now() < until and (
+                    answers[i]["status"] == 429 or scripted and answers[i]["status"] == 409):
+                time.sleep(random.uniform(0, 0.01))
+                answers[i] = self.bulk([item], until - now())[0]
+        return answers
+
+    def session(self, session):
+        """(version, document); (None, None) where there is none."""
+        key = urllib.parse.quote("%s:@%s" % (self.namespace, session), safe="")
+        status, answer = self.request("GET", "/%s/_doc/%s" % (self.table, key))
+        if answer.get("found") is True:
+            return (answer["_seq_no"], answer["_primary_term"]), answer["_source"]
+        if status == 404 and answer.get("found") is False:
+            return None, None
+        raise NoAnswer("status %d" % status)
+
+    def session_item(self, session, verb, version=None, **params):
+        head = {"_id": "%s:@%s" % (self.namespace, session)}
+        if version:
+            head.update(if_seq_no=version[0], if_primary_term=version[1])
+        body = {"script": {"id": "mortise-session-1", "params": dict(params, verb=verb)}}
+        if verb == "open":
+            body.update(scripted_upsert=True, upsert={})
+        return [{"update": head}, body]
+
+    def set_item(self, session, n, path, mode, leaf, enqueue):
+        params = {"session": session, "n": n, "mode": mode, "fresh": True}
+        if leaf:
+            params["leaf"] = True
+        if enqueue:
+            params["enqueue"] = QUEUE_LIFE_MS
+        return [{"update": {"_id": self.lock_id(path)}},
+                {"script": {"id": "mortise-lock-set-1", "params": params},
+                 "_source": ["holders", "queue"] if enqueue else ["blockers"],
+                 "scripted_upsert": True,
+                 "upsert": {"kind": "lock", "path": path, "holders": [], "queue": []}}]
+
+    def create_item(self, session, n, path, mode):
+        holder = {"session": session, "n": n, "mode": mode, "since": int(time.time() * 1000)}
+        return [{"create": {"_id": self.lock_id(path)}},
+                {"kind": "lock", "path": path, "holders": [holder], "queue": [],
+                 "sessions": [session]}]
+
+    def release_item(self, session, n, path):
+        params = {"session": session} if n is None else {"session": session, "n": n}
+        return [{"update": {"_id": self.lock_id(path)}},
+                {"script": {"id": "mortise-lock-release-1", "params": params}}]
+
+    def delete_item(self, path, version):
+        return [{"delete": {"_id": self.lock_id(path), "if_seq_no": version[0],
+                            "if_primary_term": version[1]}}]
+
+
+def applied(answer):
+    return bool(answer and answer["status"] < 300 and answer["result"] not in ("noop", "not_found"))
+
+
+# ---- Sessions -------------------------------------------------------------------------------------
+
+
+class Session:
+    """Opened, kept alive by a thread, closed. Believes in its holds until its deadline."""
+
+    def __init__(self, table, owner, lease, margin):
+        self.table, self.lease, self.margin = table, lease, margin
+        self.id, self.n, self.ghost, self.lost = secrets.token_hex(16), 0, False, False
+        self.deadline = now() + lease
+        self.ended, self.mutex = threading.Event(), threading.Lock()
+        while not self.write("open", owner=owner, lease=int(lease * 1000)):
+            if not self.alive():
+                raise NoAnswer("the session could not be opened")
+            time.sleep(0.05)
+        self.thread = threading.Thread(target=self.beat, daemon=True)
+        self.thread.start()
+
+    def write(self, verb, **params):
+        """True when acknowledged; a refusal ends the session."""
+        sent = now()
+        answer = self.table.apply([self.table.session_item(self.id, verb, **params)],
+                                  sent + self.lease / 2)[0]
+        if answer and answer["status"] < 300 or answer and answer["status"] == 404:
+            with self.mutex:
+                if not applied(answer) or now() >= self.deadline:
+                    self.lost = True
+                elif verb != "close":
+                    self.deadline = sent + self.lease - self.margin
+            return applied(answer)
+        return False
+
+    def beat(self):
+        while not self.ended.wait(self.lease / 6) and self.alive():
+            self.write("beat", waiting=[])
+
+    def alive(self):
+        with self.mutex:
+            self.lost = self.lost or now() >= self.deadline
+            return not self.lost
+
+    def check(self):
+        if not self.alive():
+            raise LockLost("the session's deadline has passed")
+
+    def next_number(self):
+        self.n += 1
+        return self.n
+
+    def close(self):
+        self.ended.set()
+        self.thread.join()
+        self.write("close")
+
+
+# ---- Locks ----------------------------------------------------------------------------------------
+
+
+class Lock:
+    """What was granted. A context manager; `fence` grows with each later incompatible lock."""
+
+    def __init__(self, client, session, grants):
+        self.client, self.session, self.grants = client, session, grants
+        self.fence = max(term << 40 | seq for _, _, (seq, term), _ in grants)
+
+    def check(self):
+        """Raises LockLost; without it, the lock is held for self.remaining() seconds at least."""
+        self.session.check()
+
+    def remaining(self):
+        return self.session.deadline - now()
+
+    def release(self):
+        if self.client:
+            client, self.client = self.client, None
+            client.give_back(self.grants)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.release()
+
+
+class Client:
+    """`host` stands for this machine's name: with another, only observation proves a death."""
+
+    def __init__(self, url, table="mortise-locks", namespace="default", lease=60.0, margin=1.0,
+                 host=None):
+        self.table, self.owner = Table(url, table, namespace), identity(host)
+        self.lease, self.margin, self.session = lease, margin, None
+        self.seen, self.next_look = {}, 0.0
+
+    def acquire(self, targets, mode="X", wait=30.0):
+        """Takes the trees (a path or a list of them) in mode X or S. LockTimeout, LockLost."""
+        session, until = self.ready(), now() + wait
+        steps = plan([targets] if isinstance(targets, str) else targets, mode)
+        grants = []  # (path, n, version, created)
+        try:
+            while len(grants) < len(steps):
+                self.ask(session, steps, grants, until)
+                session.check()
+                if len(grants) < len(steps):
+                    self.wait_at(session, steps[len(grants)], grants, until)
+        except BaseException:
+            self.give_back(grants)
+            raise
+        return Lock(self, session, grants)
+
+    def close(self):
+        if self.session:
+            self.session.close()
+            self.session = None
+
+    def ready(self):
+        """The session; a new one in place of a lost one, or after a grant without an answer."""
+        if self.session and (self.session.ghost or not self.session.alive()):
+            self.close()
+        if not self.session:
+            self.session = Session(self.table, self.owner, self.lease, self.margin)
+        return self.session
+
+    def ask(self, session, steps, grants, until):
+        """All that is left in one bulk. What comes after the first denial is given back."""
+        todo = [(p, m, leaf, session.next_number()) for p, m, leaf in steps[len(grants):]]
+        until = max(until, now() + 1)  # even without waiting, one answer is wanted
+        answers = self.table.apply(
+            [self.table.create_item(session.id, n, p, m) if leaf and m == "X"
+             else self.table.set_item(session.id, n, p, m, leaf, False)
+             for p, m, leaf, n in todo], until)
+        granted = []
+        for i, (path, mode, leaf, n) in enumerate(todo):
+            created = applied(answers[i]) and answers[i]["result"] == "created" and leaf and mode == "X"
+            if answers[i] and answers[i]["status"] == 409 and leaf and mode == "X":
+                answers[i] = self.table.apply(
+                    [self.table.set_item(session.id, n, path, mode, leaf, False)], until)[0]
+            session.ghost = session.ghost or answers[i] is None
+            granted.append(grant_of(path, n, answers[i], created))
+        first = granted.index(None) if None in granted else len(granted)
+        grants += granted[:first]
+        self.give_back([granted[i] or (t[0], t[3], None, False) for i, t in enumerate(todo)
+                        if i > first and (granted[i] or answers[i] is None)])
+
+    def wait_at(self, session, step, grants, until):
+        path, mode, leaf = step
+        n, pause, answer, blockers = session.next_number(), 0.005, None, []
+        while True:
+            item = self.table.set_item(session.id, n, path, mode, leaf, True)
+            answer = self.table.apply([item], max(until, now() + 1))[0]
+            source = answer and answer.get("get", {}).get("_source", {})
+            session.ghost = session.ghost or answer is None
+            if applied(answer) and all(e["session"] != session.id for e in source["queue"]):
+                grants.append(grant_of(path, n, answer, False))
+                return
+            if not session.alive() or now() >= until:
+                self.give_back([(path, n, None, False)])
+                session.check()
+                raise LockTimeout(path, blockers)
+            head = True
+            if applied(answer):
+                ahead = [e["session"] for e in source["queue"]].index(session.id)
+                head = ahead == 0
+                blockers = [e for e in source["holders"] + source["queue"][:ahead]
+                            if e["session"] != session.id and e["mode"] not in FITS[mode]]
+                if self.take_over([e["session"] for e in blockers if "until" not in e], path):
+                    continue
+            time.sleep(max(0.0, min(random.uniform(pause / 2, pause), until - now())))
+            pause = min(pause * 1.5, 0.05 if head else 0.4)
+
+    def give_back(self, grants):
+        """In reverse order, again and again until acknowledged or the lease has passed."""
+        session, left = self.session, list(reversed(grants))
+        until = session.deadline + self.margin
+        while left and now() < until:
+            answers = self.table.apply(
+                [self.table.delete_item(p, version) if created
+                 else self.table.release_item(session.id, n, p)
+                 for p, n, version, created in left], until)
+            # A delete that met somebody else's write becomes a release; a noop had nothing to remove.
+            left = [(p, n, None, False) for (p, n, _, created), a in zip(left, answers)
+                    if a is None or a["status"] == 429 or created and a["status"] == 409]
+            if left and None in answers:
+                time.sleep(0.1)
+
+    # ---- Taking over from the dead
+
+    def take_over(self, sessions, path):
+        """True when somebody's entries were removed."""
+        if not sessions or now() < self.next_look:
+            return False
+        self.next_look = now() + min(1.0, self.lease / 8)
+        dead = [s for s in set(sessions) if self.is_dead(s)]
+        if not dead:
+            return False
+        self.table.apply([self.table.release_item(s, None, p)
+                          for s in dead for p in ancestors(path) + [path]], now() + 10)
+        return True
+
+    def is_dead(self, session):
+        """Only an acknowledged write of our own says so."""
+        try:
+            version, doc = self.table.session(session)
+        except NoAnswer:
+            return False
+        if doc is None:
+            item = [{"create": {"_id": "%s:@%s" % (self.table.namespace, session)}},
+                    {"kind": "session", "owner": {}, "lease_ms": int(self.lease * 1000),
+                     "state": "expired", "waiting": []}]
+        elif doc["state"] != "live":
+            item = self.table.session_item(session, "prove")
+        else:
+            seen = self.seen.get(session)
+            if not seen or seen[0] != version:
+                seen = self.seen[session] = (version, now())
+            silent = now() - seen[1] >= doc["lease_ms"] / 1000 + self.margin
+            if not silent and not gone(doc["owner"], self.owner):
+                return False
+            item = self.table.session_item(session, "expire", version)
+        return applied(self.table.apply([item], now() + 5)[0])
+
+
+def grant_of(path, n, answer, created):
+    if not applied(answer):
+        return None
+    return path, n, (answer["_seq_no"], answer["_primary_term"]), created

@@ -4,7 +4,15 @@ local mortise = require "mortise"
 
 local stores = {}
 
-local run_id = ("%08x"):format(math.random(0) & 0xffffffff)
+-- Not by math.random, which specs seed.
+local function random_hex()
+  local handle = assert(io.open("/dev/urandom", "rb"))
+  local bytes = handle:read(4)
+  handle:close()
+  return ("%08x"):format(string.unpack("<I4", bytes))
+end
+
+local run_id = random_hex()
 local made = 0
 
 -- A name that nobody else uses, valid for an index and a namespace.

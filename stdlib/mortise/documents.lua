@@ -83,10 +83,12 @@ local failures = {
   missing = {"not_found", "there is no such document"},
   busy = {"unavailable", "the store is busy"},
   rejected = {"rejected", "the store refused it"},
+  forbidden = {"auth", "the store does not let this user write it"},
 }
 
 local function complain(index, item, result)
-  local code, text = table.unpack(failures[result.result] or failures.rejected)
+  local forbidden = result.status == 401 or result.status == 403
+  local code, text = table.unpack(forbidden and failures.forbidden or failures[result.result] or failures.rejected)
   error(core.error {
     code = code, message = message(index, item, text), status = result.status, type = result.type,
     reason = result.reason, retryable = result.result == "busy",

@@ -52,8 +52,7 @@ function failure.text(value, verbose)
   if not core.is_error(value) then return plain_text(value) end
   local traceback = rawget(value, "traceback") or ""
   local place = position(traceback)
-  local bare = value.code == "script_error" or value.code == "interrupted"
-    or value.code == "invalid_argument" and not place
+  local bare = value.code == "script_error" or value.code == "invalid_argument" and not place
   local text = bare and value.message or tostring(value)
   -- A script's own text has its place already, or wants none.
   if place and value.code ~= "script_error" then text = place .. ": " .. text end

@@ -88,7 +88,8 @@ local failures = {
 
 local function complain(index, item, result)
   local forbidden = result.status == 401 or result.status == 403
-  local code, text = table.unpack(forbidden and failures.forbidden or failures[result.result] or failures.rejected)
+  local why = forbidden and failures.forbidden or failures[result.result] or failures.rejected
+  local code, text = table.unpack(why)
   error(core.error {
     code = code, message = message(index, item, text), status = result.status, type = result.type,
     reason = result.reason, retryable = result.result == "busy",

@@ -15,20 +15,25 @@ mortise_status mortise_path_normalise(const char *path, char *out, mortise_error
   return MORTISE_OK;
 }
 
-/* Appends the path that one name of the request means. */
-static mortise_status add_path(const mortise_lock_request *r, const char *name, mt_buf *text,
-                               mortise_error *err) {
+/* Appends the path that one name of the request means; `above` stands before all but tree paths. */
+static mortise_status add_path(const mortise_lock_request *r, const char *name, mt_slice above,
+                               mt_buf *text, mortise_error *err) {
   if (r->kind == MORTISE_LOCK_TREE) {
     mt_slice checked;
     mortise_status status = mt_path_check(mt_slice_of(name), &checked, err);
     if (!status) mt_buf_addslice(text, checked);
     return status;
   }
-  mt_buf_adds(text, r->kind == MORTISE_LOCK_DOCUMENT ? "/_doc/" : "/_named/");
-  mt_path_add_segment(text, mt_slice_of(r->index));
-  mt_buf_addc(text, '/');
+  mt_buf_addslice(text, above);
   mt_path_add_segment(text, mt_slice_of(name));
   return MORTISE_OK;
+}
+
+static void add_above(const mortise_lock_request *r, mt_buf *out) {
+  if (r->kind == MORTISE_LOCK_TREE) return;
+  mt_buf_adds(out, r->kind == MORTISE_LOCK_DOCUMENT ? "/_doc/" : "/_named/");
+  mt_path_add_segment(out, mt_slice_of(r->index));
+  mt_buf_addc(out, '/');
 }
 
 static mortise_status check_request(const mortise_lock_request *r, mortise_error *err) {
@@ -43,6 +48,39 @@ static mortise_status check_request(const mortise_lock_request *r, mortise_error
   return MORTISE_OK;
 }
 
+/* The text with the lengths: it moves while it grows. */
+static mortise_status add_paths(const mortise_lock_request *r, mt_wants *out, mortise_error *err) {
+  mt_buf above;
+  mt_buf_init(&above, TEXT_MAX);
+  add_above(r, &above);
+  mortise_status status = mt_buf_status(&above, "the set of paths", err);
+  for (size_t i = 0; i < r->n && !status; i++) {
+    size_t before = out->text.n;
+    status = add_path(r, r->paths[i], mt_buf_slice(&above), &out->text, err);
+    out->wants[i].mode = r->shared ? MT_S : MT_X;
+    out->wants[i].path.n = out->text.n - before;
+  }
+  if (!status) status = mt_buf_status(&out->text, "the set of paths", err);
+  mt_buf_deinit(&above);
+  return status;
+}
+
+/* A path of escaped segments can only be too long; one of a tree was checked before. */
+static mortise_status place_paths(const mortise_lock_request *r, mt_wants *out,
+                                  mortise_error *err) {
+  const char *p = out->text.p;
+  mt_slice checked;
+  for (; out->n < r->n; out->n++) {
+    mt_want *w = &out->wants[out->n];
+    w->path.p = p;
+    p += w->path.n;
+    mortise_status status =
+        w->path.n > MT_PATH_MAX ? mt_path_check(w->path, &checked, err) : MORTISE_OK;
+    if (status) return status;
+  }
+  return MORTISE_OK;
+}
+
 mortise_status mt_wants_make(const mortise_lock_request *r, mt_wants *out, mortise_error *err) {
   static const char *const root[] = {"/"};
   *out = (mt_wants){0};
@@ -54,30 +92,10 @@ mortise_status mt_wants_make(const mortise_lock_request *r, mt_wants *out, morti
   if (r->kind == MORTISE_LOCK_GLOBAL) r = &global;
   out->wants = mt_calloc(r->n, sizeof *out->wants);
   if (!out->wants) return mt_error_memory(err);
-  /* Lengths first: the text moves while it grows. */
-  for (size_t i = 0; i < r->n && !status; i++) {
-    size_t before = out->text.n;
-    status = add_path(r, r->paths[i], &out->text, err);
-    out->wants[i].mode = r->shared ? MT_S : MT_X;
-    out->wants[i].path.n = out->text.n - before;
-  }
-  if (!status) status = mt_buf_status(&out->text, "the set of paths", err);
-  if (status) {
-    mt_wants_deinit(out);
-    return status;
-  }
-  const char *p = out->text.p;
-  for (; out->n < r->n; out->n++) {
-    out->wants[out->n].path.p = p;
-    p += out->wants[out->n].path.n;
-    if (r->kind == MORTISE_LOCK_TREE) continue; /* checked already */
-    mt_slice checked;
-    status = mt_path_check(out->wants[out->n].path, &checked, err);
-    if (!status) continue;
-    mt_wants_deinit(out);
-    return status;
-  }
-  return MORTISE_OK;
+  status = add_paths(r, out, err);
+  if (!status) status = place_paths(r, out, err);
+  if (status) mt_wants_deinit(out);
+  return status;
 }
 
 void mt_wants_deinit(mt_wants *w) {

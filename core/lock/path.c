@@ -71,8 +71,9 @@ void mt_path_add_segment(mt_buf *out, mt_slice segment) {
   size_t plain = 0; /* where the bytes that stay as they are begin */
   for (size_t i = 0; i < segment.n;) {
     const char *p = segment.p + i;
-    size_t n = mt_utf8_char(p, segment.n - i);
-    if (n && *p && *p != '/' && *p != '%' && !dots) {
+    bool stays = *p && *p != '/' && *p != '%' && !dots;
+    size_t n = (unsigned char)*p < 0x80 ? stays : mt_utf8_char(p, segment.n - i);
+    if (n) {
       i += n;
       continue;
     }

@@ -2,6 +2,7 @@
 #include "lock/lock.h"
 #include "lock/path.h"
 
+#include <endian.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -13,6 +14,36 @@ static bool sorted(const mt_want *wants, size_t n) {
   for (size_t i = 1; i < n; i++)
     if (by_path(&wants[i - 1], &wants[i]) > 0) return false;
   return true;
+}
+
+/* How many bytes all of them begin with. */
+static size_t shared_by_all(const mt_want *wants, size_t n) {
+  size_t shared = wants[0].path.n;
+  for (size_t i = 1; i < n; i++) {
+    if (wants[i].path.n < shared) shared = wants[i].path.n;
+    while (memcmp(wants[i].path.p, wants[0].path.p, shared) != 0) shared--;
+  }
+  return shared;
+}
+
+/* The order by path of paths that share their first bytes: the next eight mostly decide. */
+static int by_rest(const void *a, const void *b, void *shared) {
+  mt_slice x = ((const mt_want *)a)->path, y = ((const mt_want *)b)->path;
+  size_t skip = *(const size_t *)shared;
+  uint64_t p, q;
+  x = (mt_slice){x.p + skip, x.n - skip};
+  y = (mt_slice){y.p + skip, y.n - skip};
+  if (x.n < sizeof p || y.n < sizeof q) return mt_slice_cmp(x, y);
+  memcpy(&p, x.p, sizeof p);
+  memcpy(&q, y.p, sizeof q);
+  if (p == q) return mt_slice_cmp(x, y);
+  return be64toh(p) < be64toh(q) ? -1 : 1;
+}
+
+static void sort(mt_want *wants, size_t n) {
+  if (sorted(wants, n)) return;
+  size_t shared = shared_by_all(wants, n);
+  qsort_r(wants, n, sizeof *wants, by_rest, &shared);
 }
 
 /* Copies the wants with their bytes into the plan, in byte order. */
@@ -29,7 +60,7 @@ static mortise_status copy_wants(const mt_want *wants, size_t n, mt_plan *plan,
     plan->wants[i] = (mt_want){{p, wants[i].path.n}, wants[i].mode};
     p += wants[i].path.n;
   }
-  if (!sorted(plan->wants, n)) qsort(plan->wants, n, sizeof *plan->wants, by_path);
+  sort(plan->wants, n);
   plan->n_wants = n;
   return MORTISE_OK;
 }
@@ -51,18 +82,27 @@ static bool x_at(const mt_want *xs, size_t n, mt_slice path) {
   return n && bsearch(&key, xs, n, sizeof *xs, by_path);
 }
 
+/* The least depth of an X target; SIZE_MAX when all targets are equally deep or none is in X, so
+ * that none can be below another. */
+static size_t least_depth_in_x(const mt_plan *plan) {
+  size_t least = SIZE_MAX, most = 0;
+  for (size_t i = 0; i < plan->n_wants; i++) {
+    size_t depth = mt_path_depth(plan->wants[i].path);
+    if (depth > most) most = depth;
+    if (plan->wants[i].mode == MT_X && depth < least) least = depth;
+  }
+  return least < most ? least : SIZE_MAX;
+}
+
 /* A target below a target in X adds nothing. The X targets are looked up by each ancestor, since
  * byte order does not keep a tree together ("/a-b" stands between "/a" and "/a/b"). */
 static mortise_status drop_covered(mt_plan *plan, mortise_error *err) {
-  size_t depth_min = SIZE_MAX, n_xs = 0;
+  size_t depth_min = least_depth_in_x(plan), n_xs = 0;
+  if (depth_min == SIZE_MAX) return MORTISE_OK;
   mt_want *xs = mt_calloc(plan->n_wants, sizeof *xs);
   if (!xs) return mt_error_memory(err);
-  for (size_t i = 0; i < plan->n_wants; i++) {
-    if (plan->wants[i].mode != MT_X) continue;
-    size_t depth = mt_path_depth(plan->wants[i].path);
-    if (depth < depth_min) depth_min = depth;
-    xs[n_xs++] = plan->wants[i];
-  }
+  for (size_t i = 0; i < plan->n_wants; i++)
+    if (plan->wants[i].mode == MT_X) xs[n_xs++] = plan->wants[i];
   size_t kept = 0;
   for (size_t i = 0; i < plan->n_wants; i++) {
     bool covered = false;

@@ -171,6 +171,7 @@ static void enter_here(mt_attempt *at) {
   mt_lock *lock = at->lock;
   mt_manager *m = lock->manager;
   mortise_error err;
+  mt_holds_expect(lock->table, lock->n - at->entered);
   for (; at->entered < lock->n; at->entered++) {
     mt_part *part = &lock->parts[at->entered];
     part->hold = mt_holds_get(lock->table, part->path);

@@ -48,8 +48,8 @@ void mt_holds_unref(mt_holds *t) {
   mt_free(t);
 }
 
-static void widen(mt_holds *t) {
-  size_t buckets = t->buckets * 2;
+/* `buckets` is a power of two. */
+static void widen(mt_holds *t, size_t buckets) {
   mt_hold **bucket = mt_calloc(buckets, sizeof(mt_hold *));
   if (!bucket) return; /* longer chains, nothing worse */
   for (size_t i = 0; i < t->buckets; i++) {
@@ -65,11 +65,17 @@ static void widen(mt_holds *t) {
   t->buckets = buckets;
 }
 
+void mt_holds_expect(mt_holds *t, size_t more) {
+  size_t buckets = t->buckets;
+  while (buckets / 2 < t->n + more && buckets < SIZE_MAX / 16) buckets *= 2;
+  if (buckets > t->buckets) widen(t, buckets);
+}
+
 mt_hold *mt_holds_get(mt_holds *t, mt_slice path) {
   uint64_t hash = hash_path(path);
   for (mt_hold *h = t->bucket[hash & (t->buckets - 1)]; h; h = h->next_in_bucket)
     if (h->hash == hash && mt_slice_eq(mt_hold_path(h), path)) return h;
-  if (t->n >= t->buckets) widen(t);
+  if (t->n >= t->buckets) widen(t, t->buckets * 2);
   mt_hold *h = mt_calloc(1, sizeof *h + path.n + 1);
   if (!h) return NULL;
   h->hash = hash;

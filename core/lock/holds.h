@@ -96,6 +96,9 @@ void mt_holds_unref(mt_holds *t); /* frees it with the last; NULL is fine */
 
 /* The hold of that path, made when missing; NULL without memory. */
 mt_hold *mt_holds_get(mt_holds *t, mt_slice path);
+/* Room for so many more, at once: moving what is there is slow, and each chain met is a miss of the
+ * cache. */
+void mt_holds_expect(mt_holds *t, size_t more);
 /* Forgets a hold that nobody shares, wants, or may still have in the store. */
 void mt_holds_drop_if_idle(mt_holds *t, mt_hold *h);
 

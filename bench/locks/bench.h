@@ -19,6 +19,7 @@ typedef struct options {
 typedef struct sample {
   double wall, user, system; /* s; of all processes of this way */
   uint64_t locks, trips, conflicts, failures;
+  uint64_t items;  /* lines of bulks, of mortise only */
   double p50, p99; /* us of one acquire + release; 0: not taken */
 } sample;
 
@@ -53,8 +54,9 @@ raw_link *raw_open(const options *o);
 void raw_close(raw_link *link);
 /* Posts to the lock table; items that answer 409 to a script are sent again at once, alone. */
 void raw_bulk(raw_link *link, mt_slice body, sample *s);
-/* Posts each of `bodies` over `connections` threads. */
-void raw_all(const options *o, const mt_buf *bodies, size_t n, int connections, sample *s);
+/* Posts `bodies` over several threads with a connection each, dealt out in turn: the first to the
+ * first, and so on. */
+void raw_all(const options *o, const mt_buf *bodies, size_t n, size_t connections, sample *s);
 bool raw_drop_table(const options *o);
 
 /* ---- The cases ------------------------------------------------------------------------------- */

@@ -56,6 +56,7 @@ void count_client(mortise_client *c, sample *s, bool begin) {
   uint64_t sign = begin ? UINT64_MAX : 1; /* minus one, or plus one */
   s->trips += sign * c->store->stats.requests;
   s->conflicts += sign * c->store->stats.conflicts;
+  if (c->manager) s->items += sign * mt_manager_get_stats(c->manager).items;
 }
 
 static bool make_table(const options *o) {
@@ -72,11 +73,11 @@ static bool make_table(const options *o) {
 
 static void print_sample(const char *row, int round, int way, const sample *s) {
   printf("{\"case\":\"%s\",\"way\":\"%s\",\"round\":%d,\"locks\":%llu,\"wall_s\":%.4f,\"user_s\":"
-         "%.4f,\"system_s\":%.4f,\"p50_us\":%.0f,\"p99_us\":%.0f,\"trips\":%llu,\"conflicts\":%llu,"
-         "\"failures\":%llu}\n",
+         "%.4f,\"system_s\":%.4f,\"p50_us\":%.0f,\"p99_us\":%.0f,\"trips\":%llu,\"items\":%llu,"
+         "\"conflicts\":%llu,\"failures\":%llu}\n",
          row, ways[way], round, (unsigned long long)s->locks, s->wall, s->user, s->system, s->p50,
-         s->p99, (unsigned long long)s->trips, (unsigned long long)s->conflicts,
-         (unsigned long long)s->failures);
+         s->p99, (unsigned long long)s->trips, (unsigned long long)s->items,
+         (unsigned long long)s->conflicts, (unsigned long long)s->failures);
   fflush(stdout);
 }
 

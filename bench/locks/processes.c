@@ -106,6 +106,7 @@ static void gather(const shared *all, sample *s) {
     s->user += c->s.user;
     s->system += c->s.system;
     s->trips += c->s.trips;
+    s->items += c->s.items;
     s->conflicts += c->s.conflicts;
     s->failures += c->s.failures;
     if (c->s.wall > s->wall) s->wall = c->s.wall;

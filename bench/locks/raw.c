@@ -7,8 +7,15 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
-enum { BODY_BYTES_MAX = 256 << 20, BUFFER = 256 << 10, THREADS_MAX = 16, TRIES_MAX = 200 };
+enum {
+  BODY_BYTES_MAX = 256 << 20,
+  BUFFER = 256 << 10,
+  THREADS_MAX = 16,
+  TRIES_MAX = 200,
+  BUSY_US = 50000
+};
 
 /* ---- Lines ----------------------------------------------------------------------------------- */
 
@@ -123,13 +130,23 @@ void raw_close(raw_link *l) {
   free(l);
 }
 
-static bool post(raw_link *l, mt_slice body, sample *s) {
+static long post_once(raw_link *l, mt_slice body, sample *s) {
   long status = 0;
   mt_buf_clear(&l->answer);
   curl_easy_setopt(l->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body.n);
   curl_easy_setopt(l->curl, CURLOPT_POSTFIELDS, body.p);
   if (!curl_easy_perform(l->curl)) curl_easy_getinfo(l->curl, CURLINFO_RESPONSE_CODE, &status);
   s->trips++;
+  return status;
+}
+
+/* A server that is short of memory says 429 and means later. */
+static bool post(raw_link *l, mt_slice body, sample *s) {
+  long status = post_once(l, body, s);
+  for (int tries = 0; status == 429 && tries < TRIES_MAX; tries++) {
+    usleep(BUSY_US);
+    status = post_once(l, body, s);
+  }
   if (status == 200) return true;
   s->failures++;
   fprintf(stderr, "raw bulk: status %ld: %.200s\n", status, l->answer.p ? l->answer.p : "");
@@ -202,30 +219,29 @@ bool raw_drop_table(const options *o) {
 typedef struct poster {
   const options *o;
   const mt_buf *bodies;
-  size_t n;
-  _Atomic size_t next;
-  pthread_mutex_t mutex;
-  sample *sum;
+  size_t n, first, step;
+  sample s;
 } poster;
 
 static void *post_thread(void *ctx) {
   poster *p = ctx;
-  sample s = {0};
   raw_link *l = raw_open(p->o);
-  for (size_t i; (i = p->next++) < p->n;) raw_bulk(l, mt_buf_slice(&p->bodies[i]), &s);
+  for (size_t i = p->first; i < p->n; i += p->step) raw_bulk(l, mt_buf_slice(&p->bodies[i]), &p->s);
   raw_close(l);
-  pthread_mutex_lock(&p->mutex);
-  p->sum->trips += s.trips;
-  p->sum->conflicts += s.conflicts;
-  p->sum->failures += s.failures;
-  pthread_mutex_unlock(&p->mutex);
   return NULL;
 }
 
-void raw_all(const options *o, const mt_buf *bodies, size_t n, int connections, sample *s) {
-  poster p = {.o = o, .bodies = bodies, .n = n, .sum = s, .mutex = PTHREAD_MUTEX_INITIALIZER};
+void raw_all(const options *o, const mt_buf *bodies, size_t n, size_t connections, sample *s) {
   pthread_t threads[THREADS_MAX];
-  for (int i = 0; i < connections; i++)
-    if (pthread_create(&threads[i], NULL, post_thread, &p)) abort();
-  for (int i = 0; i < connections; i++) pthread_join(threads[i], NULL);
+  poster posters[THREADS_MAX];
+  for (size_t i = 0; i < connections; i++) {
+    posters[i] = (poster){.o = o, .bodies = bodies, .n = n, .first = i, .step = connections};
+    if (pthread_create(&threads[i], NULL, post_thread, &posters[i])) abort();
+  }
+  for (size_t i = 0; i < connections; i++) {
+    pthread_join(threads[i], NULL);
+    s->trips += posters[i].s.trips;
+    s->conflicts += posters[i].s.conflicts;
+    s->failures += posters[i].s.failures;
+  }
 }

@@ -1,11 +1,12 @@
--- renamer.lua INDEX SAMPLE RECORDS STOP NUMBER: renames single files, each under its own tree lock,
--- until the file STOP is there. SAMPLE has lines `id TAB ...`. Each rename that was acknowledged
+-- renamer.lua INDEX INSIDE OUTSIDE RECORDS STOP NUMBER: renames single files, each under its own tree
+-- lock, until the file STOP is there: in one task those listed in INSIDE, in another those in OUTSIDE
+-- (lines `id TAB ...`), so that the one does not wait with the other. Each rename that was acknowledged
 -- becomes a line in RECORDS: fence, id, new name, directory, ms waited, pid of who was waited for.
 local core = require "mortise.core"
 
-local index, sample, records, stop, number = ...
+local index, inside, outside, records, stop, number = ...
 
-local function read_ids()
+local function read_ids(sample)
   local ids = {}
   for line in io.lines(sample) do ids[#ids + 1] = line:match "^[^\t]+" end
   return ids
@@ -57,13 +58,19 @@ local function rename(id, count)
   end
 end
 
-local ids = read_ids()
 local out <close> = assert(io.open(records, "w"))
 out:setvbuf "line"
 local count = 0
-while not stopped() do
-  count = count + 1
-  local id = ids[(count - 1) % #ids + 1]
-  local fence, name, path, waited, blocker = rename(id, count)
-  out:write(table.concat({fence, id, name, path, waited, blocker}, "\t"), "\n")
+
+local function rename_all(sample)
+  local ids, at = read_ids(sample), 0
+  while not stopped() do
+    count, at = count + 1, at % #ids + 1
+    local id = ids[at]
+    local fence, name, path, waited, blocker = rename(id, count)
+    out:write(table.concat({fence, id, name, path, waited, blocker}, "\t"), "\n")
+  end
 end
+
+local tasks = {mortise.spawn(rename_all, inside), mortise.spawn(rename_all, outside)}
+for _, task in ipairs(tasks) do task:join() end

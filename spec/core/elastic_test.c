@@ -233,7 +233,7 @@ static void two_indices(fixture *f) {
 
 /* The clone takes the alias over, as a restore under another name would. */
 static void clone_table(fixture *f, const char *index, const char *clone) {
-  char path[600];
+  char path[1200];
   must(f, "PUT", PATH(path, "/%s/_settings", index), "{\"index.blocks.write\":true}");
   must(f, "POST", PATH(path, "/%s/_clone/%s", index, clone),
        "{\"settings\":{\"index.blocks.write\":null}}");
@@ -635,7 +635,7 @@ int main(void) {
   for (size_t i = 0; i < n; i++) {
     for (size_t k = 0; places[i].elastic && k < TESTS; k++) {
       runs[k] = (run){.place = &places[i], .what = &all[k]};
-      snprintf(runs[k].name, sizeof runs[k].name, "%s: %s", places[i].name, all[k].name);
+      snprintf(runs[k].name, sizeof runs[k].name, "%.60s: %.60s", places[i].name, all[k].name);
       tests[k] = (struct CMUnitTest){runs[k].name, run_one, open_fixture, close_fixture, &runs[k]};
     }
     if (places[i].elastic)

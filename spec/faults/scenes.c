@@ -1,0 +1,171 @@
+#include "cell.h"
+#include "client/pulse.h"
+
+#include <stdio.h>
+
+/* ---- A's part ------------------------------------------------------------------------------- */
+
+/* A takes; where that fails cleanly it must do the second time, since nothing is wrong any more. */
+static void take(cell *c, const char *path, bool shared, int64_t wait_ms) {
+  party *a = &c->parties[A];
+  mortise_error err;
+  int64_t start = mt_test_ns();
+  bool had = party_take(a, path, shared, wait_ms, &err);
+  c->take_ms = (mt_test_ns() - start) / 1000000;
+  if (*c->failure || had) return;
+  if (!c->take.code) c->take = err;
+  had = party_take(a, path, shared, 2 * WAIT, &err);
+  c->again = err;
+  if (!had) cell_fail(c, "A failed twice: %s", err.message);
+}
+
+/* Holds for a while, and sees whether the lease lasts. */
+static void hold(cell *c, int64_t ms) {
+  party *a = &c->parties[A];
+  c->rival_now = true;
+  cell_wait(c, ms);
+  if (!*c->failure && !party_holds(a)) c->lost = true;
+}
+
+static void give(cell *c) {
+  mortise_status status = party_give(&c->parties[A]);
+  if (!c->give) c->give = status;
+}
+
+static void take_hold_give(cell *c, bool shared) {
+  take(c, LEAF, shared, WAIT);
+  hold(c, c->row->hold_ms ? c->row->hold_ms : 200);
+  give(c);
+}
+
+void scene_exclusive(cell *c) {
+  take_hold_give(c, false);
+}
+
+void scene_shared(cell *c) {
+  take_hold_give(c, true);
+}
+
+void scene_close_holding(cell *c) {
+  take(c, LEAF, true, WAIT);
+  hold(c, 200);
+  party_close(&c->parties[A]);
+}
+
+/* What was lost must be given back too before it can be taken anew. */
+void scene_nested(cell *c) {
+  take(c, LEAF, true, WAIT);
+  if (!*c->failure && !party_holds(&c->parties[A])) {
+    give(c);
+    take(c, LEAF, true, WAIT);
+  }
+  mortise_error err;
+  party *a = &c->parties[A];
+  bool upgraded = party_take(a, LEAF, false, WAIT, &err);
+  if (!upgraded && !c->take.code) c->take = err;
+  hold(c, 200);
+  if (upgraded) give(c);
+  hold(c, 200);
+  give(c);
+}
+
+/* ---- With a holder -------------------------------------------------------------------------- */
+
+static void let_holder_take(cell *c, mt_loop *loop) {
+  mortise_error err;
+  party_open(c, HOLDER, c->place->url, loop);
+  if (!party_take(&c->parties[HOLDER], LEAF, false, WAIT, &err))
+    cell_fail(c, "the holder: %s", err.message);
+}
+
+/* A begins, the holder gives back a while later. */
+static void take_behind(cell *c, int64_t wait_ms, int64_t holder_ms) {
+  party *a = &c->parties[A], *holder = &c->parties[HOLDER];
+  int64_t start = mt_test_ns();
+  let_holder_take(c, c->loop);
+  party_begin(a, LEAF, false, wait_ms);
+  cell_pump(c, &a->done, holder_ms);
+  bool early = a->done;
+  if (early && !*c->failure && !party_took(a, &c->take)) cell_wait(c, holder_ms - wait_ms);
+  party_give(holder);
+  if (!early && !cell_pump(c, &a->done, wait_ms + SLACK)) {
+    mt_manager_cancel(a->manager, &a->acquire);
+    cell_fail(c, "A still waits after %lld ms", (long long)(wait_ms + SLACK));
+  }
+  if (!early && !*c->failure) party_took(a, &c->take);
+  c->take_ms = (mt_test_ns() - start) / 1000000;
+}
+
+void scene_wait(cell *c) {
+  take_behind(c, WAIT, 700);
+  if (!c->parties[A].claims[0].lock) take(c, LEAF, false, WAIT);
+  hold(c, 200);
+  give(c);
+}
+
+void scene_time_out(cell *c) {
+  take_behind(c, 400, 900);
+  if (!c->parties[A].claims[0].lock) return;
+  cell_fail(c, "A got what the holder held");
+}
+
+/* ---- With a dead holder --------------------------------------------------------------------- */
+
+/* It holds, and does nothing any more from here on. */
+static void let_holder_fall_silent(cell *c) {
+  mortise_error err;
+  mt_loop *live = c->loop;
+  c->dead_loop = mt_loop_new(&err);
+  if (!c->dead_loop) {
+    cell_fail(c, "%s", err.message);
+    return;
+  }
+  c->loop = c->dead_loop; /* run only until it holds */
+  let_holder_take(c, c->dead_loop);
+  c->loop = live;
+  mortise_client *client = c->parties[HOLDER].client;
+  if (!client) return;
+  mt_pulse_stop(client->pulse);
+  client->pulse = NULL;
+}
+
+static void bury(party *holder) {
+  holder->claims[0].lock = NULL;
+  mt_client_free(holder->client);
+  holder->client = NULL;
+}
+
+static void take_over(cell *c) {
+  take(c, LEAF, false, WAIT);
+  hold(c, 200);
+  give(c);
+}
+
+void scene_silent_dead(cell *c) {
+  let_holder_fall_silent(c);
+  take_over(c);
+  if (*c->failure) return;
+  if (party_holds(&c->parties[HOLDER])) cell_fail(c, "the holder was never dead");
+  bury(&c->parties[HOLDER]);
+}
+
+static void written(void *ctx, mt_req *req) {
+  (void)req;
+  *(bool *)ctx = true;
+}
+
+void scene_closed_dead(cell *c) {
+  let_holder_fall_silent(c);
+  if (*c->failure) return;
+  bool done = false;
+  char id[MT_SESSION_ID];
+  memcpy(id, mt_manager_session(c->parties[HOLDER].manager)->id, sizeof id);
+  bury(&c->parties[HOLDER]); /* it believes nothing any more */
+  mt_store *store = c->parties[RIVAL].client->store;
+  mt_session_write w = {
+      .req = {.done = written, .ctx = &done}, .verb = MT_SESSION_CLOSE, .ns = c->ns, .session = id};
+  store->locks->session(store, &w);
+  if (!cell_pump(c, &done, 10000)) mt_store_cancel(store, &w.req);
+  if (w.result != MT_SESSION_ACKED) cell_fail(c, "closing it: %s", w.req.error.message);
+  take_over(c);
+}

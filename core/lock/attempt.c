@@ -276,6 +276,10 @@ static void blocked(mt_attempt *at) {
   if (!at->waited) m->stats.waits++;
   at->waited = true;
   int64_t most = at->ahead ? POLL_MAX_MS : POLL_HEAD_MAX_MS;
+  if (at->untold) { /* the request that takes a place in the queue also says who is before me */
+    at->poll_ms = now;
+    return;
+  }
   at->poll_ms = now + mt_manager_jitter(m, at->backoff_ms);
   at->backoff_ms = at->backoff_ms * 3 / 2 < most ? at->backoff_ms * 3 / 2 : most;
   /* Trying once, the look still decides: a dead holder is no holder. */
@@ -305,6 +309,7 @@ static void keep_blockers(mt_attempt *at, const mt_lock_item *item) {
   mt_free(at->blockers);
   at->n_blockers = 0;
   at->ahead = item->ahead;
+  at->untold = item->brief && !item->n_blockers;
   at->blockers = mt_calloc(item->n_blockers, sizeof *at->blockers);
   if (!at->blockers) return; /* told less, nothing worse */
   if (item->n_blockers)
@@ -357,7 +362,7 @@ static void tick_queue(mt_attempt *at, int64_t now) {
       ask_store(at);
     else
       time_out(at);
-  } else if (now >= at->deadline_ms) {
+  } else if (now >= at->deadline_ms && !at->untold) {
     time_out(at);
   } else if (now >= at->poll_ms) {
     poll_store(at);

@@ -96,6 +96,13 @@ static bool choose(mt_holds *t, mt_hold *h) {
   return true;
 }
 
+/* One that will not ask again, because it tries but once, wants to know who is in the way. */
+static bool all_would_ask_again(const mt_hold *h) {
+  for (const mt_part *p = h->serving; p; p = p->next_ask)
+    if (p->lock->attempt->try_once) return false;
+  return h->serving != NULL;
+}
+
 static void fill(mt_lock_item *item, const mt_hold *h) {
   *item =
       (mt_lock_item){.verb = h->verb, .path = mt_hold_path(h), .n = h->n, .mode = h->asked_mode};
@@ -108,6 +115,7 @@ static void fill(mt_lock_item *item, const mt_hold *h) {
     item->fresh = h->mode == MT_NL;
     item->enqueue = h->asked_enqueue;
     item->ask_queue = h->mode != MT_NL;
+    item->brief = item->fresh && !item->enqueue && all_would_ask_again(h);
     item->leaf = h->serving && h->serving->target;
   }
 }

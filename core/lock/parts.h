@@ -24,6 +24,7 @@ typedef struct mt_attempt {
   int64_t deadline_ms, poll_ms, backoff_ms;
   bool try_once, alone, waited;
   bool start;              /* the session is open: begin */
+  bool untold;             /* denied without a word about who is in the way */
   mortise_error error;     /* of this round */
   mt_lock_entry *blockers; /* at the first denied part, owned */
   size_t n_blockers;

@@ -331,6 +331,8 @@ typedef struct mt_lock_item {
   bool enqueue;              /* SET: when denied, put me in the queue, or renew my place */
   bool leaf;                 /* CREATE, SET: remember `sessions` for listing */
   bool ask_queue;            /* SET: also answer `contended` */
+  bool brief;                /* SET, fresh and not enqueue: who is in the way need not be said, nor
+                                a STALE be told from a DENIED: a grant is cheaper for the server */
   const char *session;       /* EVICT: the dead one; ADOPT: from; NULL otherwise */
   mt_version if_version;     /* DELETE */
   mt_lock_result result;     /* out, as all below */

@@ -161,6 +161,7 @@ static void set(sim_table *t, const char *session, mt_lock_item *item) {
   lock_doc *d = find_lock(t, item->path, false);
   entry *mine = d ? find_entry(d->holders, d->n_holders, session) : NULL;
   item->result = MT_LOCK_STALE;
+  if (item->brief) item->result = MT_LOCK_DENIED;
   if (mine ? mine->n > item->n : !item->fresh) return;
   if (!d) d = find_lock(t, item->path, true);
   if (!mine || mine->n < item->n) find_blockers(t, d, session, item, mine != NULL);
@@ -170,6 +171,7 @@ static void set(sim_table *t, const char *session, mt_lock_item *item) {
     line_up(t, d, session, item);
   else
     item->result = MT_LOCK_DENIED;
+  if (item->brief) item->n_blockers = 0;
 }
 
 static void create(sim_table *t, const char *session, mt_lock_item *item) {

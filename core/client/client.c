@@ -175,8 +175,17 @@ static void arm(mortise_client *c) {
   }
 }
 
+/* The manager stops the heartbeat of a session that it finds dead: then nobody else says so. */
+static void tell_if_lost(mortise_client *c) {
+  const mt_env *env = mt_env_system();
+  mt_session *session = mt_manager_session(c->manager);
+  if (session && c->hooks.lost && mt_session_dead(session, env->now_ms(env->ctx)))
+    c->hooks.lost(c->hooks.ctx);
+}
+
 static void tick(void *ctx) {
   mortise_client *c = ctx;
+  tell_if_lost(c);
   mt_manager_tick(c->manager);
   arm(c);
 }

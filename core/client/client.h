@@ -12,7 +12,7 @@
 /* What a host adds to a client. All may be NULL. */
 typedef struct mt_client_hooks {
   bool (*inherits)(void *ctx, uint64_t holder, uint64_t task); /* as in mt_manager_config */
-  void (*lost)(void *ctx); /* the session was lost; from the heartbeat's thread */
+  void (*lost)(void *ctx); /* the session was lost; from the loop or the heartbeat's thread, or both */
   void *ctx;
 } mt_client_hooks;
 

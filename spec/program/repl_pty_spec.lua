@@ -34,6 +34,20 @@ stores.each("the prompt", function(store)
   end)
 end)
 
+describe("the prompt of a process that was stopped", function()
+  it("says that the lease was lost, and goes on", function()
+    if not has_expect() then pending "expect is not installed" return end
+    local store = stores.all()[1].store
+    stores.connect(stores.all()[1]):close()
+    local pipe = io.popen(("env -u LD_PRELOAD TERM=xterm XDG_STATE_HOME=/nonexistent "
+      .. "expect spec/support/repl_lost.exp %s --store %s --lease 3s --namespace lost repl 2>&1"):format(
+      program.quote(program.file), program.quote(store)))
+    local out = pipe:read "a"
+    pipe:close()
+    assert.equal("passed\n", out)
+  end)
+end)
+
 describe("the prompt without a terminal", function()
   it("reads statements and prints results", function()
     local status, out, err = program.run({"repl"}, {input = "1+1\nx = {1,\n2}\nx\n'a\\nb'\nprint 'y'\n"})

@@ -3,7 +3,6 @@
 --   read(prompt) -> line | nil, "eof" | nil, "interrupt"
 --   write(text), complain(text)
 --   remember(statement)      for its history; may be nil
---   notice() -> text or nil  to be said before a prompt; may be nil
 local core = require "mortise.core"
 local failure = require "mortise.cli.failure"
 local printer = require "mortise.printer"
@@ -67,8 +66,6 @@ end
 function repl.loop(front, env)
   local good = true
   while true do
-    local said = front.notice and front.notice()
-    if said then front.complain(said .. "\n") end
     local chunk, why, event, last = read_statement(front, env)
     if event == "eof" then return good end
     if why then

@@ -3,6 +3,7 @@ local complete = require "mortise.complete"
 local config = require "mortise.config"
 local core = require "mortise.core"
 local errors = require "mortise.errors"
+local failure = require "mortise.cli.failure"
 local history = require "mortise.history"
 local mortise = require "mortise"
 local repl = require "mortise.repl"
@@ -28,35 +29,50 @@ function command.candidates(word, line, start)
   return list
 end
 
--- A line, or what happened instead.
-local function read_line(prompt)
-  local ok, line = pcall(terminal.readline, prompt)
-  if ok then
-    if line then return line end
-    return nil, "eof"
+local failures_most = 5
+
+-- Reads lines: a line, or nil and what happened instead. What is raised while someone thinks (a lost
+-- lease) is said and clears the line; without a terminal it ends the input.
+local function reader(interactive)
+  local failures = 0
+  return function(prompt)
+    local ok, line = pcall(terminal.readline, prompt)
+    if ok then
+      failures = 0
+      if line then return line end
+      return nil, "eof"
+    end
+    failures = failures + 1
+    if errors.code(line) == "interrupted" then
+      core.interrupted(true)
+      if interactive then return nil, "interrupt" end
+    end
+    if not interactive or failures > failures_most then error(line, 0) end
+    io.stderr:write("\n", failure.text(line), "\n")
+    collectgarbage() -- the broken-off operation gives the terminal back when it is collected
+    return nil, "interrupt"
   end
-  if errors.code(line) ~= "interrupted" then error(line, 0) end
-  core.interrupted(true)
-  return nil, "interrupt"
 end
 
--- Says once for each session that its lease was lost.
-local function lease_watch()
-  local told = {}
-  return function()
-    local ok, session = pcall(mortise.opened_session)
-    if not ok or not session or not session.lost or told[session.id] then return nil end
-    told[session.id] = true
-    return "the lease was lost: locks that were taken here are gone, others may hold them now"
+-- A lost lease and an interrupt are raised wherever we are, so also between two statements.
+local raised_anywhere = {lock_lost = true, interrupted = true}
+
+-- The prompt goes on after those.
+local function loop(front, interactive)
+  while true do
+    local ok, result = pcall(repl.loop, front, _G)
+    if ok then return result end
+    if not interactive or not raised_anywhere[errors.code(result)] then error(result, 0) end
+    core.interrupted(true)
+    front.complain("\n" .. failure.text(result) .. "\n")
   end
 end
 
 local function front_end(interactive, file)
   local front = {
-    read = read_line,
+    read = reader(interactive),
     write = function(text) io.stdout:write(text) io.stdout:flush() end,
     complain = function(text) io.stderr:write(text) end,
-    notice = lease_watch(),
   }
   if interactive then
     front.remember = function(statement)
@@ -84,7 +100,7 @@ function command.run()
     history.trim(file)
     for _, statement in ipairs(history.load(file)) do terminal.add_history(statement) end
   end
-  local good = repl.loop(front_end(interactive, file), _G)
+  local good = loop(front_end(interactive, file), interactive)
   if interactive then io.stdout:write "\n" end
   mortise.close()
   return (good or interactive) and 0 or 1

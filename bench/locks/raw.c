@@ -32,7 +32,7 @@ void raw_add_set(mt_buf *b, const char *session, uint64_t n, const char *path) {
   add_line(b, "update", path);
   add_script(b, MT_SCRIPT_SET, session, n);
   mt_buf_addf(b,
-              ",\"mode\":\"IX\",\"fresh\":true}},\"_source\":[\"blockers\"],\"scripted_upsert\":"
+              ",\"mode\":\"IX\",\"fresh\":true}},\"scripted_upsert\":"
               "true,\"upsert\":{\"kind\":\"lock\",\"path\":\"%s\",\"holders\":[],\"queue\":[]}}\n",
               path);
 }

@@ -250,7 +250,11 @@ static void ask_store(mt_attempt *at) {
     else
       ask(at, part, false);
   }
-  if (!at->unanswered) succeed(at);
+  if (at->unanswered) return;
+  if (at->entered < lock->n)
+    enter_here(at); /* what it waited for came with another task's write */
+  else
+    succeed(at);
 }
 
 static void poll_store(mt_attempt *at) {

@@ -56,6 +56,7 @@ struct mt_hold {
   bool untouched;      /* one create by us, nothing since: may be deleted by its version */
   bool unsettled;      /* a write of ours has had no answer, or waits in the queue there */
   bool contended;      /* another session waits: only tasks inside pass */
+  bool rest;           /* more than the tasks inside hold may stand there, unbelieved */
   /* The write under way (outbox.c). */
   mt_hold_duty duty;
   mt_lock_verb verb;

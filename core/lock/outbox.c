@@ -56,8 +56,11 @@ static void number(mt_holds *t, mt_hold *h, mt_mode mode) {
    * its number: what was applied before is then known for mine. */
   if (!h->unsettled || h->asked_mode != mode || h->n == h->released_n) h->n = ++t->last_n;
   h->asked_mode = mode;
-  /* What will no longer be covered is no longer believed, from before it is sent. */
-  if (!mt_mode_covers(mode, h->mode)) h->mode = held_mode(h);
+  /* What will no longer be covered is no longer believed, from before it is sent; a denial leaves it
+   * there. */
+  if (mt_mode_covers(mode, h->mode)) return;
+  h->mode = held_mode(h);
+  h->rest = h->unsettled = true;
 }
 
 static bool choose_grant(mt_holds *t, mt_hold *h) {
@@ -80,20 +83,39 @@ static bool choose_release(mt_hold *h) {
   return true;
 }
 
-/* Decides the next write of a hold; false when there is none. */
-static bool choose(mt_holds *t, mt_hold *h) {
-  if (h->evict[0] || h->serving) return true; /* the next step, or the same again */
-  h->tries = 0;
-  if (h->asks) return choose_grant(t, h);
-  if (!h->in.first) return choose_release(h);
-  mt_mode mode = mt_hold_shared_mode(h);
-  if (mode != held_mode(h)) return false; /* somebody is still on the way in */
-  if (mode == h->mode && !h->unsettled) return false;
-  number(t, h, mode); /* lower what a task that left no longer needs, or leave the queue */
+/* Keeps what the tasks inside hold; a write that no part waits for. */
+static bool choose_lower(mt_holds *t, mt_hold *h, mt_mode mode) {
+  number(t, h, mode);
   h->asked_enqueue = false;
   h->unsettled = true;
   h->verb = MT_LOCK_SET;
   return true;
+}
+
+/* About to queue for more than it has, and what it has no task holds any more? Two sessions that
+ * keep such a rest, each in the way of the other, would wait for ever. */
+static bool keeps_a_rest(const mt_hold *h) {
+  bool queues = false;
+  for (const mt_part *p = h->asks; p; p = p->next_ask) queues |= p->enqueue;
+  return queues && (h->rest || !mt_mode_covers(held_mode(h), h->mode));
+}
+
+static bool give_rest_back(mt_holds *t, mt_hold *h) {
+  mt_mode mode = held_mode(h);
+  h->rest = h->unsettled = true;
+  return mode ? choose_lower(t, h, mode) : choose_release(h);
+}
+
+/* Decides the next write of a hold; false when there is none. */
+static bool choose(mt_holds *t, mt_hold *h) {
+  if (h->evict[0] || h->serving) return true; /* the next step, or the same again */
+  h->tries = 0;
+  if (h->asks) return keeps_a_rest(h) ? give_rest_back(t, h) : choose_grant(t, h);
+  if (!h->in.first) return choose_release(h);
+  mt_mode mode = mt_hold_shared_mode(h);
+  if (mode != held_mode(h)) return false; /* somebody is still on the way in */
+  if (mode == h->mode && !h->unsettled) return false;
+  return choose_lower(t, h, mode); /* what a task that left no longer needs, or out of the queue */
 }
 
 /* One that will not ask again, because it tries but once, wants to know who is in the way. */
@@ -207,7 +229,7 @@ static void granted(mt_manager *m, mt_hold *h, const mt_lock_item *item) {
   h->version = item->version;
   h->written_ms = mt_manager_now(m);
   h->untouched = item->verb == MT_LOCK_CREATE;
-  h->unsettled = false;
+  h->unsettled = h->rest = false;
   h->contended = item->contended;
   uint64_t fence = mt_version_fence(item->version);
   for (mt_part *p = h->serving; p; p = p->next_ask) {
@@ -289,7 +311,7 @@ static bool release_answered(mt_manager *m, mt_hold *h, const mt_lock_item *item
     m->table->replace = true;
   }
   h->mode = MT_NL;
-  h->unsettled = h->untouched = h->contended = false;
+  h->unsettled = h->untouched = h->contended = h->rest = false;
   return false;
 }
 
@@ -339,7 +361,7 @@ static void give_up(mt_holds *t, mt_hold *h, const mortise_error *err) {
     return;
   }
   h->mode = MT_NL;
-  h->unsettled = h->untouched = h->contended = false;
+  h->unsettled = h->untouched = h->contended = h->rest = false;
   t->replace = true;
 }
 

@@ -230,6 +230,36 @@ static void test_nested_upgrade(void **state) {
   expect_empty_table();
 }
 
+/* In each of two processes a task waits behind its sibling. What the siblings leave must not be in
+ * the other's way for ever. */
+static void expect_no_rest(const char *mine, const char *next) {
+  mt_test_client c[2] = {mt_test_client_open(&place, 0), mt_test_client_open(&place, 0)};
+  mt_test_op first[2], second[2], given[2];
+  for (int i = 0; i < 2; i++) {
+    mt_test_acquire(&first[i], &c[i], mine, true, 1, 5000);
+    assert_true(mt_test_pump_until(c, 2, &first[i].done, 5000));
+    assert_non_null(first[i].acquire.lock);
+    mt_test_acquire(&second[i], &c[i], next, false, 2, 20000);
+  }
+  assert_false(mt_test_pump_until(c, 2, &second[0].done, 50));
+  for (int i = 0; i < 2; i++) mt_test_release(&given[i], &c[i], first[i].acquire.lock);
+  for (int i = 0; i < 100 && !second[0].done && !second[1].done; i++)
+    mt_test_pump_until(c, 2, &second[0].done, 50);
+  size_t winner = second[0].done ? 0 : 1;
+  MT_CHECK(second[winner].done, "%s, then %s: both wait", mine, next);
+  mt_test_give(c, 2, winner, second[winner].acquire.lock);
+  assert_true(mt_test_pump_until(c, 2, &second[1 - winner].done, 5000));
+  mt_test_give(c, 2, 1 - winner, second[1 - winner].acquire.lock);
+  for (int i = 0; i < 2; i++) mt_test_client_close(&c[i]);
+  expect_empty_table();
+}
+
+static void test_nothing_is_kept_while_waiting(void **state) {
+  (void)state;
+  expect_no_rest("/rest/file", "/rest"); /* IS is left, X wanted */
+  expect_no_rest("/rest", "/rest/file"); /* S is left, IX wanted */
+}
+
 /* ---- Many ----------------------------------------------------------------------------------- */
 
 static void test_many_documents(void **state) {
@@ -430,6 +460,7 @@ int main(void) {
       cmocka_unit_test(test_tasks_exclude_each_other),
       cmocka_unit_test(test_pumped_wait_is_a_deadlock),
       cmocka_unit_test(test_nested_upgrade),
+      cmocka_unit_test(test_nothing_is_kept_while_waiting),
       cmocka_unit_test(test_many_documents),
       cmocka_unit_test(test_killed_holder_is_taken_over_at_once),
       cmocka_unit_test(test_stopped_holder_is_taken_over_after_its_lease),

@@ -52,18 +52,22 @@ static void check_beliefs(cell *c) {
   for (int i = 0; i < PARTIES; i++)
     for (int j = i + 1; j < PARTIES; j++)
       for (int k = 0; k < 4; k++)
-        if (both_believed(&c->parties[i].claims[k / 2], &c->parties[j].claims[k % 2]))
+        if (both_believed(&c->parties[i].claims[k / 2], &c->parties[j].claims[k % 2])) {
+          c->unsafe = true;
           cell_fail(c, "%s and %s believe in incompatible locks", c->parties[i].name,
                     c->parties[j].name);
+        }
 }
 
 static void check_fence(cell *c, const struct claim *claim) {
   uint64_t fence = mt_lock_fence(claim->lock);
   for (size_t i = 0; i < c->n_pasts; i++)
     if (conflict(c->pasts[i].path, c->pasts[i].shared, claim->path, claim->shared) &&
-        fence <= c->pasts[i].fence)
+        fence <= c->pasts[i].fence) {
+      c->unsafe = true;
       cell_fail(c, "fence %llu was granted after %llu", (unsigned long long)fence,
                 (unsigned long long)c->pasts[i].fence);
+    }
   if (c->n_pasts < sizeof c->pasts / sizeof *c->pasts)
     c->pasts[c->n_pasts++] = (struct past){claim->path, claim->shared, fence};
 }
@@ -228,11 +232,11 @@ static void rival_step(cell *c) {
   }
 }
 
-static void await_rival(cell *c) {
-  int64_t end = now_ms() + RIVAL_WAIT + GIVE;
+void await_rival(cell *c, int64_t ms) {
+  int64_t end = now_ms() + ms;
   c->rival_now = true;
   while (!*c->failure && c->rival != RIVAL_DONE && now_ms() < end) cell_wait(c, 20);
-  if (c->rival != RIVAL_DONE) cell_fail(c, "the rival waits for ever");
+  if (c->rival != RIVAL_DONE) cell_fail(c, "the rival waits longer than %lld ms", (long long)ms);
 }
 
 /* ---- Time passes ---------------------------------------------------------------------------- */
@@ -265,8 +269,9 @@ static void expect_no_locks(cell *c, mt_store *store) {
   bool done = false;
   char path[128], body[256];
   snprintf(path, sizeof path, "/%s/_mget", c->place->table);
-  snprintf(body, sizeof body, "{\"ids\":[\"%s:/\",\"%s:/p\",\"%s:/p/q\",\"%s:" LEAF "\"]}", c->ns,
-           c->ns, c->ns, c->ns);
+  snprintf(body, sizeof body,
+           "{\"ids\":[\"%s:/\",\"%s:/p\",\"%s:/p/q\",\"%s:" LEAF "\",\"%s:" OTHER "\"]}", c->ns,
+           c->ns, c->ns, c->ns, c->ns);
   mt_raw r = {.req = {.done = raw_done, .ctx = &done},
               .method = "POST",
               .path = path,
@@ -283,12 +288,12 @@ static void expect_no_locks(cell *c, mt_store *store) {
 /* A client that comes later can take everything, one after the other, within three leases; then
  * there is no lock in the table. */
 static void sweep(cell *c) {
-  static const char *const all[] = {LEAF, "/p/q", "/p", "/"};
+  static const char *const all[] = {LEAF, "/p/q", "/p", OTHER, "/"};
   int64_t start = now_ms();
   mortise_error err;
   party_open(c, SWEEPER, c->place->url, c->loop);
   party *p = &c->parties[SWEEPER];
-  for (size_t i = 0; i < 4 && !*c->failure; i++) {
+  for (size_t i = 0; i < sizeof all / sizeof *all && !*c->failure; i++) {
     if (!party_take(p, all[i], false, 3 * LEASE, &err))
       cell_fail(c, "nobody can take %s: %s", all[i], err.message);
     party_give(p);
@@ -297,7 +302,17 @@ static void sweep(cell *c) {
   if (c->sweep_ms > 3 * LEASE)
     cell_fail(c, "only after %lld ms all could be taken", (long long)c->sweep_ms);
   if (!*c->failure) expect_no_locks(c, p->client->store);
-  party_close(p);
+}
+
+/* Nothing is wrong any more: A can go on. */
+static void go_on(cell *c) {
+  party *a = &c->parties[A];
+  mortise_error err;
+  if (!a->client) return;
+  if (!party_take(a, LEAF, false, WAIT, &err))
+    cell_fail(c, "A cannot go on: %s", err.message);
+  else
+    party_give(a);
 }
 
 static void await_proxy(cell *c) {
@@ -331,13 +346,18 @@ static bool set_up(cell *c) {
 void cell_run(cell *c) {
   if (set_up(c)) {
     c->row->scene(c);
-    await_rival(c);
-    party_close(&c->parties[A]);
+    if (c->row->at_close) party_close(&c->parties[A]);
     if (!fault_proxy_hits(c->proxy)) cell_fail(c, "the request never came");
+    await_rival(c, RIVAL_WAIT + GIVE);
     party_close(&c->parties[HOLDER]);
     party_close(&c->parties[RIVAL]);
     await_proxy(c);
-    sweep(c);
+    if (!c->fault->ghosts) sweep(c);
+    go_on(c);
+    party_close(&c->parties[A]);
+    if (c->fault->ghosts) sweep(c);
+    if (!*c->failure) expect_no_locks(c, c->parties[SWEEPER].client->store);
+    party_close(&c->parties[SWEEPER]);
   }
 }
 

@@ -20,6 +20,7 @@ enum {
 };
 
 #define LEAF "/p/q/leaf"
+#define OTHER "/other"
 
 struct cell;
 
@@ -61,9 +62,11 @@ typedef struct cell {
   enum { RIVAL_OUT, RIVAL_TAKING, RIVAL_HOLDING, RIVAL_GIVING, RIVAL_DONE } rival;
   bool rival_now;
   int64_t rival_until_ms;
+  bool again; /* to be run */
   /* What came of it. */
-  char failure[512];         /* "": all that must hold did */
-  mortise_error take, again; /* A's acquisition; a second one where the first one failed */
+  char failure[512];  /* "": all that must hold did */
+  bool unsafe;        /* two believed, or a fence went back: no slow machine excuses that */
+  mortise_error take; /* A's acquisition */
   mortise_status give;
   bool lost; /* A's lock, while it was held */
   int64_t take_ms, sweep_ms;
@@ -80,6 +83,7 @@ void cell_deinit(cell *c);
 void cell_fail(cell *c, const char *fmt, ...) MORTISE_PRINTF(2, 3);
 bool cell_pump(cell *c, const bool *flag, int64_t ms);
 void cell_wait(cell *c, int64_t ms);
+void await_rival(cell *c, int64_t ms); /* for the rival to have had the leaf */
 void party_open(cell *c, int who, const char *url, mt_loop *loop);
 void party_begin(party *p, const char *path, bool shared, int64_t wait_ms);
 /* The outcome of what was begun: a claim, or an error. */
@@ -96,11 +100,15 @@ typedef struct row {
   const char *item;  /* for faults of one item; NULL: the request has none */
   int64_t hold_ms;
   bool items_only;
+  bool at_close; /* the request comes when A is closed */
+  bool gives;    /* gives back while A holds something else */
 } row;
 
 typedef struct fault {
   const char *name, *action;
   bool item;
+  bool refused; /* for good: what is to be given back ends with the session */
+  bool ghosts;  /* may leave an entry that nobody knows of until A's session ends */
 } fault;
 
 /* Scenes: what A does so that each request comes once at least. */
@@ -111,6 +119,8 @@ void scene_wait(cell *c);        /* behind a holder */
 void scene_time_out(cell *c);    /* behind a holder, too long */
 void scene_silent_dead(cell *c); /* the holder falls silent */
 void scene_closed_dead(cell *c); /* the holder's session is closed, its holds are still there */
+void scene_beside(cell *c);      /* while A holds another lock */
+void scene_beside_shared(cell *c);
 void scene_close_holding(cell *c);
 
 #endif

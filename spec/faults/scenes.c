@@ -5,18 +5,13 @@
 
 /* ---- A's part ------------------------------------------------------------------------------- */
 
-/* A takes; where that fails cleanly it must do the second time, since nothing is wrong any more. */
-static void take(cell *c, const char *path, bool shared, int64_t wait_ms) {
-  party *a = &c->parties[A];
+static bool take(cell *c, const char *path, bool shared, int64_t wait_ms) {
   mortise_error err;
   int64_t start = mt_test_ns();
-  bool had = party_take(a, path, shared, wait_ms, &err);
+  bool had = party_take(&c->parties[A], path, shared, wait_ms, &err);
   c->take_ms = (mt_test_ns() - start) / 1000000;
-  if (*c->failure || had) return;
-  if (!c->take.code) c->take = err;
-  had = party_take(a, path, shared, 2 * WAIT, &err);
-  c->again = err;
-  if (!had) cell_fail(c, "A failed twice: %s", err.message);
+  if (!had && !c->take.code) c->take = err;
+  return had;
 }
 
 /* Holds for a while, and sees whether the lease lasts. */
@@ -33,7 +28,7 @@ static void give(cell *c) {
 }
 
 static void take_hold_give(cell *c, bool shared) {
-  take(c, LEAF, shared, WAIT);
+  if (!take(c, LEAF, shared, WAIT)) return;
   hold(c, c->row->hold_ms ? c->row->hold_ms : 200);
   give(c);
 }
@@ -47,26 +42,34 @@ void scene_shared(cell *c) {
 }
 
 void scene_close_holding(cell *c) {
-  take(c, LEAF, true, WAIT);
-  hold(c, 200);
-  party_close(&c->parties[A]);
+  if (take(c, LEAF, true, WAIT)) hold(c, 200);
 }
 
-/* What was lost must be given back too before it can be taken anew. */
 void scene_nested(cell *c) {
-  take(c, LEAF, true, WAIT);
-  if (!*c->failure && !party_holds(&c->parties[A])) {
-    give(c);
-    take(c, LEAF, true, WAIT);
-  }
-  mortise_error err;
-  party *a = &c->parties[A];
-  bool upgraded = party_take(a, LEAF, false, WAIT, &err);
-  if (!upgraded && !c->take.code) c->take = err;
+  if (!take(c, LEAF, true, WAIT)) return;
+  bool upgraded = take(c, LEAF, false, WAIT);
   hold(c, 200);
   if (upgraded) give(c);
   hold(c, 200);
   give(c);
+}
+
+/* What A still holds elsewhere, for as long as it likes, must not keep others from the leaf. */
+static void beside(cell *c, bool shared) {
+  party *a = &c->parties[A];
+  if (!take(c, OTHER, false, WAIT)) return;
+  take_hold_give(c, shared);
+  await_rival(c, 3 * LEASE);
+  if (!*c->failure && !party_holds(a)) cell_fail(c, "A lost the other lock");
+  give(c);
+}
+
+void scene_beside(cell *c) {
+  beside(c, false);
+}
+
+void scene_beside_shared(cell *c) {
+  beside(c, true);
 }
 
 /* ---- With a holder -------------------------------------------------------------------------- */
@@ -98,7 +101,7 @@ static void take_behind(cell *c, int64_t wait_ms, int64_t holder_ms) {
 
 void scene_wait(cell *c) {
   take_behind(c, WAIT, 700);
-  if (!c->parties[A].claims[0].lock) take(c, LEAF, false, WAIT);
+  if (!c->parties[A].claims[0].lock) return;
   hold(c, 200);
   give(c);
 }
@@ -136,7 +139,7 @@ static void bury(party *holder) {
 }
 
 static void take_over(cell *c) {
-  take(c, LEAF, false, WAIT);
+  if (!take(c, LEAF, false, WAIT)) return;
   hold(c, 200);
   give(c);
 }

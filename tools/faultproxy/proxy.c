@@ -84,7 +84,7 @@ static void write_record(fault_proxy *p, unsigned connection, const fault_messag
               (long long)(mt_clock_boot_ms() - p->opened_ms), connection);
   mt_json_add_string(&line, m->method);
   mt_buf_adds(&line, ",\"path\":");
-  mt_json_add_string(&line, (mt_slice){m->path.p, m->path.n < 200 ? m->path.n : 200});
+  mt_json_add_string(&line, (mt_slice){m->path.p, m->path.n < 100 ? m->path.n : 100});
   mt_buf_adds(&line, ",\"body\":");
   mt_json_add_string(&line, (mt_slice){m->body.p, m->body.n < 200 ? m->body.n : 200});
   if (rule && rule->action) mt_buf_adds(&line, ",\"rule\":");

@@ -366,7 +366,10 @@ void mt_table_gone(const mt_elastic *e, mortise_error *err) {
 static void say_failed(const mt_elastic *e, const mt_lock_item *item, const mt_answer *a,
                        mortise_error *err) {
   char type[96], reason[512], path[128];
-  if (err->code) return;
+  if (err->code) {
+    err->ambiguous |= mt_answer_unsure(a);
+    return;
+  }
   mt_answer_text(a->cause_type.n ? a->cause_type : a->type, type, sizeof type);
   mt_answer_text(a->cause_reason.n ? a->cause_reason : a->reason, reason, sizeof reason);
   snprintf(path, sizeof path, "%.*s", (int)(item->path.n < 120 ? item->path.n : 120), item->path.p);

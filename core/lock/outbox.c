@@ -356,13 +356,43 @@ static void batch_free(mt_batch *b) {
 
 /* An error that stays: the asking are told, and what cannot be given back ends with the session. */
 static void give_up(mt_holds *t, mt_hold *h, const mortise_error *err) {
+  bool evicting = h->evict[0];
+  h->evict[0] = '\0';
   if (h->serving) {
     answer_all(h, NULL, err);
     return;
   }
+  if (evicting) return; /* what is held here stays so */
   h->mode = MT_NL;
   h->unsettled = h->untouched = h->contended = h->rest = false;
   t->replace = true;
+}
+
+/* Giving back, and evicting, is repeated until it is acknowledged or refused: the session may hold
+ * something else for a long time yet. Not when it is being closed, which gives back everything. */
+static bool try_again(const mt_manager *m, const mt_hold *h, const mt_lock_item *item,
+                      const mortise_error *err) {
+  if (err->retryable) return true;
+  if (h->serving || m->closing || item->result == MT_LOCK_FAILED) return false;
+  return item->result != MT_LOCK_NO_ANSWER || err->code == MORTISE_UNAVAILABLE ||
+         err->code == MORTISE_CONFLICT;
+}
+
+/* A batch is not atomic: beside an item that was refused others may have been applied. They are not
+ * believed, and given back. */
+static void item_failed(mt_manager *m, mt_holds *t, mt_hold *h, const mt_lock_item *item,
+                        const mortise_error *err) {
+  bool answered = item->result != MT_LOCK_NO_ANSWER && item->result != MT_LOCK_FAILED;
+  bool unsure = err->ambiguous || answered;
+  h->duty = MT_DUTY_NONE;
+  if (unsure && h->serving) {
+    h->unsettled = true;
+    t->replace = true;
+  }
+  if (unsure) h->untouched = false;
+  if (h->giving) mt_giving_done(h, err);
+  if (!try_again(m, h, item, err)) give_up(t, h, err);
+  if (believed(m, t)) mt_outbox_kick(m, h);
 }
 
 /* The whole request failed. What may pass is sent again with its number, after a pause; an error
@@ -374,18 +404,7 @@ static void batch_failed(mt_manager *m, mt_batch *b) {
   o->troubles++;
   o->paused_ms =
       mt_manager_now(m) + mt_manager_jitter(m, pause < PAUSE_MAX_MS ? pause : PAUSE_MAX_MS);
-  for (size_t i = 0; i < b->n; i++) {
-    mt_hold *h = b->holds[i];
-    h->duty = MT_DUTY_NONE;
-    if (err->ambiguous && h->serving) {
-      h->unsettled = true;
-      b->table->replace = true;
-    }
-    if (err->ambiguous) h->untouched = false;
-    if (h->giving) mt_giving_done(h, err);
-    if (!err->retryable) give_up(b->table, h, err);
-    if (believed(m, b->table)) mt_outbox_kick(m, h);
-  }
+  for (size_t i = 0; i < b->n; i++) item_failed(m, b->table, b->holds[i], &b->items[i], err);
   mt_attempt_trouble(m, err);
 }
 

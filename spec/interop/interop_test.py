@@ -1,0 +1,401 @@
+#!/usr/bin/env python3
+"""mortise against the second client (mortise_client.py), on each server of MORTISE_TEST_URLS.
+
+    MORTISE_BIN=... MORTISE_TEST_URLS=http://... interop_test.py [SECONDS]
+
+Both contend for overlapping trees for SECONDS (20), and each takes over from the other's dead. Prints
+`ok - ...` or `not ok - ...` for each test; the exit status says whether all passed. SEED in the
+environment repeats the random choices of a run.
+"""
+import json
+import os
+import queue
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import mortise_client as client
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PROGRAM = os.environ.get("MORTISE_BIN", "")
+MARGIN_MS = 300  # of mortise's sessions here
+PATHS = ["/"] + [p for a in "abc" for p in
+                 ["/" + a] + ["/%s/%s%s" % (a, b, c) for b in "xyz" for c in ("", "/1")]]
+failed = 0
+
+
+def report(good, name, detail=""):
+    global failed
+    failed += not good
+    print("%s - %s%s" % ("ok" if good else "not ok", name, " (%s)" % detail if detail else ""),
+          flush=True)
+
+
+def now_ms():
+    return int(client.now() * 1000)
+
+
+# ---- The Python side, as processes of its own -----------------------------------------------------
+
+
+def contend_thread(store, table, who, ends, rng, out, errors):
+    mine = client.Client(store, table)
+    try:
+        while client.now() < ends:
+            path = PATHS[max(rng.randrange(len(PATHS)), rng.randrange(len(PATHS)))]
+            mode = "S" if rng.random() < 0.3 else "X"
+            lock = mine.acquire(path, mode, 30)
+            granted = now_ms()
+            for _ in range(rng.randint(0, 3)):
+                time.sleep(rng.uniform(0.001, 0.015))
+            lock.check()
+            released = now_ms()
+            lock.release()
+            out.append({"who": who, "path": path, "mode": mode, "granted": granted,
+                        "released": released, "fence": lock.fence})
+            time.sleep(rng.uniform(0, 0.01))
+    except Exception as why:  # a thread's end must be seen
+        errors.append("%s: %r" % (who, why))
+    finally:
+        mine.close()
+
+
+def child_contend(store, table, file, who, seconds, seed, threads):
+    out, errors, ends = [], [], client.now() + float(seconds)
+    work = [threading.Thread(target=contend_thread, args=(
+        store, table, "%s.%d" % (who, i), ends, random.Random("%s.%d" % (seed, i)), out, errors))
+        for i in range(int(threads))]
+    for each in work:
+        each.start()
+    for each in work:
+        each.join()
+    with open(file, "w", encoding="utf-8") as f:
+        f.writelines(json.dumps(line) + "\n" for line in out)
+    if errors:
+        sys.exit("\n".join(errors))
+
+
+def child_hold(store, table, path, mode, lease, host):
+    """As hold.lua."""
+    mine = client.Client(store, table, lease=float(lease), margin=MARGIN_MS / 1000, host=host or None)
+    lock = mine.acquire(path, "S" if mode == "shared" else "X", 30)
+    print("held %d" % lock.fence, flush=True)
+    sys.stdin.readline()
+    try:
+        lock.check()
+        print("still", flush=True)
+    except client.LockLost:
+        print("lock_lost", flush=True)
+    lock.release()
+    print("released", flush=True)
+    mine.close()
+
+
+# ---- Processes ------------------------------------------------------------------------------------
+
+
+class Process:
+    """A child whose lines are read as they come."""
+
+    def __init__(self, command, env=None):
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, text=True, env=env)
+        self.lines, self.errors = queue.Queue(), []
+        self.readers = [threading.Thread(target=self.read, args=(f, put), daemon=True) for f, put in (
+            (self.process.stdout, self.lines.put), (self.process.stderr, self.errors.append))]
+        for each in self.readers:
+            each.start()
+
+    @staticmethod
+    def read(file, put):
+        for line in file:
+            put(line.strip())
+
+    def line(self, timeout=20):
+        """The next line it writes; says what it complained of where none comes."""
+        try:
+            return self.lines.get(timeout=timeout)
+        except queue.Empty:
+            return "nothing (%s)" % " ".join(self.errors)
+
+    def held(self, timeout=20):
+        """The fence; 0 where it says something else."""
+        word, _, fence = self.line(timeout).partition(" ")
+        return int(fence) if word == "held" else 0
+
+    def let_go(self):
+        """What it says of its lock."""
+        try:
+            self.process.stdin.write("\n")
+            self.process.stdin.flush()
+        except OSError:
+            pass
+        return self.line()
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def end(self, timeout=20):
+        """Its exit status."""
+        try:
+            return self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return self.process.wait()
+
+    def kill(self):
+        self.signal(signal.SIGKILL)
+        self.process.wait()
+        return client.now()
+
+
+class Stage:
+    """One server, with a table of our own."""
+
+    def __init__(self, url, folder, seed):
+        self.url, self.folder, self.seed = url, folder, seed
+        self.table = "interop-%s" % os.urandom(4).hex()
+        self.store = client.Table(url, self.table, "default")
+        self.processes = []
+
+    def start(self, command, **env):
+        # Nothing of the caller's own settings.
+        clean = {k: v for k, v in os.environ.items() if not k.startswith("MORTISE_")}
+        clean.update(XDG_CONFIG_HOME=self.folder, MORTISE_STORE=self.url, MORTISE_TABLE=self.table,
+                     PYTHONDONTWRITEBYTECODE="1", **env)
+        self.processes.append(Process(command, clean))
+        return self.processes[-1]
+
+    def mortise(self, *args, lease=60):
+        return self.start([PROGRAM, *map(str, args)], MORTISE_LEASE="%ss" % lease,
+                          MORTISE_MARGIN="%dms" % MARGIN_MS)
+
+    def python(self, what, *args):
+        return self.start([sys.executable, os.path.abspath(__file__), what, self.url, self.table,
+                           *map(str, args)])
+
+    def hold(self, side, path, mode="exclusive", lease=60, host=""):
+        if side == "mortise":
+            return self.mortise("run", os.path.join(HERE, "hold.lua"), path, mode, lease=lease)
+        return self.python("hold", path, mode, lease, host)
+
+    def entries(self, path, field):
+        """Of a lock's document, as it is now."""
+        key = client.urllib.parse.quote(self.store.lock_id(path), safe="")
+        _, answer = self.store.request("GET", "/%s/_doc/%s" % (self.table, key))
+        return answer.get("_source", {}).get(field, [])
+
+    def wait_queue(self, path, length):
+        """Until so many stand in a path's queue."""
+        ends = client.now() + 10
+        while client.now() < ends:
+            if len(self.entries(path, "queue")) >= length:
+                return True
+            time.sleep(0.01)
+        return False
+
+    def clean(self):
+        for each in self.processes:
+            if each.process.poll() is None:
+                each.signal(signal.SIGCONT)
+                each.kill()
+        self.store.request("DELETE", "/%s-*" % self.table)
+
+
+# ---- Histories ------------------------------------------------------------------------------------
+
+
+def inside(path, above):
+    return above == "/" or path == above or path.startswith(above + "/")
+
+
+def conflict(a, b):
+    return (a["mode"] == "X" or b["mode"] == "X") and (
+        inside(a["path"], b["path"]) or inside(b["path"], a["path"]))
+
+
+def judge(holds):
+    """What is wrong with a history, or None: in the order of the grants, each hold against all
+    before it."""
+    holds = sorted(holds, key=lambda h: (h["granted"], h["released"], h["fence"]))
+    for i, late in enumerate(holds):
+        for early in holds[:i]:
+            if not conflict(early, late):
+                continue
+            if early["released"] > late["granted"] and late["released"] > early["granted"]:
+                return "both held at once: %s %s" % (early, late)
+            if early["fence"] >= late["fence"]:
+                return "the later has no larger fence: %s %s" % (early, late)
+    return None
+
+
+def judge_works():
+    """The checker finds what it is there to find."""
+    a = {"who": "a", "path": "/a", "mode": "X", "granted": 10, "released": 20, "fence": 1}
+    later = dict(a, path="/a/b", granted=20, released=30, fence=2)
+    good = [[a, later], [dict(a, mode="S"), dict(a, mode="S", path="/a/b", fence=0)],
+            [a, dict(a, path="/ab", fence=0)]]
+    bad = [[a, dict(later, granted=19)], [a, dict(later, fence=1)],
+           [dict(a, mode="S"), dict(later, path="/", granted=12)]]
+    return not any(judge(h) for h in good) and all(judge(h) for h in bad)
+
+
+# ---- Tests ----------------------------------------------------------------------------------------
+
+
+def test_contention(stage, seconds):
+    files, work = [], []
+    for i in range(2):
+        for side in ("mortise", "python"):
+            who, seed = "%s%d" % (side, i), stage.seed * 10 + i
+            files.append(os.path.join(stage.folder, who))
+            if side == "mortise":
+                work.append(stage.mortise("run", os.path.join(HERE, "contend.lua"), files[-1], who,
+                                          seconds, seed, 2))
+            else:
+                work.append(stage.python("contend", files[-1], who, seconds, seed, 2))
+    wrong = [" ".join(each.errors) for each in work if each.end(seconds + 60)]
+    if wrong:
+        report(False, "contention: a process failed", "; ".join(wrong))
+        return
+    holds = [json.loads(line) for file in files for line in open(file, encoding="utf-8")]
+    count = {side: sum(h["who"].startswith(side) for h in holds) for side in ("mortise", "python")}
+    wrong = judge(holds)
+    report(wrong is None, "no two incompatible holds at once, and fences grow", wrong or
+           "%d s, mortise %d holds, Python %d" % (seconds, count["mortise"], count["python"]))
+    report(min(count.values()) >= seconds, "both make progress")
+
+
+def test_at_once(stage, dead, heir):
+    """Same host, killed: no waiting for a lease of a minute."""
+    victim = stage.hold(dead, "/t/%s" % dead)
+    fence = victim.held()
+    killed = victim.kill()
+    next_one = stage.hold(heir, "/t/%s/x" % dead)
+    after = next_one.held()
+    took = client.now() - killed
+    report(0 < fence < after and took < 5, "%s takes over at once from a killed %s" % (heir, dead),
+           "%.2f s" % took)
+    report(next_one.let_go() == "still", "and holds it")
+
+
+def test_after_lease(stage, dead, heir, lease=3):
+    """Another host's, killed: its lease from the first look on, and not before it could still write."""
+    victim = stage.hold(dead, "/l", lease=lease, host="elsewhere" if dead == "python" else "")
+    fence = victim.held()
+    killed = victim.kill()
+    next_one = stage.hold(heir, "/l/x", host="elsewhere" if heir == "python" else "")
+    after = next_one.held(lease + 10)
+    took = client.now() - killed
+    report(0 < fence < after and lease - lease / 6 <= took < lease + 4,
+           "%s takes over from a silent %s after its lease" % (heir, dead), "%.2f s" % took)
+    next_one.let_go()
+
+
+def test_stopped(stage, asleep, heir, lease=3):
+    """One that sleeps past its lease and wakes up: it knows, and harms nobody."""
+    sleeper = stage.hold(asleep, "/s", lease=lease)
+    fence = sleeper.held()
+    sleeper.signal(signal.SIGSTOP)
+    next_one = stage.hold(heir, "/s")
+    after = next_one.held(lease + 10)
+    sleeper.signal(signal.SIGCONT)
+    says = sleeper.let_go()
+    sleeper.end()
+    report(0 < fence < after and says == "lock_lost",
+           "%s, stopped past its lease, knows that %s has its lock" % (asleep, heir), says)
+    report(len(stage.entries("/s", "holders")) == 1 and next_one.let_go() == "still",
+           "and does not take it away")
+
+
+def test_queue(stage, waits, passes):
+    """A waiter is not overtaken by one that comes later."""
+    other = stage.hold(passes, "/q")
+    first = other.held()
+    waiter = stage.hold(waits, "/q")
+    queued = stage.wait_queue("/q", 1)
+    newcomer = stage.hold(passes, "/q/sub")
+    queued = queued and stage.wait_queue("/q", 2)
+    other.let_go()
+    second = waiter.held()
+    time.sleep(0.5)
+    early = not newcomer.lines.empty()
+    waiter.let_go()
+    third = newcomer.held()
+    newcomer.let_go()
+    report(queued and not early and 0 < first < second < third,
+           "a queued %s is not overtaken by %s" % (waits, passes))
+
+
+def test_shared(stage):
+    both = [stage.hold(side, "/r", "shared") for side in ("mortise", "python")]
+    fences = [each.held() for each in both]
+    writer = stage.hold("python", "/r/w")
+    waits = stage.wait_queue("/r", 1)
+    listing = stage.mortise("locks", "--all")
+    listing.end()
+    text = "\n".join(listing.lines.queue)
+    report(all(fences) and waits and writer.lines.empty(), "both hold a shared lock, a writer waits")
+    report("mortise_client.py" in text, "mortise locks shows the other client")
+    says = [each.let_go() for each in both]
+    report(says == ["still"] * 2 and writer.held() > max(fences), "the writer comes after both")
+    writer.let_go()
+
+
+def test_empty(stage):
+    for each in stage.processes:
+        each.end()
+    stage.store.request("POST", "/%s/_refresh" % stage.table)
+    _, answer = stage.store.request("POST", "/%s/_search?size=1000" % stage.table)
+    docs = [hit["_source"] for hit in answer["hits"]["hits"]]
+    left = [d for d in docs if d["kind"] == "lock" or d["state"] == "live"]
+    report(docs and not left, "nothing is left in the table but ended sessions", str(left or ""))
+
+
+def test_server(url, seconds, seed):
+    sides = (("python", "mortise"), ("mortise", "python"))
+    with tempfile.TemporaryDirectory(prefix="mortise-interop.") as folder:
+        stage = Stage(url, folder, seed)
+        try:
+            init = stage.mortise("init")
+            if init.end():
+                report(False, "mortise init", " ".join(init.errors))
+                return
+            test_contention(stage, seconds)
+            test_shared(stage)
+            for one, other in sides:
+                test_queue(stage, one, other)
+                test_at_once(stage, one, other)
+                test_after_lease(stage, one, other)
+                test_stopped(stage, one, other)
+            test_empty(stage)
+        finally:
+            stage.clean()
+
+
+def main():
+    urls = [u for u in os.environ.get("MORTISE_TEST_URLS", "").split(",") if u]
+    if not urls:
+        print("SKIP interop: MORTISE_TEST_URLS names no server")
+        return
+    if not os.access(PROGRAM, os.X_OK):
+        sys.exit("not ok - there is no program MORTISE_BIN=%s" % PROGRAM)
+    seed = int(os.environ.get("SEED") or random.randrange(1 << 30))
+    print("SEED=%d" % seed)
+    report(judge_works(), "the checker tells good histories from bad ones")
+    for url in urls:
+        print("# %s" % url)
+        test_server(url, int(sys.argv[1]) if len(sys.argv) > 1 else 20, seed)
+    sys.exit(failed > 0)
+
+
+CHILDREN = {"contend": child_contend, "hold": child_hold}
+if __name__ == "__main__":
+    if len(sys.argv) > 1 and sys.argv[1] in CHILDREN:
+        CHILDREN[sys.argv[1]](*sys.argv[2:])
+    else:
+        main()

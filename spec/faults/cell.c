@@ -203,7 +203,7 @@ void party_close(party *p) {
 
 static void rival_take(cell *c) {
   c->rival = RIVAL_TAKING;
-  party_begin(&c->parties[RIVAL], LEAF, false, RIVAL_WAIT);
+  party_begin(&c->parties[RIVAL], LEAF, c->row->rival_shared, RIVAL_WAIT);
 }
 
 static void rival_step(cell *c) {
@@ -211,7 +211,8 @@ static void rival_step(cell *c) {
   mortise_error err;
   switch (c->rival) {
   case RIVAL_OUT:
-    if (p->client && (c->rival_now || fault_proxy_hits(c->proxy))) rival_take(c);
+    if (p->client && (c->rival_now || (!c->rival_patient && fault_proxy_hits(c->proxy))))
+      rival_take(c);
     return;
   case RIVAL_TAKING:
     if (!p->done) return;
@@ -317,6 +318,7 @@ static void go_on(cell *c) {
 
 static void await_proxy(cell *c) {
   int64_t end = now_ms() + 20000;
+  fault_proxy_clear(c->proxy); /* from here on nothing is wrong */
   while (!*c->failure && fault_proxy_busy(c->proxy) && now_ms() < end) cell_wait(c, 10);
   if (fault_proxy_busy(c->proxy)) cell_fail(c, "the proxy still has requests");
 }

@@ -60,7 +60,7 @@ typedef struct cell {
   size_t n_pasts;
   /* The rival: wants the leaf as soon as the fault has struck, or it is told to. */
   enum { RIVAL_OUT, RIVAL_TAKING, RIVAL_HOLDING, RIVAL_GIVING, RIVAL_DONE } rival;
-  bool rival_now;
+  bool rival_now, rival_patient; /* patient: waits to be told */
   int64_t rival_until_ms;
   bool again; /* to be run */
   /* What came of it. */
@@ -101,7 +101,8 @@ typedef struct row {
   int64_t hold_ms;
   bool items_only;
   bool at_close; /* the request comes when A is closed */
-  bool gives;    /* gives back while A holds something else */
+  bool rival_shared;
+  bool gives; /* gives back while A holds something else */
 } row;
 
 typedef struct fault {
@@ -114,12 +115,14 @@ typedef struct fault {
 /* Scenes: what A does so that each request comes once at least. */
 void scene_exclusive(cell *c);
 void scene_shared(cell *c);
-void scene_nested(cell *c);      /* S, then X inside */
-void scene_wait(cell *c);        /* behind a holder */
-void scene_time_out(cell *c);    /* behind a holder, too long */
-void scene_silent_dead(cell *c); /* the holder falls silent */
-void scene_closed_dead(cell *c); /* the holder's session is closed, its holds are still there */
-void scene_beside(cell *c);      /* while A holds another lock */
+void scene_nested(cell *c);       /* S, then X inside */
+void scene_again(cell *c);        /* takes it a second time at once */
+void scene_again_shared(cell *c); /* shared at first */
+void scene_wait(cell *c);         /* behind a holder */
+void scene_time_out(cell *c);     /* behind a holder, too long */
+void scene_silent_dead(cell *c);  /* the holder falls silent */
+void scene_closed_dead(cell *c);  /* the holder's session is closed, its holds are still there */
+void scene_beside(cell *c);       /* while A holds another lock */
 void scene_beside_shared(cell *c);
 void scene_close_holding(cell *c);
 

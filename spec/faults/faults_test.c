@@ -27,6 +27,11 @@ static const row rows[] = {
      .match = "body='\"verb\":\"beat\"'",
      .item = "",
      .hold_ms = LEASE * 3 / 2},
+    {.name = "every beat",
+     .scene = scene_exclusive,
+     .match = "body='\"verb\":\"beat\"' times=0",
+     .item = "",
+     .hold_ms = 2 * LEASE},
     {.name = "create",
      .scene = scene_exclusive,
      .match = "body='{\"create\":'",
@@ -90,6 +95,20 @@ static const row rows[] = {
      .match = "body='{\"delete\":' body='" AT_LEAF "'",
      .item = AT_LEAF,
      .gives = true},
+    {.name = "create, again",
+     .scene = scene_again,
+     .match = "body='{\"create\":'",
+     .item = AT_LEAF},
+    {.name = "set, again",
+     .scene = scene_again_shared,
+     .match = SET,
+     .item = AT_LEAF,
+     .rival_shared = true},
+    {.name = "release, again", .scene = scene_again_shared, .match = RELEASE, .item = AT_LEAF},
+    {.name = "delete, again",
+     .scene = scene_again,
+     .match = "body='{\"delete\":'",
+     .item = AT_LEAF},
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
@@ -221,11 +240,15 @@ static const cell *cell_of(const row *r, const fault *f) {
   return NULL;
 }
 
+static int letter(size_t i) {
+  return i < 26 ? 'A' + (int)i : 'a' + (int)i - 26;
+}
+
 static void print_table(void) {
   size_t counts[128] = {0};
   int64_t sweep = 0, takes = 0;
   printf("# %-18s", "");
-  for (size_t i = 0; i < ROWS; i++) printf(" %c", 'A' + (int)i);
+  for (size_t i = 0; i < ROWS; i++) printf(" %c", letter(i));
   printf("\n");
   for (size_t j = 0; j < FAULTS; j++) {
     printf("# %-18s", faults[j].name);
@@ -239,7 +262,7 @@ static void print_table(void) {
     }
     printf("\n");
   }
-  for (size_t i = 0; i < ROWS; i++) printf("# %c: %s\n", 'A' + (int)i, rows[i].name);
+  for (size_t i = 0; i < ROWS; i++) printf("# %c: %s\n", letter(i), rows[i].name);
   printf(
       "# %zu cells: %zu as if nothing had happened, %zu clean failures, %zu locks lost and known "
       "to be, %zu given back later, %zu wrong\n",

@@ -41,6 +41,23 @@ void scene_shared(cell *c) {
   take_hold_give(c, true);
 }
 
+/* What comes late of the first must not touch the second. */
+static void again(cell *c, bool shared) {
+  c->rival_patient = true;
+  if (take(c, LEAF, shared, WAIT)) give(c);
+  if (!take(c, LEAF, false, WAIT)) return;
+  hold(c, 1300);
+  give(c);
+}
+
+void scene_again(cell *c) {
+  again(c, false);
+}
+
+void scene_again_shared(cell *c) {
+  again(c, true);
+}
+
 void scene_close_holding(cell *c) {
   if (take(c, LEAF, true, WAIT)) hold(c, 200);
 }

@@ -112,6 +112,17 @@ describe("configuration", function()
     assert.equal("(set, from MORTISE_PASSWORD)", shown.password)
   end)
 
+  it("hides what someone put into the store's URL", function()
+    assert.equal("http://...@h:1", config.show_store "http://u:p/w@h:1")
+    assert.equal("https://...@b", config.show_store "https://u:p@a,u:p@b")
+    assert.equal("http://h:1,h:2", config.show_store "http://h:1,h:2")
+    assert.equal("sqlite:a@b.db", config.show_store "sqlite:a@b.db")
+    local r = with({env = {MORTISE_STORE = "http://u:p@x"}}, config.resolve)
+    for _, row in ipairs(config.describe(r)) do
+      if row.name == "store" then assert.equal("http://...@x", row.value) end
+    end
+  end)
+
   it("without a store says the three ways to name one", function()
     local ok, why = pcall(with, {env = {HOME = "/nonexistent"}}, config.open_options)
     assert.is_false(ok)

@@ -268,6 +268,12 @@ function config.warn(text)
   io.stderr:write("mortise: warning: ", text, "\n")
 end
 
+-- A store's URL without the credentials that someone put into it by mistake.
+function config.show_store(url)
+  if url:find "^sqlite:" then return url end
+  return (url:gsub("^(%a*:?/*).*@", "%1...@"))
+end
+
 -- For people and programs: rows {name, value (text), from} of every setting, defaults included. A
 -- secret's value is never among them.
 function config.describe(resolved)
@@ -276,6 +282,7 @@ function config.describe(resolved)
     local found = resolved.found[row.name]
     local value = found and tostring(found.value) or row.default_text
     if found and row.type == "duration" then value = require("mortise.duration").text(found.value) end
+    if found and row.name == "store" then value = config.show_store(value) end
     if found and found.secret then value = ("(set, from %s)"):format(found.from) end
     rows[i] = {name = row.name, value = value, from = found and found.from or value and "default" or nil}
   end

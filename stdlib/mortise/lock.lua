@@ -57,7 +57,8 @@ local upgrade_rows = {
 }
 
 -- From shared to exclusive, without letting go: it waits for the other readers. Two that upgrade
--- the same path wait for each other: one of them gets `deadlock` and still has its shared lock.
+-- the same path wait for each other until their `wait` is over; who gets lock_timeout still has its
+-- shared lock.
 function Lock:upgrade(given)
   local o = options.check("upgrade", upgrade_rows, given)
   self:check()

@@ -56,8 +56,8 @@ local function check_settings(findings)
   if not resolved.found.store then
     return add(findings, "settings", "wrong", "no store is named", "name one with --store or MORTISE_STORE")
   end
-  return add(findings, "settings", "fine", ("store %s, from %s"):format(resolved.found.store.value,
-    resolved.found.store.from))
+  return add(findings, "settings", "fine", ("store %s, from %s"):format(
+    config.show_store(resolved.found.store.value), resolved.found.store.from))
 end
 
 -- Major and minor that this was made for.

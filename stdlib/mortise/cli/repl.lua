@@ -85,7 +85,7 @@ end
 
 local function banner()
   local found = config.resolve().found
-  local store = found.store and found.store.value or "none is named yet"
+  local store = found.store and config.show_store(found.store.value) or "none is named yet"
   io.stdout:write(("mortise %s, %s, store: %s\n"):format(core.version, _VERSION, store),
     "Locals end with their statement: use globals. ^C interrupts; ^D leaves and gives back all locks.\n")
 end

@@ -29,12 +29,22 @@ void mt_terminal_prompted(void) {
   signals = 0;
 }
 
+static void no_signal(int number) {
+  (void)number;
+}
+
 static void catch_signals(void) {
   struct sigaction action = {.sa_handler = on_signal};
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, NULL);
   sigaction(SIGTERM, &action, NULL);
-  action.sa_handler = SIG_IGN; /* a closed pipe is an error of the write */
+  struct sigaction before;
+  sigaction(SIGHUP, NULL, &before);
+  if (before.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, NULL); /* nohup stays nohup */
+  /* A closed pipe is an error of the write. A handler, unlike SIG_IGN, is not inherited by the
+   * programs that a script starts. */
+  action.sa_handler = no_signal;
+  action.sa_flags = SA_RESTART;
   sigaction(SIGPIPE, &action, NULL);
 }
 

@@ -68,8 +68,14 @@ static void check_fence(cell *c, const struct claim *claim) {
       cell_fail(c, "fence %llu was granted after %llu", (unsigned long long)fence,
                 (unsigned long long)c->pasts[i].fence);
     }
-  if (c->n_pasts < sizeof c->pasts / sizeof *c->pasts)
-    c->pasts[c->n_pasts++] = (struct past){claim->path, claim->shared, fence};
+  size_t i = 0; /* of each kind the last, which is the largest of those that exclude each other */
+  while (i < c->n_pasts &&
+         (strcmp(c->pasts[i].path, claim->path) != 0 || c->pasts[i].shared != claim->shared))
+    i++;
+  if (i == sizeof c->pasts / sizeof *c->pasts) return;
+  if (i < c->n_pasts && fence < c->pasts[i].fence) return;
+  c->pasts[i] = (struct past){claim->path, claim->shared, fence};
+  if (i == c->n_pasts) c->n_pasts++;
 }
 
 /* ---- Parties -------------------------------------------------------------------------------- */
@@ -157,7 +163,7 @@ static void released(void *ctx, mt_release *r) {
   *(bool *)ctx = true;
 }
 
-static void begin_give(party *p) {
+void party_begin_give(party *p) {
   struct claim *claim = &p->claims[p->claims[1].lock ? 1 : 0];
   p->done = false;
   p->release = (mt_release){.done = released, .ctx = &p->done, .lock = claim->lock};
@@ -169,7 +175,7 @@ static void begin_give(party *p) {
 mortise_status party_give(party *p) {
   cell *c = p->cell;
   if (*c->failure) return MORTISE_OK;
-  begin_give(p);
+  party_begin_give(p);
   if (!cell_pump(c, &p->done, GIVE)) {
     mt_manager_release_forget(p->manager, &p->release);
     cell_fail(c, "%s still gives back after %d ms", p->name, GIVE);
@@ -223,7 +229,7 @@ static void rival_step(cell *c) {
   case RIVAL_HOLDING:
     if (now_ms() < c->rival_until_ms) return;
     c->rival = RIVAL_GIVING;
-    begin_give(p);
+    party_begin_give(p);
     return;
   case RIVAL_GIVING:
     if (p->done) c->rival = RIVAL_DONE;
@@ -248,7 +254,7 @@ bool cell_pump(cell *c, const bool *flag, int64_t ms) {
     mortise_error err;
     if (mt_loop_step(c->loop, 10, &err)) cell_fail(c, "%s", err.message);
     check_beliefs(c);
-    if (!*c->failure && c->proxy) rival_step(c);
+    if (!*c->failure && c->rival != RIVAL_DONE && c->proxy) rival_step(c);
   }
   return *flag;
 }
@@ -288,7 +294,7 @@ static void expect_no_locks(cell *c, mt_store *store) {
 
 /* A client that comes later can take everything, one after the other, within three leases; then
  * there is no lock in the table. */
-static void sweep(cell *c) {
+void cell_sweep(cell *c) {
   static const char *const all[] = {LEAF, "/p/q", "/p", OTHER, "/"};
   int64_t start = now_ms();
   mortise_error err;
@@ -316,21 +322,26 @@ static void go_on(cell *c) {
     party_give(a);
 }
 
-static void await_proxy(cell *c) {
+void cell_await_proxy(cell *c, fault_proxy *proxy) {
   int64_t end = now_ms() + 20000;
-  fault_proxy_clear(c->proxy); /* from here on nothing is wrong */
-  while (!*c->failure && fault_proxy_busy(c->proxy) && now_ms() < end) cell_wait(c, 10);
-  if (fault_proxy_busy(c->proxy)) cell_fail(c, "the proxy still has requests");
+  fault_proxy_clear(proxy);
+  while (!*c->failure && fault_proxy_busy(proxy) && now_ms() < end) cell_wait(c, 10);
+  if (fault_proxy_busy(proxy)) cell_fail(c, "the proxy still has requests");
 }
 
 /* ---- All ------------------------------------------------------------------------------------ */
 
+bool cell_begin(cell *c) {
+  c->log_file = open_memstream(&c->log, &c->log_n);
+  c->loop = mt_loop_new(NULL);
+  if (!c->log_file || !c->loop) cell_fail(c, "no memory");
+  return !*c->failure;
+}
+
 static bool set_up(cell *c) {
   mortise_error err = {0};
   char rule[512];
-  c->log_file = open_memstream(&c->log, &c->log_n);
-  c->loop = mt_loop_new(&err);
-  if (!c->log_file || !c->loop) return false;
+  if (!cell_begin(c)) return false;
   const fault_config config = {.upstream = c->place->url, .record = c->log_file};
   c->proxy = fault_proxy_new(c->loop, &config, &err);
   snprintf(rule, sizeof rule, "%s item='%s' %s", c->row->match, c->row->item ? c->row->item : "",
@@ -353,11 +364,11 @@ void cell_run(cell *c) {
     await_rival(c, RIVAL_WAIT + GIVE);
     party_close(&c->parties[HOLDER]);
     party_close(&c->parties[RIVAL]);
-    await_proxy(c);
-    if (!c->fault->ghosts) sweep(c);
+    cell_await_proxy(c, c->proxy);
+    if (!c->fault->ghosts) cell_sweep(c);
     go_on(c);
     party_close(&c->parties[A]);
-    if (c->fault->ghosts) sweep(c);
+    if (c->fault->ghosts) cell_sweep(c);
     if (!*c->failure) expect_no_locks(c, c->parties[SWEEPER].client->store);
     party_close(&c->parties[SWEEPER]);
   }
@@ -367,6 +378,7 @@ void cell_deinit(cell *c) {
   for (int i = 0; i < PARTIES; i++) mt_client_free(c->parties[i].client);
   mt_loop_free(c->dead_loop);
   fault_proxy_free(c->proxy);
+  for (int i = 0; i < 3; i++) fault_proxy_free(c->storm_proxies[i]);
   mt_loop_free(c->loop);
   if (c->log_file) fclose(c->log_file);
   free(c->log); /* open_memstream's */

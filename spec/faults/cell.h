@@ -63,6 +63,9 @@ typedef struct cell {
   bool rival_now, rival_patient; /* patient: waits to be told */
   int64_t rival_until_ms;
   bool again; /* to be run */
+  fault_proxy *storm_proxies[3];
+  mt_test_random random;
+  unsigned storm_took, storm_failed, storm_faults;
   /* What came of it. */
   char failure[512];  /* "": all that must hold did */
   bool unsafe;        /* two believed, or a fence went back: no slow machine excuses that */
@@ -79,17 +82,24 @@ typedef struct cell {
 void cell_run(cell *c);
 void cell_deinit(cell *c);
 
+/* The same for one without a row and a fault. */
+void storm_run(cell *c);
+
 /* For scenes: each does nothing once the cell has failed. */
 void cell_fail(cell *c, const char *fmt, ...) MORTISE_PRINTF(2, 3);
 bool cell_pump(cell *c, const bool *flag, int64_t ms);
 void cell_wait(cell *c, int64_t ms);
-void await_rival(cell *c, int64_t ms); /* for the rival to have had the leaf */
+bool cell_begin(cell *c);
+void cell_await_proxy(cell *c, fault_proxy *proxy); /* nothing goes wrong there from now on */
+void cell_sweep(cell *c);                           /* all can be taken; there is no lock then */
+void await_rival(cell *c, int64_t ms);              /* for the rival to have had the leaf */
 void party_open(cell *c, int who, const char *url, mt_loop *loop);
 void party_begin(party *p, const char *path, bool shared, int64_t wait_ms);
 /* The outcome of what was begun: a claim, or an error. */
 bool party_took(party *p, mortise_error *err);
 bool party_take(party *p, const char *path, bool shared, int64_t wait_ms, mortise_error *err);
 mortise_status party_give(party *p); /* the claim that came last */
+void party_begin_give(party *p);
 void party_close(party *p);
 bool party_holds(const party *p); /* believes in all its claims */
 

@@ -3,7 +3,8 @@
  * time; nobody may believe in what another believes in; and nothing may stay behind.
  *
  * MORTISE_FAULT_CELLS=TEXT runs only the cells with TEXT in `request x fault`;
- * MORTISE_FAULT_JOBS=N runs so many at the same time (32). */
+ * MORTISE_FAULT_JOBS=N runs so many at the same time (32); MORTISE_FAULT_ROUNDS=1 runs none again.
+ */
 #include "cell.h"
 
 #include "base/mem.h"
@@ -138,7 +139,13 @@ static const fault faults[] = {
     {.name = "item 503 but done", .action = "item-lie * 503", .item = true},
     {.name = "item 409 but done", .action = "item-lie * 409", .item = true},
 };
-enum { FAULTS = sizeof faults / sizeof *faults, JOBS_MAX = 128, ROUNDS = 3 };
+enum {
+  FAULTS = sizeof faults / sizeof *faults,
+  STORMS = 16,
+  CELLS = ROWS * FAULTS + STORMS,
+  JOBS_MAX = 128,
+  ROUNDS = 3
+};
 
 static bool possible(const row *r, const fault *f) {
   if (f->refused && r->gives) return false;
@@ -147,17 +154,20 @@ static bool possible(const row *r, const fault *f) {
 
 /* ---- Running -------------------------------------------------------------------------------- */
 
-static cell cells[ROWS * FAULTS];
+static cell cells[CELLS];
 static size_t n_cells;
 static _Atomic size_t next_cell;
-static char names[ROWS * FAULTS][64];
+static char names[CELLS][64];
 
 static void *work(void *ctx) {
   size_t i;
   (void)ctx;
   while ((i = atomic_fetch_add(&next_cell, 1)) < n_cells) {
     if (!cells[i].again) continue;
-    cell_run(&cells[i]);
+    if (cells[i].row)
+      cell_run(&cells[i]);
+    else
+      storm_run(&cells[i]);
     bool failed = *cells[i].failure;
     if (failed) fflush(cells[i].log_file);
     char *log = failed && cells[i].log ? mt_strdup(cells[i].log) : NULL;
@@ -167,9 +177,21 @@ static void *work(void *ctx) {
   return NULL;
 }
 
+static void make_storms(const mt_test_place *place, const char *only) {
+  for (int i = 0; i < STORMS; i++) {
+    char *name = names[n_cells];
+    snprintf(name, sizeof names[0], "storm %d", i);
+    if (only && !strstr(name, only)) continue;
+    cells[n_cells] = (cell){.place = place, .random = mt_test_random_for(name), .again = true};
+    snprintf(cells[n_cells].ns, sizeof cells[n_cells].ns, "s%d", i);
+    n_cells++;
+  }
+}
+
 static void make_cells(const mt_test_place *place) {
   const char *only = getenv("MORTISE_FAULT_CELLS");
   n_cells = 0;
+  make_storms(place, only); /* the longest first */
   for (size_t i = 0; i < ROWS * FAULTS; i++) {
     const row *r = &rows[i / FAULTS];
     const fault *f = &faults[i % FAULTS];
@@ -192,10 +214,10 @@ static void run_cells(size_t jobs) {
   for (size_t i = 0; i < started; i++) pthread_join(threads[i], NULL);
 }
 
-static size_t jobs_wanted(void) {
-  const char *text = getenv("MORTISE_FAULT_JOBS");
-  size_t jobs = text ? strtoul(text, NULL, 10) : 32;
-  return jobs && jobs <= JOBS_MAX ? jobs : 32;
+static size_t wanted(const char *name, size_t fallback, size_t most) {
+  const char *text = getenv(name);
+  size_t n = text ? strtoul(text, NULL, 10) : fallback;
+  return n && n <= most ? n : fallback;
 }
 
 /* A machine that stands still for a second costs a lease of 1.5 s, and then things are late or lost
@@ -208,7 +230,11 @@ static size_t make_again(const mt_test_place *place, int round) {
     if (!c->again) continue;
     printf("# run again: %s: %.160s\n", names[i], c->failure);
     mt_free(c->log);
-    *c = (cell){.place = place, .row = c->row, .fault = c->fault, .again = true};
+    *c = (cell){.place = place,
+                .row = c->row,
+                .fault = c->fault,
+                .random = mt_test_random_for(names[i]),
+                .again = true};
     snprintf(c->ns, sizeof c->ns, "c%zu-%d", i, round);
     n++;
   }
@@ -216,9 +242,10 @@ static size_t make_again(const mt_test_place *place, int round) {
 }
 
 static void run_all(const mt_test_place *place) {
-  run_cells(jobs_wanted());
-  for (int round = 1; round < ROUNDS && make_again(place, round); round++)
-    run_cells(jobs_wanted() / 4 + 1);
+  size_t jobs = wanted("MORTISE_FAULT_JOBS", 32, JOBS_MAX);
+  int rounds = (int)wanted("MORTISE_FAULT_ROUNDS", ROUNDS, ROUNDS);
+  run_cells(jobs);
+  for (int round = 1; round < rounds && make_again(place, round); round++) run_cells(jobs / 4 + 1);
 }
 
 /* ---- What came of it ------------------------------------------------------------------------ */
@@ -227,6 +254,7 @@ static void run_all(const mt_test_place *place) {
  * not; 'l' A lost its lock, and knew it; 'u' A was told that giving back is not acknowledged yet;
  * '!' what must hold did not. */
 static char outcome(const cell *c) {
+  if (!c->row) return ' ';
   bool due = c->row->scene == scene_time_out && c->take.code == MORTISE_LOCK_TIMEOUT;
   if (*c->failure) return '!';
   if (c->take.code && !due) return 'f';
@@ -242,6 +270,20 @@ static const cell *cell_of(const row *r, const fault *f) {
 
 static int letter(size_t i) {
   return i < 26 ? 'A' + (int)i : 'a' + (int)i - 26;
+}
+
+static void print_storms(void) {
+  unsigned n = 0, took = 0, failed = 0, struck = 0, wrong = 0;
+  for (size_t i = 0; i < n_cells; i++) {
+    if (cells[i].row) continue;
+    n++;
+    took += cells[i].storm_took;
+    failed += cells[i].storm_failed;
+    struck += cells[i].storm_faults;
+    wrong += *cells[i].failure != '\0';
+  }
+  printf("# %u storms: %u faults, %u locks taken, %u clean failures, %u storms wrong\n", n, struck,
+         took, failed, wrong);
 }
 
 static void print_table(void) {
@@ -266,7 +308,7 @@ static void print_table(void) {
   printf(
       "# %zu cells: %zu as if nothing had happened, %zu clean failures, %zu locks lost and known "
       "to be, %zu given back later, %zu wrong\n",
-      n_cells, counts['.'], counts['f'], counts['l'], counts['u'], counts['!']);
+      n, counts['.'], counts['f'], counts['l'], counts['u'], counts['!']);
   printf("# longest acquisition %lld ms, longest taking of everything afterwards %lld ms\n",
          (long long)takes, (long long)sweep);
 }
@@ -299,7 +341,7 @@ static int init_table(const mt_test_place *place) {
 }
 
 static int run_place(const mt_test_place *place) {
-  static struct CMUnitTest tests[ROWS * FAULTS];
+  static struct CMUnitTest tests[CELLS];
   char group[96];
   if (init_table(place)) return 1;
   make_cells(place);
@@ -308,6 +350,7 @@ static int run_place(const mt_test_place *place) {
   printf("# %s: %zu cells in %lld s\n", place->name, n_cells,
          (long long)((mt_test_ns() - start) / 1000000000));
   print_table();
+  print_storms();
   if (getenv("MORTISE_FAULT_ERRORS")) print_errors();
   fflush(stdout);
   for (size_t i = 0; i < n_cells; i++)

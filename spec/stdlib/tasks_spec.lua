@@ -42,6 +42,15 @@ describe("tasks", function()
     assert.same({0, 3}, {done, stopped})
   end)
 
+  it("raise the first error also where the others had not begun", function()
+    local ok, why = pcall(mortise.map, {1, 2, 3}, function(value)
+      if value == 1 then error("first", 0) end
+      mortise.sleep "10s"
+    end)
+    assert.is_false(ok)
+    assert.equal("first", why.message or why)
+  end)
+
   it("refuse what is no time", function()
     local ok, why = pcall(mortise.sleep, "soon")
     assert.is_false(ok)

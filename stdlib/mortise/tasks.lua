@@ -55,7 +55,11 @@ function tasks.map(list, fn, given)
     for i = 1, math.min(o.limit, #list) do
       group.tasks[i] = core.spawn(work, group, list, fn, results)
     end
-    for _, task in ipairs(group.tasks) do task:join() end
+    for _, task in ipairs(group.tasks) do
+      local ok, why = pcall(task.join, task)
+      -- One that was cancelled before it began failed by that; it is not the first error.
+      if not ok and not (group.failed and task:done()) then error(why, 0) end
+    end
     if group.failed then error(group.error, 0) end
   end
   return results

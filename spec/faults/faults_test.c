@@ -305,6 +305,8 @@ static void print_table(void) {
     printf("\n");
   }
   for (size_t i = 0; i < ROWS; i++) printf("# %c: %s\n", letter(i), rows[i].name);
+  size_t n = 0;
+  for (size_t i = 0; i < n_cells; i++) n += cells[i].row != NULL;
   printf(
       "# %zu cells: %zu as if nothing had happened, %zu clean failures, %zu locks lost and known "
       "to be, %zu given back later, %zu wrong\n",

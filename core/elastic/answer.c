@@ -233,6 +233,11 @@ bool mt_answer_is(mt_slice raw, const char *text) {
   return raw.n == n + 2 && !memcmp(raw.p + 1, text, n);
 }
 
+bool mt_answer_written(const mt_answer *a) {
+  return a->status < 300 && a->version.term &&
+         (a->applied == MT_APPLIED_CREATED || a->applied == MT_APPLIED_UPDATED);
+}
+
 /* Without a cluster manager nothing is let through; 429 is said before an item is begun. */
 bool mt_answer_busy(const mt_answer *a) {
   return a->status == 429 || (a->status == 503 && mt_answer_is(a->type, "cluster_block_exception"));

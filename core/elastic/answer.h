@@ -37,6 +37,8 @@ bool mt_answers_next(mt_answers *a, mt_answer *out);
 /* Copies a raw string, decoded, cut to fit. */
 char *mt_answer_text(mt_slice raw, char *out, size_t size);
 bool mt_answer_is(mt_slice raw, const char *text);
+/* Is it said that the document was written, and where that stands in the one order? */
+bool mt_answer_written(const mt_answer *a);
 /* Did the server not do it, whatever happens later? `busy`: it may be sent again. */
 bool mt_answer_busy(const mt_answer *a);
 /* May the write have been applied, although the item says that it failed? */

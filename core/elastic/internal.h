@@ -143,6 +143,11 @@ void mt_table_add_alias(mt_buf *out, const mt_elastic *e, const char *index, con
 void mt_table_print(mt_buf *out, const mt_elastic *e);
 /* The table is gone: an alias that is missing. */
 void mt_table_gone(const mt_elastic *e, mortise_error *err);
+/* The answer to a lock batch, into its items; one that is not understood makes NO_ANSWER of all. */
+void mt_table_read_batch(mt_elastic *e, mt_lock_batch *r, mt_slice text);
+/* The answer to an _mget of sessions, into r->docs, which are there. */
+mortise_status mt_table_read_sessions(const mt_elastic *e, mt_session_read *r, mt_json root,
+                                      mortise_error *err);
 
 /* ---- The tables of functions ---------------------------------------------------------------- */
 

@@ -348,7 +348,17 @@ static mt_lock_result noop_of(const mt_lock_item *item, const mt_answer *a) {
   return item->verb == MT_LOCK_ADOPT && a->source.n > 2 ? MT_LOCK_STALE : MT_LOCK_ABSENT;
 }
 
+/* Does it say what became of the item, and where a grant stands in the one order? Nothing less is
+ * believed. */
+static bool says_all(const mt_lock_item *item, const mt_answer *a) {
+  bool grants = item->verb == MT_LOCK_CREATE || item->verb == MT_LOCK_SET ||
+                item->verb == MT_LOCK_ADOPT;
+  if (grants && a->applied != MT_APPLIED_NOOP) return mt_answer_written(a);
+  return a->applied != MT_APPLIED_NONE;
+}
+
 static bool read_applied(const mt_lock_batch *r, mt_lock_item *item, const mt_answer *a) {
+  if (!says_all(item, a)) return false;
   if (item->verb == MT_LOCK_SET) return read_set(r, item, a);
   item->result = a->applied == MT_APPLIED_NOOP ? noop_of(item, a) : MT_LOCK_ACKED;
   if (item->result == MT_LOCK_ACKED) item->version = a->version;
@@ -417,7 +427,7 @@ static void disbelieve(mt_lock_batch *r) {
   r->req.error.retryable = false;
 }
 
-static void read_answer(mt_elastic *e, mt_lock_batch *r, mt_slice text) {
+void mt_table_read_batch(mt_elastic *e, mt_lock_batch *r, mt_slice text) {
   mt_answers answers;
   mt_answer a;
   mt_answers_init(&answers, text);
@@ -438,7 +448,7 @@ static void read_answer(mt_elastic *e, mt_lock_batch *r, mt_slice text) {
 static void on_batch(mt_call *c) {
   mt_lock_batch *r = (mt_lock_batch *)c->req;
   if (!mt_call_ok(c, "lock table", c->e->table)) return;
-  read_answer(c->e, r, mt_buf_slice(&c->http.answer));
+  mt_table_read_batch(c->e, r, mt_buf_slice(&c->http.answer));
   mt_call_finish(c);
 }
 

@@ -89,7 +89,7 @@ static void say_failed(mt_elastic *e, const mt_session_write *r, const mt_answer
 static void classify(mt_elastic *e, mt_session_write *r, const mt_answer *a) {
   bool missing =
       a->applied == MT_APPLIED_NOT_FOUND || mt_answer_is(a->type, "document_missing_exception");
-  if (a->status < 300 && a->applied != MT_APPLIED_NOOP) {
+  if (mt_answer_written(a)) {
     r->result = MT_SESSION_ACKED;
     r->version = a->version;
   } else if (a->status < 300 || missing) {
@@ -114,13 +114,20 @@ static bool conflicted(const mt_session_write *r, const mt_answer *a) {
   return a->status == 409 && r->verb != MT_SESSION_EXPIRE;
 }
 
+/* Less than a write with its version, or a plain refusal, proves nothing. */
+static bool clear(const mt_answer *a) {
+  return a->status >= 300 || a->applied == MT_APPLIED_NOOP || a->applied == MT_APPLIED_NOT_FOUND ||
+         mt_answer_written(a);
+}
+
 static void on_session(mt_call *c) {
   mt_session_write *r = (mt_session_write *)c->req;
   if (!mt_call_ok(c, "lock table", c->e->table)) return;
   mt_answers answers;
   mt_answer a, more;
   mt_answers_init(&answers, mt_buf_slice(&c->http.answer));
-  if (!mt_answers_next(&answers, &a) || mt_answers_next(&answers, &more) || answers.failed) {
+  if (!mt_answers_next(&answers, &a) || mt_answers_next(&answers, &more) || answers.failed ||
+      !clear(&a)) {
     mt_error_set(&r->req.error, MORTISE_UNAVAILABLE,
                  "the answer to the write of a session is not understood");
     r->req.error.ambiguous = true;
@@ -187,23 +194,24 @@ static bool read_doc(mt_json answer, mt_session_doc *out) {
   return copy_raw(source, "owner", &out->owner) && copy_raw(source, "waiting", &out->waiting);
 }
 
-static mortise_status read_error(mt_call *c, mt_json error, mortise_error *err) {
+static mortise_status read_error(const mt_elastic *e, mt_json error, mortise_error *err) {
   char type[96], reason[256];
   if (mt_json_is(mt_json_get(error, "type"), "index_not_found_exception")) {
-    mt_table_gone(c->e, err);
+    mt_table_gone(e, err);
     return err->code;
   }
   return mt_error_set(err, MORTISE_UNAVAILABLE, "reading sessions from lock table \"%s\": %s: %s",
-                      c->e->table, mt_json_copy(mt_json_get(error, "type"), type, sizeof type),
+                      e->table, mt_json_copy(mt_json_get(error, "type"), type, sizeof type),
                       mt_json_copy(mt_json_get(error, "reason"), reason, sizeof reason));
 }
 
-static mortise_status read_docs(mt_call *c, mt_session_read *r, mt_json root, mortise_error *err) {
+mortise_status mt_table_read_sessions(const mt_elastic *e, mt_session_read *r, mt_json root,
+                                      mortise_error *err) {
   mt_json_iter it = mt_json_items(mt_json_get(root, "docs"));
   size_t i = 0;
   while (i < r->n && mt_json_next(&it)) {
     mt_json error = mt_json_get(it.value, "error");
-    if (error.type) return read_error(c, error, err);
+    if (error.type) return read_error(e, error, err);
     if (!read_doc(it.value, &r->docs[i++])) return mt_error_memory(err);
   }
   if (i < r->n || mt_json_next(&it))
@@ -221,7 +229,7 @@ static void on_read(mt_call *c) {
     return;
   }
   if (!mt_call_json(c, "the answer to a read of sessions", &root)) return;
-  if (read_docs(c, r, root, &r->req.error)) {
+  if (mt_table_read_sessions(c->e, r, root, &r->req.error)) {
     mt_session_read_deinit(r);
   }
   mt_call_finish(c);

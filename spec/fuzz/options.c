@@ -1,0 +1,80 @@
+/* The command line, the configuration file, durations and sizes, as the program itself reads them:
+ * whatever comes, only error objects. Lines of the input are words; all of it is a file. */
+#include "fuzz.h"
+
+#include <lua.h>
+#include <mortise/host.h>
+
+static const char chunk[] =
+    "local parser, config = require 'mortise.cli.parser', require 'mortise.config'\n"
+    "local settings, duration = require 'mortise.settings', require 'mortise.duration'\n"
+    "local options, errors = require 'mortise.options', require 'mortise.errors'\n"
+    "local file = os.tmpname()\n"
+    "config.getenv = function() end\n"
+    "config.command_line = {config = file}\n"
+    "local rows = {{name = 'json', flag = '--json', short = '-j'}}\n"
+    "table.move(settings.rows, 1, #settings.rows, 2, rows)\n"
+    "local function try(what, f, ...)\n"
+    "  local ok, why = pcall(f, ...)\n"
+    "  if not ok and not (mortise.is_error(why) and why.code == 'invalid_argument') then\n"
+    "    error(what .. ': ' .. tostring(why), 0)\n"
+    "  end\n"
+    "  return ok, why\n"
+    "end\n"
+    "local function file_of(text)\n"
+    "  local out <close> = assert(io.open(file, 'wb'))\n"
+    "  assert(out:write(text))\n"
+    "end\n"
+    "function fuzz(text)\n"
+    "  local words = {}\n"
+    "  for word in text:gmatch '[^\\n]+' do words[#words + 1] = word end\n"
+    "  for _, stop in ipairs {false, true} do try('parse', parser.parse, words, 1, rows, stop) "
+    "end\n"
+    "  for _, word in ipairs(words) do\n"
+    "    local ok, ms = try('duration', duration.ms, word, 'it')\n"
+    "    assert(not ok or math.type(ms) == 'integer' and ms >= 0, word)\n"
+    "    if ok then assert(duration.text(ms) ~= '') end\n"
+    "    local size = options.parse_size(word)\n"
+    "    assert(size == nil or math.type(size) == 'integer' and size > 0, word)\n"
+    "  end\n"
+    "  file_of(text)\n"
+    "  try('resolve', config.resolve)\n"
+    "end\n"
+    "function done() os.remove(file) end\n";
+
+static mortise_host *host;
+
+static void call(const char *name, const uint8_t *data, size_t n) {
+  lua_State *L = mortise_host_state(host);
+  mortise_error err;
+  int top = lua_gettop(L);
+  lua_getglobal(L, name);
+  lua_pushlstring(L, data ? (const char *)data : "", n);
+  if (mortise_host_call(host, 1, 0, &err)) {
+    fprintf(stderr, "%s\n%s\n", err.message, mortise_host_traceback(host));
+    abort();
+  }
+  MUST(lua_gettop(L) == top);
+}
+
+static void end(void) {
+  call("done", NULL, 0);
+  mortise_host_free(host);
+}
+
+static void begin(void) {
+  mortise_error err;
+  host = mortise_host_new(NULL, &err);
+  MUST(host);
+  if (mortise_host_run_string(host, chunk, "=fuzz", NULL, 0, &err)) {
+    fprintf(stderr, "%s\n", mortise_host_traceback(host));
+    abort();
+  }
+  atexit(end);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
+  if (!host) begin();
+  call("fuzz", data, n);
+  return 0;
+}

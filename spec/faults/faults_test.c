@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #define SET "method=POST body=mortise-lock-set-1"
 #define RELEASE "method=POST body=mortise-lock-release-1"
@@ -364,7 +365,18 @@ static int run_place(const mt_test_place *place) {
   return failed;
 }
 
+/* Each cell has up to forty descriptors. */
+static void raise_limit(void) {
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit)) return;
+  rlim_t most = limit.rlim_max < 65536 ? limit.rlim_max : 65536;
+  if (limit.rlim_cur >= most) return;
+  limit.rlim_cur = most;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int main(void) {
+  raise_limit();
   mt_test_place places[MT_TEST_PLACES];
   setenv("MORTISE_TEST_NO_SQLITE", "1", 1); /* there is no network to the embedded store */
   size_t n = mt_test_places(places);

@@ -251,7 +251,7 @@ static void push_option(lua_State *L, const mt_option *row, const mortise_option
 
 static int core_default_options(lua_State *L) {
   const mortise_options *options = mt_driver_get(L)->defaults;
-  if (!options) return 0;
+  if (!options || !options->store) return 0;
   lua_newtable(L);
   for (const mt_option *row = rows; row->name; row++) {
     push_option(L, row, options);

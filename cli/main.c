@@ -84,10 +84,19 @@ static int run(lua_State *L, int argc, char **argv) {
   return lua_isinteger(L, -1) ? (int)lua_tointeger(L, -1) : 0;
 }
 
+/* May come from the heartbeat's thread; stdio locks its streams. */
+static void warn(void *ctx, mortise_log_level level, const char *line) {
+  (void)ctx;
+  if (level >= MORTISE_LOG_WARNING) fprintf(stderr, "mortise: warning: %s\n", line);
+}
+
 int main(int argc, char **argv) {
   mortise_error err;
+  mortise_options options;
   mt_terminal_save();
-  mortise_host *made = mortise_host_new(NULL, &err);
+  mortise_options_init(&options);
+  options.log = warn;
+  mortise_host *made = mortise_host_new(&options, &err);
   if (!made) return fail(err.message);
   host = made;
   catch_signals();

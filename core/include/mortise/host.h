@@ -15,8 +15,9 @@ struct lua_State;
 typedef struct mortise_host mortise_host;
 
 /* A new interpreter with Lua's own libraries, `mortise` and `cjson`. `options` are those of the
- * default client, which is opened at its first use; NULL: what the configuration says
- * (MORTISE_STORE, then the configuration file). Owned: mortise_host_free. NULL with `err`. */
+ * default client, which is opened at its first use; NULL, or without a store: what the configuration
+ * says (MORTISE_STORE, then the configuration file). Their `log` serves every client. Owned:
+ * mortise_host_free. NULL with `err`. */
 MORTISE_API mortise_host *mortise_host_new(const mortise_options *options, mortise_error *err);
 
 /* Gives back every lock, closes the sessions, frees all. NULL is fine. */

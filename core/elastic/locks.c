@@ -351,8 +351,8 @@ static mt_lock_result noop_of(const mt_lock_item *item, const mt_answer *a) {
 /* Does it say what became of the item, and where a grant stands in the one order? Nothing less is
  * believed. */
 static bool says_all(const mt_lock_item *item, const mt_answer *a) {
-  bool grants = item->verb == MT_LOCK_CREATE || item->verb == MT_LOCK_SET ||
-                item->verb == MT_LOCK_ADOPT;
+  bool grants =
+      item->verb == MT_LOCK_CREATE || item->verb == MT_LOCK_SET || item->verb == MT_LOCK_ADOPT;
   if (grants && a->applied != MT_APPLIED_NOOP) return mt_answer_written(a);
   return a->applied != MT_APPLIED_NONE;
 }

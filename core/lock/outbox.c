@@ -56,8 +56,8 @@ static void number(mt_holds *t, mt_hold *h, mt_mode mode) {
    * its number: what was applied before is then known for mine. */
   if (!h->unsettled || h->asked_mode != mode || h->n == h->released_n) h->n = ++t->last_n;
   h->asked_mode = mode;
-  /* What will no longer be covered is no longer believed, from before it is sent; a denial leaves it
-   * there. */
+  /* What will no longer be covered is no longer believed, from before it is sent; a denial leaves
+   * it there. */
   if (mt_mode_covers(mode, h->mode)) return;
   h->mode = held_mode(h);
   h->rest = h->unsettled = true;

@@ -203,7 +203,7 @@ class Stage:
             if each.process.poll() is None:
                 each.signal(signal.SIGCONT)
                 each.kill()
-        self.store.request("DELETE", "/%s-*" % self.table)
+        self.store.request("DELETE", "/%s-*?expand_wildcards=all" % self.table)  # it is hidden
 
 
 # ---- Histories ------------------------------------------------------------------------------------

@@ -1,0 +1,199 @@
+/* The lock protocol (docs/protocol.md) in small: three sessions, a directory and a file in it, requests
+ * that are late or applied twice, beats, crashes, deadlines that pass, and taking over from the dead.
+ * `check`, beside this file, explores all of it: no two incompatible holds are ever believed at once
+ * (the assertion in `believe`), no session that lives is left waiting (no invalid end state), and no
+ * state comes back (no cycle), so every session comes to its end.
+ *
+ * Left out: the queue, which only orders who is granted next (a denial changes nothing, so asking
+ * again and again is waiting until there is none); S, IS and SIX, which add rows to the matrix;
+ * `create`, a set that is denied more often; `adopt`, an evict and a set in one. What is over is set
+ * to zero, so that states which differ in nothing are one. */
+#define SESSIONS 3
+#define DIR 0
+#define FILE 1
+#define NONE 0
+#define IX 1
+#define X 2
+
+/* Session 0 takes the directory twice, in two modes; with KEEP it changes the mode of its hold instead
+ * of giving it back first. Session 1 takes it in X. Who has it in IX then takes the file, in X. */
+#ifndef FIRST
+#define FIRST IX
+#define SECOND X
+#define KEEP false
+#define THIRD IX /* session 2 */
+#endif
+
+/* What may go wrong, and how often in a run. */
+#ifndef COPIES
+#define COPIES 1 /* a set or a release without an answer, which arrives later */
+#define BEATS 1
+#define CRASHES 1
+#define PAUSES 1 /* deadlines that pass while their session lives */
+#endif
+
+/* The planted bugs: -DBUG=NAME. */
+#define NO_MATRIX 1
+#define SET_IGNORES_NUMBER 2
+#define RELEASE_IGNORES_NUMBER 3
+#define COUNTS 4           /* a release takes away one of those in this mode, its own or not */
+#define TRUST_NO_ANSWER 5  /* a set without an answer is believed in */
+#define BELIEVE_TOO_LONG 6 /* a grant whose answer came past the deadline */
+#define DISBELIEVE_LATE 7  /* after the release, not before it */
+#define IMPATIENT 8        /* a watcher does not wait for the whole lease */
+#define EXPIRE_BLINDLY 9   /* without compare-and-set */
+#define EVICT_THE_LIVING 10
+#define NO_TAKE_OVER 11
+#define GHOSTS_GO_ON 12 /* a session goes on after a set without an answer */
+#ifndef BUG
+#define BUG 0
+#endif
+#define bug(which) (BUG == which)
+
+/* The table: a document for each path, with a set of entries, and one for each session. */
+typedef lock { byte mode[SESSIONS]; byte number[SESSIONS] };
+lock table[2];
+bool live[SESSIONS] = true; /* not closed, not expired: these two differ in nothing here */
+byte version[SESSIONS];
+
+/* The sessions. One that crashed, or whose deadline is past, believes nothing. */
+mtype = {set, release, well, past, crashed};
+mtype life[SESSIONS] = well;
+byte acked[SESSIONS]; /* the version that its last acknowledged open or beat made */
+typedef holds { byte mode[SESSIONS] };
+holds believed[2];
+
+/* One watcher for each session stands for all of them. Only its compare-and-set changes anything, and
+ * of several watchers one is first. It watches from the opening: to watch from later on only delays. */
+byte saw[SESSIONS];     /* the version it read */
+bool elapsed[SESSIONS]; /* lease and margin have passed since that answer arrived */
+
+typedef request { mtype verb; byte from; byte path; byte mode; byte number };
+request late; /* what the network holds up: one at a time */
+byte copies = COPIES, beats = BEATS, crashes = CRASHES, pauses = PAUSES;
+
+#define NEXT(s) ((s + 1) % SESSIONS)
+#define clash(a, b) ((a) != NONE && (b) != NONE && ((a) == X || (b) == X))
+#define others_clash(doc, s, m) (clash(doc.mode[NEXT(s)], m) || clash(doc.mode[NEXT(s + 1)], m))
+#define may_set(s, p, m, n) \
+  (table[p].number[s] == n || ((table[p].number[s] < n || bug(SET_IGNORES_NUMBER)) && \
+                               (!others_clash(table[p], s, m) || bug(NO_MATRIX))))
+#define put(s, p, m, n) table[p].mode[s] = m; table[p].number[s] = n
+#define remove(s, p, m, n) \
+  if \
+  :: bug(COUNTS) && table[p].mode[s] == NONE && table[p].mode[NEXT(s)] == m -> \
+     put(NEXT(s), p, NONE, 0) \
+  :: table[p].number[s] <= n || bug(RELEASE_IGNORES_NUMBER) -> put(s, p, NONE, 0) \
+  :: else \
+  fi
+
+inline hold_up(what, s) {
+  copies--; late.verb = what; late.from = s;
+  late.path = path; late.mode = mode; late.number = number
+}
+
+/* What was held up arrives. When that is at once, only the acknowledgement was lost; when the sender
+ * asked again and was answered, it is a duplicate. */
+active proctype network() {
+end:
+  do
+  :: d_step { late.verb != 0 ->
+       if
+       :: late.verb == release -> remove(late.from, late.path, late.mode, late.number)
+       :: late.verb == set && may_set(late.from, late.path, late.mode, late.number) ->
+          put(late.from, late.path, late.mode, late.number)
+       :: else
+       fi;
+       late.verb = 0; late.from = 0; late.path = 0; late.mode = 0; late.number = 0 }
+  od
+}
+
+inline believe(s) { believed[path].mode[s] = mode; assert(!others_clash(believed[path], s, mode)) }
+inline disbelieve(s) { believed[DIR].mode[s] = NONE; believed[FILE].mode[s] = NONE }
+inline end_session(s) {
+  live[s] = false; version[s] = 0; acked[s] = 0; saw[s] = 0; elapsed[s] = false
+}
+inline clear() { path = 0; mode = 0; number = 0; ghost = 0; first = 0; second = 0; keep = 0 }
+
+/* `number` only grows; a release is sent with the last one, which no other hold on that path had. */
+proctype session(byte s; byte first; byte second; bool keep) {
+  byte path, mode = first, number = 1;
+  bool ghost; /* a set had no answer: not another round */
+  {
+    goto ask;
+ask:
+    atomic {
+      if
+      :: may_set(s, path, mode, number) -> put(s, path, mode, number)
+      :: copies > 0 -> hold_up(set, s); ghost = !bug(GHOSTS_GO_ON);
+         if
+         :: goto ask
+         :: goto leave
+         :: bug(TRUST_NO_ANSWER)
+         fi
+      fi
+    };
+    atomic { /* the answer arrived; the clock is looked at */
+      if
+      :: life[s] == well || bug(BELIEVE_TOO_LONG) -> believe(s)
+      :: else -> goto leave
+      fi;
+      if
+      :: mode == IX -> path = FILE; mode = X; number++; goto ask
+      :: else
+      fi
+    };
+leave:
+    atomic {
+      if
+      :: keep && path == DIR && second != NONE && believed[DIR].mode[s] != NONE ->
+         believed[DIR].mode[s] = IX; /* what both modes allow, until there is an answer */
+         mode = second; second = NONE; number++; goto ask
+      :: else
+      fi;
+      believed[path].mode[s] = (bug(DISBELIEVE_LATE) -> believed[path].mode[s] : NONE);
+      if
+      :: remove(s, path, mode, number)
+      :: copies > 0 -> hold_up(release, s); goto leave
+      :: life[s] == past /* no more use */
+      fi;
+      if
+      :: path == FILE -> path = DIR; mode = IX; goto leave
+      :: path == DIR && !keep && second != NONE && life[s] == well && !ghost ->
+         mode = second; second = NONE; number++; goto ask
+      :: else
+      fi
+    };
+    d_step { end_session(s); disbelieve(s); life[s] = well; clear() } /* closed */
+  } unless { d_step { life[s] == crashed -> clear() } }
+}
+
+/* What befalls session s from outside. */
+#define may_evict(s) (!bug(NO_TAKE_OVER) && (!live[s] || (bug(EVICT_THE_LIVING) && elapsed[s])))
+proctype world(byte s) {
+end:
+  do
+  :: d_step { crashes > 0 && live[s] ->
+       crashes--; life[s] = crashed; disbelieve(s); acked[s] = 0; elapsed[s] = false }
+  :: d_step { beats > 0 && live[s] -> beats--; version[s]++ } /* its answer is lost, or too late */
+  :: d_step { beats > 0 && live[s] && life[s] == well -> beats--; version[s]++; acked[s] = version[s] }
+  :: d_step { live[s] && saw[s] != version[s] -> saw[s] = version[s]; elapsed[s] = false }
+  /* Whoever had no acknowledgement since the version that was read sent its last before that. */
+  :: d_step { live[s] && !elapsed[s] && life[s] == well && acked[s] <= saw[s] && pauses > 0 ->
+       pauses--; elapsed[s] = true; life[s] = past; disbelieve(s); acked[s] = 0 }
+  :: d_step { live[s] && !elapsed[s] && (life[s] == past || acked[s] > saw[s] || bug(IMPATIENT)) ->
+       elapsed[s] = true }
+  :: d_step { live[s] && (elapsed[s] || life[s] == crashed) && /* the process is seen to be gone */
+       (saw[s] == version[s] || bug(EXPIRE_BLINDLY)) -> end_session(s) }
+  :: d_step { may_evict(s) && table[DIR].mode[s] != NONE -> put(s, DIR, NONE, 0) }
+  :: d_step { may_evict(s) && table[FILE].mode[s] != NONE -> put(s, FILE, NONE, 0) }
+  od
+}
+
+init {
+  atomic {
+    run session(0, FIRST, SECOND, KEEP);
+    run session(1, X, NONE, false); run session(2, THIRD, NONE, false);
+    run world(0); run world(1); run world(2)
+  }
+}

@@ -52,6 +52,7 @@ http.port: $p
 transport.port: $((p + 100))
 node.store.allow_mmap: false
 cluster.routing.allocation.disk.threshold_enabled: false
+indices.breaker.total.use_real_memory: false
 SETTINGS
   [ "$family" = elasticsearch ] || echo "path.home: $dir"
   discovery_settings

@@ -16,7 +16,7 @@ void mortise_options_init(mortise_options *o) {
       .ns = "default",
       .table = "mortise-locks",
       .lease_ms = 60000,
-      .margin_ms = 1000,
+      .margin_ms = -1,
       .wait_ms = 30000,
       .request_ms = 30000,
       .connect_ms = 5000,
@@ -74,7 +74,7 @@ static mortise_status check_options(const mortise_options *o, mortise_error *err
                         o->ns ? o->ns : "");
   if (o->lease_ms < 1000 || o->lease_ms > 3600000)
     return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "lease: from 1s to 1h");
-  if (o->margin_ms < 0 || o->margin_ms > o->lease_ms / 3)
+  if (o->margin_ms < -1 || o->margin_ms > o->lease_ms / 3)
     return mt_error_set(err, MORTISE_INVALID_ARGUMENT,
                         "margin: at most a third of the lease (%lld ms)", (long long)o->lease_ms);
   if (o->wait_ms < 0 || o->request_ms < 1 || o->connect_ms < 1 || o->answer_max < 1024)
@@ -135,6 +135,10 @@ mortise_client *mt_client_open(const mortise_options *options, mt_loop *loop,
     return NULL;
   }
   if (hooks) c->hooks = *hooks;
+  if (c->options.margin_ms < 0) {
+    int64_t tenth = c->options.lease_ms / 10;
+    c->options.margin_ms = tenth < 1000 ? tenth : 1000;
+  }
   c->log = (mt_log){log_line, c};
   c->own_loop = loop ? NULL : mt_loop_new(err);
   c->loop = loop ? loop : c->own_loop;

@@ -18,7 +18,7 @@ settings.rows = {
   {name = "lease", core = "lease_ms", type = "duration", flag = "--lease", value = "TIME",
     env = "MORTISE_LEASE", default_text = "60s", help = "how long locks outlive a process that died"},
   {name = "margin", core = "margin_ms", type = "duration", env = "MORTISE_MARGIN",
-    default_text = "1s", help = "how long before its end a lease counts as lost"},
+    default_text = "1s", help = "how long before its end a lease counts as lost; of a lease below 10s, a tenth"},
   {name = "wait", core = "wait_ms", type = "duration", flag = "--wait", value = "TIME",
     env = "MORTISE_WAIT", default_text = "30s", help = "how long to wait for a lock; 0: try once"},
   {name = "timeout", core = "request_ms", type = "duration", flag = "--timeout", value = "TIME",

@@ -28,7 +28,7 @@ typedef struct mortise_options {
   const char *ns;             /* namespace of the locks, [a-z0-9_-]{1,64}; "default" */
   const char *table;          /* alias of the lock table on a server; "mortise-locks" */
   int64_t lease_ms;           /* 60000; 1000 to 3600000 */
-  int64_t margin_ms;          /* 1000; at most a third of the lease */
+  int64_t margin_ms;          /* -1: 1000, or a tenth of a shorter lease; at most a third of it */
   int64_t wait_ms;            /* 30000; default of a lock's wait */
   int64_t request_ms;         /* 30000 */
   int64_t connect_ms;         /* 5000 */

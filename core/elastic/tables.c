@@ -128,8 +128,10 @@ void mt_table_print(mt_buf *out, const mt_elastic *e) {
   mt_table_add_uuid(out, "EPOCH", "UUID");
   mt_buf_adds(out, "\n\nPOST /_aliases\n");
   mt_table_add_alias(out, e, index, NULL);
-  mt_buf_adds(out, "\n\n# The least role of those who only take locks; add read and write of the "
-                   "indices they change.\n# Elasticsearch:\n");
+  mt_buf_adds(
+      out, "\n\n# The least role of those who only take locks. Add the indices that they change, "
+           "with the\n# same privileges: a change refreshes and looks at the mapping too.\n"
+           "# Elasticsearch:\n");
   mt_buf_addf(out, elasticsearch_role, e->table);
   mt_buf_adds(out, "\n# OpenSearch:\n");
   mt_buf_addf(out, opensearch_role, e->table);

@@ -1,7 +1,7 @@
 #include "lock/manager.h"
 
 #include "base/mem.h"
-#include "lock/parts.h"
+#include "lock/internal.h"
 
 #include <stdio.h>
 

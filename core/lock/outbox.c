@@ -1,5 +1,5 @@
 #include "base/mem.h"
-#include "lock/parts.h"
+#include "lock/internal.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 #include "base/mem.h"
-#include "lock/parts.h"
+#include "lock/internal.h"
 
 /* Ending the sessions of the dead. A session may be expired when its document has kept the same
  * version for its own lease and our margin, counted on our clock from the arrival of the first

@@ -1,6 +1,6 @@
 /* The lock manager's insides, shared by manager.c, attempt.c, outbox.c and takeover.c. */
-#ifndef MT_LOCK_PARTS_H
-#define MT_LOCK_PARTS_H
+#ifndef MT_LOCK_INTERNAL_H
+#define MT_LOCK_INTERNAL_H
 
 #include "lock/lock.h"
 

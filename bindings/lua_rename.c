@@ -2,12 +2,15 @@
  *   lock:rename{index=, field=, from=, to=, query=, page=, slices=, in_flight=, passes=, bytes=}
  *       -> rename, not yet started
  * `query` is one more query (JSON text) that documents must match. A rename:
- *   :run() -> result      once; raises what stopped it, or rejected or conflict where some
- * documents could not be changed. Running another one finishes what this one left :result() ->
- * result   at any time: {matched=, changed=, unchanged=, redone=, conflicts=, rejected=, unknown=,
+ *   :run() -> result
+ *       once; raises what stopped it, or rejected or conflict where some documents could not be
+ *       changed. Running another one finishes what this one left.
+ *   :result() -> result
+ *       at any time: {matched=, changed=, unchanged=, redone=, conflicts=, rejected=, unknown=,
  * left=, passes=, bytes=, round_trips=, duration_ms=, rejects={{id=, type=, reason=}, ...}}
  *   :progress() -> changed, total      for another task, while it runs
  *   :cancel()             run() then raises interrupted, once all that was sent is answered
+ *   :settle()             waits for what a run that was interrupted had sent
  * Releasing the lock ends it. */
 #include "lua_lock.h"
 
@@ -137,10 +140,11 @@ typedef struct run_op {
   moving *moving;
 } run_op;
 
+/* What was sent is not taken back: `settle` waits for it, before the lock is given back. */
 static void cancel_run(mt_op *op) {
   moving *self = ((run_op *)op)->moving;
   self->runner = NULL;
-  abandon(self);
+  if (!self->ended) mt_change_cancel(&self->rename.change);
 }
 
 static int finish_run(lua_State *L, mt_op *op, int index) {
@@ -152,6 +156,26 @@ static int finish_run(lua_State *L, mt_op *op, int index) {
 }
 
 static const mt_op_type run_type = {cancel_run, finish_run, NULL};
+
+static int finish_settle(lua_State *L, mt_op *op, int index) {
+  (void)L, (void)op, (void)index;
+  return 0;
+}
+
+static const mt_op_type settle_type = {cancel_run, finish_settle, NULL};
+
+static int rename_settle(lua_State *L) {
+  moving *self = check_rename(L);
+  lua_settop(L, 1);
+  if (!self->started || self->ended) return 0;
+  mt_await_check(L, self->driver);
+  run_op *op = mt_lua_op_new(L, sizeof *op, 1, &settle_type);
+  mt_op_anchor(L, -1, 1, 1);
+  op->moving = self;
+  self->runner = &op->op;
+  mt_op_start(&op->op);
+  return mt_await(L, 2);
+}
 
 static int rename_run(lua_State *L) {
   moving *self = check_rename(L);
@@ -245,11 +269,9 @@ static int lock_rename(lua_State *L) {
 
 void mt_rename_methods(lua_State *L) {
   static const luaL_Reg functions[] = {{"rename", lock_rename}, {NULL, NULL}};
-  static const luaL_Reg methods[] = {{"run", rename_run},
-                                     {"result", rename_result},
-                                     {"progress", rename_progress},
-                                     {"cancel", rename_cancel},
-                                     {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"run", rename_run},           {"result", rename_result},
+                                     {"progress", rename_progress}, {"cancel", rename_cancel},
+                                     {"settle", rename_settle},     {NULL, NULL}};
   static const luaL_Reg metamethods[] = {{"__gc", collect_rename}, {NULL, NULL}};
   luaL_setfuncs(L, functions, 0);
   mt_class(L, rename_name, methods, metamethods);

@@ -71,6 +71,7 @@ local function move(lock, o)
     ok, result = pcall(moving.run, moving)
   end
   if ok then return finished(result) end
+  pcall(moving.settle, moving) -- nothing of ours is under way any more when the lock is given back
   if core.is_error(result) then result.result = finished(moving:result()) end
   error(result, 0)
 end

@@ -7,7 +7,7 @@
  *       changed. Running another one finishes what this one left.
  *   :result() -> result
  *       at any time: {matched=, changed=, unchanged=, redone=, conflicts=, rejected=, unknown=,
- * left=, passes=, bytes=, round_trips=, duration_ms=, rejects={{id=, type=, reason=}, ...}}
+ *       left=, passes=, bytes=, round_trips=, duration_ms=, rejects={{id=, type=, reason=}, ...}}
  *   :progress() -> changed, total      for another task, while it runs
  *   :cancel()             run() then raises interrupted, once all that was sent is answered
  *   :settle()             waits for what a run that was interrupted had sent

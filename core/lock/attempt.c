@@ -133,7 +133,8 @@ static void add_siblings(const mt_attempt *at, mt_part *part, mortise_error *err
   }
 }
 
-void mt_attempt_describe(mt_attempt *at, mortise_error *err) {
+/* Says who is in the way, in the error. */
+static void describe(mt_attempt *at, mortise_error *err) {
   const mt_manager *m = at->lock->manager;
   bool here = at->phase == MT_PHASE_LINE;
   mt_part *part = &at->lock->parts[here ? at->entered : at->pos];
@@ -161,7 +162,7 @@ void mt_attempt_describe(mt_attempt *at, mortise_error *err) {
 
 static void time_out(mt_attempt *at) {
   mortise_error err;
-  mt_attempt_describe(at, &err);
+  describe(at, &err);
   mt_attempt_fail(at, &err);
 }
 
@@ -189,7 +190,7 @@ static void enter_here(mt_attempt *at) {
     if (at->try_once)
       time_out(at);
     else if (at->alone && part->hold->in.first) {
-      mt_attempt_describe(at, &err);
+      describe(at, &err);
       err.code = MORTISE_DEADLOCK;
       err.retryable = false;
       mt_attempt_fail(at, &err);

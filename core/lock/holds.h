@@ -82,7 +82,6 @@ static inline mt_slice mt_hold_path(const mt_hold *h) {
 /* The table of one session. */
 typedef struct mt_holds {
   mt_session session;
-  bool open;    /* its document is acknowledged */
   bool replace; /* a grant of it was ambiguous: end it as soon as it holds nothing */
   size_t refs;  /* locks, batches and the manager */
   size_t n;

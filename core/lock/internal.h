@@ -162,8 +162,6 @@ static inline int64_t mt_manager_now(const mt_manager *m) {
 }
 /* Asks for a tick as soon as possible. */
 void mt_manager_soon(mt_manager *m);
-/* Makes sure that a session is open or being opened. */
-void mt_manager_want_session(mt_manager *m);
 /* The session is dead: every lock of it is lost, every attempt under it fails. */
 void mt_manager_session_lost(mt_manager *m);
 bool mt_manager_session_alive(mt_manager *m);
@@ -172,7 +170,5 @@ void mt_lock_free(mt_lock *lock);
 void mt_lock_give_back(mt_lock *lock, size_t from, mt_giving *giving);
 /* Uniform jitter: between half of `ms` and `ms`. */
 int64_t mt_manager_jitter(mt_manager *m, int64_t ms);
-/* Says who blocks `at`, in the error. */
-void mt_attempt_describe(mt_attempt *at, mortise_error *err);
 
 #endif

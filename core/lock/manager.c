@@ -97,7 +97,6 @@ static void session_opened(void *ctx, mt_req *req) {
     mt_error_set(&err, MORTISE_UNAVAILABLE, "the lock table refuses a new session");
   if (m->write.result == MT_SESSION_ACKED) {
     mt_session_extend(&m->table->session, m->write_sent_ms, mt_manager_now(m));
-    m->table->open = true;
     if (!m->config.heartbeat ||
         !m->config.heartbeat(m->config.ctx, true, &m->table->session, &err)) {
       m->phase = MT_OPEN;
@@ -144,7 +143,8 @@ static void verified(void *ctx, mt_req *req) {
   open_session(m);
 }
 
-void mt_manager_want_session(mt_manager *m) {
+/* Makes sure that a session is open or being opened. */
+static void want_session(mt_manager *m) {
   if (m->phase != MT_NO_SESSION || m->closing) return;
   if (m->verified) {
     open_session(m);
@@ -190,7 +190,7 @@ void mt_manager_session_lost(mt_manager *m) {
       "the lease of session %s (%lld ms) ran out, or another process ended it: its locks are lost",
       m->table->session.id, (long long)m->lease_ms);
   atomic_store(&m->table->session.lost, true);
-  m->verified = false; /* the table itself may have gone */
+  m->verified = false;  /* the table itself may have gone */
   m->phase = MT_ENDING; /* nothing more is given back one by one */
   mt_outbox_abandon(m);
   mt_holds *t = m->table;
@@ -366,7 +366,7 @@ void mt_manager_tick(mt_manager *m) {
   m->due_now = false;
   tell_waiting(m);
   if (m->phase == MT_OPEN && !mt_manager_session_alive(m)) mt_manager_session_lost(m);
-  if (m->attempts) mt_manager_want_session(m);
+  if (m->attempts) want_session(m);
   tick_attempts(m);
   replace_if_tainted(m);
   mt_outbox_flush(m);

@@ -11,7 +11,6 @@ enum {
   TRIES_MAX = 200,
   PAUSE_FIRST_MS = 50,
   PAUSE_MAX_MS = 2000,
-  REWRITE_MS = 250, /* a hold that is passed on is written again after this, to see its queue */
 };
 
 typedef struct mt_batch {
@@ -245,8 +244,8 @@ static void mark_for_eviction(mt_manager *m, mt_hold *h, const char *session) {
   mt_outbox_kick(m, h);
 }
 
-/* What the dead one left on the ancestors of a path blocks nobody soon, so nobody else would take it
- * away: it goes with the first that passes there. */
+/* What the dead one left on the ancestors of a path blocks nobody soon, so nobody else would take
+ * it away: it goes with the first that passes there. */
 static void evict_from_ancestors(mt_manager *m, const mt_part *part, const char *session) {
   for (const mt_part *up = part->lock->parts; up < part; up++)
     if (up->hold && !up->target) mark_for_eviction(m, up->hold, session);
@@ -539,7 +538,8 @@ int64_t mt_outbox_due(const mt_manager *m) {
 }
 
 void mt_outbox_abandon(mt_manager *m) {
-  while (pop(&m->outbox)) {}
+  while (pop(&m->outbox)) {
+  }
   for (size_t i = 0; m->table && i < m->table->buckets; i++)
     for (mt_hold *h = m->table->bucket[i]; h; h = h->next_in_bucket) mt_giving_done(h, NULL);
 }

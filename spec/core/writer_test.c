@@ -565,12 +565,13 @@ static void test_stop(void **state) {
   assert_int_equal(mt_writer_submit(f->w, &f->batch, NULL), MORTISE_OK);
   mt_loop_step(f->loop, 0, NULL);
   mt_loop_step(f->loop, 0, NULL);
+  const int sent = (int)f->fake.bulks; /* a slow machine may have tried again by now */
   mt_writer_stop(f->w, &why);
   assert_int_equal(f->done, 0);
   for (int i = 0; i < 5 && !f->done; i++) mt_loop_step(f->loop, 100, NULL);
   assert_int_equal(f->done, 1);
   assert_int_equal(f->batch.error.code, MORTISE_INTERRUPTED);
-  assert_true(f->fake.bulks <= 1);
+  assert_int_equal(f->fake.bulks, sent); /* nothing more */
 }
 
 static void test_free_under_way(void **state) {

@@ -140,12 +140,15 @@ class Process:
         self.process.send_signal(number)
 
     def end(self, timeout=20):
-        """Its exit status."""
+        """Its exit status, once all that it wrote is read."""
         try:
-            return self.process.wait(timeout)
+            status = self.process.wait(timeout)
         except subprocess.TimeoutExpired:
             self.process.kill()
-            return self.process.wait()
+            status = self.process.wait()
+        for each in self.readers:
+            each.join(timeout)
+        return status
 
     def kill(self):
         self.signal(signal.SIGKILL)

@@ -8,11 +8,11 @@
  * over all rounds, with the least and the largest, to standard error. A lock is always taken and
  * given back, but in the two rows of `documents`.
  *
- *   single     one caller, tree locks at depth 4, one at a time.        Aim: 1.2 of raw's p50
- *   tasks      16 tasks of one process below shared ancestors.          Aim: 8,000 locks/s
- *   processes  16 processes with a session each, likewise.              Aim: 1,600 locks/s, none
- * fails documents  100,000 document locks taken, then given back.           Aim: 1.2 of raw's time
- * and less than 1 us of user CPU each
+ * - single: one caller, tree locks at depth 4, one at a time. Aim: 1.2 of raw's p50.
+ * - tasks: 16 tasks of one process below shared ancestors. Aim: 8,000 locks/s.
+ * - processes: 16 processes with a session each, likewise. Aim: 1,600 locks/s, none fails.
+ * - documents: 100,000 document locks taken, then given back. Aim: 1.2 of raw's time, and less than
+ *   1 us of user CPU each.
  *
  * CPU is the client's own (getrusage), all its threads and processes; trips are HTTP requests,
  * conflicts are scripted items that were sent again. */

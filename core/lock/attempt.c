@@ -19,7 +19,7 @@ static void go_on(mt_attempt *at);
 
 /* ---- Making and ending ---------------------------------------------------------------------- */
 
-static mt_lock *lock_new(mt_manager *m, const mt_acquire *a, mortise_error *err) {
+mt_lock *mt_lock_new(mt_manager *m, const mt_acquire *a, mortise_error *err) {
   mt_plan plan;
   if (mt_plan_make(a->wants, a->n, &plan, err)) return NULL;
   mt_lock *lock = mt_calloc(1, sizeof *lock);
@@ -47,7 +47,7 @@ static mt_lock *lock_new(mt_manager *m, const mt_acquire *a, mortise_error *err)
 mortise_status mt_attempt_new(mt_manager *m, mt_acquire *a, mortise_error *err) {
   mt_attempt *at = mt_calloc(1, sizeof *at);
   if (!at) return mt_error_memory(err);
-  at->lock = lock_new(m, a, err);
+  at->lock = mt_lock_new(m, a, err);
   if (!at->lock) {
     mt_free(at);
     return err->code;

@@ -1,4 +1,5 @@
-/* The lock manager's insides, shared by manager.c, attempt.c, outbox.c and takeover.c. */
+/* The lock manager's insides, shared by manager.c, attempt.c, convert.c, outbox.c and takeover.c.
+ */
 #ifndef MT_LOCK_INTERNAL_H
 #define MT_LOCK_INTERNAL_H
 
@@ -168,6 +169,13 @@ bool mt_manager_session_alive(mt_manager *m);
 void mt_lock_free(mt_lock *lock);
 /* Gives back the parts from `from` on, last first; `giving` (or NULL) counts what is waited for. */
 void mt_lock_give_back(mt_lock *lock, size_t from, mt_giving *giving);
+/* Calls the release's `done` at the next tick. */
+void mt_manager_tell_release(mt_manager *m, mt_release *r);
+/* A lock with the parts that are wanted, none of them shared yet, unknown to the manager and bound
+ * to no table. NULL with `err`. */
+mt_lock *mt_lock_new(mt_manager *m, const mt_acquire *a, mortise_error *err);
+/* The lock is about to go: a conversion of it fails with LOCK_LOST (convert.c). */
+void mt_convert_lock_released(mt_manager *m, mt_lock *lock);
 /* Uniform jitter: between half of `ms` and `ms`. */
 int64_t mt_manager_jitter(mt_manager *m, int64_t ms);
 

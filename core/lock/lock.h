@@ -16,8 +16,9 @@ struct mt_lock {
   char *text;
   uint64_t fence;
   bool granted;
-  struct mt_attempt *attempt; /* while it is being acquired */
-  mt_lock *prev, *next;       /* the manager's */
+  struct mt_attempt *attempt;    /* while it is being acquired */
+  struct mt_convert *converting; /* while it is being converted */
+  mt_lock *prev, *next;          /* the manager's */
 };
 
 static inline uint64_t mt_lock_task(const mt_lock *lock) {

@@ -272,8 +272,16 @@ void mt_lock_free(mt_lock *lock) {
   mt_free(lock);
 }
 
+void mt_manager_tell_release(mt_manager *m, mt_release *r) {
+  r->op = NULL;
+  r->next = m->released;
+  m->released = r;
+  mt_manager_soon(m);
+}
+
 void mt_manager_release(mt_manager *m, mt_release *r) {
   mt_lock *lock = r->lock;
+  mt_convert_lock_released(m, lock);
   r->op = NULL;
   mt_error_clear(&r->error);
   mt_lock_check(lock, &r->error);
@@ -289,10 +297,7 @@ void mt_manager_release(mt_manager *m, mt_release *r) {
   if (g && --g->left) return;
   /* Nothing to wait for, or no memory to wait with: the giving back goes on by itself. */
   mt_free(g);
-  r->op = NULL;
-  r->next = m->released;
-  m->released = r;
-  mt_manager_soon(m);
+  mt_manager_tell_release(m, r);
 }
 
 void mt_manager_release_forget(mt_manager *m, mt_release *r) {

@@ -11,6 +11,7 @@
 
 typedef struct mt_manager mt_manager;
 typedef struct mt_lock mt_lock;
+struct mt_convert;
 
 typedef struct mt_manager_config {
   const char *ns;
@@ -79,6 +80,30 @@ typedef struct mt_release {
 void mt_manager_release(mt_manager *m, mt_release *r);
 /* The caller's memory is its own again; the release itself goes on. */
 void mt_manager_release_forget(mt_manager *m, mt_release *r);
+
+/* A conversion of a held lock, in the caller's memory: all its targets in another mode. */
+typedef struct mt_convert {
+  void (*done)(void *ctx, struct mt_convert *c);
+  void *ctx;
+  mt_lock *lock;       /* in: stays valid; its targets' modes and its fence change */
+  mt_mode mode;        /* in: of each target */
+  int64_t wait_ms;     /* in: as mt_acquire's */
+  bool alone;          /* in: as mt_acquire's */
+  mortise_error error; /* out */
+  bool asking;         /* the manager's, as all below */
+  mt_acquire acquire;
+  mt_release lowering;
+} mt_convert;
+
+/* What is held both before and after is never given up in between, and the lock's fence never
+ * shrinks. Asking for more than it has waits like an acquisition and has a new fence; any error
+ * (LOCK_TIMEOUT, DEADLOCK, LOCK_LOST, ...) leaves the lock as it was. Where the new modes are
+ * covered by the old ones it takes effect at once, whatever the outcome; `done` follows the
+ * store's acknowledgement, and UNAVAILABLE means that others are let in only later. INVALID_ARGUMENT
+ * while another conversion of the lock is under way. `done` is never called from in here. */
+void mt_manager_convert(mt_manager *m, mt_convert *c);
+/* `done` is not called. What was being asked for is given back; the lock stays as it is. */
+void mt_manager_convert_cancel(mt_manager *m, mt_convert *c);
 
 /* Ends everything: cancels acquisitions with INTERRUPTED, gives back every hold, stops the
  * heartbeat, closes the session. Bounded by `deadline_ms`. */

@@ -384,9 +384,10 @@ static void item_failed(mt_manager *m, mt_holds *t, mt_hold *h, const mt_lock_it
   bool answered = item->result != MT_LOCK_NO_ANSWER && item->result != MT_LOCK_FAILED;
   bool unsure = err->ambiguous || answered;
   h->duty = MT_DUTY_NONE;
-  if (unsure && h->serving) {
+  /* Also where nobody waits for it any more: what may have been granted is given back. */
+  if (unsure && (item->verb == MT_LOCK_SET || item->verb == MT_LOCK_CREATE)) {
     h->unsettled = true;
-    t->replace = true;
+    t->replace |= h->serving || !h->mode;
   }
   if (unsure) h->untouched = false;
   if (h->giving) mt_giving_done(h, err);
@@ -461,7 +462,8 @@ static void gather(mt_manager *m, mt_batch *b) {
       b->holds[b->n++] = h;
       continue;
     }
-    if (h->giving && !h->evict[0]) mt_giving_done(h, NULL); /* passed on to the next task */
+    /* Passed on to the next task; who only lowers waits for the answer. */
+    if (h->giving && h->serving && !h->evict[0]) mt_giving_done(h, NULL);
     *tail = h;
     tail = &h->next_out;
     asks++;

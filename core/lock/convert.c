@@ -1,0 +1,191 @@
+#include "base/mem.h"
+#include "lock/internal.h"
+
+/* Conversion: a lock that is held gets other modes, and what is held before and after is never
+ * given up in between.
+ *
+ * More than it has is a second acquisition of the same targets by the same task: the shares of
+ * related tasks never exclude one another, the store replaces the session's entry at each path by
+ * the least upper bound of both, in one bulk. When all of it is granted the two locks change their
+ * insides, and the old shares are given back, which writes nothing where the new ones cover them.
+ * Until then the old lock is as it was; a denial, a time-out or a cancel ends only the second one.
+ *
+ * No more than it has needs no asking: new shares under the old ones, the old ones given back, and
+ * the store is told of what is left. It is not believed from before that is sent, as with a
+ * release, and repeated like one. */
+
+static void done(mt_convert *c) {
+  if (c->lock) c->lock->converting = NULL;
+  c->done(c->ctx, c);
+}
+
+/* ---- Changing over -------------------------------------------------------------------------- */
+
+static void adopt_parts(mt_lock *lock) {
+  for (size_t i = 0; i < lock->n; i++) lock->parts[i].lock = lock;
+}
+
+/* What is held, but not whose it is nor where it stands among the manager's. */
+static void change_over(mt_lock *a, mt_lock *b) {
+  const mt_lock was = *a;
+  a->parts = b->parts, a->n = b->n;
+  a->wants = b->wants, a->n_wants = b->n_wants;
+  a->text = b->text;
+  b->parts = was.parts, b->n = was.n;
+  b->wants = was.wants, b->n_wants = was.n_wants;
+  b->text = was.text;
+  if (b->fence > a->fence) a->fence = b->fence;
+  adopt_parts(a);
+  adopt_parts(b);
+}
+
+static void give_up(mt_lock *lock) {
+  mt_lock_give_back(lock, 0, NULL);
+  mt_lock_free(lock);
+}
+
+/* ---- More than it has ----------------------------------------------------------------------- */
+
+static void granted(void *ctx, mt_acquire *a) {
+  mt_convert *c = ctx;
+  c->error = a->error;
+  mt_lock *more = a->lock;
+  a->lock = NULL;
+  if (more && !mt_lock_check(c->lock, &c->error)) change_over(c->lock, more);
+  if (more) give_up(more); /* now the old shares; or the new, where the lock was lost meanwhile */
+  done(c);
+}
+
+static void ask_for_more(mt_manager *m, mt_convert *c, const mt_want *wants, size_t n) {
+  c->asking = true;
+  c->acquire = (mt_acquire){.done = granted,
+                            .ctx = c,
+                            .wants = wants,
+                            .n = n,
+                            .task = c->lock->task,
+                            .wait_ms = c->wait_ms,
+                            .alone = c->alone};
+  mt_manager_acquire(m, &c->acquire);
+}
+
+/* ---- No more than it has -------------------------------------------------------------------- */
+
+/* Is each part of `less` covered by the one of the same path in `lock`? Both in byte order. */
+static bool has_all(const mt_lock *lock, const mt_lock *less) {
+  size_t i = 0;
+  for (size_t j = 0; j < less->n; j++) {
+    const mt_part *part = &less->parts[j];
+    while (i < lock->n && mt_slice_cmp(lock->parts[i].path, part->path) < 0) i++;
+    if (i == lock->n || !mt_slice_eq(lock->parts[i].path, part->path)) return false;
+    if (!mt_mode_covers(lock->parts[i].mode, part->mode)) return false;
+  }
+  return true;
+}
+
+static void share(const mt_lock *lock, mt_lock *less) {
+  for (size_t i = 0, j = 0; j < less->n; j++) {
+    mt_part *part = &less->parts[j];
+    while (!mt_slice_eq(lock->parts[i].path, part->path)) i++;
+    part->hold = lock->parts[i].hold;
+    mt_hold_enter(part);
+    part->state = lock->parts[i].state;
+  }
+}
+
+/* The lowerings of what is still held are waited for like releases of what is not. */
+static void count_lowerings(const mt_lock *lock, mt_giving *g) {
+  for (size_t i = 0; i < lock->n; i++) {
+    mt_hold *h = lock->parts[i].hold;
+    if (h->giving || mt_mode_covers(mt_hold_shared_mode(h), h->mode)) continue;
+    h->giving = g;
+    g->left++;
+  }
+}
+
+static void lowered(void *ctx, mt_release *r) {
+  mt_convert *c = ctx;
+  c->error = r->error;
+  if (c->lock && !c->error.code) mt_lock_check(c->lock, &c->error);
+  done(c);
+}
+
+static void give_the_rest(mt_manager *m, mt_convert *c, mt_lock *less) {
+  mt_release *r = &c->lowering;
+  *r = (mt_release){.done = lowered, .ctx = c};
+  mt_giving *g = mt_calloc(1, sizeof *g);
+  if (g) *g = (mt_giving){.r = r, .left = 1};
+  r->op = g;
+  share(c->lock, less);
+  change_over(c->lock, less);
+  mt_lock_give_back(less, 0, g);
+  mt_lock_free(less);
+  if (g) count_lowerings(c->lock, g);
+  if (g && --g->left) return;
+  mt_free(g);
+  mt_manager_tell_release(m, r);
+}
+
+/* ---- Both ----------------------------------------------------------------------------------- */
+
+/* The lock may be gone before it is told. */
+static void refuse(mt_manager *m, mt_convert *c, const mortise_error *err) {
+  c->lock = NULL;
+  c->lowering = (mt_release){.done = lowered, .ctx = c, .error = *err};
+  mt_manager_tell_release(m, &c->lowering);
+}
+
+static mt_want *new_wants(const mt_lock *lock, mt_mode mode, mortise_error *err) {
+  mt_want *wants = mt_calloc(lock->n_wants, sizeof *wants);
+  if (!wants) mt_error_memory(err);
+  for (size_t i = 0; wants && i < lock->n_wants; i++)
+    wants[i] = (mt_want){lock->wants[i].path, mode};
+  return wants;
+}
+
+static void begin(mt_manager *m, mt_convert *c, mortise_error *err) {
+  mt_want *wants = new_wants(c->lock, c->mode, err);
+  if (!wants) return;
+  const mt_acquire as_task = {.wants = wants, .n = c->lock->n_wants, .task = c->lock->task};
+  mt_lock *less = mt_lock_new(m, &as_task, err);
+  if (less && has_all(c->lock, less)) {
+    less->table = c->lock->table;
+    mt_holds_ref(less->table);
+    give_the_rest(m, c, less);
+  } else if (less) {
+    mt_lock_free(less);
+    ask_for_more(m, c, wants, as_task.n); /* which copies them */
+  }
+  mt_free(wants);
+}
+
+void mt_manager_convert(mt_manager *m, mt_convert *c) {
+  mortise_error err;
+  c->asking = false;
+  mt_error_clear(&c->error);
+  if (c->lock->converting) {
+    mt_error_set(&err, MORTISE_INVALID_ARGUMENT, "the lock is being converted already");
+  } else if (!mt_lock_check(c->lock, &err)) {
+    c->lock->converting = c;
+    begin(m, c, &err);
+    if (err.code) c->lock->converting = NULL;
+  }
+  if (err.code) refuse(m, c, &err);
+}
+
+void mt_manager_convert_cancel(mt_manager *m, mt_convert *c) {
+  if (c->lock && c->lock->converting == c) c->lock->converting = NULL;
+  if (c->asking)
+    mt_manager_cancel(m, &c->acquire);
+  else
+    mt_manager_release_forget(m, &c->lowering);
+}
+
+void mt_convert_lock_released(mt_manager *m, mt_lock *lock) {
+  mt_convert *c = lock->converting;
+  if (!c) return;
+  mortise_error err;
+  mt_manager_convert_cancel(m, c);
+  c->asking = false;
+  mt_error_set(&err, MORTISE_LOCK_LOST, "the lock was released while it was being converted");
+  refuse(m, c, &err);
+}

@@ -9,7 +9,7 @@
 
 static const char *const verbs[] = {
     [MT_SESSION_OPEN] = "open",     [MT_SESSION_BEAT] = "beat",   [MT_SESSION_CLOSE] = "close",
-    [MT_SESSION_EXPIRE] = "expire", [MT_SESSION_PROVE] = "prove",
+    [MT_SESSION_EXPIRE] = "expire", [MT_SESSION_PROVE] = "prove", [MT_SESSION_BREAK] = "break",
 };
 
 static bool creates(const mt_session_write *r) {
@@ -147,7 +147,7 @@ void mt_elastic_session(mt_store *s, mt_session_write *r) {
   r->result = MT_SESSION_NO_ANSWER;
   r->version = (mt_version){0};
   if (!c) return;
-  if ((unsigned)r->verb > MT_SESSION_PROVE || !mt_ns_valid(r->ns) ||
+  if ((unsigned)r->verb > MT_SESSION_BREAK || !mt_ns_valid(r->ns) ||
       !mt_session_valid(r->session) || !build(&c->body, r)) {
     mt_call_error(c, MORTISE_INVALID_ARGUMENT,
                   "a session's write needs a namespace, an id, an owner that is a JSON object and "
@@ -176,7 +176,9 @@ static mt_session_state state_of(mt_json source) {
   mt_json state = mt_json_get(source, "state");
   if (mt_json_is(state, "live")) return MT_SESSION_LIVE;
   if (mt_json_is(state, "expired")) return MT_SESSION_EXPIRED;
-  return mt_json_is(state, "closed") ? MT_SESSION_CLOSED : MT_SESSION_MISSING;
+  if (mt_json_is(state, "closed")) return MT_SESSION_CLOSED;
+  if (mt_json_is(state, "broken")) return MT_SESSION_BROKEN;
+  return MT_SESSION_LIVE; /* a state we do not know: not over, as far as we can tell */
 }
 
 /* false without memory. */

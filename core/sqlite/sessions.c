@@ -83,6 +83,7 @@ static bool expire_row(const mt_session_write *r, row *s, int64_t now_ms) {
 /* What the verb makes of the row; false: its state forbids it. */
 static bool change_row(const mt_session_write *r, row *s, int64_t now_ms) {
   bool live = s->found && s->state == MT_SESSION_LIVE;
+  bool broken = s->found && s->state == MT_SESSION_BROKEN;
   switch (r->verb) {
   case MT_SESSION_OPEN:
     return open_row(r, s, now_ms);
@@ -93,11 +94,14 @@ static bool change_row(const mt_session_write *r, row *s, int64_t now_ms) {
   case MT_SESSION_CLOSE:
     s->state = MT_SESSION_CLOSED;
     s->waiting = MT_SLICE("[]");
-    return live;
+    return live || broken;
   case MT_SESSION_EXPIRE:
     return expire_row(r, s, now_ms);
+  case MT_SESSION_BREAK:
+    s->state = MT_SESSION_BROKEN;
+    return live;
   default:
-    return s->found && !live; /* PROVE */
+    return s->found && !live && !broken; /* PROVE */
   }
 }
 
@@ -246,7 +250,9 @@ static mortise_status list_locks(mt_db *db, const char *ns, mt_buf *out, mortise
 }
 
 static const char *state_name(int state) {
-  return state == MT_SESSION_LIVE ? "live" : state == MT_SESSION_CLOSED ? "closed" : "expired";
+  if (state == MT_SESSION_LIVE) return "live";
+  if (state == MT_SESSION_BROKEN) return "broken";
+  return state == MT_SESSION_CLOSED ? "closed" : "expired";
 }
 
 static mortise_status list_sessions(mt_db *db, const char *ns, mt_buf *out, mortise_error *err) {

@@ -55,7 +55,8 @@ static const char *const sql[LOCKS_STATEMENTS] = {
         " seq_no) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT(ns, session) DO UPDATE"
         " SET state = ?3, owner = ?4, lease_ms = ?5, opened_ms = ?6, beat_ms = ?7, waiting = ?8,"
         " seq_no = ?9",
-    [LOCKS_SESSION_PURGE] = "DELETE FROM sessions WHERE ns = ?1 AND state <> 1 AND beat_ms < ?2",
+    [LOCKS_SESSION_PURGE] = "DELETE FROM sessions WHERE ns = ?1 AND state IN (2, 3)"
+                            " AND beat_ms < ?2",
     [LOCKS_LIST] = "SELECT ns, path FROM locks WHERE ?1 IS NULL OR ns = ?1 ORDER BY ns, path",
     [LOCKS_LIST_SESSIONS] =
         "SELECT ns, session, state, lease_ms, opened_ms, beat_ms, owner, waiting"

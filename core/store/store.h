@@ -236,17 +236,20 @@ typedef enum mt_session_state {
   MT_SESSION_MISSING = 0,
   MT_SESSION_LIVE,
   MT_SESSION_EXPIRED,
-  MT_SESSION_CLOSED
+  MT_SESSION_CLOSED,
+  MT_SESSION_BROKEN, /* marked by hand: its owner may believe until its deadline, which no beat
+                        extends any more; to everyone else as good as live until it is expired */
 } mt_session_state;
 
 /* Writes of a session's document. */
 typedef enum mt_session_verb {
   MT_SESSION_OPEN,   /* create as live; REFUSED when the id is taken by something not this open */
   MT_SESSION_BEAT,   /* rewrite if live, with `waiting`; REFUSED when it is not live */
-  MT_SESSION_CLOSE,  /* live -> closed; REFUSED when it is not live */
+  MT_SESSION_CLOSE,  /* live or broken -> closed; else REFUSED */
   MT_SESSION_EXPIRE, /* compare-and-set by `version` to expired; with version {0,0}: create as
                         expired; REFUSED when it changed meanwhile */
   MT_SESSION_PROVE,  /* rewrite if expired or closed: the acknowledgement proves that it is */
+  MT_SESSION_BREAK,  /* live -> broken; REFUSED when it is not live */
 } mt_session_verb;
 
 typedef enum mt_session_result {

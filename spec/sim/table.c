@@ -272,6 +272,7 @@ static session_doc *make_session(sim_table *t, const char *id, mt_session_state 
 static session_doc *session_for(sim_table *t, const mt_session_write *r) {
   session_doc *d = find_session(t, r->session);
   bool live = d && d->state == MT_SESSION_LIVE;
+  bool broken = d && d->state == MT_SESSION_BROKEN;
   switch (r->verb) {
   case MT_SESSION_OPEN:
     if (!d) return make_session(t, r->session, MT_SESSION_LIVE, r->lease_ms);
@@ -279,16 +280,20 @@ static session_doc *session_for(sim_table *t, const mt_session_write *r) {
   case MT_SESSION_BEAT:
     return live ? d : NULL;
   case MT_SESSION_CLOSE:
-    if (live) d->state = MT_SESSION_CLOSED;
-    return live ? d : NULL;
+    if (!live && !broken) return NULL;
+    d->state = MT_SESSION_CLOSED;
+    return d;
   case MT_SESSION_EXPIRE:
     if (!r->if_version.term)
       return d ? NULL : make_session(t, r->session, MT_SESSION_EXPIRED, r->lease_ms);
-    if (!live || d->version.seq_no != r->if_version.seq_no) return NULL;
+    if ((!live && !broken) || d->version.seq_no != r->if_version.seq_no) return NULL;
     d->state = MT_SESSION_EXPIRED;
     return d;
   case MT_SESSION_PROVE:
-    return d && !live ? d : NULL;
+    return d && !live && !broken ? d : NULL;
+  case MT_SESSION_BREAK:
+    if (live) d->state = MT_SESSION_BROKEN;
+    return live ? d : NULL;
   }
   return NULL;
 }

@@ -1,0 +1,50 @@
+-- Gray's modes, and what a set of targets takes on each path.
+local modes = {}
+
+local function set(text)
+  local s = {}
+  for mode in text:gmatch "%S+" do s[mode] = true end
+  return s
+end
+
+modes.all = {"IS", "IX", "S", "SIX", "X"}
+modes.fits = {IS = set "IS IX S SIX", IX = set "IS IX", S = set "IS S", SIX = set "IS", X = {}}
+-- modes.covers[a][b]: who holds a needs not ask for b.
+modes.covers = {IS = set "IS", IX = set "IS IX", S = set "IS S", SIX = set "IS IX S SIX",
+  X = set "IS IX S SIX X"}
+
+modes.clash = {}
+for _, a in ipairs(modes.all) do
+  modes.clash[a] = {}
+  for _, b in ipairs(modes.all) do
+    if not modes.fits[a][b] then table.insert(modes.clash[a], b) end
+  end
+end
+
+local function lub(a, b)
+  if not a then return b end
+  for _, mode in ipairs(modes.all) do
+    if modes.covers[mode][a] and modes.covers[mode][b] then return mode end
+  end
+end
+
+local function add(paths, path, mode) paths[path] = lub(paths[path], mode) end
+
+-- {[path] = mode} of [[PATH, MODE], ...], with the intentions on all ancestors.
+function modes.expand(locks)
+  local paths = {}
+  for _, lock in ipairs(locks) do
+    local path, mode = lock[1], lock[2]
+    local above = (mode == "IS" or mode == "S") and "IS" or "IX"
+    add(paths, path, mode)
+    if path ~= "/" then
+      add(paths, "/", above)
+      for at in path:gmatch "()/" do
+        if at > 1 then add(paths, path:sub(1, at - 1), above) end
+      end
+    end
+  end
+  return paths
+end
+
+return modes

@@ -1,18 +1,19 @@
 /* Locks:
- *   client:acquire(kind, index, paths, {shared=, wait_ms=}) -> lock
+ *   client:acquire(kind, index, paths, {mode=, wait_ms=}) -> lock
  *       kind "tree" (paths), "global", "document" (index, ids) or "named" (category, names);
- *       `index` nil where it has no meaning; `paths` an array
+ *       `index` nil where it has no meaning; `paths` an array; mode "exclusive", "shared" or "SIX"
  *   client:acquire_paths({{path, mode}, ...}, {wait_ms=}) -> lock   any set of modes
  *   client:holds(lock) -> boolean       is it of this client, and not released?
  * They wait (wait_ms, or the client's default; 0 tries once) and raise lock_timeout, deadlock, ...
  * with `blockers`. A lock (closable: released on every way out):
  *   :check()          raises lock_lost past its deadline; no I/O
  *   :remaining() -> seconds, a float, 0 when it is lost
- *   :release()        raises lock_lost where it was lost meanwhile; again is fine
- *   .fence integer; .paths, .modes arrays of what was asked for; .released boolean
- * and what lua_writer.c and lua_rename.c say. Using a released lock is an error. A lock that is
- * collected is given back in the background. A lost lease is raised, once for each lock, at the
- * next operation of the task that holds it (or one below it), or into it while it computes. */
+ *   :convert(mode, {wait_ms=})   all its paths, in place; raises lock_timeout, ... and stays as it
+ * was :release()        raises lock_lost where it was lost meanwhile; again is fine .fence integer;
+ * .paths, .modes arrays of what was asked for; .released boolean and what lua_writer.c and
+ * lua_rename.c say. Using a released lock is an error. A lock that is collected is given back in
+ * the background. A lost lease is raised, once for each lock, at the next operation of the task
+ * that holds it (or one below it), or into it while it computes. */
 #include "lua_lock.h"
 
 #include "base/mem.h"
@@ -136,15 +137,25 @@ static void on_acquired(void *ctx, mt_acquire *a) {
 }
 
 typedef struct options {
-  bool shared;
+  const char *mode;
   int64_t wait_ms;
 } options;
 
 static const mt_option rows[] = {
     {"wait_ms", MT_OPTION_INT, offsetof(options, wait_ms), 0, INT64_MAX / 4,
      "how long to wait; 0 tries once; the client's default"},
-    {"shared", MT_OPTION_BOOL, offsetof(options, shared), 0, 0, "S in place of X"},
+    {"mode", MT_OPTION_STRING, offsetof(options, mode), 0, 0, "exclusive, shared or SIX"},
     {NULL, MT_OPTION_BOOL, 0, 0, 0, NULL}};
+
+/* NULL: exclusive. */
+static mortise_lock_mode check_mode(lua_State *L, const char *name) {
+  static const char *const names[] = {"exclusive", "shared", "SIX"};
+  if (!name) return MORTISE_EXCLUSIVE;
+  for (int i = 0; i < 3; i++)
+    if (!strcmp(name, names[i])) return (mortise_lock_mode)i;
+  mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "a mode is exclusive, shared or SIX, not %.40s",
+                 name);
+}
 
 /* The operation and the handle, on the stack in this order; what they borrow is at `borrowed`. */
 static acquire_op *new_acquire(lua_State *L, mt_box *box, int borrowed) {
@@ -215,7 +226,7 @@ static int client_acquire(lua_State *L) {
   lua_settop(L, 5);
   options o = {.wait_ms = -1};
   mt_options_read(L, 5, rows, &o, "acquire");
-  request.shared = o.shared;
+  request.mode = check_mode(L, o.mode);
   request.wait_ms = o.wait_ms;
   request.paths = push_strings(L, 4, &request.n);
   acquire_op *self = new_acquire(L, box, 6);
@@ -260,6 +271,73 @@ static int client_acquire_paths(lua_State *L) {
   }
   acquire_op *self = new_acquire(L, box, 4);
   return start_acquire(L, self, wants, (size_t)n, o.wait_ms);
+}
+
+/* ---- convert -------------------------------------------------------------------------------- */
+
+typedef struct convert_op {
+  mt_op op;
+  mt_dependent dependent; /* of the lock: it ends before that is released */
+  mt_lock_handle *handle;
+  mt_convert c;
+} convert_op; /* anchors: the lock */
+
+static void cancel_convert(mt_op *op) {
+  convert_op *self = (convert_op *)op;
+  mt_undepend(&self->dependent);
+  mt_manager_convert_cancel(self->handle->box->client->manager, &self->c);
+}
+
+static void deinit_convert(mt_op *op) {
+  mt_undepend(&((convert_op *)op)->dependent);
+}
+
+static void drop_convert(mt_dependent *d) {
+  convert_op *self = (convert_op *)((char *)d - offsetof(convert_op, dependent));
+  mt_op_stop(&self->op, "the lock was released");
+}
+
+static int finish_convert(lua_State *L, mt_op *op, int index) {
+  convert_op *self = (convert_op *)op;
+  mt_undepend(&self->dependent);
+  lua_getiuservalue(L, index, 1);
+  mt_lock_handle *h = lua_touserdata(L, -1);
+  if (h->lock) { /* lowered even where the store has not said so yet */
+    h->fence = mt_lock_fence(h->lock);
+    push_targets(L, h->lock, lua_gettop(L));
+  }
+  if (self->c.error.code) mt_error_raise(L, &self->c.error);
+  return 0;
+}
+
+static const mt_op_type convert_type = {cancel_convert, finish_convert, deinit_convert};
+
+static void on_converted(void *ctx, mt_convert *c) {
+  (void)c;
+  mt_op_done(ctx);
+}
+
+static int lock_convert(lua_State *L) {
+  mt_lock_handle *h = mt_check_lock(L, 1);
+  mortise_lock_mode mode = check_mode(L, luaL_checkstring(L, 2));
+  lua_settop(L, 3);
+  options o = {.wait_ms = -1};
+  mt_options_read(L, 3, rows, &o, "convert");
+  mt_await_check(L, h->box->driver);
+  convert_op *self = mt_lua_op_new(L, sizeof *self, 1, &convert_type);
+  mt_op_anchor(L, -1, 1, 1);
+  self->handle = h;
+  self->dependent.drop = drop_convert;
+  self->c = (mt_convert){.done = on_converted,
+                         .ctx = self,
+                         .lock = h->lock,
+                         .mode = mt_wants_mode(mode),
+                         .wait_ms = o.wait_ms,
+                         .alone = mt_alone(L, h->box->driver)};
+  mt_depend(&h->users, &self->dependent);
+  mt_op_start(&self->op);
+  mt_manager_convert(h->box->client->manager, &self->c);
+  return mt_await(L, lua_gettop(L));
 }
 
 /* ---- release -------------------------------------------------------------------------------- */
@@ -393,6 +471,7 @@ void mt_lock_methods(lua_State *L) {
                                      {NULL, NULL}};
   static const luaL_Reg lock_methods[] = {{"check", lock_check},
                                           {"remaining", lock_remaining},
+                                          {"convert", lock_convert},
                                           {"release", lock_release},
                                           {NULL, NULL}};
   static const luaL_Reg metamethods[] = {

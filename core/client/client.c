@@ -331,6 +331,29 @@ mortise_lock *mortise_lock_acquire(mortise_client *c, const mortise_lock_request
   return NULL;
 }
 
+static void converted(void *ctx, mt_convert *c) {
+  (void)c;
+  set_flag(ctx);
+}
+
+mortise_status mortise_lock_convert(mortise_lock *lock, mortise_lock_mode mode, int64_t wait_ms,
+                                    mortise_error *err) {
+  bool done = false;
+  mt_convert c = {.done = converted,
+                  .ctx = &done,
+                  .lock = lock->lock,
+                  .mode = mt_wants_mode(mode),
+                  .wait_ms = wait_ms,
+                  .alone = true};
+  mt_manager *m = lock->client->manager;
+  mt_manager_convert(m, &c);
+  while (!done && !mt_loop_step(lock->client->loop, -1, &c.error)) {
+  }
+  if (!done) mt_manager_convert_cancel(m, &c);
+  if (err) *err = c.error;
+  return c.error.code;
+}
+
 static void released(void *ctx, mt_release *r) {
   (void)r;
   set_flag(ctx);

@@ -51,6 +51,7 @@ typedef struct mt_wants {
 mortise_status mt_wants_make(const mortise_lock_request *request, mt_wants *out,
                              mortise_error *err);
 void mt_wants_deinit(mt_wants *w);
+mt_mode mt_wants_mode(mortise_lock_mode mode);
 
 /* The namespace, defaults and time-outs in force. Borrowed. */
 const mortise_options *mt_client_options(const mortise_client *client);

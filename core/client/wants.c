@@ -15,6 +15,10 @@ mortise_status mortise_path_normalise(const char *path, char *out, mortise_error
   return MORTISE_OK;
 }
 
+mt_mode mt_wants_mode(mortise_lock_mode mode) {
+  return mode == MORTISE_SHARED ? MT_S : mode == MORTISE_SIX ? MT_SIX : MT_X;
+}
+
 /* Appends the path that one name of the request means; `above` stands before all but tree paths. */
 static mortise_status add_path(const mortise_lock_request *r, const char *name, mt_slice above,
                                mt_buf *text, mortise_error *err) {
@@ -57,7 +61,7 @@ static mortise_status add_paths(const mortise_lock_request *r, mt_wants *out, mo
   for (size_t i = 0; i < r->n && !status; i++) {
     size_t before = out->text.n;
     status = add_path(r, r->paths[i], mt_buf_slice(&above), &out->text, err);
-    out->wants[i].mode = r->shared ? MT_S : MT_X;
+    out->wants[i].mode = mt_wants_mode(r->mode);
     out->wants[i].path.n = out->text.n - before;
   }
   if (!status) status = mt_buf_status(&out->text, "the set of paths", err);
@@ -85,8 +89,7 @@ mortise_status mt_wants_make(const mortise_lock_request *r, mt_wants *out, morti
   static const char *const root[] = {"/"};
   *out = (mt_wants){0};
   mt_buf_init(&out->text, TEXT_MAX);
-  mortise_lock_request global = {
-      .kind = MORTISE_LOCK_TREE, .paths = root, .n = 1, .shared = r->shared};
+  mortise_lock_request global = {.kind = MORTISE_LOCK_TREE, .paths = root, .n = 1, .mode = r->mode};
   mortise_status status = check_request(r, err);
   if (status) return status;
   if (r->kind == MORTISE_LOCK_GLOBAL) r = &global;

@@ -34,8 +34,11 @@ static void released(void *ctx, mt_release *r) {
 void mt_test_acquire(mt_test_op *op, mt_test_client *c, const char *path, bool shared,
                      uint64_t task, int64_t wait_ms) {
   mortise_error err;
-  const mortise_lock_request request = {
-      .kind = MORTISE_LOCK_TREE, .paths = &path, .n = 1, .shared = shared, .wait_ms = wait_ms};
+  const mortise_lock_request request = {.kind = MORTISE_LOCK_TREE,
+                                        .paths = &path,
+                                        .n = 1,
+                                        .mode = shared ? MORTISE_SHARED : MORTISE_EXCLUSIVE,
+                                        .wait_ms = wait_ms};
   *op = (mt_test_op){.client = c};
   MT_CHECK(!mt_wants_make(&request, &op->wants, &err), "%s", err.message);
   op->acquire = (mt_acquire){.done = acquired,

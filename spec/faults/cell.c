@@ -115,8 +115,11 @@ static void acquired(void *ctx, mt_acquire *a) {
 void party_begin(party *p, const char *path, bool shared, int64_t wait_ms) {
   mt_wants wants;
   mortise_error err;
-  const mortise_lock_request request = {
-      .kind = MORTISE_LOCK_TREE, .paths = &path, .n = 1, .shared = shared, .wait_ms = wait_ms};
+  const mortise_lock_request request = {.kind = MORTISE_LOCK_TREE,
+                                        .paths = &path,
+                                        .n = 1,
+                                        .mode = shared ? MORTISE_SHARED : MORTISE_EXCLUSIVE,
+                                        .wait_ms = wait_ms};
   if (*p->cell->failure) return;
   if (mt_wants_make(&request, &wants, &err)) {
     cell_fail(p->cell, "%s", err.message);

@@ -1,5 +1,6 @@
 -- A lock that is held. `lock.fence` grows with every grant; `lock.paths` are what it was asked for,
--- `lock.mode` "exclusive" or "shared", `lock.ids` a document lock's ids.
+-- `lock.modes` the mode of each in the literature's terms, `lock.mode` "exclusive", "shared" or "SIX",
+-- `lock.ids` a document lock's ids.
 local duration = require "mortise.duration"
 local errors = require "mortise.errors"
 local options = require "mortise.options"
@@ -11,39 +12,36 @@ Lock.__index = Lock
 
 local lock = {class = Lock}
 
--- `held` is the core's lock; `request` {kind=, index=, paths=, shared=} what it was asked with.
+-- What a lock may do to those of others, weakest first: each covers those before it.
+lock.modes = {"shared", "SIX", "exclusive"}
+local strength = {}
+for i, mode in ipairs(lock.modes) do strength[mode] = i end
+
+-- `held` is the core's lock; `request` {mode=, ids=, nothing=} what it was asked with. `nothing`: there
+-- was nothing to lock, it only has a place of its own.
 function lock.new(client, held, request)
   return setmetatable({
-    client = client, held = {held}, request = request, fence = held.fence, paths = held.paths,
-    mode = request.shared and "shared" or "exclusive", ids = request.ids,
+    client = client, held = held, fence = held.fence, paths = held.paths, modes = held.modes,
+    mode = request.mode, ids = request.ids, nothing = request.nothing,
   }, Lock)
 end
 
 -- Raises lock_lost unless it is held for sure. No I/O.
 function Lock:check()
   if self.released then errors.raise("lock_lost", "the lock was released: %s", tostring(self)) end
-  for _, held in ipairs(self.held) do held:check() end
+  self.held:check()
 end
 
 -- Seconds until it would be lost if the store were not heard of again.
 function Lock:remaining()
-  if self.released then return 0.0 end
-  local least = math.huge
-  for _, held in ipairs(self.held) do least = math.min(least, held:remaining()) end
-  return least
+  return self.released and 0.0 or self.held:remaining()
 end
 
--- Gives it back; again is fine. A failure is raised after all was tried; what could not be given
--- back ends with the session's lease.
+-- Gives it back; again is fine. What could not be given back ends with the session's lease.
 function Lock:release()
   if self.released then return end
   self.released = true
-  local failed, first
-  for i = #self.held, 1, -1 do
-    local ok, why = pcall(self.held[i].release, self.held[i])
-    if not ok and not failed then failed, first = true, why end
-  end
-  if failed then error(first, 0) end
+  self.held:release()
 end
 
 -- An error on the way out is not hidden by one of the release.
@@ -52,22 +50,43 @@ function Lock:__close(why)
   if not ok and why == nil then error(failure, 0) end
 end
 
+-- What it is now, also after an error: a lowering takes effect whatever the store says.
+local function convert(self, mode, wait)
+  local ok, failure = true, nil
+  if not self.nothing then
+    ok, failure = pcall(self.held.convert, self.held, mode, {wait_ms = wait})
+  end
+  self.fence, self.paths, self.modes = self.held.fence, self.held.paths, self.held.modes
+  if ok or strength[mode] < strength[self.mode] then self.mode = mode end
+  if not ok then error(failure, 0) end
+  return self
+end
+
 local upgrade_rows = {
-  {name = "wait", type = "duration", help = "how long to wait; the client's default"},
+  {name = "mode", type = "string", default = "exclusive", values = lock.modes, help = "SIX, or exclusive"},
+  {name = "wait", type = "duration", help = "how long to wait; the client's default; 0: try once"},
 }
 
--- From shared to exclusive, without letting go: it waits for the other readers. Two that upgrade
--- the same path wait for each other until their `wait` is over; who gets lock_timeout still has its
--- shared lock.
+-- To a stronger mode without letting go: it waits for those whose locks exclude it, and has a new
+-- fence. Where that fails, the lock is as it was. One that is as strong already stays so.
 function Lock:upgrade(given)
   local o = options.check("upgrade", upgrade_rows, given)
   self:check()
-  if self.mode == "exclusive" then return self end
-  local r = self.request
-  local held = self.client:open_core():acquire(r.kind, r.index, r.paths, {wait_ms = o.wait})
-  table.insert(self.held, held)
-  self.fence, self.mode = held.fence, "exclusive"
-  return self
+  if strength[o.mode] <= strength[self.mode] then return self end
+  return convert(self, o.mode, o.wait)
+end
+
+local downgrade_rows = {
+  {name = "mode", type = "string", default = "shared", values = lock.modes, help = "shared, or SIX"},
+}
+
+-- To a weaker mode without letting go of what it keeps; others that it no longer excludes are let in
+-- when this returns. One that is as weak already stays so.
+function Lock:downgrade(given)
+  local o = options.check("downgrade", downgrade_rows, given)
+  self:check()
+  if strength[o.mode] >= strength[self.mode] then return self end
+  return convert(self, o.mode)
 end
 
 local function is_inside(path, above)
@@ -76,7 +95,7 @@ end
 
 -- Is this (normalised) path, with all below it, locked exclusively?
 function Lock:covers(path)
-  if self.mode ~= "exclusive" or self.released then return false end
+  if self.mode ~= "exclusive" or self.nothing or self.released then return false end
   for _, own in ipairs(self.paths) do
     if is_inside(path, own) then return true end
   end

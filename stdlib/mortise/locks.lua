@@ -10,8 +10,8 @@ local locks = {}
 -- ---- Requests ------------------------------------------------------------------------------------
 
 local common_rows = {
-  {name = "mode", type = "string", default = "exclusive", values = {"exclusive", "shared"},
-    help = "shared: others may share it"},
+  {name = "mode", type = "string", default = "exclusive", values = lock.modes,
+    help = "shared: others may share it; SIX: read all, to change some under locks below"},
   {name = "wait", type = "duration", help = "how long to wait; 0: try once"},
 }
 
@@ -69,9 +69,9 @@ local function to_request(o)
 end
 
 local function take(client, request, o)
-  request.shared = o.mode == "shared"
+  request.mode = o.mode
   local held = client:open_core():acquire(request.kind, request.index, request.paths,
-    {shared = request.shared, wait_ms = o.wait})
+    {mode = o.mode, wait_ms = o.wait})
   return lock.new(client, held, request)
 end
 
@@ -157,7 +157,7 @@ end
 local function take_none(client, index, o)
   local path = "/_doc/" .. core.path_segment(index)
   local held = client:open_core():acquire_paths({{path, "IX"}}, {wait_ms = o.wait})
-  return lock.new(client, held, {kind = "tree", paths = {path}, shared = true, ids = {}})
+  return lock.new(client, held, {mode = o.mode, ids = {}, nothing = true})
 end
 
 -- Locks what the query finds, then asks again: only when the second answer, from after the grant, has

@@ -60,7 +60,7 @@ end
 
 local function move(lock, o)
   lock:check()
-  local moving = lock.held[#lock.held]:rename {
+  local moving = lock.held:rename {
     index = o.index, field = o.field, from = o.from, to = o.to, query = json.body(o.query),
     page = o.page, slices = o.slices, in_flight = o.in_flight, passes = o.passes,
   }

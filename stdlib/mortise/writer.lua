@@ -22,7 +22,7 @@ local rows = {
 function writer.open(lock, index, given)
   local o = options.check("bulk", rows, given)
   return setmetatable({
-    writer = lock.held[#lock.held]:writer(index), limits = o, items = {}, size = 0,
+    writer = lock.held:writer(index), limits = o, items = {}, size = 0,
     counts = {applied = 0, already = 0, unchanged = 0, conflict = 0, rejected = 0},
     conflicts = {}, rejects = {},
   }, Writer)

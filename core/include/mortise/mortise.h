@@ -64,18 +64,26 @@ MORTISE_API void mortise_client_free(mortise_client *client);
 MORTISE_API mortise_status mortise_client_init_tables(mortise_client *client, mortise_error *err);
 
 typedef enum mortise_lock_kind {
-  MORTISE_LOCK_TREE,      /* `paths`: X on each path, IX on its ancestors; shared: S and IS */
-  MORTISE_LOCK_GLOBAL,    /* X on "/" */
+  MORTISE_LOCK_TREE,      /* `paths`: each with all below it */
+  MORTISE_LOCK_GLOBAL,    /* "/" */
   MORTISE_LOCK_DOCUMENT,  /* `index` and `paths` = ids */
   MORTISE_LOCK_NAMED      /* `index` = category, `paths` = names */
 } mortise_lock_kind;
+
+/* What a lock does to those of others on the same path; those on paths below it follow. */
+typedef enum mortise_lock_mode {
+  MORTISE_EXCLUSIVE = 0, /* X: excludes them all */
+  MORTISE_SHARED,        /* S: beside others that are shared */
+  MORTISE_SIX            /* shared, with the intention of exclusive locks below: others may read
+                            below it, under locks of their own, what is not locked there */
+} mortise_lock_mode;
 
 typedef struct mortise_lock_request {
   mortise_lock_kind kind;
   const char *index;
   const char *const *paths;
   size_t n;
-  bool shared;
+  mortise_lock_mode mode;
   int64_t wait_ms;        /* -1: the client's default; 0: try once */
 } mortise_lock_request;
 
@@ -84,6 +92,17 @@ typedef struct mortise_lock_request {
 MORTISE_API mortise_lock *mortise_lock_acquire(mortise_client *client,
                                                const mortise_lock_request *request,
                                                mortise_error *err);
+
+/* Gives all of the lock's paths the mode `mode`, in place: what is held both before and after is
+ * never given up in between, and the fence never shrinks.
+ *
+ * To a stronger mode (shared to SIX or exclusive, SIX to exclusive) it waits like an acquisition,
+ * `wait_ms` likewise, and passes the queue; the lock has a new, larger fence. Any error leaves the
+ * lock as it was: LOCK_TIMEOUT (with blockers), DEADLOCK, LOCK_LOST, UNAVAILABLE, ... To a weaker
+ * one it never waits for others and takes effect at once; UNAVAILABLE says only that they are let
+ * in later, since the store has not heard of it yet. To the one it has, nothing is done. */
+MORTISE_API mortise_status mortise_lock_convert(mortise_lock *lock, mortise_lock_mode mode,
+                                                int64_t wait_ms, mortise_error *err);
 
 /* Gives it back and frees it, whatever the outcome; a failure leaves the hold to be given back
  * later, or to its lease. NULL is fine. */

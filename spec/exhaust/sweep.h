@@ -1,0 +1,96 @@
+/* The sweep: one scenario, again for every call that may fail. */
+#ifndef MT_SPEC_SWEEP_H
+#define MT_SPEC_SWEEP_H
+
+#include "fault.h"
+#include "support/support.h"
+
+#include <stdatomic.h>
+
+enum {
+  MT_POINTS_MAX = 1 << 17,
+  MT_WORKERS_MAX = 16,
+  MT_SPARE = 64,      /* names in front of the points', for runs in which nothing fails */
+  MT_LEASE_MS = 1000, /* the shortest there is */
+  MT_MARGIN_MS = 100,
+  MT_AT_ONCE_MS = 800, /* whoever has the lock by then has waited for no lease */
+};
+
+/* What a script was told (bits). */
+enum { MT_TOLD_UPDATE = 1, MT_TOLD_BULK = 2, MT_TOLD_SAVE = 4, MT_TOLD_RELEASED = 8 };
+enum { MT_TOLD_ALL = 15 };
+
+typedef enum mt_point_state {
+  MT_POINT_TODO = 0,
+  MT_POINT_RUNNING,
+  MT_POINT_DONE,   /* to be checked by the witness */
+  MT_POINT_LOOKED, /* it is at it */
+  MT_POINT_CHECKED,
+} mt_point_state;
+
+/* One run of the scenario. Written by one process at a time. */
+typedef struct mt_point {
+  mt_fault_kind kind;
+  uint32_t n;
+  bool ever;
+  _Atomic int state; /* mt_point_state */
+  /* from the worker */
+  bool crashed, hung;
+  bool no_host; /* it could not even be made */
+  mortise_status status;
+  uint32_t told, failed;
+  int64_t ended_ms; /* on CLOCK_BOOTTIME */
+  int32_t took_ms;
+  int64_t leaked; /* blocks; -1: descriptors or threads */
+  char message[160];
+  char where[24];
+  /* from the witness */
+  bool kept, read;
+  int32_t lock_ms; /* from the scenario's end to the witness's grant */
+  uint32_t lost;   /* told, but not there (bits) */
+  uint32_t torn;   /* neither old nor new (bits) */
+} mt_point;
+
+/* Shared by all processes of a sweep. */
+typedef struct mt_sweep {
+  const mt_test_place *place;
+  uint64_t seed;
+  char index[96];
+  uint32_t counted[MT_FAULT_KINDS]; /* in a run where nothing fails */
+  bool clean;                       /* that one went as it should */
+  uint32_t step[MT_FAULT_KINDS];    /* every so many of them are run; 0: there are none */
+  bool leaks_at_end;                /* the sanitizer found some when a worker had done all */
+  int bad_ends;                     /* workers that ended otherwise than they should, in no point */
+  _Atomic int64_t since_ms[MT_WORKERS_MAX];
+  atomic_uint next;                   /* the next point to run */
+  atomic_int running[MT_WORKERS_MAX]; /* point + 1 */
+  atomic_bool witness_ready;
+  atomic_bool witness_failed;
+  char message[512]; /* of the witness, or of the run where nothing fails */
+  uint32_t n;
+  mt_point points[MT_POINTS_MAX];
+} mt_sweep;
+
+/* The paths and ids of a scenario: those of a point are MT_SPARE + its index. */
+typedef struct mt_names {
+  char folder[64], tree[80], ids[3][32];
+} mt_names;
+mt_names mt_names_of(uint32_t number);
+
+/* Runs the scenario in this process: where nothing fails (`number` below MT_SPARE), to fill caches
+ * or, with `count`, to count into the sweep; and with a point's fault. */
+void mt_scenario_warm(mt_sweep *s, uint32_t number, bool count);
+void mt_scenario_run(mt_sweep *s, uint32_t point);
+
+/* Counts, chooses the points, runs them in `workers` processes, with a witness beside them. Returns
+ * when every one is CHECKED; false with message when something besides them has failed. */
+bool mt_sweep_run(mt_sweep *s, int workers, uint32_t most);
+
+/* Makes tables, index and documents. false with message. */
+bool mt_witness_prepare(mt_sweep *s);
+/* Checks every point once its run is over, with a client of its own that nothing fails. */
+bool mt_witness_run(mt_sweep *s);
+
+int64_t mt_now_ms(void);
+
+#endif

@@ -1,5 +1,6 @@
--- From when to when each granted hold was believed in: hold.from to hold.to. Never too long; see the
--- head of check.lua. -> the granted holds, by hold.from.
+-- From when to when each granted hold was believed in, and in which modes: never too long; see the head
+-- of check.lua. -> a list of {id, task, session, where, locks, fence, from, to}, by `from`: one for each
+-- hold, or more where it was converted.
 local report = require "report"
 
 local function check_loss(history, hold)
@@ -20,12 +21,18 @@ local function last_belief(history, hold)
   return math.max(hold.from, math.min(last, hold.released or math.huge))
 end
 
+local function finish(hold, part)
+  part.id, part.task, part.session, part.where = hold.id, hold.task, hold.session, hold.where
+  part.to = math.max(part.from, math.min(hold.to, part.to or math.huge))
+  return part
+end
+
 return function(history)
   local holds = {}
   for _, hold in ipairs(history.holds) do
     if hold.from then
       hold.to = last_belief(history, hold)
-      holds[#holds + 1] = hold
+      for _, part in ipairs(hold.parts) do holds[#holds + 1] = finish(hold, part) end
     end
   end
   -- Two of no length at the same moment have no order.

@@ -19,6 +19,10 @@
 --            fail    id                              not had, certainly
 --            unknown id                              as is one without an answer: believed by nobody,
 --                                                    though an entry of it may stand in the table
+--   convert  invoke  id, locks, lower?               other modes for a held lock. lower: weaker ones, and
+--                                                    they are all that is believed in from here on
+--            ok      id, fence?, until?              stronger ones are believed in from here on;
+--                                                    fail, unknown: id
 --   sure     id, until?       a check passed: believed in at `t`
 --   lost     id               the client was told, or saw, that it is lost
 --   release  invoke  id       belief ends; ok, fail, unknown: id

@@ -84,6 +84,7 @@ on["acquire ok"] = function(event)
   local hold = answered(event, "granted")
   hold.fence = fence_of(event.fence)
   hold.from, hold.sure, hold["until"] = event.t, event.t, until_of(event)
+  hold.parts = {{locks = hold.locks, from = event.t, fence = hold.fence}}
   hold.session = event.session or hold.session
   hold.where = where()
   history.last_grant[hold.who] = math.max(history.last_grant[hold.who] or 0, event.t)
@@ -91,6 +92,33 @@ end
 
 on["acquire fail"] = function(event) answered(event, "refused") end
 on["acquire unknown"] = function(event) answered(event, "unknown") end
+
+-- A hold is a list of parts, each with modes of its own.
+on["convert invoke"] = function(event)
+  local hold = held(event)
+  if hold.converting then bad("%s is being converted already", hold.id) end
+  hold.converting = {locks = locks_of(need(event, "locks", "table")), lower = event.lower}
+  if not event.lower then return end
+  hold.parts[#hold.parts].to = event.t
+  table.insert(hold.parts, {locks = event.locks, from = event.t, fence = hold.fence})
+end
+
+local function converted(event)
+  local hold = held(event)
+  local change = hold.converting or bad("%s: an answer to no conversion", hold.id)
+  hold.converting = nil
+  return hold, change
+end
+
+on["convert ok"] = function(event)
+  local hold, change = converted(event)
+  if event.fence then hold.fence = fence_of(event.fence) end
+  believe(event, hold, event.t)
+  if change.lower then return end
+  table.insert(hold.parts, {locks = change.locks, from = event.t, fence = hold.fence})
+end
+
+on["convert fail"], on["convert unknown"] = converted, converted
 
 on.sure = function(event) believe(event, held(event), event.t) end
 

@@ -170,13 +170,15 @@ const mortise_options *mt_client_options(const mortise_client *c) {
 
 /* ---- The manager and its heartbeat ---------------------------------------------------------- */
 
+/* The timer is parked while nothing is due, never stopped: so it keeps its room in the loop, and
+ * arming it needs no memory. Without a tick nobody would be told of anything any more. */
+static mortise_status park(mortise_client *c, mortise_error *err) {
+  return mt_timer_start(c->loop, &c->tick, INT64_MAX, err);
+}
+
 static void arm(mortise_client *c) {
   int64_t due = mt_manager_due(c->manager);
-  if (due == INT64_MAX) {
-    mt_timer_stop(c->loop, &c->tick);
-  } else if (!c->tick.slot || c->tick.at_ms != due) {
-    mt_timer_start(c->loop, &c->tick, due, NULL); /* without memory: at the next step that has it */
-  }
+  if (c->tick.at_ms != due) mt_timer_start(c->loop, &c->tick, due, NULL);
 }
 
 /* The manager stops the heartbeat of a session that it finds dead: then nobody else says so. */
@@ -189,6 +191,7 @@ static void tell_if_lost(mortise_client *c) {
 
 static void tick(void *ctx) {
   mortise_client *c = ctx;
+  park(c, NULL);
   tell_if_lost(c);
   mt_manager_tick(c->manager);
   arm(c);
@@ -240,7 +243,8 @@ mt_manager *mt_client_manager(mortise_client *c, mortise_error *err) {
   if (!c->identity)
     c->identity = mt_identity_new(c->options.program, c->options.script, c->options.job, err);
   if (!c->identity) return NULL;
-  c->tick = (mt_timer){.fire = tick, .ctx = c};
+  if (!c->tick.fire) c->tick = (mt_timer){.fire = tick, .ctx = c};
+  if (park(c, err)) return NULL;
   c->lost = (mt_post){.run = wake_lost, .ctx = c};
   const mt_manager_config config = {
       .ns = c->options.ns,

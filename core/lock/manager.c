@@ -358,6 +358,7 @@ static void tick_close(mt_manager *m) {
   if (!m->closing || m->closed) return;
   bool late = mt_manager_now(m) >= m->close_deadline_ms;
   if (m->phase == MT_OPEN && (mt_outbox_idle(m) || late)) {
+    mt_outbox_abandon(m); /* its holds go with the session's table */
     end_session(m);
     m->write.req.done = end_of_close;
   } else if (m->phase == MT_NO_SESSION || late) {

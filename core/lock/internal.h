@@ -75,7 +75,7 @@ void mt_outbox_flush(mt_manager *m);
 int64_t mt_outbox_due(const mt_manager *m); /* when to flush; INT64_MAX: not before an answer */
 bool mt_outbox_idle(const mt_manager *m);
 /* Drops what waits, and ceases to believe what is under way (of a table that is given up). */
-void mt_outbox_abandon(mt_manager *m);
+void mt_outbox_abandon(mt_manager *m, const mortise_error *err);
 void mt_outbox_deinit(mt_manager *m); /* cancels what is under way */
 void mt_giving_done(mt_hold *h, const mortise_error *err);
 /* Takes a part out of the asking and the served: its answer is no longer wanted. */

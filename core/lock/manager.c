@@ -192,7 +192,7 @@ void mt_manager_session_lost(mt_manager *m) {
   atomic_store(&m->table->session.lost, true);
   m->verified = false;  /* the table itself may have gone */
   m->phase = MT_ENDING; /* nothing more is given back one by one */
-  mt_outbox_abandon(m);
+  mt_outbox_abandon(m, &err);
   mt_holds *t = m->table;
   end_session(m);
   mt_attempt_fail_table(m, t, &err);
@@ -295,7 +295,9 @@ void mt_manager_release(mt_manager *m, mt_release *r) {
   mt_lock_free(lock);
   r->lock = NULL;
   if (g && --g->left) return;
-  /* Nothing to wait for, or no memory to wait with: the giving back goes on by itself. */
+  /* Nothing to wait for, or no memory to wait with: the giving back goes on by itself, and is not
+   * said to be done. */
+  if (!g && !r->error.code) mt_error_memory(&r->error);
   mt_free(g);
   mt_manager_tell_release(m, r);
 }
@@ -354,11 +356,18 @@ static void end_of_close(void *ctx, mt_req *req) {
   m->close_done(m->close_ctx);
 }
 
+/* Its holds go with the session's table; whoever waits for one to be given back is told. */
+static void abandon_late(mt_manager *m) {
+  mortise_error err;
+  mt_error_set(&err, MORTISE_UNAVAILABLE, "the client was closed before the store had answered");
+  mt_outbox_abandon(m, &err);
+}
+
 static void tick_close(mt_manager *m) {
   if (!m->closing || m->closed) return;
   bool late = mt_manager_now(m) >= m->close_deadline_ms;
   if (m->phase == MT_OPEN && (mt_outbox_idle(m) || late)) {
-    mt_outbox_abandon(m); /* its holds go with the session's table */
+    abandon_late(m);
     end_session(m);
     m->write.req.done = end_of_close;
   } else if (m->phase == MT_NO_SESSION || late) {

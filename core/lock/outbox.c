@@ -308,6 +308,9 @@ static bool release_answered(mt_manager *m, mt_hold *h, const mt_lock_item *item
     mt_log_write(&m->store->log, MORTISE_LOG_WARNING,
                  "%s: a release was refused; it ends with the session", h->path);
     m->table->replace = true;
+    mortise_error err;
+    mt_error_set(&err, MORTISE_REJECTED, "%s: the store refuses to take the lock back", h->path);
+    mt_giving_done(h, &err);
   }
   h->mode = MT_NL;
   h->unsettled = h->untouched = h->contended = h->rest = false;
@@ -539,15 +542,17 @@ int64_t mt_outbox_due(const mt_manager *m) {
   return o->first && o->in_flight < BATCHES_MAX ? o->paused_ms : INT64_MAX;
 }
 
-void mt_outbox_abandon(mt_manager *m) {
+void mt_outbox_abandon(mt_manager *m, const mortise_error *err) {
   while (pop(&m->outbox)) {
   }
   for (size_t i = 0; m->table && i < m->table->buckets; i++)
-    for (mt_hold *h = m->table->bucket[i]; h; h = h->next_in_bucket) mt_giving_done(h, NULL);
+    for (mt_hold *h = m->table->bucket[i]; h; h = h->next_in_bucket) mt_giving_done(h, err);
 }
 
 void mt_outbox_deinit(mt_manager *m) {
-  mt_outbox_abandon(m);
+  mortise_error err;
+  mt_error_set(&err, MORTISE_UNAVAILABLE, "the client ended before the lock was given back");
+  mt_outbox_abandon(m, &err);
   while (m->outbox.batches) {
     mt_batch *b = m->outbox.batches;
     mt_store_cancel(m->store, &b->req.req);

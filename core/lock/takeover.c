@@ -155,6 +155,9 @@ void mt_takeover_look(mt_manager *m, const mt_lock_entry *entries, size_t n, boo
   if (k->busy || !m->table || (!at_once && mt_manager_now(m) < k->next_ms)) return;
   k->n_ids = 0;
   for (size_t i = 0; i < n; i++) add_id(m, entries[i].session);
+  /* Those that other tasks wait for too: else they would be looked at one after another. */
+  for (const mt_attempt *at = m->attempts; at; at = at->next)
+    for (size_t i = 0; i < at->n_blockers; i++) add_id(m, at->blockers[i].session);
   if (!k->n_ids) return;
   k->busy = true;
   k->read = (mt_session_read){.req = {.done = looked, .ctx = m, .idempotent = true},

@@ -167,7 +167,7 @@ static void follow(witness *w, look *l) {
       return;
     }
     p->kept = true;
-    snprintf(w->s->message, sizeof w->s->message, "%s", l->acquire.error.message);
+    snprintf(p->message, sizeof p->message, "witness: %s", l->acquire.error.message);
     finish(w, l);
     return;
   }

@@ -383,8 +383,8 @@ void mt_manager_tick(mt_manager *m) {
   if (m->phase == MT_OPEN && !mt_manager_session_alive(m)) mt_manager_session_lost(m);
   if (m->attempts) want_session(m);
   tick_attempts(m);
-  replace_if_tainted(m);
   mt_outbox_flush(m);
+  replace_if_tainted(m); /* after the last of its holds was forgotten: no later tick may come */
   tick_close(m);
 }
 

@@ -177,13 +177,22 @@ static bool decide(mt_item *item, const mt_doc *doc) {
   return true;
 }
 
+/* Has the document changed since, as a copy of this very request may have changed it? The network
+ * may have sent it twice, and only the second answer was heard. */
+static bool may_be_own(const mt_item *item, const mt_doc *doc) {
+  const mt_write *w = &item->write;
+  if (!doc->found || w->kind == MT_WRITE_DELETE) return false;
+  if (!is_version(w->if_version)) return w->kind == MT_WRITE_CREATE;
+  return !same_version(doc->version, w->if_version);
+}
+
 static void settle_read(lane *l, mt_item *item, const mt_doc *doc) {
   bool deleted = item->write.kind == MT_WRITE_DELETE && !doc->found;
   if (deleted)
     settle(item, MT_OUTCOME_ALREADY);
   else if (++item->rereads > MT_AGAIN_MAX)
     settle(item, MT_OUTCOME_CONFLICT);
-  else if (!item->dirty || !decide(item, doc))
+  else if (!(item->dirty || may_be_own(item, doc)) || !decide(item, doc))
     conflict(l, item, doc);
 }
 
@@ -215,10 +224,9 @@ static bool settle_write(lane *l, mt_item *item, mt_write *sent) {
   bool missing = sent->result == MT_WRITE_MISSING;
   if (missing && w->kind == MT_WRITE_DELETE)
     settle(item, MT_OUTCOME_ALREADY);
-  else if (missing || sent->result == MT_WRITE_CONFLICT) {
-    item->reread = item->dirty || l->batch->again || w->kind == MT_WRITE_DELETE;
-    if (!item->reread) settle(item, MT_OUTCOME_CONFLICT);
-  } else
+  else if (missing || sent->result == MT_WRITE_CONFLICT)
+    item->reread = true; /* it may be the answer to a second copy of this very write */
+  else
     settle(item, MT_OUTCOME_REJECTED);
   return true;
 }

@@ -270,6 +270,36 @@ static void test_outcomes(void **state) {
   assert_int_equal(f->batch.counts[MT_OUTCOME_APPLIED], 20 - 2 - 2 - 2);
 }
 
+/* The network sends a request twice: the copy is applied, the answer is the other's. */
+static fake_fate copy_first(void *ctx, fake_docs *fake, mt_bulk *r) {
+  (void)ctx;
+  for (size_t i = 0; i < r->n && fake->bulks == 1; i++) {
+    char id[16], body[128];
+    snprintf(id, sizeof id, "%.*s", (int)r->items[i].id.n, r->items[i].id.p);
+    snprintf(body, sizeof body, "%.*s", (int)r->items[i].body.n, r->items[i].body.p);
+    if (strcmp(id, "d2") != 0) fake_put(fake, id, body);
+  }
+  if (fake->bulks == 1) fake_put(fake, "d2", "{\"theirs\":1}");
+  return FAKE_FINE;
+}
+
+static void test_conflict_with_own_copy(void **state) {
+  fixture *f = *state;
+  open_writer(f, (mt_writer_config){0});
+  prepare(f, 4);
+  fake_remove(&f->fake, "d3");
+  f->items[3].write.kind = MT_WRITE_CREATE;
+  f->items[3].write.if_version = (mt_version){0, 0};
+  f->fake.fate = copy_first;
+  run(f);
+  assert_int_equal(f->batch.error.code, MORTISE_OK);
+  assert_int_equal(f->items[2].outcome, MT_OUTCOME_CONFLICT);
+  assert_string_equal(fake_get(&f->fake, MT_SLICE("d2"))->source, "{\"theirs\":1}");
+  assert_int_equal(f->batch.counts[MT_OUTCOME_APPLIED], 3);
+  assert_int_equal(f->fake.mgets, 1);
+  assert_int_equal(f->fake.bulks, 2);
+}
+
 /* ---- Conflicts that are read again ---------------------------------------------------------- */
 
 static mt_again redo(void *ctx, mt_write_batch *b, mt_item *item, const mt_doc *doc) {
@@ -659,6 +689,7 @@ int main(void) {
       TEST(test_busy),
       TEST(test_always_busy),
       TEST(test_outcomes),
+      TEST(test_conflict_with_own_copy),
       TEST(test_again),
       TEST(test_again_is_bounded),
       TEST(test_lost_before),

@@ -11,7 +11,7 @@
  *   :session() -> {id=, ns=, remaining_ms=, lease_ms=, beats=, lost=} or nil before the first lock
  *   :stats() -> {requests=, retries=, sent_bytes=, received_bytes=, conflicts=, lock_batches=,
  *                lock_items=, lock_conflicts=, denials=, waits=, takeovers=}
- *   and what lua_store.c, lua_bulk.c, lua_scan.c, lua_lock.c say. */
+ *   and what lua_store.c, lua_bulk.c, lua_scan.c, lua_lock.c, lua_break.c say. */
 #include "lua_client.h"
 #include "lua_lock.h"
 
@@ -369,8 +369,9 @@ static void deinit_list(mt_call *call) {
 
 static int client_list(lua_State *L) {
   mt_box *box = mt_check_client(L, 1);
+  bool all = lua_toboolean(L, 2);
   mt_call *call = mt_lua_call_new(L, 1, box, push_list, deinit_list);
-  call->r.list.ns = lua_toboolean(L, 2) ? NULL : mt_client_options(box->client)->ns;
+  call->r.list.ns = all ? NULL : mt_client_options(box->client)->ns;
   mt_lua_call_start(call, &call->r.list.req);
   box->client->store->locks->list(box->client->store, &call->r.list);
   return mt_await(L, lua_gettop(L));
@@ -456,6 +457,7 @@ int mt_client_open_module(lua_State *L) {
   mt_scan_methods(L);
   mt_lock_methods(L);
   mt_writer_methods(L);
+  mt_break_methods(L);
   lua_pop(L, 2);
   return 0;
 }

@@ -76,6 +76,7 @@ MT_LJMP void mt_store_methods(lua_State *L); /* lua_store.c: adds to the table o
 MT_LJMP void mt_bulk_methods(lua_State *L);  /* lua_bulk.c */
 MT_LJMP void mt_scan_methods(lua_State *L);  /* lua_scan.c */
 MT_LJMP void mt_lock_methods(lua_State *L);  /* lua_lock.c */
+MT_LJMP void mt_break_methods(lua_State *L); /* lua_break.c */
 /* Raises LOCK_LOST for a lock of `box` that the running task relies on; false: nothing to tell. */
 MT_LJMP bool mt_lock_tell(lua_State *L, mt_box *box, uint64_t task);
 

@@ -5,12 +5,12 @@
 enum { LIST_MAX = 10000, LIST_BYTES = 256 * 1024 * 1024 };
 
 /* The part of an _id behind "NS:" (of any namespace where `ns` is NULL). */
-static bool in_namespace(const mt_lock_list *r, mt_slice id, mt_slice *rest) {
+static bool in_namespace(const mt_lock_list *r, mt_slice id, mt_slice *ns, mt_slice *rest) {
   const char *colon = memchr(id.p, ':', id.n);
   if (!colon) return false;
-  mt_slice ns = {id.p, (size_t)(colon - id.p)};
-  *rest = (mt_slice){colon + 1, id.n - ns.n - 1};
-  return !r->ns || mt_slice_eq(ns, mt_slice_of(r->ns));
+  *ns = (mt_slice){id.p, (size_t)(colon - id.p)};
+  *rest = (mt_slice){colon + 1, id.n - ns->n - 1};
+  return !r->ns || mt_slice_eq(*ns, mt_slice_of(r->ns));
 }
 
 static void add_member(mt_buf *out, mt_json source, const char *key) {
@@ -19,37 +19,40 @@ static void add_member(mt_buf *out, mt_json source, const char *key) {
   mt_buf_addslice(out, value.type ? value.raw : MT_SLICE("null"));
 }
 
-static void add_lock(mt_buf *out, mt_json source, mt_slice rest) {
+static void add_lock(mt_buf *out, mt_json source, mt_slice ns, mt_slice rest) {
   (void)rest;
-  mt_buf_adds(out, "{");
+  mt_buf_adds(out, "{\"ns\":");
+  mt_json_add_string(out, ns);
   add_member(out, source, "path");
   add_member(out, source, "holders");
   add_member(out, source, "queue");
   mt_buf_adds(out, "}");
 }
 
-static void add_session(mt_buf *out, mt_json source, mt_slice rest) {
+static void add_session(mt_buf *out, mt_json source, mt_slice ns, mt_slice rest) {
   static const char *const keys[] = {"state", "lease_ms", "opened", "beat_at", "owner", "waiting"};
-  mt_buf_adds(out, "{\"session\":");
+  mt_buf_adds(out, "{\"ns\":");
+  mt_json_add_string(out, ns);
+  mt_json_add_key(out, "session");
   mt_json_add_string(out, (mt_slice){rest.p + 1, rest.n - 1});
   for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) add_member(out, source, keys[i]);
   mt_buf_adds(out, "}");
 }
 
 static void add_hits(mt_buf *out, const mt_lock_list *r, mt_json answer,
-                     void (*add)(mt_buf *out, mt_json source, mt_slice rest)) {
+                     void (*add)(mt_buf *out, mt_json source, mt_slice ns, mt_slice rest)) {
   mt_buf id;
   mt_buf_init(&id, 4 * MT_ID_MAX);
   mt_buf_adds(out, "[");
   for (mt_json_iter it = mt_json_items(mt_json_at(answer, "hits", "hits", NULL));
        mt_json_next(&it);) {
-    mt_slice rest;
+    mt_slice ns, rest;
     mt_buf_clear(&id);
     if (!mt_json_text(mt_json_get(it.value, "_id"), &id)) continue;
     if (id.failed) out->failed = id.failed;
-    if (!in_namespace(r, mt_buf_slice(&id), &rest) || !rest.n) continue;
+    if (!in_namespace(r, mt_buf_slice(&id), &ns, &rest) || !rest.n) continue;
     if (out->n && out->p[out->n - 1] != '[') mt_buf_addc(out, ',');
-    add(out, mt_json_get(it.value, "_source"), rest);
+    add(out, mt_json_get(it.value, "_source"), ns, rest);
   }
   mt_buf_adds(out, "]");
   mt_buf_deinit(&id);

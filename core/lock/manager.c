@@ -183,8 +183,15 @@ bool mt_manager_session_alive(mt_manager *m) {
   return m->table && !mt_session_dead(&m->table->session, mt_manager_now(m));
 }
 
+/* Ended by another before its deadline, it is not said to be closed: what its tasks have sent under
+ * its locks may still be on its way, up to that deadline, and until then nobody may get in. */
+static bool ended_by_another(mt_manager *m) {
+  return mt_manager_now(m) < atomic_load(&m->table->session.deadline_ms);
+}
+
 void mt_manager_session_lost(mt_manager *m) {
   mortise_error err;
+  bool by_another = ended_by_another(m);
   mt_error_set(
       &err, MORTISE_LOCK_LOST,
       "the lease of session %s (%lld ms) ran out, or another process ended it: its locks are lost",
@@ -194,8 +201,12 @@ void mt_manager_session_lost(mt_manager *m) {
   m->phase = MT_ENDING; /* nothing more is given back one by one */
   mt_outbox_abandon(m, &err);
   mt_holds *t = m->table;
-  end_session(m);
+  if (by_another)
+    stop_heartbeat(m);
+  else
+    end_session(m);
   mt_attempt_fail_table(m, t, &err);
+  if (by_another) session_ended(m, NULL);
 }
 
 mt_session *mt_manager_session(mt_manager *m) {

@@ -361,8 +361,8 @@ typedef struct mt_lock_batch {
 void mt_lock_batch_deinit(mt_lock_batch *r); /* frees the blockers of the items */
 
 /* For people: all lock documents and sessions of a namespace (NULL: of all), as a search sees them.
- * `json`: {"locks":[{"path","holders":[{"session","n","mode","since","job"}],"queue":[...]}],
- * "sessions":[{"session","state","lease_ms","opened","beat_at","owner","waiting"}]} */
+ * `json`: {"locks":[{"ns","path","holders":[{"session","n","mode","since","job"}],"queue":[...]}],
+ * "sessions":[{"ns","session","state","lease_ms","opened","beat_at","owner","waiting"}]} */
 typedef struct mt_lock_list {
   mt_req req;
   const char *ns;

@@ -60,18 +60,18 @@ describe("sessions", function()
     local list = {
       sessions = {{session = "s", state = "live", lease_ms = 60000, beat_at = now, owner = owner(own_pid)}},
       locks = {
-        {path = "/b", holders = {{session = "s", mode = "X", since = now - 3000}}, queue = {}},
-        {path = "/", holders = {{session = "s", mode = "IX", since = now}}, queue = {}},
-        {path = "/a", holders = {{session = "gone", mode = "IX", since = now}},
-          queue = {{session = "s", mode = "S"}}},
+        {path = "/b", holders = {{session = "s", n = 3, mode = "X", since = now - 3000}}, queue = {}},
+        {path = "/", holders = {{session = "s", n = 1, mode = "IX", since = now}}, queue = {}},
+        {path = "/a", holders = {{session = "gone", n = 1, mode = "IX", since = now}},
+          queue = {{session = "s", n = 4, mode = "S"}}},
       },
     }
     local rows = locks.rows(list, now, false)
     assert.equal(4, #rows)
     assert.same({"/a", "IX", "holds"}, {table.unpack(rows[2], 1, 3)})
-    assert.matches("^DEAD%?", rows[2][6])
+    assert.matches("^DEAD%?", rows[2][7])
     assert.same({"/a", "S", "waits"}, {table.unpack(rows[3], 1, 3)})
-    assert.same({"/b", "X", "holds", "3s"}, {table.unpack(rows[4], 1, 4)})
+    assert.same({"/b", "X", "holds", "s/3", "3s"}, {table.unpack(rows[4], 1, 5)})
     assert.equal(5, #locks.rows(list, now, true))
   end)
 end)

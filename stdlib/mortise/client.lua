@@ -56,10 +56,13 @@ function Client:init(print)
   return self:open_core():init(print or false)
 end
 
--- All locks and sessions: {locks = {...}, sessions = {...}}.
-function Client:list()
-  return core.json_decode(self:open_core():list())
+-- The locks and sessions of this namespace, or of all: {locks = {...}, sessions = {...}}.
+function Client:list(every_namespace)
+  return core.json_decode(self:open_core():list(every_namespace or false))
 end
+
+-- Ends a session and its locks against its owner's will, see bindings/lua_break.c. -> a breaking
+function Client:break_session(id) return self:open_core():break_session(id) end
 
 function Client:verify() return self:open_core():verify() end
 function Client:stats() return self:open_core():stats() end

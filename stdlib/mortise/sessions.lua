@@ -76,18 +76,20 @@ function sessions.judge(session, now_ms)
   if not session then
     return {state = "missing", dead = true, text = "its session is gone: will be taken over"}
   end
-  local silent = math.max(0, now_ms - (session.beat_at or now_ms))
+  local beat = math.type(session.beat_at) == "integer" and session.beat_at or now_ms
+  local silent = math.max(0, now_ms - beat)
   local result = {state = session.state, silent_ms = silent}
-  if session.state ~= "live" then
+  if session.state ~= "live" and session.state ~= "broken" then
     result.dead, result.text = true, session.state .. ": will be taken over"
   elseif sessions.is_gone(session.owner) then
-    result.dead, result.text = true, "its process is gone: will be taken over"
+    result.dead, result.gone, result.text = true, true, "its process is gone: will be taken over"
   elseif silent > (session.lease_ms or 0) + 1000 then
     result.dead = true
     result.text = ("no heartbeat for %s (lease %s): will be taken over"):format(duration.text(silent),
       duration.text(session.lease_ms or 0))
   else
     result.dead, result.text = false, ("alive %s ago"):format(duration.text(silent))
+    if session.state == "broken" then result.text = "marked as broken: over after its lease" end
   end
   return result
 end

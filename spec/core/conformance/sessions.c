@@ -93,6 +93,51 @@ static void expiring(mt_fixture *f) {
   MT_CHECK(state_of(f, mt_a, NULL) == MT_SESSION_EXPIRED, "still expired");
 }
 
+/* Broken is as good as live to all but its owner's heartbeat. */
+static void breaking(mt_fixture *f) {
+  mt_version version, live, marked;
+  SESSION(session_verb(MT_SESSION_BREAK, mt_a), MT_SESSION_REFUSED);
+  MT_CHECK(state_of(f, mt_a, NULL) == MT_SESSION_MISSING, "a refusal makes nothing");
+  SESSION(session_open(mt_a), MT_SESSION_ACKED);
+  live = version;
+  SESSION(session_verb(MT_SESSION_BREAK, mt_a), MT_SESSION_ACKED);
+  marked = version;
+  MT_CHECK(!same(marked, live), "the mark is a write");
+  SESSION(session_verb(MT_SESSION_BEAT, mt_a), MT_SESSION_REFUSED);
+  SESSION(session_verb(MT_SESSION_BREAK, mt_a), MT_SESSION_REFUSED);
+  SESSION(session_open(mt_a), MT_SESSION_REFUSED); /* a late one brings it not back */
+  SESSION(session_verb(MT_SESSION_PROVE, mt_a), MT_SESSION_REFUSED);
+  SESSION(session_expire(mt_a, live), MT_SESSION_REFUSED);
+  SESSION(session_expire(mt_a, (mt_version){0}), MT_SESSION_REFUSED);
+  MT_CHECK(state_of(f, mt_a, &version) == MT_SESSION_BROKEN && same(version, marked),
+           "only time has an effect on it");
+  SESSION(session_expire(mt_a, marked), MT_SESSION_ACKED);
+  MT_CHECK(state_of(f, mt_a, NULL) == MT_SESSION_EXPIRED, "expired");
+  SESSION(session_verb(MT_SESSION_BREAK, mt_a), MT_SESSION_REFUSED);
+  SESSION(session_verb(MT_SESSION_PROVE, mt_a), MT_SESSION_ACKED);
+}
+
+static void broken_and_closed(mt_fixture *f) {
+  mt_version version;
+  SESSION(session_open(mt_a), MT_SESSION_ACKED);
+  MT_RESULT(mt_set(f, mt_a, "/x", 1, MT_X), MT_LOCK_ACKED);
+  SESSION(session_verb(MT_SESSION_BREAK, mt_a), MT_SESSION_ACKED);
+  MT_RESULT(mt_set(f, mt_b, "/x", 1, MT_X), MT_LOCK_DENIED); /* its entries stand */
+  MT_RESULT(mt_set(f, mt_a, "/x", 1, MT_X), MT_LOCK_ACKED);
+  json_t *list = mt_list(f, f->ns);
+  json_t *session = json_array_get(json_object_get(list, "sessions"), 0);
+  const char *state = json_string_value(json_object_get(session, "state"));
+  const char *ns = json_string_value(json_object_get(session, "ns"));
+  MT_CHECK(state && !strcmp(state, "broken"), "listed as %s", state ? state : "nothing");
+  MT_CHECK(ns && !strcmp(ns, f->ns), "listed in %s", ns ? ns : "nothing");
+  json_decref(list);
+  SESSION(session_verb(MT_SESSION_CLOSE, mt_a), MT_SESSION_ACKED);
+  MT_CHECK(state_of(f, mt_a, NULL) == MT_SESSION_CLOSED, "its owner gave up by itself");
+  SESSION(session_verb(MT_SESSION_BREAK, mt_a), MT_SESSION_REFUSED);
+  SESSION(session_verb(MT_SESSION_CLOSE, mt_a), MT_SESSION_REFUSED);
+  SESSION(session_verb(MT_SESSION_PROVE, mt_a), MT_SESSION_ACKED);
+}
+
 static void expiring_the_missing(mt_fixture *f) {
   mt_version version;
   SESSION(session_expire(mt_b, (mt_version){3, 1}), MT_SESSION_REFUSED);
@@ -203,6 +248,8 @@ static void take_over(mt_fixture *f) {
 const mt_case mt_cases_sessions[] = {
     {"sessions: from open to closed", life},
     {"sessions: expire is a compare-and-set, and final", expiring},
+    {"sessions: a broken one stands still until it is expired", breaking},
+    {"sessions: a broken one is closed by its owner", broken_and_closed},
     {"sessions: a missing one is made as expired", expiring_the_missing},
     {"sessions: opened twice", opened_twice},
     {"sessions: read several", reading},

@@ -1,0 +1,86 @@
+/* Breaking a session's locks by hand:
+ *   client:break_session(id) -> breaking    `id` in full; it goes on while anything waits
+ * A breaking (closable; closing cuts it off where it has not ended):
+ *   :progress() -> {phase=, marked=, gone=, lease_ms=, left_ms=, evicted=}   or the error that
+ * ended it phase: "looking" "waiting" (left_ms) "ending" "evicting" "done" :close() */
+#include "lua_client.h"
+
+#include "client/breaker.h"
+
+static const char breaking_name[] = "mortise.breaking";
+
+typedef struct breaking_handle {
+  mt_dependent dependent;
+  mt_breaker *breaker; /* NULL when closed */
+} breaking_handle;
+
+static void close_handle(breaking_handle *handle) {
+  mt_undepend(&handle->dependent);
+  mt_breaker_free(handle->breaker);
+  handle->breaker = NULL;
+}
+
+static void drop(mt_dependent *self) {
+  close_handle((breaking_handle *)((char *)self - offsetof(breaking_handle, dependent)));
+}
+
+static int breaking_close(lua_State *L) {
+  close_handle(luaL_checkudata(L, 1, breaking_name));
+  return 0;
+}
+
+static void set_integer(lua_State *L, const char *key, int64_t value) {
+  lua_pushinteger(L, value);
+  lua_setfield(L, -2, key);
+}
+
+static int breaking_progress(lua_State *L) {
+  static const char *const names[] = {[MT_BREAKING_LOOKING] = "looking",
+                                      [MT_BREAKING_WAITING] = "waiting",
+                                      [MT_BREAKING_ENDING] = "ending",
+                                      [MT_BREAKING_EVICTING] = "evicting",
+                                      [MT_BREAKING_DONE] = "done"};
+  const breaking_handle *handle = luaL_checkudata(L, 1, breaking_name);
+  if (!handle->breaker) mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "the breaking was closed");
+  const mt_breaking *b = mt_breaker_state(handle->breaker);
+  if (b->phase == MT_BREAKING_FAILED) mt_error_raise(L, &b->error);
+  int64_t left = b->until_ms - mt_env_system()->now_ms(NULL);
+  lua_createtable(L, 0, 6);
+  lua_pushstring(L, names[b->phase]);
+  lua_setfield(L, -2, "phase");
+  lua_pushboolean(L, b->marked);
+  lua_setfield(L, -2, "marked");
+  lua_pushboolean(L, b->gone);
+  lua_setfield(L, -2, "gone");
+  set_integer(L, "lease_ms", b->lease_ms);
+  set_integer(L, "left_ms", b->phase == MT_BREAKING_WAITING && left > 0 ? left : 0);
+  set_integer(L, "evicted", (int64_t)b->evicted);
+  return 1;
+}
+
+static int client_break_session(lua_State *L) {
+  mt_box *box = mt_check_client(L, 1);
+  const char *session = luaL_checkstring(L, 2);
+  mortise_error err;
+  mt_await_check(L, box->driver);
+  breaking_handle *handle = lua_newuserdatauv(L, sizeof *handle, 1);
+  *handle = (breaking_handle){.dependent.drop = drop};
+  luaL_setmetatable(L, breaking_name);
+  lua_pushvalue(L, 1);
+  lua_setiuservalue(L, -2, 1);
+  handle->breaker = mt_breaker_start(box->client, session, &err);
+  if (!handle->breaker) mt_error_raise(L, &err);
+  mt_depend(&box->dependents, &handle->dependent);
+  return 1;
+}
+
+void mt_break_methods(lua_State *L) {
+  static const luaL_Reg methods[] = {{"break_session", client_break_session}, {NULL, NULL}};
+  static const luaL_Reg breaking_methods[] = {
+      {"progress", breaking_progress}, {"close", breaking_close}, {NULL, NULL}};
+  static const luaL_Reg metamethods[] = {
+      {"__gc", breaking_close}, {"__close", breaking_close}, {NULL, NULL}};
+  luaL_setfuncs(L, methods, 0);
+  mt_class(L, breaking_name, breaking_methods, metamethods);
+  lua_pop(L, 1);
+}

@@ -1,0 +1,72 @@
+#include "client/breaker.h"
+
+#include "base/mem.h"
+#include "client/identity.h"
+
+struct mt_breaker {
+  mortise_client *client;
+  mt_breaking breaking;
+  mt_timer tick;
+};
+
+static void arm(void *ctx) {
+  mt_breaker *k = ctx;
+  int64_t due = mt_breaking_due(&k->breaking);
+  mt_loop *loop = k->client->loop;
+  if (due == INT64_MAX)
+    mt_timer_stop(loop, &k->tick);
+  else if (mt_timer_start(loop, &k->tick, due, &k->breaking.error))
+    k->breaking.phase = MT_BREAKING_FAILED;
+}
+
+static void tick(void *ctx) {
+  mt_breaker *k = ctx;
+  mt_breaking_tick(&k->breaking);
+  arm(k);
+}
+
+static bool known_dead(void *ctx, const char *owner_json) {
+  const mt_breaker *k = ctx;
+  return mt_identity_gone(k->client->identity, owner_json);
+}
+
+static bool is_id(const char *session) {
+  return strlen(session) == MT_SESSION_ID - 1 &&
+         strspn(session, "0123456789abcdef") == MT_SESSION_ID - 1;
+}
+
+mt_breaker *mt_breaker_start(mortise_client *client, const char *session, mortise_error *err) {
+  if (!is_id(session)) {
+    mt_error_set(err, MORTISE_INVALID_ARGUMENT, "`%.80s` is no session: 32 hex digits", session);
+    return NULL;
+  }
+  if (!mt_client_manager(client, err)) return NULL; /* who we are is known from there on */
+  mt_breaker *k = mt_calloc(1, sizeof *k);
+  if (!k) {
+    mt_error_memory(err);
+    return NULL;
+  }
+  k->client = client;
+  k->tick = (mt_timer){.fire = tick, .ctx = k};
+  const mortise_options *o = mt_client_options(client);
+  const mt_breaking_config config = {.ns = o->ns,
+                                     .session = session,
+                                     .margin_ms = o->margin_ms,
+                                     .known_dead = known_dead,
+                                     .changed = arm,
+                                     .ctx = k};
+  mt_breaking_init(&k->breaking, client->store, mt_env_system(), &config);
+  arm(k);
+  return k;
+}
+
+const mt_breaking *mt_breaker_state(const mt_breaker *k) {
+  return &k->breaking;
+}
+
+void mt_breaker_free(mt_breaker *k) {
+  if (!k) return;
+  mt_timer_stop(k->client->loop, &k->tick);
+  mt_breaking_deinit(&k->breaking);
+  mt_free(k);
+}

@@ -1,0 +1,276 @@
+#include "lock/breaking.h"
+
+#include "base/mem.h"
+
+#include <stdio.h>
+
+enum {
+  PEEK_MS = 1000,      /* how often the session is looked at while it is waited for */
+  PAUSE_MS = 200,      /* after a request that failed */
+  PATIENCE_MS = 30000, /* with requests that fail one after another */
+  EVICT_ITEMS = 1000,
+  ROUNDS_MAX = 1000, /* listing and evicting */
+  PATHS_MAX = 64 << 20,
+  MISSING_LEASE_MS = 60000,
+};
+
+static int64_t now_of(const mt_breaking *b) {
+  return b->env->now_ms(b->env->ctx);
+}
+
+static void next(mt_breaking *b, mt_breaking_phase phase, int64_t due_ms) {
+  b->phase = phase;
+  b->due_ms = due_ms;
+}
+
+static void fail(mt_breaking *b, const mortise_error *err) {
+  b->error = *err;
+  next(b, MT_BREAKING_FAILED, INT64_MAX);
+}
+
+static void answered(mt_breaking *b) {
+  b->busy = false;
+}
+
+static void tell(mt_breaking *b) {
+  if (b->config.changed) b->config.changed(b->config.ctx);
+}
+
+/* Did the request succeed? Else the same phase is tried again a little later, or it ends here. What
+ * was ambiguous is looked at: every step begins with what is there. */
+static bool succeeded(mt_breaking *b, const mortise_error *err) {
+  int64_t now = now_of(b);
+  if (!err->code) {
+    b->trouble_ms = 0;
+    return true;
+  }
+  if (!b->trouble_ms) b->trouble_ms = now;
+  bool passing =
+      err->retryable || err->code == MORTISE_UNAVAILABLE || err->code == MORTISE_CONFLICT;
+  if (!passing || now - b->trouble_ms >= PATIENCE_MS)
+    fail(b, err);
+  else
+    next(b, b->phase == MT_BREAKING_EVICTING ? b->phase : MT_BREAKING_LOOKING, now + PAUSE_MS);
+  return false;
+}
+
+/* ---- Evicting ------------------------------------------------------------------------------- */
+
+static bool of_session(const mt_breaking *b, mt_json entries) {
+  for (mt_json_iter it = mt_json_items(entries); mt_json_next(&it);)
+    if (mt_json_is(mt_json_get(it.value, "session"), b->session)) return true;
+  return false;
+}
+
+/* The paths of the first documents with entries of the session, as items. */
+static size_t collect(mt_breaking *b, mt_json locks) {
+  size_t n = 0;
+  mt_buf_clear(&b->paths);
+  for (mt_json_iter it = mt_json_items(locks); n < EVICT_ITEMS && mt_json_next(&it);) {
+    if (!of_session(b, mt_json_get(it.value, "holders")) &&
+        !of_session(b, mt_json_get(it.value, "queue")))
+      continue;
+    size_t before = b->paths.n;
+    if (!mt_json_text(mt_json_get(it.value, "path"), &b->paths)) continue;
+    b->items[n++] = (mt_lock_item){
+        .verb = MT_LOCK_EVICT, .path = {NULL, b->paths.n - before}, .session = b->session};
+  }
+  const char *at = b->paths.p; /* the text moves no more */
+  for (size_t i = 0; i < n; at += b->items[i++].path.n) b->items[i].path.p = at;
+  return n;
+}
+
+static void evicted(void *ctx, mt_req *req) {
+  mt_breaking *b = ctx;
+  answered(b);
+  for (size_t i = 0; i < b->batch.n; i++) b->evicted += b->items[i].result == MT_LOCK_ACKED;
+  mt_lock_batch_deinit(&b->batch);
+  /* What met another write is found again by the next list. */
+  if (succeeded(b, &req->error)) next(b, MT_BREAKING_EVICTING, now_of(b));
+  tell(b);
+}
+
+static void evict(mt_breaking *b, size_t n) {
+  b->batch = (mt_lock_batch){.req = {.done = evicted, .ctx = b, .idempotent = true},
+                             .ns = b->ns,
+                             .session = b->session,
+                             .items = b->items,
+                             .n = n};
+  b->busy = true;
+  b->store->locks->batch(b->store, &b->batch);
+}
+
+static void listed(void *ctx, mt_req *req) {
+  mt_breaking *b = ctx;
+  answered(b);
+  mt_json root;
+  mortise_error err = req->error;
+  size_t n = 0;
+  if (succeeded(b, &err)) {
+    if (mt_json_parse(mt_slice_of(b->list.json), "the list of locks", &root, &err))
+      fail(b, &err);
+    else
+      n = collect(b, mt_json_get(root, "locks"));
+    if (mt_buf_status(&b->paths, "the paths of its locks", &err)) fail(b, &err);
+  }
+  mt_lock_list_deinit(&b->list);
+  if (b->phase == MT_BREAKING_EVICTING && !err.code) {
+    if (n && b->rounds++ < ROUNDS_MAX)
+      evict(b, n);
+    else
+      next(b, MT_BREAKING_DONE, INT64_MAX);
+  }
+  tell(b);
+}
+
+/* Listing is for cleaning up only: an entry that it does not show is evicted by the next one whom
+ * it blocks, since its session is over. */
+static void list(mt_breaking *b) {
+  if (!b->items) b->items = mt_calloc(EVICT_ITEMS, sizeof *b->items);
+  if (!b->items) {
+    mortise_error err;
+    mt_error_memory(&err);
+    fail(b, &err);
+    tell(b);
+    return;
+  }
+  b->list = (mt_lock_list){.req = {.done = listed, .ctx = b, .idempotent = true}, .ns = b->ns};
+  b->busy = true;
+  b->store->locks->list(b->store, &b->list);
+}
+
+/* ---- The session's document ----------------------------------------------------------------- */
+
+/* From now on: nobody acknowledged a beat after this version was there. */
+static void wait_from_now(mt_breaking *b, mt_version version) {
+  b->version = version;
+  b->seen = b->marked = true;
+  b->until_ms = now_of(b) + b->lease_ms + b->config.margin_ms;
+}
+
+static void written(void *ctx, mt_req *req) {
+  mt_breaking *b = ctx;
+  answered(b);
+  int64_t now = now_of(b);
+  if (succeeded(b, &req->error)) {
+    bool acked = b->write.result == MT_SESSION_ACKED;
+    if (acked && b->write.verb != MT_SESSION_BREAK) {
+      next(b, MT_BREAKING_EVICTING, now);
+    } else {
+      if (acked) wait_from_now(b, b->write.version);
+      next(b, acked ? MT_BREAKING_WAITING : MT_BREAKING_LOOKING, acked ? now : now + PAUSE_MS / 4);
+    }
+  }
+  tell(b);
+}
+
+static void write_session(mt_breaking *b, mt_session_verb verb) {
+  bool missing = verb == MT_SESSION_EXPIRE && !b->version.term;
+  b->write = (mt_session_write){.req = {.done = written, .ctx = b},
+                                .verb = verb,
+                                .ns = b->ns,
+                                .session = b->session,
+                                .lease_ms = missing ? MISSING_LEASE_MS : b->lease_ms};
+  if (verb == MT_SESSION_EXPIRE) b->write.if_version = b->version;
+  if (verb != MT_SESSION_BREAK) b->phase = MT_BREAKING_ENDING;
+  b->busy = true;
+  b->store->locks->session(b->store, &b->write);
+}
+
+static void expire(mt_breaking *b, mt_version version) {
+  b->version = version;
+  write_session(b, MT_SESSION_EXPIRE);
+}
+
+static bool same(mt_version a, mt_version b) {
+  return a.seq_no == b.seq_no && a.term == b.term;
+}
+
+static int64_t peek_pause(const mt_breaking *b) {
+  int64_t pause = b->lease_ms / 8;
+  return pause < 50 ? 50 : pause > PEEK_MS ? PEEK_MS : pause;
+}
+
+/* It is marked: by us, or by one who was before us; then we wait from our first sight of it. */
+static void go_on_waiting(mt_breaking *b, const mt_session_doc *doc) {
+  if (!b->seen || !same(b->version, doc->version)) wait_from_now(b, doc->version);
+  int64_t now = now_of(b), peek = now + peek_pause(b);
+  if (now >= b->until_ms)
+    expire(b, doc->version);
+  else
+    next(b, MT_BREAKING_WAITING, peek < b->until_ms ? peek : b->until_ms);
+}
+
+static void judge(mt_breaking *b, const mt_session_doc *doc) {
+  bool standing = doc->state == MT_SESSION_LIVE || doc->state == MT_SESSION_BROKEN;
+  b->lease_ms = doc->lease_ms;
+  b->marked = doc->state == MT_SESSION_BROKEN;
+  b->gone = standing && doc->owner && b->config.known_dead &&
+            b->config.known_dead(b->config.ctx, doc->owner);
+  if (doc->state == MT_SESSION_MISSING)
+    expire(b, (mt_version){0});
+  else if (!standing)
+    write_session(b, MT_SESSION_PROVE);
+  else if (b->gone)
+    expire(b, doc->version);
+  else if (b->marked)
+    go_on_waiting(b, doc);
+  else
+    write_session(b, MT_SESSION_BREAK);
+}
+
+static void looked(void *ctx, mt_req *req) {
+  mt_breaking *b = ctx;
+  answered(b);
+  if (succeeded(b, &req->error)) judge(b, &b->read.docs[0]);
+  mt_session_read_deinit(&b->read);
+  tell(b);
+}
+
+static void look(mt_breaking *b) {
+  b->read = (mt_session_read){
+      .req = {.done = looked, .ctx = b, .idempotent = true}, .ns = b->ns, .ids = b->ids, .n = 1};
+  b->busy = true;
+  b->store->locks->session_read(b->store, &b->read);
+}
+
+/* ---- From outside --------------------------------------------------------------------------- */
+
+void mt_breaking_init(mt_breaking *b, mt_store *store, const mt_env *env,
+                      const mt_breaking_config *config) {
+  memset(b, 0, sizeof *b);
+  b->config = *config;
+  b->store = store;
+  b->env = env;
+  snprintf(b->ns, sizeof b->ns, "%s", config->ns);
+  snprintf(b->session, sizeof b->session, "%s", config->session);
+  b->ids[0] = b->session;
+  mt_buf_init(&b->paths, PATHS_MAX);
+}
+
+int64_t mt_breaking_due(const mt_breaking *b) {
+  return b->busy || mt_breaking_over(b) ? INT64_MAX : b->due_ms;
+}
+
+void mt_breaking_tick(mt_breaking *b) {
+  if (now_of(b) < mt_breaking_due(b)) return;
+  if (b->phase == MT_BREAKING_EVICTING)
+    list(b);
+  else
+    look(b);
+}
+
+void mt_breaking_deinit(mt_breaking *b) {
+  if (b->busy) {
+    mt_store_cancel(b->store, &b->read.req);
+    mt_store_cancel(b->store, &b->write.req);
+    mt_store_cancel(b->store, &b->list.req);
+    mt_store_cancel(b->store, &b->batch.req);
+  }
+  mt_session_read_deinit(&b->read);
+  mt_lock_list_deinit(&b->list);
+  if (b->batch.items) mt_lock_batch_deinit(&b->batch);
+  mt_free(b->items);
+  mt_buf_deinit(&b->paths);
+  b->busy = false;
+}

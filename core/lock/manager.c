@@ -24,9 +24,16 @@ static int64_t least(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
 
+static void end_of_close(void *ctx, mt_req *req);
+
+/* All is done but for the answer to the session's end, which is bounded by itself. */
+static bool closes(const mt_manager *m) {
+  return m->phase == MT_ENDING && m->write.req.done == end_of_close;
+}
+
 int64_t mt_manager_due(const mt_manager *m) {
   if (m->due_now) return 0;
-  int64_t due = m->closing && !m->closed ? m->close_deadline_ms : INT64_MAX;
+  int64_t due = m->closing && !m->closed && !closes(m) ? m->close_deadline_ms : INT64_MAX;
   for (const mt_attempt *at = m->attempts; at; at = at->next) due = least(due, mt_attempt_due(at));
   if (m->phase != MT_OPEN) return due;
   due = least(due, atomic_load(&m->table->session.deadline_ms));
@@ -382,7 +389,7 @@ static void tick_close(mt_manager *m) {
     end_session(m);
     m->write.req.done = end_of_close;
   } else if (m->phase == MT_NO_SESSION || late) {
-    if (m->phase == MT_ENDING && m->write.req.done == end_of_close) return;
+    if (closes(m)) return;
     m->closed = true;
     m->close_done(m->close_ctx);
   }

@@ -19,8 +19,14 @@ local log_us = 10000000 -- how long a document is written to
 
 -- ---- What to lock --------------------------------------------------------------------------------
 
-local leaves = {"/a/x", "/a/y", "/b/x", "/b/y", "/c"}
-local trees = {"/", "/a", "/b", "/a/x", "/a/y", "/b/x", "/b/y", "/c", "/c/deep/er", "/a/x/1"}
+local leaves, trees = {}, {"/", "/a", "/b", "/c", "/d"}
+for _, a in ipairs {"/a", "/b", "/c", "/d"} do
+  for _, b in ipairs {"/x", "/y", "/z"} do
+    leaves[#leaves + 1] = a .. b
+    trees[#trees + 1] = a .. b
+    trees[#trees + 1] = a .. b .. "/1"
+  end
+end
 
 local function is_inside(path, above)
   return above == "/" or path == above or path:sub(1, #above + 1) == above .. "/"
@@ -158,7 +164,7 @@ local function use(hold, request, guards, depth)
     end
     recorder:sure(hold)
   end
-  if random(25) == 1 then core.sleep(random(500, 2500)) end
+  if random(60) == 1 then core.sleep(random(500, 2500)) end
   recorder:sure(hold)
 end
 

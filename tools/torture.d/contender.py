@@ -11,7 +11,8 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../spec/interop"))
 import mortise_client as client
 
-PATHS = ["/", "/a", "/b", "/a/x", "/a/y", "/b/x", "/b/y", "/c", "/c/deep/er", "/a/x/1"]
+PATHS = ["/", "/a", "/b", "/c", "/d"] + [a + b + c for a in ("/a", "/b", "/c", "/d")
+                                          for b in ("/x", "/y", "/z") for c in ("", "/1")]
 
 
 def now():

@@ -312,6 +312,8 @@ static bool release_answered(mt_manager *m, mt_hold *h, const mt_lock_item *item
     mt_error_set(&err, MORTISE_REJECTED, "%s: the store refuses to take the lock back", h->path);
     mt_giving_done(h, &err);
   }
+  /* That nothing is there may be the word of a replaced primary, and proves nothing. */
+  if (item->result == MT_LOCK_ABSENT) m->table->replace = true;
   h->mode = MT_NL;
   h->unsettled = h->untouched = h->contended = h->rest = false;
   return false;

@@ -1,426 +1,241 @@
-/* The lock manager's own files in a simulated world: clients that take locks, crash, stop and go
- * on, over a network that drops, delays and repeats.
+/* The lock manager's own files in a simulated world.
  *
- *   simulate [--seed S] [--schedules N]
+ *   simulate [--seed S] [--schedules N]   runs N schedules, from seed S on
+ *   simulate --fairness [...]             a directory and its files, for the waiters' turn
+ *   simulate --trace --seed S             shows one
+ *   simulate --replay FILE                shows one that was made small
+ *   simulate --check-determinism [...]    each seed twice: the traces are the same to the byte
+ *   --first       ends at the first failure, and does not make it small
+ *   --out FILE    where the small schedule of a failure is written (default: simulate.failed)
  *
- * After each schedule: no two incompatible locks were believed at once, fences grew, everything
- * ended, and once the leases of the dead have passed the whole tree can be locked and the table is
- * empty. A failure prints its seed; MORTISE_SIM_TRACE=1 shows the schedule of one. */
-#include "lock/manager.h"
-#include "table.h"
+ * A failure prints its seed, then the smallest schedule that fails alike. */
+#include "sim.h"
 
 #include <inttypes.h>
 #include <malloc.h>
-#include <stdio.h>
 #include <stdlib.h>
-
-enum { CLIENTS = 4, TASKS = 3, LEASE = 6000, MARGIN = 300, ROUNDS = 6 };
-
-static const char *const paths[] = {"/",    "/a",     "/a/b", "/a/b/c", "/a/b/d",
-                                    "/a/e", "/a/e/f", "/g",   "/g/h",   "/a-b"};
-
-struct client;
-
-typedef enum task_state { TASK_IDLE, TASK_TAKING, TASK_HOLDING, TASK_GIVING } task_state;
-
-typedef struct task {
-  struct client *client;
-  task_state state;
-  mt_acquire acquire;
-  mt_release release;
-  mt_want wants[2];
-  mt_lock *lock;
-  uint64_t fence;
-  int64_t taken_at;
-  int64_t deadline; /* true time by which the acquisition must have ended */
-  int rounds;
-} task;
-
-typedef struct client {
-  struct sim *sim;
-  int number;
-  sim_machine machine;
-  mt_store *store, *beat_store;
-  mt_env env;
-  mt_manager *manager;
-  mt_heartbeat heart;
-  bool beating, closed, closing;
-  task tasks[TASKS];
-} client;
-
-typedef struct past {
-  mt_want wants[2];
-  size_t n;
-  uint64_t fence;
-} past;
-
-typedef struct sim {
-  sim_world *w;
-  sim_table *table;
-  client clients[CLIENTS + 1]; /* the last comes when all is over */
-  size_t n;
-  const char *failure;
-  past *pasts;
-  size_t n_pasts, cap_pasts;
-  uint64_t grants, timeouts, losses, takeovers, crashes;
-} sim;
-
-static void fail(sim *s, const char *why) {
-  if (!s->failure) s->failure = why;
-  sim_trace(s->w, "FAILURE: %s", why);
-}
-
-/* ---- A client's world ----------------------------------------------------------------------- */
-
-static int64_t client_now(void *ctx) {
-  const client *c = ctx;
-  return sim_now(c->sim->w) + c->machine.skew;
-}
-
-static uint64_t client_random(void *ctx) {
-  return sim_random(((client *)ctx)->sim->w);
-}
-
-static mortise_status heartbeat(void *ctx, bool start, mt_session *session, mortise_error *err) {
-  client *c = ctx;
-  (void)err;
-  if (c->beating) mt_heartbeat_deinit(&c->heart);
-  c->beating = start;
-  if (start) mt_heartbeat_init(&c->heart, session, c->beat_store, &c->env);
-  return MORTISE_OK;
-}
-
-/* Clients 0 and 1 share a machine: the one sees at once that the other is gone. */
-static bool known_dead(void *ctx, const char *owner) {
-  client *c = ctx;
-  for (size_t i = 0; i < 2 && c->number < 2; i++) {
-    client *other = &c->sim->clients[i];
-    mt_session *session = other->manager ? mt_manager_session(other->manager) : NULL;
-    if (session && other->machine.gone && strstr(owner, "host") &&
-        memcmp(owner + 9, session->id, 6) == 0)
-      return true;
-  }
-  return false;
-}
-
-static void client_open(sim *s, client *c, int number) {
-  *c = (client){.sim = s, .number = number};
-  c->machine.skew = sim_between(s->w, -500000, 500000);
-  c->env = (mt_env){c, client_now, client_random};
-  c->store = sim_store_new(s->table, &c->machine);
-  c->beat_store = sim_store_new(s->table, &c->machine);
-  const mt_manager_config config = {.ns = "sim",
-                                    .session = {"{\"host\":\"sim\"}", LEASE, MARGIN},
-                                    .wait_ms = 4000,
-                                    .heartbeat = heartbeat,
-                                    .known_dead = known_dead,
-                                    .ctx = c};
-  c->manager = mt_manager_new(c->store, &c->env, &config, NULL);
-  if (!c->manager) abort();
-  for (int i = 0; i < TASKS; i++) c->tasks[i].client = c;
-}
-
-/* ---- What must always hold ------------------------------------------------------------------ */
-
-static bool above(mt_slice a, mt_slice b) { /* a strictly above b */
-  if (a.n == 1) return b.n > 1;
-  return b.n > a.n && memcmp(a.p, b.p, a.n) == 0 && b.p[a.n] == '/';
-}
-
-static bool clash(const mt_want *a, const mt_want *b) {
-  if (mt_slice_eq(a->path, b->path)) return !mt_mode_compatible(a->mode, b->mode);
-  if (above(a->path, b->path)) return !mt_mode_compatible(a->mode, mt_mode_intention(b->mode));
-  if (above(b->path, a->path)) return !mt_mode_compatible(mt_mode_intention(a->mode), b->mode);
-  return false;
-}
-
-static bool any_clash(const mt_want *a, size_t n, const mt_want *b, size_t m) {
-  for (size_t i = 0; i < n; i++)
-    for (size_t j = 0; j < m; j++)
-      if (clash(&a[i], &b[j])) return true;
-  return false;
-}
-
-static bool believes(const task *t) {
-  if (t->state != TASK_HOLDING || t->client->machine.gone) return false;
-  mt_session *session = mt_lock_session(t->lock);
-  return !atomic_load(&session->lost) && atomic_load(&session->deadline_ms) > client_now(t->client);
-}
-
-static void check_grant(task *t) {
-  sim *s = t->client->sim;
-  for (size_t i = 0; i < s->n; i++) {
-    for (size_t k = 0; k < TASKS; k++) {
-      task *other = &s->clients[i].tasks[k];
-      if (other == t || !believes(other) || !believes(t)) continue;
-      if (any_clash(t->acquire.wants, t->acquire.n, other->acquire.wants, other->acquire.n))
-        fail(s, "two incompatible locks are believed at once");
-    }
-  }
-  for (size_t i = 0; i < s->n_pasts; i++)
-    if (s->pasts[i].fence >= t->fence &&
-        any_clash(t->wants, t->acquire.n, s->pasts[i].wants, s->pasts[i].n))
-      fail(s, "a later holder's fence is not larger");
-  if (s->n_pasts == s->cap_pasts) {
-    s->cap_pasts = s->cap_pasts ? 2 * s->cap_pasts : 64;
-    s->pasts = realloc(s->pasts, s->cap_pasts * sizeof *s->pasts);
-    if (!s->pasts) abort();
-  }
-  past *p = &s->pasts[s->n_pasts++];
-  memcpy(p->wants, t->wants, sizeof p->wants);
-  p->n = t->acquire.n;
-  p->fence = t->fence;
-}
-
-/* ---- Tasks ---------------------------------------------------------------------------------- */
-
-static void act_later(task *t);
-
-static void acquired(void *ctx, mt_acquire *a) {
-  task *t = ctx;
-  sim *s = t->client->sim;
-  sim_trace(s->w, "client %d task %ld: %s %s", t->client->number, (long)(t - t->client->tasks),
-            a->lock ? "GRANTED" : mortise_status_name(a->error.code), a->error.message);
-  if (!a->lock) {
-    t->state = TASK_IDLE;
-    if (a->error.code == MORTISE_LOCK_TIMEOUT)
-      s->timeouts++;
-    else if (a->error.code == MORTISE_LOCK_LOST)
-      s->losses++;
-    else if (a->error.code != MORTISE_UNAVAILABLE && a->error.code != MORTISE_INTERRUPTED)
-      fail(s, "an acquisition failed in an unexpected way");
-  } else {
-    t->state = TASK_HOLDING;
-    t->lock = a->lock;
-    t->fence = mt_lock_fence(a->lock);
-    t->taken_at = sim_now(s->w);
-    s->grants++;
-    check_grant(t);
-  }
-  act_later(t);
-}
-
-static void released(void *ctx, mt_release *r) {
-  task *t = ctx;
-  (void)r;
-  t->state = TASK_IDLE;
-  act_later(t);
-}
-
-static void take(task *t) {
-  sim *s = t->client->sim;
-  size_t n = 1 + sim_below(s->w, 2);
-  static const mt_mode modes[] = {MT_X, MT_X, MT_X, MT_S, MT_IX, MT_SIX};
-  for (size_t i = 0; i < n; i++)
-    t->wants[i] = (mt_want){mt_slice_of(paths[sim_below(s->w, sizeof paths / sizeof paths[0])]),
-                            modes[sim_below(s->w, sizeof modes / sizeof modes[0])]};
-  int64_t wait = sim_chance(s->w, 200) ? 0 : sim_between(s->w, 100, 9000);
-  t->acquire = (mt_acquire){.done = acquired,
-                            .ctx = t,
-                            .wants = t->wants,
-                            .n = n,
-                            .task = (uint64_t)(t - t->client->tasks) + 1,
-                            .wait_ms = wait};
-  t->state = TASK_TAKING;
-  t->deadline = sim_now(s->w) + wait + 3 * LEASE;
-  sim_trace(s->w, "client %d task %ld: wants %.*s %s%s%.*s, waits %" PRId64, t->client->number,
-            (long)(t - t->client->tasks), (int)t->wants[0].path.n, t->wants[0].path.p,
-            mt_mode_name(t->wants[0].mode), n > 1 ? " and " : "",
-            n > 1 ? (int)t->wants[1].path.n : 0, n > 1 ? t->wants[1].path.p : "", wait);
-  mt_manager_acquire(t->client->manager, &t->acquire);
-}
-
-static void act(void *ctx) {
-  task *t = ctx;
-  client *c = t->client;
-  sim *s = c->sim;
-  if (c->machine.gone || c->closing) return;
-  if (c->machine.stopped_until > sim_now(s->w)) {
-    sim_at(s->w, c->machine.stopped_until, act, t);
-  } else if (t->state == TASK_HOLDING) {
-    t->state = TASK_GIVING;
-    t->release = (mt_release){.done = released, .ctx = t, .lock = t->lock};
-    sim_trace(s->w, "client %d task %ld: gives back", c->number, (long)(t - c->tasks));
-    mt_manager_release(c->manager, &t->release);
-  } else if (t->state == TASK_IDLE && t->rounds++ < ROUNDS) {
-    take(t);
-  }
-}
-
-static void act_later(task *t) {
-  sim *s = t->client->sim;
-  int64_t pause = sim_chance(s->w, 100) ? sim_between(s->w, 500, 2000) : sim_between(s->w, 0, 60);
-  sim_at(s->w, sim_now(s->w) + pause, act, t);
-}
-
-/* ---- Misfortune ----------------------------------------------------------------------------- */
-
-static void misfortune(void *ctx) {
-  sim *s = ctx;
-  client *c = &s->clients[sim_below(s->w, CLIENTS)];
-  if (!c->machine.gone && sim_chance(s->w, 250)) {
-    sim_trace(s->w, "client %d is killed", c->number);
-    c->machine.gone = true;
-    s->crashes++;
-  } else if (!c->machine.gone) {
-    c->machine.stopped_until = sim_now(s->w) + sim_between(s->w, 10, 2 * LEASE);
-    sim_trace(s->w, "client %d is stopped until %" PRId64, c->number,
-              c->machine.stopped_until - 1000000);
-  }
-}
 
 /* ---- Running -------------------------------------------------------------------------------- */
 
-static bool runs(const client *c) {
-  return c->manager && !c->machine.gone;
+static int64_t next_due(const sim *s) {
+  int64_t at = sim_next(s->w);
+  for (size_t i = 0; i < s->n; i++) {
+    int64_t due = sim_client_due(&s->clients[i]);
+    if (due < at) at = due;
+  }
+  return at;
 }
 
-static int64_t client_due(const client *c) {
-  if (!runs(c)) return INT64_MAX;
-  int64_t due = mt_manager_due(c->manager),
-          beat = c->beating ? mt_heartbeat_due(&c->heart) : INT64_MAX;
-  if (beat < due) due = beat;
-  if (due == INT64_MAX) return due;
-  due -= c->machine.skew;
-  int64_t now = sim_now(c->sim->w);
-  if (due < now) due = now;
-  return due < c->machine.stopped_until ? c->machine.stopped_until : due;
-}
-
-static void client_run(client *c) {
-  if (!runs(c) || c->machine.stopped_until > sim_now(c->sim->w)) return;
-  if (c->beating) mt_heartbeat_tick(&c->heart);
-  if (mt_manager_due(c->manager) <= client_now(c)) mt_manager_tick(c->manager);
-}
-
-/* Runs until `until`, or until nothing is left to do. */
-static void run(sim *s, int64_t until) {
+void sim_run(sim *s, int64_t until, bool tasks) {
   int spins = 0;
-  while (!s->failure) {
-    int64_t at = sim_next(s->w);
-    for (size_t i = 0; i < s->n; i++) {
-      int64_t due = client_due(&s->clients[i]);
-      if (due < at) at = due;
-    }
+  while (!s->failure && !(tasks && sim_all_ended(s))) {
+    int64_t at = next_due(s);
     if (at > until) return;
     spins = at == sim_now(s->w) ? spins + 1 : 0;
-    if (spins > 100000) fail(s, "it spins");
-    sim_advance(s->w, at);
-    for (size_t i = 0; i < s->n; i++) client_run(&s->clients[i]);
+    if (spins > 100000) sim_fail(s, "it spins");
+    sim_advance(s->w, at, sim_check_beliefs, s);
+    for (size_t i = 0; i < s->n; i++) sim_client_run(&s->clients[i]);
+    sim_check_beliefs(s);
   }
 }
 
-static void check_all_ended(sim *s) {
-  for (size_t i = 0; i < CLIENTS; i++) {
-    for (size_t k = 0; k < TASKS; k++) {
-      task *t = &s->clients[i].tasks[k];
-      if (s->clients[i].machine.gone) continue;
-      if (t->state != TASK_IDLE) fail(s, "a task hangs");
-    }
-  }
+/* ---- A schedule ----------------------------------------------------------------------------- */
+
+static unsigned draw(const sim *s, unsigned detail, unsigned n) {
+  return (unsigned)sim_below(s->w, sim_own(1000, detail), n);
 }
 
-static void closed(void *ctx) {
-  ((client *)ctx)->closed = true;
-}
-
-/* Once the dead's leases have passed, one client more can lock everything, and nothing is left. */
-static void check_rest(sim *s) {
-  for (size_t i = 0; i < CLIENTS; i++) {
-    client *c = &s->clients[i];
-    if (!runs(c)) continue;
-    c->closing = true;
-    mt_manager_close(c->manager, client_now(c) + 3000, closed, c);
-  }
-  run(s, sim_now(s->w) + 3 * LEASE);
-  for (size_t i = 0; i < CLIENTS; i++)
-    if (runs(&s->clients[i]) && !s->clients[i].closed) fail(s, "a client does not close");
-  client *last = &s->clients[s->n++];
-  client_open(s, last, CLIENTS);
-  for (size_t i = 0; i < sizeof paths / sizeof paths[0] && !s->failure; i++) {
-    task *t = &last->tasks[0];
-    t->wants[0] = (mt_want){mt_slice_of(paths[i]), MT_X};
-    t->rounds = ROUNDS;
-    t->acquire = (mt_acquire){
-        .done = acquired, .ctx = t, .wants = t->wants, .n = 1, .task = 1, .wait_ms = 6 * LEASE};
-    t->state = TASK_TAKING;
-    mt_manager_acquire(last->manager, &t->acquire);
-    run(s, sim_now(s->w) + 12 * LEASE);
-    if (t->state != TASK_IDLE || !t->lock) fail(s, "what the dead left cannot be locked");
-    t->lock = NULL;
-  }
-  last->closing = true;
-  mt_manager_close(last->manager, client_now(last) + 3000, closed, last);
-  run(s, sim_now(s->w) + LEASE);
-  if (!s->failure && sim_table_locks(s->table)) fail(s, "locks are left behind at rest");
-}
-
-static void schedule(sim *s, uint64_t seed) {
-  *s = (sim){.w = sim_world_new(seed), .n = CLIENTS};
+static void choose_profile(sim *s) {
   static const unsigned levels[] = {0, 0, 5, 20, 60};
-  unsigned bad = levels[sim_below(s->w, 5)];
-  const sim_faults faults = {.drop_request = bad,
-                             .drop_answer = bad,
-                             .duplicate = bad,
-                             .late = bad,
-                             .conflict = 2 * bad,
-                             .busy = bad,
-                             .late_ms = 2 * LEASE};
-  s->table = sim_table_new(s->w, &faults);
-  for (int i = 0; i < CLIENTS; i++) client_open(s, &s->clients[i], i);
-  for (size_t i = 0; i < CLIENTS; i++)
-    for (size_t k = 0; k < TASKS; k++) act_later(&s->clients[i].tasks[k]);
-  int64_t start = sim_now(s->w);
-  for (size_t n = sim_below(s->w, 4); n; n--)
-    sim_at(s->w, start + sim_between(s->w, 0, 20000), misfortune, s);
-  run(s, start + 40 * LEASE);
-  sim_table_calm(s->table);
-  run(s, sim_now(s->w) + 20 * LEASE);
-  if (!s->failure) check_all_ended(s);
-  if (!s->failure) check_rest(s);
+  profile *p = &s->profile;
+  p->fault_level = levels[draw(s, 1, 5)];
+  p->misfortunes = draw(s, 2, 6);
+  p->patient = draw(s, 3, 6) == 0;
+  p->nested = draw(s, 4, 2) * 250;
+  p->convert = draw(s, 5, 2) * 250;
+  p->cancel = draw(s, 6, 3) == 0 ? 80 : 0;
+  p->rounds = 3 + draw(s, 7, 4);
+  p->longest_hold = draw(s, 8, 2) ? 2000 : 0;
+  p->horizon = draw(s, 9, 2) ? 20000 : 3000;
+  if (s->stream) *p = (profile){.patient = true, .rounds = 3};
+  if (!p->patient) return;
+  p->fault_level = p->misfortunes = p->nested = p->convert = p->cancel = 0;
 }
 
-static void clean(sim *s) {
-  for (size_t i = 0; i < s->n; i++) {
-    client *c = &s->clients[i];
-    if (c->beating) mt_heartbeat_deinit(&c->heart);
-    c->beating = false;
-    s->takeovers += mt_manager_get_stats(c->manager).takeovers;
-    mt_manager_free(c->manager);
-    mt_store_close(c->store);
-    mt_store_close(c->beat_store);
+/* Each kind of fault more or less often, some not at all. */
+static void choose_faults(sim *s) {
+  static const unsigned weights[] = {0, 1, 1, 1, 3};
+  unsigned bad[9];
+  for (unsigned i = 0; i < 9; i++) bad[i] = s->profile.fault_level * weights[draw(s, 20 + i, 5)];
+  s->net.faults = (sim_faults){.lose_request = bad[0],
+                               .lose_answer = bad[1],
+                               .repeat = bad[2],
+                               .late_request = bad[3],
+                               .late_answer = bad[4],
+                               .refuse = bad[5],
+                               .conflict = 2 * bad[6],
+                               .busy = bad[7],
+                               .unsure = bad[8] / 2,
+                               .late_ms = 2 * LEASE};
+}
+
+static void run_to_rest(sim *s) {
+  sim_run(s, sim_now(s->w) + 60 * LEASE, true);
+  s->calm = true;
+  sim_net_calm(&s->net);
+  sim_run(s, sim_now(s->w) + 20 * LEASE, true);
+  if (!s->failure && !sim_all_ended(s)) sim_fail(s, "a task hangs");
+  sim_run(s, sim_now(s->w) + 3 * LEASE, false);
+  if (!s->failure) sim_check_rest(s);
+}
+
+void sim_schedule(sim *s, uint64_t seed, const sim_key *only, size_t n_only, struct stream *stream,
+                  sim_tracing tracing) {
+  *s = (sim){.w = sim_world_new(seed, only, n_only)};
+  sim_trace_set(s->w, tracing);
+  sim_watch watch;
+  s->table = sim_table_new(s->w, sim_checks(s, &watch));
+  s->net = (sim_net){.w = s->w, .table = s->table};
+  s->admin = (sim_machine){.number = 100};
+  s->admin_store = sim_store_new(&s->net, &s->admin, SIM_MAIN, 100);
+  sim_stream_begin(s, stream);
+  choose_profile(s);
+  choose_faults(s);
+  for (unsigned i = 0; i < CLIENTS; i++) {
+    client *c = sim_client_open(s, i / 2);
+    for (size_t k = 0; k < TASKS; k++) sim_task_later(&c->tasks[k]);
   }
+  sim_misfortunes(s);
+  run_to_rest(s);
+}
+
+void sim_clean(sim *s) {
+  for (size_t i = 0; i < s->n; i++) sim_client_clean(&s->clients[i]);
+  mt_store_close(s->admin_store);
+  sim_net_deinit(&s->net);
   sim_table_free(s->table);
   sim_world_free(s->w);
-  free(s->pasts);
+}
+
+/* ---- The command line ----------------------------------------------------------------------- */
+
+typedef struct options {
+  uint64_t seed, schedules;
+  bool fairness, trace, twice, first;
+  const char *replay, *out;
+} options;
+
+static void add(sim_counts *to, const sim_counts *from) {
+  const uint64_t *a = (const uint64_t *)from;
+  uint64_t *sum = (uint64_t *)to;
+  for (size_t i = 0; i < offsetof(sim_counts, longest_overrun) / sizeof *a; i++) sum[i] += a[i];
+  if (from->longest_overrun > to->longest_overrun) to->longest_overrun = from->longest_overrun;
+}
+
+static void print_counts(const sim_counts *c, uint64_t schedules, uint64_t failures) {
+  printf("%" PRIu64 " schedules, %" PRIu64 " grants, %" PRIu64 " conversions, %" PRIu64
+         " time-outs, %" PRIu64 " deadlocks, %" PRIu64 " lost, %" PRIu64 " cancelled, %" PRIu64
+         " unavailable, %" PRIu64 " misfortunes, %" PRIu64 " take-overs, %" PRIu64
+         " writes (%" PRIu64 " late, %" PRIu64 " refused), %" PRIu64
+         " left by copies, at most %" PRId64 " ms over a deadline, %" PRIu64 " failures\n",
+         schedules, c->grants, c->conversions, c->timeouts, c->deadlocks, c->losses, c->cancels,
+         c->unavailable, c->misfortunes, c->takeovers, c->writes, c->late_writes, c->refused_writes,
+         c->leftovers, c->longest_overrun, failures);
+}
+
+static void report_failure(const options *o, uint64_t seed, uint64_t tried, const char *why) {
+  printf("seed %" PRIu64 ": %s (after %" PRIu64 " schedules)\n", seed, why, tried);
+  if (o->first) return;
+  FILE *out = fopen(o->out, "w");
+  if (!out) {
+    printf("%s cannot be written\n", o->out);
+    return;
+  }
+  sim_shrink(seed, out);
+  fclose(out);
+  printf("see it: simulate --replay %s\n", o->out);
+}
+
+static int run_many(const options *o) {
+  enum { FAILURES = 5 };
+  sim_counts counts = {0};
+  uint64_t failures = 0, done = 0;
+  for (; done < o->schedules && failures < (o->first ? 1 : FAILURES); done++) {
+    static sim s;
+    uint64_t seed = o->seed + done;
+    sim_schedule(&s, seed, NULL, 0, NULL, o->trace ? SIM_TRACE_PRINT : SIM_TRACE_OFF);
+    const char *failure = s.failure;
+    sim_clean(&s);
+    add(&counts, &s.counts);
+    if (!failure) continue;
+    failures++;
+    report_failure(o, seed, done + 1, failure);
+  }
+  print_counts(&counts, done, failures);
+  return failures ? 1 : 0;
+}
+
+static int run_twice(const options *o) {
+  uint64_t different = 0, lines = 0;
+  for (uint64_t i = 0; i < o->schedules; i++) {
+    sim_report a = sim_try(o->seed + i, NULL, 0, SIM_TRACE_HASH);
+    sim_report b = sim_try(o->seed + i, NULL, 0, SIM_TRACE_HASH);
+    if (a.hash != b.hash || a.lines != b.lines) {
+      printf("seed %" PRIu64 ": two traces\n", o->seed + i);
+      different++;
+    }
+    lines += a.lines;
+    free(a.happened);
+    free(b.happened);
+  }
+  printf("%" PRIu64 " seeds twice, %" PRIu64 " lines each time, %" PRIu64 " differences\n",
+         o->schedules, lines, different);
+  return different ? 1 : 0;
+}
+
+static int usage(void) {
+  fputs(
+      "simulate [--seed S] [--schedules N] [--fairness | --trace | --check-determinism | --replay "
+      "FILE] [--first] [--out FILE]\n",
+      stderr);
+  return 2;
+}
+
+static bool read_options(options *o, int argc, char **argv) {
+  for (int i = 1; i < argc; i++) {
+    const char *value = i + 1 < argc ? argv[i + 1] : NULL;
+    if (strcmp(argv[i], "--fairness") == 0)
+      o->fairness = true;
+    else if (strcmp(argv[i], "--trace") == 0)
+      o->trace = true, o->schedules = 1, o->first = true;
+    else if (strcmp(argv[i], "--first") == 0)
+      o->first = true;
+    else if (strcmp(argv[i], "--check-determinism") == 0)
+      o->twice = true;
+    else if (!value)
+      return false;
+    else if (strcmp(argv[i], "--seed") == 0)
+      o->seed = strtoull(argv[++i], NULL, 0);
+    else if (strcmp(argv[i], "--schedules") == 0)
+      o->schedules = strtoull(argv[++i], NULL, 0);
+    else if (strcmp(argv[i], "--replay") == 0)
+      o->replay = argv[++i];
+    else if (strcmp(argv[i], "--out") == 0)
+      o->out = argv[++i];
+    else
+      return false;
+  }
+  return true;
 }
 
 int main(int argc, char **argv) {
-  uint64_t seed = 1, schedules = 1000;
+  options o = {.seed = 1, .schedules = 1000, .out = "simulate.failed"};
+  if (!read_options(&o, argc, argv)) return usage();
   /* Schedules come and go by the thousand: keep their memory. */
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
-  for (int i = 1; i + 1 < argc; i += 2) {
-    if (strcmp(argv[i], "--seed") == 0) seed = strtoull(argv[i + 1], NULL, 0);
-    if (strcmp(argv[i], "--schedules") == 0) schedules = strtoull(argv[i + 1], NULL, 0);
-  }
-  uint64_t grants = 0, timeouts = 0, losses = 0, takeovers = 0, crashes = 0, failures = 0;
-  for (uint64_t i = 0; i < schedules && failures < 5; i++) {
-    sim s;
-    schedule(&s, seed + i);
-    if (s.failure) {
-      printf("seed %" PRIu64 ": %s\n", seed + i, s.failure);
-      failures++;
-    }
-    clean(&s);
-    grants += s.grants;
-    timeouts += s.timeouts;
-    losses += s.losses;
-    takeovers += s.takeovers;
-    crashes += s.crashes;
-  }
-  printf("%" PRIu64 " schedules, %" PRIu64 " grants, %" PRIu64 " time-outs, %" PRIu64
-         " lost, %" PRIu64 " crashes, %" PRIu64 " take-overs, %" PRIu64 " failures\n",
-         schedules, grants, timeouts, losses, crashes, takeovers, failures);
-  return failures ? 1 : 0;
+  if (o.replay) return sim_replay(o.replay);
+  if (o.fairness) return sim_fairness(o.seed, o.schedules);
+  if (o.twice) return run_twice(&o);
+  return run_many(&o);
 }

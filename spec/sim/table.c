@@ -3,138 +3,179 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { ENTRIES = 32, LOCKS = 16, SESSIONS = 256 };
-
-typedef struct entry {
-  char session[MT_SESSION_ID];
-  uint64_t n;
-  mt_mode mode;
-  int64_t until; /* queue only */
-} entry;
-
-typedef struct lock_doc {
-  char path[64];
-  entry holders[ENTRIES], queue[ENTRIES];
-  size_t n_holders, n_queue;
-  mt_version version;
-} lock_doc;
-
 typedef struct session_doc {
   char id[MT_SESSION_ID];
   mt_session_state state;
-  int64_t lease_ms;
+  int64_t lease_ms, opened_ms, beat_ms;
   mt_version version;
+  const char *owner;   /* of the table's texts */
+  const char *waiting; /* likewise */
 } session_doc;
+
+/* What one primary knows. */
+typedef struct copy {
+  sim_lock_doc locks[SIM_LOCKS];
+  size_t n_locks;
+  session_doc sessions[SIM_SESSIONS];
+  size_t n_sessions;
+  uint64_t seq_no, term;
+} copy;
+
+/* Owners and waits as they were sent; kept to the end, so that copies may share them. */
+typedef struct text {
+  struct text *next;
+  size_t n;
+  char bytes[];
+} text;
 
 struct sim_table {
   sim_world *w;
-  sim_faults faults;
-  lock_doc locks[LOCKS];
-  size_t n_locks;
-  session_doc sessions[SESSIONS];
-  size_t n_sessions;
-  uint64_t seq_no;
-  struct call *calls; /* all that were ever made, freed at the end */
+  sim_watch watch;
+  copy *copies[2]; /* by sim_primary */
+  text *texts;
 };
 
-static void *must(void *p) {
-  if (!p) abort();
-  return p;
-}
-
-sim_table *sim_table_new(sim_world *w, const sim_faults *faults) {
-  sim_table *t = must(calloc(1, sizeof *t));
+sim_table *sim_table_new(sim_world *w, const sim_watch *watch) {
+  sim_table *t = sim_must(calloc(1, sizeof *t));
   t->w = w;
-  t->faults = *faults;
+  t->watch = *watch;
+  t->copies[SIM_PRIMARY] = sim_must(calloc(1, sizeof(copy)));
+  t->copies[SIM_PRIMARY]->term = 1;
   return t;
 }
 
-void sim_table_calm(sim_table *t) {
-  t->faults = (sim_faults){0};
+void sim_table_free(sim_table *t) {
+  while (t->texts) {
+    text *x = t->texts;
+    t->texts = x->next;
+    free(x);
+  }
+  free(t->copies[SIM_PRIMARY]);
+  free(t->copies[SIM_REPLACED]);
+  free(t);
 }
 
-static mt_version next_version(sim_table *t) {
-  return (mt_version){++t->seq_no, 1};
+static void copy_all(copy *to, const copy *from) {
+  to->n_locks = from->n_locks;
+  to->n_sessions = from->n_sessions;
+  to->seq_no = from->seq_no;
+  to->term = from->term;
+  memcpy(to->locks, from->locks, from->n_locks * sizeof *from->locks);
+  memcpy(to->sessions, from->sessions, from->n_sessions * sizeof *from->sessions);
 }
 
-/* ---- Locks ---------------------------------------------------------------------------------- */
+void sim_table_fail_over(sim_table *t) {
+  copy *now = t->copies[SIM_PRIMARY];
+  if (!t->copies[SIM_REPLACED]) t->copies[SIM_REPLACED] = sim_must(calloc(1, sizeof(copy)));
+  copy_all(t->copies[SIM_REPLACED], now);
+  now->term++;
+  sim_trace(t->w, "table: term %llu begins", (unsigned long long)now->term);
+}
 
-static lock_doc *find_lock(sim_table *t, mt_slice path, bool make) {
-  for (size_t i = 0; i < t->n_locks; i++)
-    if (mt_slice_eq(mt_slice_of(t->locks[i].path), path)) return &t->locks[i];
-  if (!make) return NULL;
-  if (t->n_locks == LOCKS || path.n >= sizeof t->locks[0].path) abort();
-  lock_doc *d = &t->locks[t->n_locks++];
-  *d = (lock_doc){0};
+static mt_version next_version(copy *c) {
+  return (mt_version){++c->seq_no, c->term};
+}
+
+static const char *keep_text(sim_table *t, mt_slice s) {
+  for (const text *x = t->texts; x; x = x->next)
+    if (x->n == s.n && (!s.n || memcmp(x->bytes, s.p, s.n) == 0)) return x->bytes;
+  text *x = sim_must(malloc(sizeof *x + s.n + 1));
+  x->n = s.n;
+  if (s.n) memcpy(x->bytes, s.p, s.n);
+  x->bytes[s.n] = '\0';
+  x->next = t->texts;
+  t->texts = x;
+  return x->bytes;
+}
+
+/* ---- Lock documents ------------------------------------------------------------------------- */
+
+static sim_lock_doc *find_lock(copy *c, mt_slice path) {
+  for (size_t i = 0; i < c->n_locks; i++)
+    if (mt_slice_eq(mt_slice_of(c->locks[i].path), path)) return &c->locks[i];
+  return NULL;
+}
+
+static sim_lock_doc *make_lock(copy *c, mt_slice path) {
+  if (c->n_locks == SIM_LOCKS || path.n >= SIM_PATH) abort();
+  sim_lock_doc *d = &c->locks[c->n_locks++];
+  *d = (sim_lock_doc){0};
   memcpy(d->path, path.p, path.n);
   return d;
 }
 
-static void drop_lock(sim_table *t, lock_doc *d) {
-  *d = t->locks[--t->n_locks];
+static void drop_lock(copy *c, sim_lock_doc *d) {
+  --c->n_locks;
+  if (d != &c->locks[c->n_locks]) *d = c->locks[c->n_locks];
 }
 
-size_t sim_table_locks(const sim_table *t) {
-  for (size_t i = 0; i < t->n_locks; i++) {
-    const lock_doc *d = &t->locks[i];
-    sim_trace(t->w, "left: %s holders %zu queue %zu first %.6s", d->path, d->n_holders, d->n_queue,
-              d->n_holders ? d->holders[0].session : d->queue[0].session);
-  }
-  return t->n_locks;
-}
-
-static entry *find_entry(entry *list, size_t n, const char *session) {
+static sim_entry *find_entry(sim_entry *list, size_t n, const char *session) {
   for (size_t i = 0; i < n; i++)
     if (strcmp(list[i].session, session) == 0) return &list[i];
   return NULL;
 }
 
-static void drop_entry(entry *list, size_t *n, entry *e) {
+static sim_entry *holder(sim_lock_doc *d, const char *session) {
+  return d ? find_entry(d->holders, d->n_holders, session) : NULL;
+}
+
+static sim_entry *waiter(sim_lock_doc *d, const char *session) {
+  return d ? find_entry(d->queue, d->n_queue, session) : NULL;
+}
+
+static void drop_entry(sim_entry *list, size_t *n, sim_entry *e) {
   size_t i = (size_t)(e - list);
   memmove(e, e + 1, (*n - i - 1) * sizeof *e);
   --*n;
 }
 
-static void put_entry(entry *list, size_t *n, entry e) {
-  entry *mine = find_entry(list, *n, e.session);
-  if (!mine && *n == ENTRIES) abort();
+/* A set of entries, one for each session: putting one again changes its place not. */
+static void put_entry(sim_entry *list, size_t *n, sim_entry e) {
+  sim_entry *mine = find_entry(list, *n, e.session);
+  if (!mine && *n == SIM_ENTRIES) abort();
   if (!mine) mine = &list[(*n)++];
   *mine = e;
 }
 
-static entry entry_of(const char *session, const mt_lock_item *item) {
-  entry e = {.n = item->n, .mode = item->mode};
+static sim_entry entry_of(const char *session, const mt_lock_item *item, bool repeated) {
+  sim_entry e = {.n = item->n, .mode = item->mode, .repeated = repeated};
   snprintf(e.session, sizeof e.session, "%s", session);
   return e;
 }
 
-static void block(mt_lock_item *item, const entry *e, bool queued) {
-  if (!item->blockers) item->blockers = must(calloc(MT_BLOCKERS_MAX, sizeof *item->blockers));
+/* Places in the queue whose time has passed go with the next write. */
+static void bury(sim_table *t, sim_lock_doc *d) {
+  for (size_t i = d->n_queue; i-- > 0;)
+    if (d->queue[i].until <= sim_now(t->w)) drop_entry(d->queue, &d->n_queue, &d->queue[i]);
+}
+
+/* ---- set and create ------------------------------------------------------------------------- */
+
+static void block(mt_lock_item *item, const sim_entry *e, bool queued) {
+  if (!item->blockers) item->blockers = sim_must(calloc(MT_BLOCKERS_MAX, sizeof *item->blockers));
   if (item->n_blockers == MT_BLOCKERS_MAX) return;
   mt_lock_entry *b = &item->blockers[item->n_blockers++];
   *b = (mt_lock_entry){.n = e->n, .mode = e->mode, .queued = queued};
   memcpy(b->session, e->session, sizeof b->session);
 }
 
-/* Places in the queue that have expired go with the next write. */
-static void bury(sim_table *t, lock_doc *d) {
-  for (size_t i = d->n_queue; i-- > 0;)
-    if (d->queue[i].until <= sim_now(t->w)) drop_entry(d->queue, &d->n_queue, &d->queue[i]);
-}
-
-static void grant(sim_table *t, lock_doc *d, const char *session, mt_lock_item *item) {
-  put_entry(d->holders, &d->n_holders, entry_of(session, item));
-  entry *waiting = find_entry(d->queue, d->n_queue, session);
-  if (waiting && waiting->n <= item->n) drop_entry(d->queue, &d->n_queue, waiting);
+static void grant(sim_table *t, copy *c, sim_lock_doc *d, const char *session, mt_lock_item *item,
+                  bool repeated) {
+  sim_entry *mine = holder(d, session);
+  if (!mine || mine->n < item->n)
+    put_entry(d->holders, &d->n_holders, entry_of(session, item, repeated));
+  else if (!repeated)
+    mine->repeated = false;
+  bury(t, d);
+  sim_entry *place = waiter(d, session);
+  if (place) drop_entry(d->queue, &d->n_queue, place);
   for (size_t i = 0; i < d->n_queue; i++)
-    item->contended |= strcmp(d->queue[i].session, session) &&
-                       !mt_mode_compatible(d->queue[i].mode, item->mode) &&
-                       d->queue[i].until > sim_now(t->w);
+    item->contended |= !mt_mode_compatible(d->queue[i].mode, item->mode);
   item->result = MT_LOCK_ACKED;
-  item->version = d->version = next_version(t);
+  item->version = d->version = next_version(c);
 }
 
-static void find_blockers(sim_table *t, lock_doc *d, const char *session, mt_lock_item *item,
+static void find_blockers(sim_table *t, sim_lock_doc *d, const char *session, mt_lock_item *item,
                           bool inside) {
   for (size_t i = 0; i < d->n_holders; i++)
     if (strcmp(d->holders[i].session, session) &&
@@ -147,148 +188,184 @@ static void find_blockers(sim_table *t, lock_doc *d, const char *session, mt_loc
   }
 }
 
-static void line_up(sim_table *t, lock_doc *d, const char *session, mt_lock_item *item) {
-  bury(t, d);
-  entry e = entry_of(session, item);
+static void line_up(sim_table *t, copy *c, sim_lock_doc *d, const char *session, mt_lock_item *item,
+                    bool repeated) {
+  sim_entry e = entry_of(session, item, repeated);
   e.until = sim_now(t->w) + MT_QUEUE_LIFE_MS;
   put_entry(d->queue, &d->n_queue, e);
-  item->ahead = (uint32_t)(find_entry(d->queue, d->n_queue, session) - d->queue);
+  bury(t, d);
+  item->ahead = (uint32_t)(waiter(d, session) - d->queue);
   item->result = MT_LOCK_QUEUED;
-  item->version = d->version = next_version(t);
+  item->version = d->version = next_version(c);
 }
 
-static void set(sim_table *t, const char *session, mt_lock_item *item) {
-  lock_doc *d = find_lock(t, item->path, false);
-  entry *mine = d ? find_entry(d->holders, d->n_holders, session) : NULL;
-  item->result = MT_LOCK_STALE;
-  if (item->brief) item->result = MT_LOCK_DENIED;
+static void set(sim_table *t, copy *c, const char *session, mt_lock_item *item, bool repeated) {
+  sim_lock_doc *d = find_lock(c, item->path);
+  sim_entry *mine = holder(d, session), *place = waiter(d, session);
+  item->result = item->brief ? MT_LOCK_DENIED : MT_LOCK_STALE;
   if (mine ? mine->n > item->n : !item->fresh) return;
-  if (!d) d = find_lock(t, item->path, true);
+  if (place && place->n > item->n) return;
+  if (!d) d = make_lock(c, item->path);
   if (!mine || mine->n < item->n) find_blockers(t, d, session, item, mine != NULL);
   if (!item->n_blockers)
-    grant(t, d, session, item);
+    grant(t, c, d, session, item, repeated);
   else if (item->enqueue)
-    line_up(t, d, session, item);
+    line_up(t, c, d, session, item, repeated);
   else
     item->result = MT_LOCK_DENIED;
   if (item->brief) item->n_blockers = 0;
 }
 
-static void create(sim_table *t, const char *session, mt_lock_item *item) {
+static void create(sim_table *t, copy *c, const char *session, mt_lock_item *item, bool repeated) {
   item->result = MT_LOCK_EXISTS;
-  if (find_lock(t, item->path, false)) return;
-  grant(t, find_lock(t, item->path, true), session, item);
+  if (find_lock(c, item->path)) return;
+  grant(t, c, make_lock(c, item->path), session, item, repeated);
 }
 
-static void removed(sim_table *t, lock_doc *d, mt_lock_item *item, bool any) {
+/* ---- release, delete, evict ----------------------------------------------------------------- */
+
+static void removed(sim_table *t, copy *c, sim_lock_doc *d, mt_lock_item *item, bool any) {
   item->result = any ? MT_LOCK_ACKED : MT_LOCK_ABSENT;
-  if (any) bury(t, d);
-  if (any) item->version = d->version = next_version(t);
-  if (any && !d->n_holders && !d->n_queue) drop_lock(t, d);
+  if (!any) return;
+  bury(t, d);
+  item->version = d->version = next_version(c);
+  if (!d->n_holders && !d->n_queue) drop_lock(c, d);
 }
 
-static void release(sim_table *t, const char *session, mt_lock_item *item) {
-  lock_doc *d = find_lock(t, item->path, false);
-  entry *hold = d ? find_entry(d->holders, d->n_holders, session) : NULL;
-  entry *wait = d ? find_entry(d->queue, d->n_queue, session) : NULL;
-  bool leaves = hold && hold->n <= item->n, gives_up = wait && wait->n <= item->n;
+static void release(sim_table *t, copy *c, const char *session, mt_lock_item *item) {
+  sim_lock_doc *d = find_lock(c, item->path);
+  sim_entry *hold = holder(d, session);
+  bool leaves = hold && hold->n <= item->n;
   if (leaves) drop_entry(d->holders, &d->n_holders, hold);
+  sim_entry *wait = waiter(d, session);
+  bool gives_up = wait && wait->n <= item->n;
   if (gives_up) drop_entry(d->queue, &d->n_queue, wait);
-  removed(t, d, item, leaves || gives_up);
+  removed(t, c, d, item, leaves || gives_up);
 }
 
-static void remove_document(sim_table *t, mt_lock_item *item) {
-  lock_doc *d = find_lock(t, item->path, false);
+static void remove_document(copy *c, mt_lock_item *item) {
+  sim_lock_doc *d = find_lock(c, item->path);
   item->result = MT_LOCK_ABSENT;
   if (!d) return;
   item->result = MT_LOCK_CONFLICT;
-  if (d->version.seq_no != item->if_version.seq_no) return;
-  drop_lock(t, d);
+  if (d->version.seq_no != item->if_version.seq_no || d->version.term != item->if_version.term)
+    return;
+  drop_lock(c, d);
   item->result = MT_LOCK_ACKED;
-  item->version = next_version(t);
+  item->version = next_version(c);
 }
 
-static void evict(sim_table *t, mt_lock_item *item) {
-  lock_doc *d = find_lock(t, item->path, false);
-  entry *hold = d ? find_entry(d->holders, d->n_holders, item->session) : NULL;
+static void evict(sim_table *t, copy *c, mt_lock_item *item) {
+  sim_lock_doc *d = find_lock(c, item->path);
+  sim_entry *hold = holder(d, item->session);
   if (hold) drop_entry(d->holders, &d->n_holders, hold);
-  entry *wait = d ? find_entry(d->queue, d->n_queue, item->session) : NULL;
+  sim_entry *wait = waiter(d, item->session);
   if (wait) drop_entry(d->queue, &d->n_queue, wait);
-  removed(t, d, item, hold || wait);
+  removed(t, c, d, item, hold || wait);
 }
 
-static void apply_item(sim_table *t, const char *session, mt_lock_item *item) {
-  if (sim_chance(t->w, t->faults.conflict) && item->verb != MT_LOCK_CREATE) {
-    item->result = MT_LOCK_CONFLICT;
-    return;
-  }
-  if (sim_chance(t->w, t->faults.busy)) {
-    item->result = MT_LOCK_BUSY;
-    return;
-  }
+static void apply(sim_table *t, copy *c, const char *session, mt_lock_item *item, bool repeated) {
   switch (item->verb) {
   case MT_LOCK_CREATE:
-    create(t, session, item);
-    break;
+    create(t, c, session, item, repeated);
+    return;
   case MT_LOCK_SET:
-    set(t, session, item);
-    break;
+    set(t, c, session, item, repeated);
+    return;
   case MT_LOCK_RELEASE:
-    release(t, session, item);
-    break;
+    release(t, c, session, item);
+    return;
   case MT_LOCK_DELETE:
-    remove_document(t, item);
-    break;
+    remove_document(c, item);
+    return;
   case MT_LOCK_EVICT:
-    evict(t, item);
-    break;
-  case MT_LOCK_ADOPT:
-    abort();
+    evict(t, c, item);
+    return;
+  default:
+    abort(); /* adopt: nobody here leaves a job behind */
   }
-  sim_trace(t->w, "table: %.6s verb %d %.*s n %llu mode %d -> %d (seq %llu, blockers %zu)", session,
-            (int)item->verb, (int)item->path.n, item->path.p, (unsigned long long)item->n,
-            (int)item->mode, (int)item->result, (unsigned long long)item->version.seq_no,
+}
+
+static bool takes(const mt_lock_item *item) {
+  return item->verb == MT_LOCK_SET || item->verb == MT_LOCK_CREATE;
+}
+
+bool sim_table_item(sim_table *t, sim_primary at, const char *session, mt_lock_item *item,
+                    bool repeated) {
+  static const char *const verbs[] = {"create", "set", "release", "delete", "evict", "adopt"};
+  static const char *const results[] = {"no answer", "acked",  "queued",   "denied", "stale",
+                                        "exists",    "absent", "conflict", "busy",   "failed"};
+  copy *c = t->copies[at];
+  uint64_t before = c->seq_no;
+  const sim_entry *had = takes(item) ? holder(find_lock(c, item->path), session) : NULL;
+  mt_mode mode_before = had ? had->mode : MT_NL;
+  apply(t, c, session, item, repeated);
+  bool wrote = c->seq_no > before;
+  const char *whose = item->verb == MT_LOCK_EVICT ? item->session : session;
+  sim_trace(t->w, "%s: %.6s %s%s %.*s n %llu %s -> %s%s (%llu.%llu, %zu in the way)",
+            at ? "old primary" : "table", whose, repeated ? "again " : "", verbs[item->verb],
+            (int)item->path.n, item->path.p, (unsigned long long)item->n, mt_mode_name(item->mode),
+            results[item->result], item->contended ? ", others wait" : "",
+            (unsigned long long)item->version.term, (unsigned long long)item->version.seq_no,
             item->n_blockers);
+  if (at || !wrote) return wrote;
+  if (takes(item)) t->watch.set(t->watch.ctx, session, item, mode_before);
+  t->watch.written(t->watch.ctx, whose, item->path);
+  return true;
 }
 
 /* ---- Sessions ------------------------------------------------------------------------------- */
 
-static session_doc *find_session(sim_table *t, const char *id) {
-  for (size_t i = 0; i < t->n_sessions; i++)
-    if (strcmp(t->sessions[i].id, id) == 0) return &t->sessions[i];
+static session_doc *find_session(copy *c, const char *id) {
+  for (size_t i = c->n_sessions; i-- > 0;)
+    if (strcmp(c->sessions[i].id, id) == 0) return &c->sessions[i];
   return NULL;
 }
 
-static session_doc *make_session(sim_table *t, const char *id, mt_session_state state,
-                                 int64_t lease_ms) {
-  if (t->n_sessions == SESSIONS) abort();
-  session_doc *d = &t->sessions[t->n_sessions++];
-  *d = (session_doc){.state = state, .lease_ms = lease_ms};
-  snprintf(d->id, sizeof d->id, "%s", id);
+static session_doc *make_session(sim_table *t, copy *c, const mt_session_write *r,
+                                 mt_session_state state) {
+  if (c->n_sessions == SIM_SESSIONS) abort();
+  session_doc *d = &c->sessions[c->n_sessions++];
+  *d = (session_doc){.state = state, .lease_ms = r->lease_ms, .opened_ms = sim_now(t->w)};
+  d->owner = keep_text(t, r->owner);
+  d->waiting = keep_text(t, mt_slice_of("[]"));
+  snprintf(d->id, sizeof d->id, "%s", r->session);
+  return d;
+}
+
+static bool same_version(const session_doc *d, mt_version v) {
+  return d->version.seq_no == v.seq_no && d->version.term == v.term;
+}
+
+static session_doc *beat(sim_table *t, session_doc *d, const mt_session_write *r) {
+  if (!d || d->state != MT_SESSION_LIVE) return NULL;
+  d->waiting = keep_text(t, r->waiting.n ? r->waiting : mt_slice_of("[]"));
+  d->beat_ms = sim_now(t->w);
+  return d;
+}
+
+static session_doc *expire(sim_table *t, copy *c, session_doc *d, const mt_session_write *r) {
+  if (!r->if_version.term) return d ? NULL : make_session(t, c, r, MT_SESSION_EXPIRED);
+  if (!d || !same_version(d, r->if_version)) return NULL;
+  d->state = MT_SESSION_EXPIRED;
   return d;
 }
 
 /* The document to be written, or NULL where its state forbids it. */
-static session_doc *session_for(sim_table *t, const mt_session_write *r) {
-  session_doc *d = find_session(t, r->session);
-  bool live = d && d->state == MT_SESSION_LIVE;
-  bool broken = d && d->state == MT_SESSION_BROKEN;
+static session_doc *session_for(sim_table *t, copy *c, const mt_session_write *r) {
+  session_doc *d = find_session(c, r->session);
+  bool live = d && d->state == MT_SESSION_LIVE, broken = d && d->state == MT_SESSION_BROKEN;
   switch (r->verb) {
   case MT_SESSION_OPEN:
-    if (!d) return make_session(t, r->session, MT_SESSION_LIVE, r->lease_ms);
+    if (!d) return make_session(t, c, r, MT_SESSION_LIVE);
     return live ? d : NULL;
   case MT_SESSION_BEAT:
-    return live ? d : NULL;
+    return beat(t, d, r);
   case MT_SESSION_CLOSE:
-    if (!live && !broken) return NULL;
-    d->state = MT_SESSION_CLOSED;
-    return d;
+    if (live || broken) d->state = MT_SESSION_CLOSED;
+    return live || broken ? d : NULL;
   case MT_SESSION_EXPIRE:
-    if (!r->if_version.term)
-      return d ? NULL : make_session(t, r->session, MT_SESSION_EXPIRED, r->lease_ms);
-    if ((!live && !broken) || d->version.seq_no != r->if_version.seq_no) return NULL;
-    d->state = MT_SESSION_EXPIRED;
-    return d;
+    return expire(t, c, d, r);
   case MT_SESSION_PROVE:
     return d && !live && !broken ? d : NULL;
   case MT_SESSION_BREAK:
@@ -298,259 +375,59 @@ static session_doc *session_for(sim_table *t, const mt_session_write *r) {
   return NULL;
 }
 
-static void apply_session(sim_table *t, mt_session_write *r) {
-  session_doc *d = session_for(t, r);
+bool sim_table_session(sim_table *t, sim_primary at, mt_session_write *r) {
+  static const char *const verbs[] = {"open", "beat", "close", "expire", "prove", "break"};
+  copy *c = t->copies[at];
+  const session_doc *old = find_session(c, r->session);
+  mt_session_state before = old ? old->state : MT_SESSION_MISSING;
+  session_doc *d = session_for(t, c, r);
   r->result = d ? MT_SESSION_ACKED : MT_SESSION_REFUSED;
-  if (d) r->version = d->version = next_version(t);
-  sim_trace(t->w, "table: session %.6s verb %d -> %d", r->session, (int)r->verb, (int)r->result);
+  if (d) r->version = d->version = next_version(c);
+  sim_trace(t->w, "%s: %s %.6s -> %s (%llu.%llu)", at ? "old primary" : "table", verbs[r->verb],
+            r->session, d ? "acked" : "refused", (unsigned long long)r->version.term,
+            (unsigned long long)r->version.seq_no);
+  if (d && !at) t->watch.session(t->watch.ctx, r, before, d->state);
+  return d != NULL;
 }
 
-static void apply_read(sim_table *t, mt_session_read *r) {
-  r->docs = must(calloc(r->n ? r->n : 1, sizeof *r->docs));
+static char *text_copy(const char *s) {
+  size_t n = strlen(s) + 1;
+  return memcpy(sim_must(malloc(n)), s, n);
+}
+
+void sim_table_read(sim_table *t, sim_primary at, mt_session_read *r) {
+  r->docs = sim_must(calloc(r->n ? r->n : 1, sizeof *r->docs));
   for (size_t i = 0; i < r->n; i++) {
-    const session_doc *d = find_session(t, r->ids[i]);
-    snprintf(r->docs[i].session, sizeof r->docs[i].session, "%s", r->ids[i]);
+    mt_session_doc *to = &r->docs[i];
+    const session_doc *d = find_session(t->copies[at], r->ids[i]);
+    snprintf(to->session, sizeof to->session, "%s", r->ids[i]);
     if (!d) continue;
-    r->docs[i].state = d->state;
-    r->docs[i].lease_ms = d->lease_ms;
-    r->docs[i].version = d->version;
-    r->docs[i].owner = must(calloc(1, MT_SESSION_ID + 16));
-    snprintf(r->docs[i].owner, MT_SESSION_ID + 16, "{\"host\":\"%.6s\"}", d->id);
+    to->state = d->state;
+    to->lease_ms = d->lease_ms;
+    to->version = d->version;
+    to->opened_ms = d->opened_ms;
+    to->beat_ms = d->beat_ms;
+    to->owner = text_copy(d->owner);
+    to->waiting = text_copy(d->waiting);
   }
 }
 
-/* ---- The network ---------------------------------------------------------------------------- */
+/* ---- For the checks ------------------------------------------------------------------------- */
 
-typedef enum call_kind { CALL_BATCH, CALL_SESSION, CALL_READ, CALL_VERIFY } call_kind;
-
-typedef struct sim_store {
-  mt_store base; /* first */
-  sim_table *table;
-  sim_machine *machine;
-} sim_store;
-
-/* A request on its way, with a copy of all it says. */
-typedef struct call {
-  sim_store *from;
-  sim_table *table;
-  sim_machine *machine;
-  call_kind kind;
-  mt_req *req; /* NULL once finished or cancelled */
-  bool drop_answer, answered;
-  char session[MT_SESSION_ID];
-  mt_lock_item *items;
-  char (*paths)[64];
-  char (*others)[MT_SESSION_ID];
-  size_t n;
-  mt_session_write write;
-  mt_session_read read;
-  const char *ids[64];
-  char id_text[64][MT_SESSION_ID];
-  struct call *next;
-} call;
-
-static void clear_items(call *c) {
-  for (size_t i = 0; i < c->n; i++) free(c->items[i].blockers);
+const sim_lock_doc *sim_table_locks(const sim_table *t, size_t *n) {
+  *n = t->copies[SIM_PRIMARY]->n_locks;
+  return t->copies[SIM_PRIMARY]->locks;
 }
 
-static void fresh_items(call *c) {
-  for (size_t i = 0; i < c->n; i++) {
-    mt_lock_item *item = &c->items[i];
-    item->result = MT_LOCK_NO_ANSWER;
-    item->contended = false;
-    item->blockers = NULL;
-    item->n_blockers = 0;
-  }
+const sim_lock_doc *sim_table_lock(const sim_table *t, mt_slice path) {
+  return find_lock(t->copies[SIM_PRIMARY], path);
 }
 
-static void arrive(call *c) {
-  if (c->kind == CALL_BATCH) {
-    for (size_t i = 0; i < c->n; i++) apply_item(c->table, c->session, &c->items[i]);
-  } else if (c->kind == CALL_SESSION) {
-    apply_session(c->table, &c->write);
-  } else if (c->kind == CALL_READ) {
-    apply_read(c->table, &c->read);
-  }
+const sim_entry *sim_table_holder(const sim_table *t, mt_slice path, const char *session) {
+  return holder(find_lock(t->copies[SIM_PRIMARY], path), session);
 }
 
-static void finish(call *c) {
-  mt_req *req = c->req;
-  c->req = NULL;
-  mt_req_finish(req);
-}
-
-/* Not to a machine that is stopped: there it waits in the socket. */
-static bool held_up(call *c, void (*fn)(void *ctx)) {
-  if (c->machine->gone || !c->req) return true;
-  if (c->machine->stopped_until <= sim_now(c->table->w)) return false;
-  sim_at(c->table->w, c->machine->stopped_until, fn, c);
-  return true;
-}
-
-static void deliver(void *ctx) {
-  call *c = ctx;
-  if (held_up(c, deliver)) return;
-  if (c->kind == CALL_BATCH) {
-    mt_lock_batch *r = (mt_lock_batch *)c->req;
-    for (size_t i = 0; i < c->n; i++) {
-      mt_lock_item *to = &r->items[i], *from = &c->items[i];
-      to->result = from->result;
-      to->version = from->version;
-      to->ahead = from->ahead;
-      to->contended = from->contended;
-      to->blockers = from->blockers;
-      to->n_blockers = from->n_blockers;
-      from->blockers = NULL;
-    }
-  } else if (c->kind == CALL_SESSION) {
-    mt_session_write *r = (mt_session_write *)c->req;
-    r->result = c->write.result;
-    r->version = c->write.version;
-  } else if (c->kind == CALL_READ) {
-    ((mt_session_read *)c->req)->docs = c->read.docs;
-    c->read.docs = NULL;
-  }
-  finish(c);
-}
-
-/* The same request once more: applied again, and nobody hears of it. */
-static void arrive_again(call *c) {
-  for (size_t i = 0; i < c->n; i++) {
-    mt_lock_item item = c->items[i];
-    item.blockers = NULL;
-    item.n_blockers = 0;
-    apply_item(c->table, c->session, &item);
-    free(item.blockers);
-  }
-  mt_session_write write = c->write;
-  if (c->kind == CALL_SESSION) apply_session(c->table, &write);
-}
-
-static void at_server(void *ctx) {
-  call *c = ctx;
-  if (c->answered) {
-    arrive_again(c);
-    return;
-  }
-  arrive(c);
-  c->answered = true;
-  if (c->drop_answer) return;
-  sim_at(c->table->w, sim_now(c->table->w) + sim_between(c->table->w, 1, 8), deliver, c);
-}
-
-static void time_out(void *ctx) {
-  call *c = ctx;
-  if (held_up(c, time_out)) return;
-  c->req->error.code = MORTISE_UNAVAILABLE;
-  c->req->error.retryable = c->req->error.ambiguous = true;
-  snprintf(c->req->error.message, sizeof c->req->error.message, "no answer in time");
-  finish(c);
-}
-
-static call *call_new(mt_store *s, mt_req *req, call_kind kind) {
-  sim_store *store = (sim_store *)s;
-  call *c = must(calloc(1, sizeof *c));
-  *c = (call){
-      .from = store, .table = store->table, .machine = store->machine, .kind = kind, .req = req};
-  c->next = c->table->calls;
-  c->table->calls = c;
-  req->op = c;
-  req->finished = false;
-  memset(&req->error, 0, sizeof req->error);
-  return c;
-}
-
-static void post(call *c) {
-  sim_table *t = c->table;
-  const sim_faults *f = &t->faults;
-  int64_t now = sim_now(t->w), at = now + sim_between(t->w, 1, 8);
-  if (sim_chance(t->w, f->late)) at = now + sim_between(t->w, 1, f->late_ms);
-  c->drop_answer = sim_chance(t->w, f->drop_answer);
-  bool dropped = sim_chance(t->w, f->drop_request);
-  if (!dropped) sim_at(t->w, at, at_server, c);
-  if (!dropped && sim_chance(t->w, f->duplicate))
-    sim_at(t->w, at + sim_between(t->w, 0, f->late_ms), at_server, c);
-  int64_t deadline =
-      c->req->deadline_ms ? c->req->deadline_ms - c->machine->skew : now + c->from->base.request_ms;
-  sim_at(t->w, deadline, time_out, c);
-}
-
-static void do_batch(mt_store *s, mt_lock_batch *r) {
-  call *c = call_new(s, &r->req, CALL_BATCH);
-  c->n = r->n;
-  c->items = must(calloc(r->n, sizeof *c->items));
-  c->paths = must(calloc(r->n, sizeof *c->paths));
-  c->others = must(calloc(r->n, sizeof *c->others));
-  snprintf(c->session, sizeof c->session, "%s", r->session);
-  for (size_t i = 0; i < r->n; i++) {
-    c->items[i] = r->items[i];
-    if (r->items[i].path.n >= sizeof c->paths[i]) abort();
-    memcpy(c->paths[i], r->items[i].path.p, r->items[i].path.n);
-    c->items[i].path.p = c->paths[i];
-    if (!r->items[i].session) continue;
-    snprintf(c->others[i], sizeof c->others[i], "%s", r->items[i].session);
-    c->items[i].session = c->others[i];
-  }
-  fresh_items(c);
-  post(c);
-}
-
-static void do_session(mt_store *s, mt_session_write *r) {
-  call *c = call_new(s, &r->req, CALL_SESSION);
-  r->result = MT_SESSION_NO_ANSWER;
-  c->write = *r;
-  snprintf(c->session, sizeof c->session, "%s", r->session);
-  c->write.session = c->session;
-  post(c);
-}
-
-static void do_read(mt_store *s, mt_session_read *r) {
-  call *c = call_new(s, &r->req, CALL_READ);
-  c->read = *r;
-  for (size_t i = 0; i < r->n; i++) {
-    snprintf(c->id_text[i], sizeof c->id_text[i], "%s", r->ids[i]);
-    c->ids[i] = c->id_text[i];
-  }
-  c->read.ids = c->ids;
-  c->read.docs = NULL;
-  post(c);
-}
-
-static void do_verify(mt_store *s, mt_locks_admin *r) {
-  post(call_new(s, &r->req, CALL_VERIFY));
-}
-
-static void do_cancel(mt_store *s, mt_req *req) {
-  (void)s;
-  ((call *)req->op)->req = NULL;
-  req->op = NULL;
-}
-
-static void do_close(mt_store *s) {
-  free(s);
-}
-
-mt_store *sim_store_new(sim_table *t, sim_machine *machine) {
-  static const mt_locks_ops locks = {
-      .verify = do_verify, .session = do_session, .session_read = do_read, .batch = do_batch};
-  sim_store *s = must(calloc(1, sizeof *s));
-  s->base = (mt_store){
-      .locks = &locks, .cancel = do_cancel, .close = do_close, .url = "sim:", .request_ms = 3000};
-  s->table = t;
-  s->machine = machine;
-  return &s->base;
-}
-
-void sim_table_free(sim_table *t) {
-  while (t->calls) {
-    call *c = t->calls;
-    t->calls = c->next;
-    clear_items(c);
-    mt_session_read_deinit(&c->read);
-    free(c->items);
-    free(c->paths);
-    free(c->others);
-    free(c);
-  }
-  free(t);
+mt_session_state sim_table_state(const sim_table *t, const char *session) {
+  const session_doc *d = find_session(t->copies[SIM_PRIMARY], session);
+  return d ? d->state : MT_SESSION_MISSING;
 }

@@ -1,33 +1,63 @@
-/* The lock table of a simulated server, and stores that reach it over a network that drops, delays
- * and repeats: a request may arrive late and twice, an answer may never come. */
+/* The store's lock table, a third time: what core/elastic/scripts and core/sqlite/locks.c do, in
+ * memory. Sent through a network that may do anything by net.c.
+ *
+ * There is the table, and, while a primary that was replaced does not know it yet, an old copy: who
+ * reaches that one reads what stood there, and what is written there is lost. */
 #ifndef MT_SIM_TABLE_H
 #define MT_SIM_TABLE_H
 
 #include "store/store.h"
 #include "world.h"
 
-/* Chances in a thousand, for each request. */
-typedef struct sim_faults {
-  unsigned drop_request, drop_answer, duplicate, late, conflict, busy;
-  int64_t late_ms; /* the longest a late one is held */
-} sim_faults;
+enum { SIM_PATH = 32, SIM_ENTRIES = 24, SIM_LOCKS = 16, SIM_SESSIONS = 512 };
+
+typedef struct sim_entry {
+  char session[MT_SESSION_ID];
+  uint64_t n;
+  mt_mode mode;
+  int64_t until; /* queue only */
+  bool repeated; /* put there by a copy of a request that was answered */
+} sim_entry;
+
+typedef struct sim_lock_doc {
+  char path[SIM_PATH];
+  sim_entry holders[SIM_ENTRIES], queue[SIM_ENTRIES];
+  size_t n_holders, n_queue;
+  mt_version version;
+} sim_lock_doc;
 
 typedef struct sim_table sim_table;
 
-sim_table *sim_table_new(sim_world *w, const sim_faults *faults);
+typedef enum sim_primary { SIM_PRIMARY, SIM_REPLACED } sim_primary;
+
+/* Told of what happens at the primary, after each write. */
+typedef struct sim_watch {
+  void *ctx;
+  /* A set or create: `before` is the mode that the session had there. */
+  void (*set)(void *ctx, const char *session, const mt_lock_item *item, mt_mode before);
+  /* What `session` has at this path may be other than it was. */
+  void (*written)(void *ctx, const char *session, mt_slice path);
+  void (*session)(void *ctx, const mt_session_write *write, mt_session_state before,
+                  mt_session_state after);
+} sim_watch;
+
+sim_table *sim_table_new(sim_world *w, const sim_watch *watch);
 void sim_table_free(sim_table *t);
-/* Stops all faults: what is under way arrives, what comes later is delivered. */
-void sim_table_calm(sim_table *t);
-/* Lock documents that are left, for the check at rest; says which in the trace. */
-size_t sim_table_locks(const sim_table *t);
 
-/* A client's machine: while it is stopped, answers wait; when it is gone, nobody gets them. */
-typedef struct sim_machine {
-  int64_t skew;          /* its clock is true time + skew */
-  int64_t stopped_until; /* true time */
-  bool gone;
-} sim_machine;
+/* Each applies one write and fills its `out`; true: something was written. `repeated`: nobody will
+ * hear of it. */
+bool sim_table_item(sim_table *t, sim_primary at, const char *session, mt_lock_item *item,
+                    bool repeated);
+bool sim_table_session(sim_table *t, sim_primary at, mt_session_write *write);
+void sim_table_read(sim_table *t, sim_primary at, mt_session_read *read);
 
-mt_store *sim_store_new(sim_table *t, sim_machine *machine);
+/* Another copy becomes the primary; the old one does not know. */
+void sim_table_fail_over(sim_table *t);
+
+/* The primary's. NULL: there is none. */
+const sim_lock_doc *sim_table_locks(const sim_table *t, size_t *n);
+const sim_lock_doc *sim_table_lock(const sim_table *t, mt_slice path);
+const sim_entry *sim_table_holder(const sim_table *t, mt_slice path, const char *session);
+mt_session_state sim_table_state(const sim_table *t, const char *session);
 
 #endif

@@ -1,0 +1,337 @@
+/* What must hold all the time, whatever befalls whom:
+ *
+ * - no two incompatible locks are believed at once, at any event: what mt_lock_check would say
+ * there and then on each process's own clock;
+ * - what was not believed for a moment is never believed again;
+ * - what is believed stands in the table: an entry that covers it, on each path up to the root;
+ * - the table itself never holds two incompatible entries on a path;
+ * - of locks that exclude each other, a later one has a larger fence;
+ * - a document that its believing holder stamps was not stamped by a later holder;
+ * - a waiter that is told its place in a queue is not overtaken by a later, incompatible one;
+ * - a session that has ended never lives again. */
+#include "sim.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+const char *const sim_paths[] = {"/",      "/a",    "/a/b",  "/a/b/c", "/a/b/d", "/a/e",
+                                 "/a/e/f", "/g",    "/g/h",  "/a-b",   "/a/f0",  "/a/f1",
+                                 "/a/f2",  "/a/f3", "/a/f4", "/a/f5"};
+
+void sim_fail(sim *s, const char *why) {
+  if (!s->failure) s->failure = why;
+  sim_trace(s->w, "FAILURE: %s", why);
+}
+
+int sim_path_number(mt_slice path) {
+  for (int i = 0; i < SIM_PATHS; i++)
+    if (mt_slice_eq(path, mt_slice_of(sim_paths[i]))) return i;
+  abort();
+}
+
+static sim *sim_of(const grip *g) {
+  return g->task->client->sim;
+}
+
+static const char *session_of(const grip *g) {
+  return mt_lock_session(g->lock)->id;
+}
+
+/* ---- Which locks exclude each other --------------------------------------------------------- */
+
+static bool above(mt_slice a, mt_slice b) { /* a strictly above b */
+  if (a.n == 1) return b.n > 1;
+  return b.n > a.n && memcmp(a.p, b.p, a.n) == 0 && b.p[a.n] == '/';
+}
+
+/* What a want asks for at some path: its mode there, an intention above. */
+static mt_mode mode_at(const mt_want *want, mt_slice path) {
+  if (mt_slice_eq(want->path, path)) return want->mode;
+  return above(path, want->path) ? mt_mode_intention(want->mode) : MT_NL;
+}
+
+/* Under a target in X nothing is asked for. */
+static bool dropped(const mt_want *wants, size_t n, size_t i) {
+  for (size_t k = 0; k < n; k++)
+    if (wants[k].mode == MT_X && above(wants[k].path, wants[i].path)) return true;
+  return false;
+}
+
+static mt_mode all_at(const grip *g, mt_slice path) {
+  const mt_want *wants;
+  size_t n = mt_lock_targets(g->lock, &wants);
+  mt_mode mode = MT_NL;
+  for (size_t i = 0; i < n; i++)
+    if (!dropped(wants, n, i)) mode = mt_mode_join(mode, mode_at(&wants[i], path));
+  return mode;
+}
+
+static bool clash(const mt_want *a, const mt_want *b) {
+  if (mt_slice_eq(a->path, b->path)) return !mt_mode_compatible(a->mode, b->mode);
+  if (above(a->path, b->path)) return !mt_mode_compatible(a->mode, mt_mode_intention(b->mode));
+  if (above(b->path, a->path)) return !mt_mode_compatible(mt_mode_intention(a->mode), b->mode);
+  return false;
+}
+
+static bool any_clash(const grip *a, const grip *b) {
+  const mt_want *x, *y;
+  size_t n = mt_lock_targets(a->lock, &x), m = mt_lock_targets(b->lock, &y);
+  for (size_t i = 0; i < n; i++)
+    for (size_t k = 0; k < m; k++)
+      if (clash(&x[i], &y[k])) return true;
+  return false;
+}
+
+/* ---- Belief --------------------------------------------------------------------------------- */
+
+/* What mt_lock_check would say now, without its asking having changed anything: a session that
+ * nobody looks at notices its deadline late. */
+bool sim_believes(const grip *g) {
+  if (!g->lock || g->task->client->machine.gone) return false;
+  mt_session *session = mt_lock_session(g->lock);
+  bool was = atomic_load(&session->lost);
+  bool sure = mt_lock_check(g->lock, NULL) == MORTISE_OK;
+  atomic_store(&session->lost, was);
+  return sure;
+}
+
+static bool covered_at(const grip *g, int path) {
+  mt_slice p = mt_slice_of(sim_paths[path]);
+  mt_mode mode = all_at(g, p);
+  if (!mode) return true;
+  const sim_entry *e = sim_table_holder(sim_of(g)->table, p, session_of(g));
+  return e && mt_mode_covers(e->mode, mode);
+}
+
+void sim_check_beliefs(void *ctx) {
+  sim *s = ctx;
+  uint64_t sure = 0;
+  for (size_t i = 0; i < s->n_grips; i++) {
+    grip *g = s->grips[i];
+    bool now = sim_believes(g);
+    if (now && g->lost) sim_fail(s, "a lock that was lost is believed again");
+    g->lost |= !now;
+    if (now) sure |= UINT64_C(1) << g->number;
+  }
+  for (size_t i = 0; i < s->n_grips; i++)
+    if (sure >> s->grips[i]->number & 1 && s->grips[i]->clashes & sure)
+      sim_fail(s, "two incompatible locks are believed at once");
+}
+
+static void find_clashes(grip *g) {
+  sim *s = sim_of(g);
+  uint64_t bit = UINT64_C(1) << g->number;
+  g->clashes = 0;
+  for (size_t i = 0; i < s->n_grips; i++) {
+    grip *other = s->grips[i];
+    other->clashes &= ~bit;
+    if (other->task == g->task || !any_clash(g, other)) continue;
+    other->clashes |= bit;
+    g->clashes |= UINT64_C(1) << other->number;
+  }
+}
+
+/* ---- Fences --------------------------------------------------------------------------------- */
+
+static void check_fence(grip *g) {
+  sim *s = sim_of(g);
+  for (int p = 0; p < SIM_PATHS; p++) {
+    mt_mode mode = all_at(g, mt_slice_of(sim_paths[p]));
+    for (mt_mode m = MT_IS; mode && m <= MT_X; m++)
+      if (!mt_mode_compatible(mode, m) && s->fences[p][m] >= g->fence)
+        sim_fail(s, "a later holder's fence is not larger");
+  }
+}
+
+static void note_fence(const grip *g) {
+  sim *s = sim_of(g);
+  for (int p = 0; p < SIM_PATHS; p++) {
+    mt_mode mode = all_at(g, mt_slice_of(sim_paths[p]));
+    if (s->fences[p][mode] < g->fence) s->fences[p][mode] = g->fence;
+  }
+}
+
+/* ---- A lock comes, changes, goes ------------------------------------------------------------ */
+
+static void check_covered(const grip *g) {
+  for (int p = 0; p < SIM_PATHS; p++)
+    if (!covered_at(g, p)) sim_fail(sim_of(g), "what is believed does not stand in the table");
+}
+
+void sim_check_granted(grip *g) {
+  sim *s = sim_of(g);
+  s->grips[s->n_grips++] = g;
+  g->lost = false;
+  g->fence = mt_lock_fence(g->lock);
+  find_clashes(g);
+  check_fence(g);
+  note_fence(g);
+  if (sim_believes(g)) check_covered(g);
+}
+
+/* A conversion to more has a fence of its own; one to less keeps it. */
+void sim_check_changed(grip *g) {
+  uint64_t fence = mt_lock_fence(g->lock);
+  if (fence < g->fence) sim_fail(sim_of(g), "a lock's fence has shrunk");
+  bool more = fence > g->fence;
+  g->fence = fence;
+  find_clashes(g);
+  if (more) check_fence(g);
+  note_fence(g);
+  if (sim_believes(g)) check_covered(g);
+}
+
+void sim_check_given(grip *g) {
+  sim *s = sim_of(g);
+  for (size_t i = 0; i < s->n_grips; i++) {
+    if (s->grips[i] != g) continue;
+    s->grips[i] = s->grips[--s->n_grips];
+    break;
+  }
+  for (size_t i = 0; i < s->n_grips; i++) s->grips[i]->clashes &= ~(UINT64_C(1) << g->number);
+  g->lock = NULL;
+  g->clashes = 0;
+}
+
+/* ---- Writes under a lock -------------------------------------------------------------------- */
+
+/* On its way, with its stamp. */
+typedef struct stamping {
+  sim *s;
+  grip *grip;
+  mt_lock *lock;
+  int path;
+  uint64_t fence;
+} stamping;
+
+static void stamped(void *ctx) {
+  stamping *w = ctx;
+  sim *s = w->s;
+  s->counts.writes++;
+  bool sure = w->grip->lock == w->lock && w->grip->fence == w->fence && sim_believes(w->grip);
+  if (!sure) s->counts.late_writes++;
+  if (w->fence < s->stamps[w->path]) {
+    s->counts.refused_writes++;
+    bool inner = s->stampers[w->path] == w->grip->task; /* it has a lock within this one */
+    if (sure && !inner)
+      sim_fail(s, "a later holder has written under a lock that is still believed");
+  } else {
+    s->stamps[w->path] = w->fence;
+    s->stampers[w->path] = w->grip->task;
+  }
+  free(w);
+}
+
+void sim_check_write(grip *g, sim_key key) {
+  sim *s = sim_of(g);
+  const mt_want *wants;
+  size_t n = mt_lock_targets(g->lock, &wants);
+  if (!n || wants[0].mode != MT_X || mt_lock_check(g->lock, NULL)) return;
+  stamping *w = sim_must(malloc(sizeof *w));
+  *w = (stamping){s, g, g->lock, sim_path_number(wants[0].path), mt_lock_fence(g->lock)};
+  int64_t latest =
+      sim_happens(s->w, (key & ~(UINT64_C(255) << 56)) | (uint64_t)SIM_LATE_WRITE << 56,
+                  s->profile.fault_level)
+          ? 2 * LEASE
+          : 8;
+  sim_trace(s->w, "client %u: writes under %s", g->task->client->number, sim_paths[w->path]);
+  sim_at(s->w, sim_now(s->w) + sim_between(s->w, key, 1, latest), stamped, w);
+}
+
+/* ---- What the table says -------------------------------------------------------------------- */
+
+static void check_document(sim *s, mt_slice path) {
+  const sim_lock_doc *d = sim_table_lock(s->table, path);
+  for (size_t i = 0; d && i < d->n_holders; i++)
+    for (size_t k = 0; k < i; k++)
+      if (!mt_mode_compatible(d->holders[i].mode, d->holders[k].mode) ||
+          strcmp(d->holders[i].session, d->holders[k].session) == 0)
+        sim_fail(s, "the table holds two entries that exclude each other");
+}
+
+static void drop_place(sim *s, int path, size_t i) {
+  place *list = s->places[path];
+  size_t n = --s->n_places[path];
+  memmove(&list[i], &list[i + 1], (n - i) * sizeof *list);
+}
+
+/* Where this session waits; n_places: nowhere. */
+static size_t find_place(const sim *s, int path, const char *session) {
+  const place *list = s->places[path];
+  for (size_t i = 0; i < s->n_places[path]; i++)
+    if (strcmp(list[i].session, session) == 0) return i;
+  return s->n_places[path];
+}
+
+/* Nobody who holds nothing here passes one who waits before him. A place whose time has passed
+ * holds nobody up; who comes back to his own in time has it still. */
+static void check_turn(sim *s, int path, const char *session, const mt_lock_item *item,
+                       mt_mode before) {
+  size_t mine = find_place(s, path, session);
+  const place *list = s->places[path];
+  for (size_t i = 0; i < mine && !before; i++)
+    if (list[i].until > sim_now(s->w) && !mt_mode_compatible(list[i].mode, item->mode))
+      sim_fail(s, "a waiter is overtaken");
+}
+
+static void note_place(sim *s, int path, const char *session, const mt_lock_item *item) {
+  size_t mine = find_place(s, path, session);
+  if (mine == SIM_ENTRIES) abort();
+  if (mine == s->n_places[path]) s->n_places[path]++;
+  place *p = &s->places[path][mine];
+  *p = (place){.mode = item->mode, .n = item->n, .until = sim_now(s->w) + MT_QUEUE_LIFE_MS};
+  snprintf(p->session, sizeof p->session, "%s", session);
+}
+
+static bool waits(const sim_lock_doc *d, const char *session) {
+  for (size_t i = 0; d && i < d->n_queue; i++)
+    if (strcmp(d->queue[i].session, session) == 0) return true;
+  return false;
+}
+
+/* Whose place is gone, because it was let in or gave up, or was late, is not overtaken. */
+static void forget_places(sim *s, int path, const sim_lock_doc *d, const char *session) {
+  for (size_t i = s->n_places[path]; i-- > 0;) {
+    const place *p = &s->places[path][i];
+    bool may_go = p->until <= sim_now(s->w) || strcmp(p->session, session) == 0;
+    if (may_go && !waits(d, p->session)) drop_place(s, path, i);
+  }
+}
+
+static void on_set(void *ctx, const char *session, const mt_lock_item *item, mt_mode before) {
+  sim *s = ctx;
+  int path = sim_path_number(item->path);
+  check_document(s, item->path);
+  if (item->result == MT_LOCK_ACKED)
+    check_turn(s, path, session, item, before);
+  else
+    note_place(s, path, session, item);
+  sim_stream_set(s, session, item);
+}
+
+static void on_written(void *ctx, const char *session, mt_slice path) {
+  sim *s = ctx;
+  int number = sim_path_number(path);
+  for (size_t i = 0; i < s->n_grips; i++) {
+    const grip *g = s->grips[i];
+    if (strcmp(session_of(g), session) == 0 && sim_believes(g) && !covered_at(g, number))
+      sim_fail(s, "what is believed was taken out of the table");
+  }
+  forget_places(s, number, sim_table_lock(s->table, path), session);
+}
+
+static void on_session(void *ctx, const mt_session_write *write, mt_session_state before,
+                       mt_session_state after) {
+  bool over = before == MT_SESSION_EXPIRED || before == MT_SESSION_CLOSED;
+  bool lives = after == MT_SESSION_LIVE || after == MT_SESSION_BROKEN;
+  (void)write;
+  if (over && lives) sim_fail(ctx, "a session that has ended lives again");
+  if (before == MT_SESSION_BROKEN && after == MT_SESSION_LIVE)
+    sim_fail(ctx, "a session that was broken by hand lives again");
+  if (over && write->verb == MT_SESSION_BEAT) sim_fail(ctx, "a session that has ended was beaten");
+}
+
+const sim_watch *sim_checks(sim *s, sim_watch *watch) {
+  *watch = (sim_watch){.ctx = s, .set = on_set, .written = on_written, .session = on_session};
+  return watch;
+}

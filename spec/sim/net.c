@@ -1,0 +1,420 @@
+#include "net.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+  REQUEST_MS = 3000,
+  ITEMS = 64,
+  READ_IDS = 64,
+  TRIP_MS = 8,
+  /* Details of a call's keys. */
+  D_TO = 0,
+  D_BACK,
+  D_AGAIN,
+  D_LATER,
+  D_CUT,
+  D_ITEM,
+};
+
+/* ---- Machines ------------------------------------------------------------------------------- */
+
+int64_t sim_machine_clock(const sim_machine *m, int64_t true_ms) {
+  return true_ms + m->skew + (true_ms - m->since) * m->drift_ppm / 1000000;
+}
+
+int64_t sim_machine_true(const sim_machine *m, int64_t clock_ms) {
+  int64_t elapsed = clock_ms - m->skew - m->since;
+  int64_t at = m->since + elapsed * 1000000 / (1000000 + m->drift_ppm) - 1;
+  while (sim_machine_clock(m, at) < clock_ms) at++;
+  return at;
+}
+
+/* ---- A request on its way ------------------------------------------------------------------- */
+
+typedef enum call_kind { CALL_BATCH, CALL_SESSION, CALL_READ, CALL_VERIFY } call_kind;
+
+typedef struct sim_store {
+  mt_store base; /* first */
+  sim_net *net;
+  sim_machine *machine;
+  sim_thread thread;
+  unsigned number;
+  uint64_t calls;
+} sim_store;
+
+/* With a copy of all it says. */
+typedef struct sim_call {
+  sim_net *net;
+  sim_machine *machine;
+  sim_thread thread;
+  unsigned store;
+  uint64_t number;
+  call_kind kind;
+  mt_req *req; /* NULL once finished or cancelled */
+  bool answered, lose_answer, refused, unsure, delivered;
+  char session[MT_SESSION_ID];
+  mt_lock_item *items;
+  char (*paths)[SIM_PATH];
+  char (*others)[MT_SESSION_ID];
+  size_t n;
+  mt_session_write write;
+  char *owner, *waiting;
+  mt_session_read read;
+  const char *ids[READ_IDS];
+  char id_text[READ_IDS][MT_SESSION_ID];
+  struct sim_call *next;
+} sim_call;
+
+static sim_key key_of(const sim_call *c, sim_what what, unsigned detail) {
+  return sim_key_of(what, c->store, c->number, detail);
+}
+
+static bool happens(sim_call *c, sim_what what, unsigned detail, unsigned per_mille) {
+  return sim_happens(c->net->w, key_of(c, what, detail), per_mille);
+}
+
+static int64_t dice(const sim_call *c, unsigned detail, int64_t least, int64_t most) {
+  return sim_between(c->net->w, key_of(c, SIM_DICE, detail), least, most);
+}
+
+static void call_free(sim_call *c) {
+  for (size_t i = 0; i < c->n; i++) free(c->items[i].blockers);
+  mt_session_read_deinit(&c->read);
+  free(c->items);
+  free(c->paths);
+  free(c->others);
+  free(c->owner);
+  free(c->waiting);
+  free(c);
+}
+
+void sim_net_deinit(sim_net *net) {
+  while (net->calls) {
+    sim_call *c = net->calls;
+    net->calls = c->next;
+    call_free(c);
+  }
+}
+
+void sim_net_calm(sim_net *net) {
+  net->faults = (sim_faults){0};
+  net->old_until = 0;
+}
+
+void sim_net_fail_over(sim_net *net, int64_t for_ms, unsigned number) {
+  sim_table_fail_over(net->table);
+  net->old_until = sim_now(net->w) + for_ms;
+  net->old_number = number;
+}
+
+/* ---- At the server -------------------------------------------------------------------------- */
+
+/* Whoever reaches the replaced primary does so until it knows. */
+static bool reaches_old(sim_call *c) {
+  sim_net *net = c->net;
+  return net->old_until > sim_now(net->w) &&
+         sim_happens(net->w, sim_key_of(SIM_OLD_PRIMARY, c->store, net->old_number, 0), 500);
+}
+
+/* What may become of one item besides: it conflicts, is turned away, or its shard fails, before or
+ * after. */
+static bool item_mishap(sim_call *c, size_t i, bool *unsure) {
+  const sim_faults *f = &c->net->faults;
+  mt_lock_item *item = &c->items[i];
+  unsigned detail = D_ITEM + (unsigned)i;
+  if (item->verb != MT_LOCK_CREATE && happens(c, SIM_CONFLICT, detail, f->conflict))
+    item->result = MT_LOCK_CONFLICT;
+  else if (happens(c, SIM_BUSY, detail, f->busy))
+    item->result = MT_LOCK_BUSY;
+  else if (happens(c, SIM_UNSURE, detail, f->unsure))
+    *unsure = true;
+  return item->result != MT_LOCK_NO_ANSWER || (*unsure && dice(c, detail, 0, 1));
+}
+
+static void forget_answer(mt_lock_item *item) {
+  free(item->blockers);
+  item->blockers = NULL;
+  item->n_blockers = 0;
+  item->contended = false;
+  item->result = MT_LOCK_NO_ANSWER;
+}
+
+static bool apply_batch(sim_call *c, sim_primary at) {
+  bool wrote = false;
+  for (size_t i = 0; i < c->n; i++) {
+    bool unsure = false;
+    if (!item_mishap(c, i, &unsure))
+      wrote |= sim_table_item(c->net->table, at, c->session, &c->items[i], false);
+    if (!unsure) continue;
+    c->unsure = true;
+    forget_answer(&c->items[i]);
+  }
+  return wrote;
+}
+
+/* True: something was written. */
+static bool apply(sim_call *c, sim_primary at) {
+  if (c->kind == CALL_BATCH) return apply_batch(c, at);
+  if (c->kind == CALL_SESSION) return sim_table_session(c->net->table, at, &c->write);
+  if (c->kind == CALL_READ) {
+    mt_session_read_deinit(&c->read);
+    sim_table_read(c->net->table, at, &c->read);
+  }
+  return false;
+}
+
+/* The same request once more: nobody hears of it. */
+static void apply_again(sim_call *c) {
+  for (size_t i = 0; i < c->n; i++) {
+    mt_lock_item item = c->items[i];
+    item.blockers = NULL;
+    forget_answer(&item);
+    sim_table_item(c->net->table, SIM_PRIMARY, c->session, &item, c->delivered);
+    free(item.blockers);
+  }
+  mt_session_write write = c->write;
+  if (c->kind == CALL_SESSION) sim_table_session(c->net->table, SIM_PRIMARY, &write);
+}
+
+/* ---- The way back --------------------------------------------------------------------------- */
+
+static void finish(sim_call *c) {
+  mt_req *req = c->req;
+  c->req = NULL;
+  mt_req_finish(req);
+}
+
+/* Not to a thread that is stopped: there it waits in the socket. */
+static bool held_up(sim_call *c, void (*fn)(void *ctx)) {
+  if (c->machine->gone || !c->req) return true;
+  int64_t until = c->machine->stopped_until[c->thread];
+  if (until <= sim_now(c->net->w)) return false;
+  sim_at(c->net->w, until, fn, c);
+  return true;
+}
+
+static void hand_over_batch(sim_call *c) {
+  mt_lock_batch *r = (mt_lock_batch *)c->req;
+  for (size_t i = 0; i < c->n; i++) {
+    mt_lock_item *to = &r->items[i], *from = &c->items[i];
+    to->result = from->result;
+    to->version = from->version;
+    to->ahead = from->ahead;
+    to->contended = from->contended;
+    to->blockers = from->blockers;
+    to->n_blockers = from->n_blockers;
+    from->blockers = NULL;
+  }
+}
+
+static void fail(sim_call *c, const char *why, bool retryable, bool ambiguous) {
+  mortise_error *err = &c->req->error;
+  mt_error_set(err, MORTISE_UNAVAILABLE, "%s", why);
+  err->retryable = retryable;
+  err->ambiguous = ambiguous;
+}
+
+static void deliver(void *ctx) {
+  sim_call *c = ctx;
+  if (held_up(c, deliver)) return;
+  if (c->refused) {
+    fail(c, "429", true, false);
+  } else if (c->kind == CALL_BATCH) {
+    hand_over_batch(c);
+    if (c->unsure) fail(c, "a shard failed", false, true);
+  } else if (c->kind == CALL_SESSION) {
+    mt_session_write *r = (mt_session_write *)c->req;
+    r->result = c->write.result;
+    r->version = c->write.version;
+  } else if (c->kind == CALL_READ) {
+    ((mt_session_read *)c->req)->docs = c->read.docs;
+    c->read.docs = NULL;
+  }
+  c->delivered = true;
+  finish(c);
+}
+
+static void time_out(void *ctx) {
+  sim_call *c = ctx;
+  if (held_up(c, time_out)) return;
+  fail(c, "no answer in time", true, true);
+  finish(c);
+}
+
+static bool cut(const sim_call *c, unsigned which) {
+  return c->machine->cut_until > sim_now(c->net->w) && (c->machine->cut & which);
+}
+
+static void answer(sim_call *c) {
+  int64_t at = sim_now(c->net->w) + dice(c, D_BACK, 1, TRIP_MS);
+  if (c->lose_answer) return;
+  if (happens(c, SIM_LATE_ANSWER, 0, c->net->faults.late_answer)) at += dice(c, D_LATER, 100, 3500);
+  /* What a cut holds up may still come after it. */
+  if (cut(c, SIM_CUT_ANSWERS)) {
+    if (dice(c, D_CUT, 0, 1)) return;
+    at = c->machine->cut_until + dice(c, D_BACK, 1, TRIP_MS);
+  }
+  sim_at(c->net->w, at, deliver, c);
+}
+
+/* ---- The way there -------------------------------------------------------------------------- */
+
+static void fresh_answer(sim_call *c) {
+  for (size_t i = 0; i < c->n; i++) forget_answer(&c->items[i]);
+  c->unsure = false;
+}
+
+static void at_primary(void *ctx) {
+  sim_call *c = ctx;
+  c->answered = true;
+  apply(c, SIM_PRIMARY);
+  answer(c);
+}
+
+/* What was only read there is answered. What was written is not, since no copy confirms it: it is
+ * lost, unless it is sent on to the new primary in the end. */
+static void at_old_primary(sim_call *c) {
+  c->answered = true;
+  if (!apply(c, SIM_REPLACED)) {
+    answer(c);
+    return;
+  }
+  fresh_answer(c);
+  if (dice(c, D_AGAIN, 0, 1))
+    sim_at(c->net->w, sim_now(c->net->w) + dice(c, D_LATER, 1, 4000), at_primary, c);
+}
+
+static void at_server(void *ctx) {
+  sim_call *c = ctx;
+  if (c->answered)
+    apply_again(c);
+  else if (happens(c, SIM_REFUSE, 0, c->net->faults.refuse)) {
+    c->refused = c->answered = true;
+    answer(c);
+  } else if (reaches_old(c))
+    at_old_primary(c);
+  else
+    at_primary(c);
+}
+
+static void post(sim_call *c) {
+  sim_net *net = c->net;
+  const sim_faults *f = &net->faults;
+  int64_t now = sim_now(net->w), at = now + dice(c, D_TO, 1, TRIP_MS);
+  if (happens(c, SIM_LATE_REQUEST, 0, f->late_request)) at = now + dice(c, D_TO, 1, f->late_ms);
+  c->lose_answer = happens(c, SIM_LOSE_ANSWER, 0, f->lose_answer);
+  bool lost = happens(c, SIM_LOSE_REQUEST, 0, f->lose_request);
+  if (cut(c, SIM_CUT_REQUESTS)) {
+    lost |= dice(c, D_CUT, 0, 1) == 0;
+    at = c->machine->cut_until + dice(c, D_TO, 1, TRIP_MS);
+  }
+  if (!lost) sim_at(net->w, at, at_server, c);
+  if (!lost && happens(c, SIM_REPEAT, 0, f->repeat))
+    sim_at(net->w, at + dice(c, D_AGAIN, 0, f->late_ms), at_server, c);
+  int64_t deadline = now + REQUEST_MS;
+  if (c->req->deadline_ms) deadline = sim_machine_true(c->machine, c->req->deadline_ms);
+  sim_at(net->w, deadline, time_out, c);
+}
+
+/* ---- The store ------------------------------------------------------------------------------ */
+
+static sim_call *call_new(mt_store *s, mt_req *req, call_kind kind) {
+  sim_store *store = (sim_store *)s;
+  sim_call *c = sim_must(calloc(1, sizeof *c));
+  *c = (sim_call){.net = store->net,
+                  .machine = store->machine,
+                  .thread = store->thread,
+                  .store = store->number,
+                  .number = store->calls++,
+                  .kind = kind,
+                  .req = req};
+  c->next = c->net->calls;
+  c->net->calls = c;
+  req->op = c;
+  req->finished = false;
+  memset(&req->error, 0, sizeof req->error);
+  return c;
+}
+
+static void do_batch(mt_store *s, mt_lock_batch *r) {
+  sim_call *c = call_new(s, &r->req, CALL_BATCH);
+  c->n = r->n;
+  c->items = sim_must(calloc(r->n, sizeof *c->items));
+  c->paths = sim_must(calloc(r->n, sizeof *c->paths));
+  c->others = sim_must(calloc(r->n, sizeof *c->others));
+  snprintf(c->session, sizeof c->session, "%s", r->session);
+  for (size_t i = 0; i < r->n; i++) {
+    c->items[i] = r->items[i];
+    c->items[i].blockers = NULL;
+    if (r->items[i].path.n >= sizeof c->paths[i]) abort();
+    memcpy(c->paths[i], r->items[i].path.p, r->items[i].path.n);
+    c->items[i].path.p = c->paths[i];
+    if (!r->items[i].session) continue;
+    snprintf(c->others[i], sizeof c->others[i], "%s", r->items[i].session);
+    c->items[i].session = c->others[i];
+  }
+  fresh_answer(c);
+  post(c);
+}
+
+static char *keep(mt_slice *s) {
+  if (!s->n) return NULL;
+  char *text = memcpy(sim_must(malloc(s->n)), s->p, s->n);
+  s->p = text;
+  return text;
+}
+
+static void do_session(mt_store *s, mt_session_write *r) {
+  sim_call *c = call_new(s, &r->req, CALL_SESSION);
+  r->result = MT_SESSION_NO_ANSWER;
+  c->write = *r;
+  snprintf(c->session, sizeof c->session, "%s", r->session);
+  c->write.session = c->session;
+  c->owner = keep(&c->write.owner);
+  c->waiting = keep(&c->write.waiting);
+  post(c);
+}
+
+static void do_read(mt_store *s, mt_session_read *r) {
+  sim_call *c = call_new(s, &r->req, CALL_READ);
+  if (r->n > READ_IDS) abort();
+  c->read = *r;
+  for (size_t i = 0; i < r->n; i++) {
+    snprintf(c->id_text[i], sizeof c->id_text[i], "%s", r->ids[i]);
+    c->ids[i] = c->id_text[i];
+  }
+  c->read.ids = c->ids;
+  c->read.docs = NULL;
+  post(c);
+}
+
+static void do_verify(mt_store *s, mt_locks_admin *r) {
+  post(call_new(s, &r->req, CALL_VERIFY));
+}
+
+static void do_cancel(mt_store *s, mt_req *req) {
+  (void)s;
+  ((sim_call *)req->op)->req = NULL;
+  req->op = NULL;
+}
+
+static void do_close(mt_store *s) {
+  free(s);
+}
+
+mt_store *sim_store_new(sim_net *net, sim_machine *machine, sim_thread thread, unsigned number) {
+  static const mt_locks_ops locks = {
+      .verify = do_verify, .session = do_session, .session_read = do_read, .batch = do_batch};
+  sim_store *s = sim_must(calloc(1, sizeof *s));
+  *s = (sim_store){.base = {.locks = &locks,
+                            .cancel = do_cancel,
+                            .close = do_close,
+                            .url = "sim:",
+                            .request_ms = REQUEST_MS},
+                   .net = net,
+                   .machine = machine,
+                   .thread = thread,
+                   .number = number};
+  return &s->base;
+}

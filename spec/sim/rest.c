@@ -1,0 +1,79 @@
+/* What must hold when all is over. */
+#include "sim.h"
+
+bool sim_task_ended(const task *t) {
+  const client *c = t->client;
+  if (c->machine.gone || c->closing) return true;
+  return t->state == TASK_IDLE && !t->depth && t->round >= c->sim->profile.rounds;
+}
+
+bool sim_all_ended(const sim *s) {
+  for (size_t i = 0; i < s->n; i++)
+    for (size_t k = 0; k < TASKS; k++)
+      if (!sim_task_ended(&s->clients[i].tasks[k])) return false;
+  return true;
+}
+
+static bool stands(const sim *s, const char *session) {
+  for (size_t i = 0; i < s->n; i++) {
+    const client *c = &s->clients[i];
+    const mt_session *mine = sim_client_runs(c) ? mt_manager_session(c->manager) : NULL;
+    if (mine && strcmp(mine->id, session) == 0) return true;
+  }
+  return false;
+}
+
+/* No task holds anything: so nothing of a session that goes on stands in the table, but what a copy
+ * of a request put back that had been answered (docs/guarantees.md). */
+static void check_nothing_kept(sim *s) {
+  size_t n;
+  const sim_lock_doc *d = sim_table_locks(s->table, &n);
+  for (size_t i = 0; i < n; i++) {
+    for (size_t k = 0; k < d[i].n_holders; k++) {
+      const sim_entry *e = &d[i].holders[k];
+      if (!stands(s, e->session)) continue;
+      s->counts.leftovers++;
+      sim_trace(s->w, "left: %s %s of %.6s n %llu%s", d[i].path, mt_mode_name(e->mode), e->session,
+                (unsigned long long)e->n, e->repeated ? ", by a copy" : "");
+      if (!e->repeated) sim_fail(s, "a session that goes on keeps what no task of it holds");
+    }
+  }
+}
+
+static void close_all(sim *s) {
+  for (size_t i = 0; i < s->n; i++) sim_client_close(&s->clients[i]);
+  sim_run(s, sim_now(s->w) + 3 * LEASE, false);
+  for (size_t i = 0; i < s->n; i++)
+    if (sim_client_runs(&s->clients[i]) && !s->clients[i].closed)
+      sim_fail(s, "a client does not close");
+}
+
+/* One client more can lock everything, once the leases of the dead have passed. */
+static void lock_all(sim *s) {
+  client *last = sim_client_open(s, 99);
+  task *t = &last->tasks[0];
+  for (int i = 0; i < SIM_PATHS && !s->failure; i++) {
+    t->wants[0] = (mt_want){mt_slice_of(sim_paths[i]), MT_X};
+    t->round = s->profile.rounds;
+    t->step = 100; /* gives it back at once */
+    sim_task_take(t, 1, 6 * LEASE);
+    uint64_t grants = s->counts.grants;
+    sim_run(s, sim_now(s->w) + 12 * LEASE, true);
+    if (!sim_task_ended(t) || s->counts.grants == grants)
+      sim_fail(s, "what the dead left cannot be locked");
+  }
+}
+
+void sim_check_rest(sim *s) {
+  check_nothing_kept(s);
+  close_all(s);
+  if (s->failure) return;
+  for (size_t i = 0; i < s->n; i++) s->clients[i].tasks->round = s->profile.rounds;
+  s->profile.cancel = 0;
+  s->stream = NULL;
+  lock_all(s);
+  close_all(s);
+  size_t left;
+  sim_table_locks(s->table, &left);
+  if (left) sim_fail(s, "locks are left behind at rest");
+}

@@ -1,0 +1,209 @@
+/* A schedule: clients with tasks, what befalls them, and what must hold all the time.
+ *
+ *   simulate.c    the command line; a schedule from its beginning to its rest
+ *   client.c      a client: its machine, its manager, what its tasks do
+ *   misfortune.c  kills, stops, cuts, fail-overs
+ *   check.c       what must always hold
+ *   rest.c        what must hold when all is over
+ *   fairness.c    the stream of single files that a directory's waiter must get through
+ *   shrink.c      makes a failing schedule small; schedules in files
+ *   net.c         machines and the network; table.c the store's table; world.c time and chance
+ *
+ * Beside them only core/lock's own files run, and what they are built on. */
+#ifndef MT_SIM_SIM_H
+#define MT_SIM_SIM_H
+
+#include "lock/manager.h"
+#include "net.h"
+
+#include <stdio.h>
+
+enum {
+  CLIENTS = 4,
+  SLOTS = 9, /* with those that come after a killed one; the last comes when all is over */
+  TASKS = 3,
+  DEPTH = 2, /* locks that a task holds inside one another */
+  GRIPS = SLOTS * TASKS * DEPTH,
+  LEASE = 6000,
+  MARGIN = 300,
+  WANTS = 2,
+};
+
+extern const char *const sim_paths[];
+enum { SIM_PATHS = 16, SIM_PATHS_COMMON = 10 /* the rest are single files under /a */ };
+
+struct sim;
+struct client;
+struct task;
+
+/* A lock that a task has. */
+typedef struct grip {
+  struct task *task;
+  mt_lock *lock; /* NULL: none */
+  int number;
+  uint64_t clashes; /* with grips of these numbers */
+  bool lost;        /* was not believed for a moment: must never be again */
+  uint64_t fence;
+} grip;
+
+typedef enum task_state {
+  TASK_IDLE, /* between locks; it may hold outer ones */
+  TASK_TAKING,
+  TASK_GIVING,
+  TASK_CONVERTING,
+} task_state;
+
+typedef struct task {
+  struct client *client;
+  unsigned number; /* of all tasks of all clients */
+  task_state state;
+  grip grips[DEPTH];
+  size_t depth; /* grips held */
+  mt_acquire acquire;
+  mt_want wants[WANTS];
+  mt_release release;
+  mt_convert convert;
+  int64_t began, deadline, stalls; /* of what is under way; when it must have ended */
+  unsigned round, step;
+  uint64_t serial;  /* of what is under way */
+  uint64_t cancels; /* the one that is to be cut short */
+} task;
+
+typedef struct client {
+  struct sim *sim;
+  unsigned number, host;
+  sim_machine machine;
+  mt_store *store, *beat_store;
+  mt_env env;
+  uint64_t randoms; /* numbers given to it */
+  char owner[96];
+  mt_manager *manager;
+  mt_heartbeat heart;
+  bool beating, closing, closed;
+  int64_t stalled_ms; /* sum of its stops and cuts */
+  task tasks[TASKS];
+} client;
+
+/* What kind of schedule it is; all of it follows from the seed. */
+typedef struct profile {
+  bool patient; /* no faults, no locks inside locks, long waits: everything must be granted */
+  unsigned fault_level, nested, convert, cancel; /* in a thousand */
+  unsigned rounds, misfortunes;
+  int64_t longest_hold, horizon; /* of holds; of misfortunes */
+} profile;
+
+typedef struct sim_counts {
+  uint64_t grants, timeouts, losses, deadlocks, unavailable, cancels, conversions, writes,
+      late_writes, refused_writes, takeovers, misfortunes, leftovers;
+  int64_t longest_overrun;
+} sim_counts;
+
+typedef struct bad_luck { /* a misfortune to come: its number says all about it */
+  struct sim *s;
+  unsigned number;
+} bad_luck;
+
+enum { BAD_LUCK = 8 };
+
+typedef struct place { /* a waiter's, as check.c saw it acknowledged */
+  char session[MT_SESSION_ID];
+  mt_mode mode;
+  uint64_t n;
+  int64_t until;
+} place;
+
+typedef struct sim {
+  sim_world *w;
+  sim_table *table;
+  sim_net net;
+  profile profile;
+  client clients[SLOTS];
+  size_t n; /* clients so far */
+  const char *failure;
+  bool calm;          /* nothing more befalls anyone */
+  grip *grips[GRIPS]; /* held now */
+  size_t n_grips;
+  uint64_t fences[SIM_PATHS][MT_MODES]; /* the largest granted so far */
+  uint64_t stamps[SIM_PATHS];           /* of the documents */
+  const task *stampers[SIM_PATHS];      /* and whose they are */
+  place places[SIM_PATHS][SIM_ENTRIES]; /* in order */
+  size_t n_places[SIM_PATHS];
+  bad_luck bad_luck[BAD_LUCK];
+  sim_machine admin;
+  mt_store *admin_store;
+  mt_session_write breaking;
+  char broken[MT_SESSION_ID];
+  struct stream *stream; /* fairness.c */
+  sim_counts counts;
+} sim;
+
+void sim_fail(sim *s, const char *why); /* the first one counts; `why` is static */
+int sim_path_number(mt_slice path);
+
+/* A draw of this schedule that belongs to nothing else. */
+static inline sim_key sim_own(unsigned number, unsigned detail) {
+  return sim_key_of(SIM_DICE, 255, number, detail);
+}
+
+/* client.c */
+client *sim_client_open(sim *s, unsigned host);
+void sim_client_close(client *c); /* gracefully */
+void sim_client_clean(client *c);
+bool sim_client_runs(const client *c);
+int64_t sim_client_due(const client *c); /* true time */
+void sim_client_run(client *c);
+void sim_client_kill(client *c);
+void sim_task_later(task *t); /* goes on after a pause */
+void sim_task_after(task *t, int64_t ms);
+/* Takes what its `wants` say. */
+void sim_task_take(task *t, size_t n, int64_t wait_ms);
+void sim_task_give(task *t);
+
+/* check.c */
+const sim_watch *sim_checks(sim *s, sim_watch *watch);
+void sim_check_granted(grip *g);
+void sim_check_changed(grip *g); /* its wants may be others now */
+void sim_check_given(grip *g);
+void sim_check_beliefs(void *sim); /* after every event */
+bool sim_believes(const grip *g);
+/* A write to what the lock covers, which may arrive late. */
+void sim_check_write(grip *g, sim_key key);
+
+/* misfortune.c */
+void sim_misfortunes(sim *s);
+
+/* rest.c */
+void sim_check_rest(sim *s);
+bool sim_task_ended(const task *t);
+
+/* simulate.c */
+/* Runs until `until`, until nothing is left to do, or, with `tasks`, until these have all ended. */
+void sim_run(sim *s, int64_t until, bool tasks);
+bool sim_all_ended(const sim *s);
+/* One schedule; `only` as in sim_world_new. */
+void sim_schedule(sim *s, uint64_t seed, const sim_key *only, size_t n_only, struct stream *stream,
+                  sim_tracing tracing);
+void sim_clean(sim *s);
+
+/* fairness.c; each does nothing, and says false, where there is no stream */
+int sim_fairness(uint64_t seed, uint64_t schedules);
+void sim_stream_begin(sim *s, struct stream *stream);
+void sim_stream_set(sim *s, const char *session, const mt_lock_item *item);
+bool sim_stream_act(task *t);
+bool sim_stream_pause(task *t);
+void sim_stream_granted(const grip *g);
+
+/* shrink.c */
+typedef struct sim_report {
+  const char *failure; /* NULL: none */
+  uint64_t lines, hash;
+  sim_key *happened; /* owned */
+  size_t n;
+} sim_report;
+/* `only` NULL: all that happens by chance. */
+sim_report sim_try(uint64_t seed, const sim_key *only, size_t n_only, sim_tracing tracing);
+/* Writes the smallest schedule that fails alike to `file`. */
+void sim_shrink(uint64_t seed, FILE *out);
+int sim_replay(const char *file);
+
+#endif

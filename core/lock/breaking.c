@@ -18,6 +18,12 @@ static int64_t now_of(const mt_breaking *b) {
   return b->env->now_ms(b->env->ctx);
 }
 
+/* A request that hangs must not cost more than the wait itself. */
+static int64_t deadline(const mt_breaking *b) {
+  int64_t ms = b->lease_ms > 1000 ? b->lease_ms : 1000;
+  return now_of(b) + (ms < b->store->request_ms && b->lease_ms ? ms : b->store->request_ms);
+}
+
 static void next(mt_breaking *b, mt_breaking_phase phase, int64_t due_ms) {
   b->phase = phase;
   b->due_ms = due_ms;
@@ -91,11 +97,12 @@ static void evicted(void *ctx, mt_req *req) {
 }
 
 static void evict(mt_breaking *b, size_t n) {
-  b->batch = (mt_lock_batch){.req = {.done = evicted, .ctx = b, .idempotent = true},
-                             .ns = b->ns,
-                             .session = b->session,
-                             .items = b->items,
-                             .n = n};
+  b->batch = (mt_lock_batch){
+      .req = {.done = evicted, .ctx = b, .deadline_ms = deadline(b), .idempotent = true},
+      .ns = b->ns,
+      .session = b->session,
+      .items = b->items,
+      .n = n};
   b->busy = true;
   b->store->locks->batch(b->store, &b->batch);
 }
@@ -134,7 +141,9 @@ static void list(mt_breaking *b) {
     tell(b);
     return;
   }
-  b->list = (mt_lock_list){.req = {.done = listed, .ctx = b, .idempotent = true}, .ns = b->ns};
+  b->list = (mt_lock_list){
+      .req = {.done = listed, .ctx = b, .deadline_ms = deadline(b), .idempotent = true},
+      .ns = b->ns};
   b->busy = true;
   b->store->locks->list(b->store, &b->list);
 }
@@ -166,7 +175,7 @@ static void written(void *ctx, mt_req *req) {
 
 static void write_session(mt_breaking *b, mt_session_verb verb) {
   bool missing = verb == MT_SESSION_EXPIRE && !b->version.term;
-  b->write = (mt_session_write){.req = {.done = written, .ctx = b},
+  b->write = (mt_session_write){.req = {.done = written, .ctx = b, .deadline_ms = deadline(b)},
                                 .verb = verb,
                                 .ns = b->ns,
                                 .session = b->session,
@@ -229,7 +238,10 @@ static void looked(void *ctx, mt_req *req) {
 
 static void look(mt_breaking *b) {
   b->read = (mt_session_read){
-      .req = {.done = looked, .ctx = b, .idempotent = true}, .ns = b->ns, .ids = b->ids, .n = 1};
+      .req = {.done = looked, .ctx = b, .deadline_ms = deadline(b), .idempotent = true},
+      .ns = b->ns,
+      .ids = b->ids,
+      .n = 1};
   b->busy = true;
   b->store->locks->session_read(b->store, &b->read);
 }

@@ -15,6 +15,7 @@ enum {
   SLACK = 3000,       /* how much later than that it may end */
   GIVE = 4000,        /* a release has ended by then */
   CLOSE = 7000,       /* and the closing of a client */
+  BREAK = 9000,       /* and the breaking of another's session */
   HOLD_BACK = 2200,   /* a request that is held back longer than a lease lasts */
   RIVAL_WAIT = 15000, /* a rival without faults gets in before */
 };
@@ -135,5 +136,6 @@ void scene_closed_dead(cell *c);  /* the holder's session is closed, its holds a
 void scene_beside(cell *c);       /* while A holds another lock */
 void scene_beside_shared(cell *c);
 void scene_close_holding(cell *c);
+void scene_break(cell *c); /* A breaks the locks of a holder that lives */
 
 #endif

@@ -1,4 +1,5 @@
 #include "cell.h"
+#include "client/breaker.h"
 #include "client/pulse.h"
 
 #include <stdio.h>
@@ -188,4 +189,38 @@ void scene_closed_dead(cell *c) {
   if (!cell_pump(c, &done, 10000)) mt_store_cancel(store, &w.req);
   if (w.result != MT_SESSION_ACKED) cell_fail(c, "closing it: %s", w.req.error.message);
   take_over(c);
+}
+
+/* ---- Breaking ------------------------------------------------------------------------------- */
+
+static bool break_session(cell *c, const char *id, mortise_error *err) {
+  mt_breaker *breaker = mt_breaker_start(c->parties[A].client, id, err);
+  int64_t end = mt_test_ns() / 1000000 + BREAK;
+  if (!breaker) return false;
+  const mt_breaking *state = mt_breaker_state(breaker);
+  while (!*c->failure && !mt_breaking_over(state) && mt_test_ns() / 1000000 < end) cell_wait(c, 10);
+  if (!mt_breaking_over(state)) cell_fail(c, "A still breaks after %d ms", BREAK);
+  *err = state->error;
+  bool broken = state->phase == MT_BREAKING_DONE;
+  if (broken && !state->evicted && c->rival == RIVAL_OUT)
+    cell_fail(c, "nothing was evicted, and nobody else can have done it");
+  mt_breaker_free(breaker);
+  return broken;
+}
+
+/* Its heartbeat goes on, and it never gives back. Where breaking fails, the same again goes on. */
+void scene_break(cell *c) {
+  party *holder = &c->parties[HOLDER];
+  mortise_error err = {0};
+  int64_t start = mt_test_ns();
+  char id[MT_SESSION_ID];
+  let_holder_take(c, c->loop);
+  if (*c->failure) return;
+  memcpy(id, mt_manager_session(holder->manager)->id, sizeof id);
+  bool broken = break_session(c, id, &err);
+  if (!broken) c->take = err;
+  if (!broken && !err.code) cell_fail(c, "A failed without saying why");
+  if (!broken && !break_session(c, id, &err)) cell_fail(c, "A cannot go on: %s", err.message);
+  c->take_ms = (mt_test_ns() - start) / 1000000;
+  if (!*c->failure && party_holds(holder)) cell_fail(c, "the holder believes, and it was broken");
 }

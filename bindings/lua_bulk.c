@@ -20,7 +20,7 @@ static const char *const results[] = {"none",    "applied", "noop",    "conflict
 typedef struct fields {
   const char *kind, *id, *index, *routing, *body; /* only that they are there */
   int64_t seq_no, term;
-  bool skip_pipeline;
+  bool skip_pipeline, of_source;
 } fields;
 
 #define ROW(field, type, help)                                                                     \
@@ -34,6 +34,7 @@ static const mt_option rows[] = {ROW(kind, STRING, "create, index, update or del
                                  ROW(seq_no, INT, "write only this version"),
                                  ROW(term, INT, "of that version"),
                                  ROW(skip_pipeline, BOOL, "write with pipeline=_none"),
+                                 ROW(of_source, BOOL, "for writers: see lua_writer.c"),
                                  {NULL, MT_OPTION_BOOL, 0, 0, 0, NULL}};
 
 /* The string field of the item on top, kept in the table at `keep`. */

@@ -1,5 +1,6 @@
 /* Renaming a tree of documents, in C over their bytes:
- *   lock:rename{index=, field=, from=, to=, query=, page=, slices=, in_flight=, passes=, bytes=}
+ *   lock:rename{index=, field=, from=, to=, query=, page=, slices=, in_flight=, passes=, bytes=,
+ *               strength=, stamp_field=}
  *       -> rename, not yet started
  * `query` is one more query (JSON text) that documents must match. A rename:
  *   :run() -> result
@@ -17,6 +18,8 @@
 #include "base/mem.h"
 #include "job/rename.h"
 
+#include <string.h>
+
 static const char rename_name[] = "mortise.rename";
 
 typedef struct moving {
@@ -26,7 +29,7 @@ typedef struct moving {
   mt_op *runner; /* waits for its end, or NULL */
   uint64_t changed, total;
   bool made, started, ended;
-} moving; /* user values: the lock, strings it borrows */
+} moving; /* user values: the lock, three strings it borrows */
 
 /* ---- Its end -------------------------------------------------------------------------------- */
 
@@ -197,7 +200,7 @@ static int rename_run(lua_State *L) {
 /* ---- rename --------------------------------------------------------------------------------- */
 
 typedef struct options {
-  const char *index, *field, *from, *to, *query;
+  const char *index, *field, *from, *to, *query, *strength, *stamp_field;
   int64_t page, slices, in_flight, passes, bytes;
 } options;
 
@@ -211,6 +214,8 @@ static const mt_option rows[] = {STRING(index, "index or alias"),
                                  STRING(from, "path of the tree"),
                                  STRING(to, "its new path"),
                                  STRING(query, "one more query that documents must match"),
+                                 STRING(strength, "cas or stamp"),
+                                 STRING(stamp_field, "where the stamp is"),
                                  INT(page, 10000, "documents a page; 1000"),
                                  INT(slices, 1024, "of the scan; the store decides"),
                                  INT(in_flight, MT_WRITER_LANES, "write requests at once; 3"),
@@ -239,6 +244,7 @@ static void set_up(moving *self, const mt_lock_handle *lock, const options *o) {
   c->options.in_flight = (uint32_t)o->in_flight;
   c->options.passes = (uint32_t)o->passes;
   c->options.bytes = (size_t)o->bytes;
+  if (o->strength && !strcmp(o->strength, "stamp")) c->options.strength = MT_STRENGTH_STAMP;
 }
 
 static int lock_rename(lua_State *L) {
@@ -246,7 +252,7 @@ static int lock_rename(lua_State *L) {
   luaL_checktype(L, 2, LUA_TTABLE);
   lua_settop(L, 2);
   const options o = read_options(L, 2);
-  moving *self = lua_newuserdatauv(L, sizeof *self, 3);
+  moving *self = lua_newuserdatauv(L, sizeof *self, 4);
   *self = (moving){.dependent.drop = drop_rename, .driver = lock->box->driver};
   luaL_setmetatable(L, rename_name);
   lua_pushvalue(L, 1);
@@ -255,6 +261,8 @@ static int lock_rename(lua_State *L) {
   lua_setiuservalue(L, 3, 2);
   const char *query = lua_pushstring(L, o.query);
   lua_setiuservalue(L, 3, 3);
+  const char *stamp_field = lua_pushstring(L, o.stamp_field);
+  lua_setiuservalue(L, 3, 4);
   mortise_error err;
   if (mt_rename_init(&self->rename, mt_slice_of(o.field), mt_slice_of(o.from), mt_slice_of(o.to),
                      &err))
@@ -263,6 +271,7 @@ static int lock_rename(lua_State *L) {
   set_up(self, lock, &o);
   self->rename.also = mt_slice_of(query);
   self->rename.change.index = index;
+  self->rename.change.options.stamp_field = stamp_field;
   mt_depend(&lock->users, &self->dependent);
   return 1;
 }

@@ -1,5 +1,6 @@
 /* Protected writes:
- *   lock:writer(index or nil, {strength="cas", docs=, bytes=, in_flight=, tries=, backoff_ms=})
+ *   lock:writer(index or nil, {strength="cas", stamp_field=, docs=, bytes=, in_flight=, tries=,
+ *                              backoff_ms=})
  *   client:writer(index or nil, {...})      the same without a lock: nothing protects it
  * A writer (closable; it ends with its lock) sends batches of items (lua_bulk.c says how one looks)
  * in requests of at most `docs` items and `bytes`, refuses past the lock's deadline, and tries
@@ -7,9 +8,10 @@
  * {outcome="applied" | "already" | "conflict" | "rejected" | "none", dirty=, result=, status=,
  * seq_no=, term=, type=, reason=}; err is nil when each item has an outcome; else what stopped it
  * (lock_lost, unavailable ...): those with "none" were not done, or, where `dirty`, may have been
- *   :close()      what is under way may still be applied
- * Several tasks may write with one writer; a task that is interrupted while it waits closes it. Two
- * items of one batch must not write the same document. */
+ * With strength "stamp" an item may say of_source = true: its body was made from the whole source
+ * at seq_no and term. A conflict of type "stamped" met a later holder's stamp. :close()      what
+ * is under way may still be applied Several tasks may write with one writer; a task that is
+ * interrupted while it waits closes it. Two items of one batch must not write the same document. */
 #include "lua_lock.h"
 #include "lua_write.h"
 
@@ -113,6 +115,11 @@ static mt_item *push_items(lua_State *L, int from, lua_Integer n) {
   memset(items, 0, (size_t)n * sizeof *items);
   for (lua_Integer i = 1; i <= n; i++) {
     lua_geti(L, from, i);
+    if (lua_istable(L, -1)) {
+      lua_getfield(L, -1, "of_source");
+      items[i - 1].of_source = lua_toboolean(L, -1);
+      lua_pop(L, 1);
+    }
     mt_write_read(L, &items[i - 1].write, keep, &kept);
     lua_pop(L, 1);
   }
@@ -153,12 +160,13 @@ static int writer_write(lua_State *L) {
 /* ---- writer --------------------------------------------------------------------------------- */
 
 typedef struct options {
-  const char *strength;
+  const char *strength, *stamp_field;
   int64_t docs, bytes, in_flight, tries, backoff_ms;
 } options;
 
 static const mt_option rows[] = {
     {"strength", MT_OPTION_STRING, offsetof(options, strength), 0, 0, "cas (or stamp)"},
+    {"stamp_field", MT_OPTION_STRING, offsetof(options, stamp_field), 0, 0, MT_STAMP_FIELD},
     {"docs", MT_OPTION_INT, offsetof(options, docs), 1, 100000, "items a request; 1000"},
     {"bytes", MT_OPTION_INT, offsetof(options, bytes), 1024, 1 << 30, "a request; 2 MiB"},
     {"in_flight", MT_OPTION_INT, offsetof(options, in_flight), 1, MT_WRITER_LANES,
@@ -178,7 +186,8 @@ static mt_writer_config read_config(lua_State *L, int index) {
                             .in_flight = (uint32_t)o.in_flight,
                             .tries = (uint32_t)o.tries,
                             .backoff_ms = o.backoff_ms,
-                            .strength = stamp ? MT_STRENGTH_STAMP : MT_STRENGTH_CAS};
+                            .strength = stamp ? MT_STRENGTH_STAMP : MT_STRENGTH_CAS,
+                            .stamp_field = o.stamp_field};
 }
 
 static int make_writer(lua_State *L) {

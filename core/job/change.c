@@ -386,7 +386,8 @@ static mortise_status patch(unit *u, mortise_error *err) {
                                         .routing = doc->routing,
                                         .body = {NULL, u->bodies.n - before},
                                         .if_version = doc->version,
-                                        .skip_pipeline = true}};
+                                        .skip_pipeline = true},
+                              .of_source = true};
   }
   place_bodies(u, n);
   u->batch.n = n;
@@ -568,6 +569,8 @@ static mortise_status make_parts(op *o, mortise_error *err) {
   mt_change *c = o->c;
   mt_writer_config config = {.docs = o->page,
                              .bytes = c->options.bytes,
+                             .strength = c->options.strength,
+                             .stamp_field = c->options.stamp_field,
                              .in_flight = c->options.in_flight ? c->options.in_flight : IN_FLIGHT};
   if (config.in_flight > MT_WRITER_LANES) config.in_flight = MT_WRITER_LANES;
   o->n_units = config.in_flight + PAGES_AHEAD;

@@ -58,6 +58,8 @@ typedef struct mt_change {
     uint32_t in_flight; /* write requests at once; 0: 3 */
     uint32_t passes;    /* at most; 0: 8 */
     size_t bytes;       /* of a write request; 0: the writer's default */
+    mt_strength strength;
+    const char *stamp_field; /* as mt_writer_config's; borrowed */
   } options;
   /* out */
   mt_change_result result; /* also after a failure: what had been done */

@@ -142,6 +142,7 @@ struct mt_manager {
   bool closing, closed;
   mt_holds *table; /* of the current session; NULL: none */
   mt_locks_admin verify;
+  mt_epoch epoch;         /* of the table in which the current session was opened */
   mt_session_write write; /* open and close of our own session */
   int64_t write_sent_ms;
   mt_lock *locks;

@@ -140,6 +140,7 @@ static void open_session(mt_manager *m) {
 
 static void verified(void *ctx, mt_req *req) {
   mt_manager *m = ctx;
+  m->epoch = m->verify.epoch;
   mt_locks_admin_deinit(&m->verify);
   if (req->error.code) {
     mortise_error err = req->error;
@@ -165,6 +166,8 @@ static void want_session(mt_manager *m) {
 static void session_ended(void *ctx, mt_req *req) {
   mt_manager *m = ctx;
   (void)req;
+  /* Where it was not found as it was left, the table may be another one. */
+  if (m->write.result != MT_SESSION_ACKED) m->verified = false;
   mt_holds_unref(m->table);
   m->table = NULL;
   m->phase = MT_NO_SESSION;
@@ -454,6 +457,10 @@ mt_manager *mt_lock_manager(const mt_lock *lock) {
 
 mt_session *mt_lock_session(const mt_lock *lock) {
   return &lock->table->session;
+}
+
+mt_epoch mt_manager_epoch(const mt_manager *m) {
+  return m->epoch;
 }
 
 mt_manager_stats mt_manager_get_stats(const mt_manager *m) {

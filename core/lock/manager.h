@@ -126,6 +126,8 @@ typedef struct mt_manager_stats {
   uint64_t takeovers; /* sessions expired by us */
 } mt_manager_stats;
 mt_manager_stats mt_manager_get_stats(const mt_manager *m);
+/* The lock table's when the session of the locks held now was opened. */
+mt_epoch mt_manager_epoch(const mt_manager *m);
 mt_session *mt_manager_session(mt_manager *m); /* NULL before the first lock */
 
 #endif

@@ -1,6 +1,5 @@
-#include "lock/writer.h"
+#include "lock/writer_parts.h"
 
-#include "base/json_edit.h"
 #include "base/mem.h"
 
 #include <inttypes.h>
@@ -16,54 +15,15 @@ enum {
   BACKOFF_MS = 50,
   BACKOFF_DOUBLINGS = 6,
   BAD_SINGLES = 8, /* refused whole requests of one document each: it is not the documents */
-  INDEX_MAX = 256,
+  STAMPED_MAX = 1 << 30,
 };
 
 static const int64_t parked = INT64_MAX / 2;
 
-/* A request slot. It works through one range of one batch until each item of it is settled. */
-typedef struct lane {
-  mt_writer *w;
-  mt_write_batch *batch; /* NULL: free */
-  size_t first, end;     /* items of the range that may be unsettled */
-  mt_write *wire;        /* the request's items, as all below `w->config.docs` of them */
-  mt_item **items;
-  mt_slice *ids, *routing;
-  size_t n, bytes;
-  size_t limit; /* documents in a request at the moment */
-  uint32_t tries, bad;
-  char index[INDEX_MAX];
-  mt_bulk bulk;
-  mt_mget mget;
-  mt_timer timer;
-  mt_req *request; /* under way */
-} lane;
-
-/* All that the guard may read: it can run on a store's thread. */
-typedef struct guard {
-  mt_session *session;
-  const mt_env *env;
-} guard;
-
-struct mt_writer {
-  mt_store *store;
-  const mt_env *env;
-  const mt_lock *lock;
-  guard guard;
-  mt_writer_config config;
-  size_t bytes; /* in a request at most, halved by a 413 */
-  lane *lanes;
-  mt_write_batch *head, *tail;
-  mt_timer kick; /* parked far away, so that moving it needs no memory */
-  bool stopped;
-  bool *gone; /* set by mt_writer_free inside a callback */
-  mortise_error why, last;
-};
-
-static void lane_step(lane *l);
+static void lane_step(mt_lane *l);
 
 static bool guard_may_send(void *ctx) {
-  const guard *g = ctx;
+  const mt_writer_guard *g = ctx;
   return !mt_session_dead(g->session, g->env->now_ms(g->env->ctx));
 }
 
@@ -77,7 +37,7 @@ static mortise_status writer_check(const mt_writer *w, mortise_error *err) {
 }
 
 /* A request never outlives the lease: an answer past it would say nothing. */
-static void prepare(lane *l, mt_req *req, mt_done_fn *done) {
+static void prepare(mt_lane *l, mt_req *req, mt_done_fn *done) {
   mt_writer *w = l->w;
   *req = (mt_req){.done = done, .ctx = l};
   l->request = req;
@@ -89,156 +49,14 @@ static void prepare(lane *l, mt_req *req, mt_done_fn *done) {
   req->may_send_ctx = &w->guard;
 }
 
-/* ---- Settling items ------------------------------------------------------------------------- */
-
-static void settle(mt_item *item, mt_outcome outcome) {
-  item->outcome = outcome;
-  item->dirty = item->reread = false;
-}
-
-static void reject(mt_item *item, const mortise_error *e) {
-  item->write.status = e->http_status;
-  snprintf(item->write.type, sizeof item->write.type, "%.63s",
-           e->type[0] ? e->type : mortise_status_name(e->code));
-  snprintf(item->write.reason, sizeof item->write.reason, "%.150s",
-           e->reason[0] ? e->reason : e->message);
-  settle(item, MT_OUTCOME_REJECTED);
-}
-
-static bool is_version(mt_version v) {
-  return v.term != 0;
-}
-
-static bool same_version(mt_version a, mt_version b) {
-  return a.seq_no == b.seq_no && a.term == b.term;
-}
-
-/* To be sent again: with its own compare-and-set, or against what was just read. */
-static void resend(mt_item *item, mt_version at) {
-  item->reread = false;
-  item->at = at;
-}
-
-static void conflict(lane *l, mt_item *item, const mt_doc *doc) {
-  mt_write_batch *b = l->batch;
-  /* A request still under way carries an older version and cannot apply, but for a blind update. */
-  bool dirty = item->dirty && !is_version(item->write.if_version);
-  mt_again again = b->again ? b->again(b->ctx, b, item, doc) : MT_AGAIN_CONFLICT;
-  if (again == MT_AGAIN_WRITE)
-    resend(item, (mt_version){0, 0});
-  else if (again == MT_AGAIN_DONE)
-    settle(item, MT_OUTCOME_ALREADY);
-  else
-    settle(item, again == MT_AGAIN_REJECT ? MT_OUTCOME_REJECTED : MT_OUTCOME_CONFLICT);
-  item->dirty = dirty;
-}
-
-/* Would a partial update with this body leave the source as it is? 1 yes, 0 no, -1 cannot tell. */
-static int update_is_noop(const mt_item *item, const mt_doc *doc) {
-  mt_json body, source;
-  if (mt_json_parse(item->write.body, "the update", &body, NULL) ||
-      mt_json_parse(doc->source, "the source", &source, NULL))
-    return -1;
-  mt_json change = mt_json_get(body, "doc");
-  if (change.type != MT_JSON_OBJECT || mt_json_get(body, "script").type) return -1;
-  mt_buf merged;
-  bool changed = true;
-  mt_buf_init(&merged, doc->source.n + item->write.body.n + 1024);
-  mortise_status status = mt_json_merge(source, change, &merged, &changed, NULL);
-  if (!status) status = mt_buf_status(&merged, "the merged source", NULL);
-  mt_buf_deinit(&merged);
-  return status ? -1 : !changed;
-}
-
-/* The outcome of a write whose answer never came, where the document shows it. False: it does not,
- * and the item is to be treated as in conflict. */
-static bool decide(mt_item *item, const mt_doc *doc) {
-  const mt_write *w = &item->write;
-  bool untouched =
-      doc->found && is_version(w->if_version) && same_version(doc->version, w->if_version);
-  bool blind = !is_version(w->if_version) && w->kind != MT_WRITE_CREATE;
-  switch (w->kind) {
-  case MT_WRITE_DELETE:
-    break;
-  case MT_WRITE_UPDATE:
-    if (untouched || !doc->found) break;
-    int noop = update_is_noop(item, doc);
-    if (noop == 1) return settle(item, MT_OUTCOME_ALREADY), true;
-    if (noop < 0) return false;
-    break;
-  default:
-    /* Ours, it seems. A read proves nothing: the same bytes once more, acknowledged, do. */
-    if (!untouched && doc->found && mt_slice_eq(doc->source, w->body))
-      return resend(item, doc->version), true;
-    if (!doc->found && w->kind == MT_WRITE_CREATE) blind = true;
-  }
-  if (!untouched && !blind) return false;
-  resend(item, (mt_version){0, 0});
-  return true;
-}
-
-/* Has the document changed since, as a copy of this very request may have changed it? The network
- * may have sent it twice, and only the second answer was heard. */
-static bool may_be_own(const mt_item *item, const mt_doc *doc) {
-  const mt_write *w = &item->write;
-  if (!doc->found || w->kind == MT_WRITE_DELETE) return false;
-  if (!is_version(w->if_version)) return w->kind == MT_WRITE_CREATE;
-  return !same_version(doc->version, w->if_version);
-}
-
-static void settle_read(lane *l, mt_item *item, const mt_doc *doc) {
-  bool deleted = item->write.kind == MT_WRITE_DELETE && !doc->found;
-  if (deleted)
-    settle(item, MT_OUTCOME_ALREADY);
-  else if (++item->rereads > MT_AGAIN_MAX)
-    settle(item, MT_OUTCOME_CONFLICT);
-  else if (!(item->dirty || may_be_own(item, doc)) || !decide(item, doc))
-    conflict(l, item, doc);
-}
-
-/* True when the item needs no more waiting: settled, or to be read. */
-static bool settle_write(lane *l, mt_item *item, mt_write *sent) {
-  mt_write *w = &item->write;
-  w->result = sent->result;
-  w->status = sent->status;
-  switch (sent->result) {
-  case MT_WRITE_APPLIED:
-    w->version = sent->version;
-    settle(item, MT_OUTCOME_APPLIED);
-    return true;
-  case MT_WRITE_NOOP:
-    settle(item, MT_OUTCOME_ALREADY);
-    return true;
-  case MT_WRITE_BUSY:
-    mt_error_set(&l->w->last, MORTISE_UNAVAILABLE, "the store is busy: %s", sent->reason);
-    l->w->last.http_status = sent->status;
-    return false;
-  case MT_WRITE_NONE:
-    item->dirty = item->reread = true;
-    return false;
-  default:
-    break;
-  }
-  memcpy(w->type, sent->type, sizeof w->type);
-  memcpy(w->reason, sent->reason, sizeof w->reason);
-  bool missing = sent->result == MT_WRITE_MISSING;
-  if (missing && w->kind == MT_WRITE_DELETE)
-    settle(item, MT_OUTCOME_ALREADY);
-  else if (missing || sent->result == MT_WRITE_CONFLICT)
-    item->reread = true; /* it may be the answer to a second copy of this very write */
-  else
-    settle(item, MT_OUTCOME_REJECTED);
-  return true;
-}
-
 /* ---- One lane ------------------------------------------------------------------------------- */
 
-static void lane_release(lane *l) {
+static void lane_release(mt_lane *l) {
   l->batch->active--;
   l->batch = NULL;
 }
 
-static void lane_fail(lane *l, const mortise_error *why) {
+static void lane_fail(mt_lane *l, const mortise_error *why) {
   if (!l->batch->failed) l->batch->error = *why;
   l->batch->failed = true;
   lane_release(l);
@@ -248,7 +66,7 @@ static void start_lanes(mt_writer *w);
 static void reap(mt_writer *w);
 
 static void on_timer(void *ctx) {
-  lane *l = ctx;
+  mt_lane *l = ctx;
   mt_writer *w = l->w;
   lane_step(l);
   start_lanes(w);
@@ -256,7 +74,7 @@ static void on_timer(void *ctx) {
 }
 
 /* Waits for longer after each fruitless try, and gives up after the last. */
-static void back_off(lane *l) {
+static void back_off(mt_lane *l) {
   mt_writer *w = l->w;
   if (++l->tries > w->config.tries) {
     mortise_error why = w->last;
@@ -273,14 +91,14 @@ static void back_off(lane *l) {
 }
 
 /* The server refused the request as a whole: fewer items, until the bad one stands alone. */
-static void narrow(lane *l, const mortise_error *e) {
+static void narrow(mt_lane *l, const mortise_error *e) {
   mt_writer *w = l->w;
   if (e->http_status == 413 && l->bytes / 2 < w->bytes)
     w->bytes = l->bytes / 2 > BYTES_MIN ? l->bytes / 2 : BYTES_MIN;
   if (l->n > 1) {
     l->limit = l->n / 2;
   } else {
-    reject(l->items[0], e);
+    mt_item_reject(l->items[0], e);
     if (++l->bad >= BAD_SINGLES && e->http_status != 413) {
       lane_fail(l, e);
       return;
@@ -289,7 +107,7 @@ static void narrow(lane *l, const mortise_error *e) {
   lane_step(l);
 }
 
-static void bulk_failed(lane *l, const mortise_error *e) {
+static void bulk_failed(mt_lane *l, const mortise_error *e) {
   for (size_t i = 0; e->ambiguous && i < l->n; i++) l->items[i]->dirty = l->items[i]->reread = true;
   bool lost = e->code == MORTISE_LOCK_LOST || e->code == MORTISE_INTERRUPTED;
   if (lost) {
@@ -304,11 +122,11 @@ static void bulk_failed(lane *l, const mortise_error *e) {
   }
 }
 
-static void bulk_answered(lane *l) {
+static void bulk_answered(mt_lane *l) {
   size_t moved = 0, waiting = 0;
   mt_error_set(&l->w->last, MORTISE_UNAVAILABLE, "a bulk left items without an answer");
   for (size_t i = 0; i < l->n; i++) {
-    if (settle_write(l, l->items[i], &l->wire[i]))
+    if (mt_item_written(l, l->items[i], &l->wire[i]))
       moved++;
     else
       waiting++;
@@ -324,7 +142,7 @@ static void bulk_answered(lane *l) {
 }
 
 static void on_bulk(void *ctx, mt_req *req) {
-  lane *l = ctx;
+  mt_lane *l = ctx;
   mt_writer *w = l->w;
   l->request = NULL;
   if (req->error.code)
@@ -335,10 +153,10 @@ static void on_bulk(void *ctx, mt_req *req) {
   reap(w);
 }
 
-static void read_answered(lane *l) {
+static void read_answered(mt_lane *l) {
   mt_page *page = l->mget.page;
   bool whole = page && page->n == l->n;
-  for (size_t i = 0; whole && i < l->n; i++) settle_read(l, l->items[i], &page->docs[i]);
+  for (size_t i = 0; whole && i < l->n; i++) mt_item_read(l, l->items[i], &page->docs[i]);
   mt_mget_deinit(&l->mget);
   if (whole) {
     lane_step(l);
@@ -349,12 +167,22 @@ static void read_answered(lane *l) {
   back_off(l);
 }
 
+/* Without the index there is no document; the first write may make it. */
+static void nothing_there(mt_lane *l) {
+  const mt_doc none = {0};
+  for (size_t i = 0; i < l->n; i++) mt_item_read(l, l->items[i], &none);
+  mt_mget_deinit(&l->mget);
+  lane_step(l);
+}
+
 static void on_read(void *ctx, mt_req *req) {
-  lane *l = ctx;
+  mt_lane *l = ctx;
   mt_writer *w = l->w;
   l->request = NULL;
   if (!req->error.code) {
     read_answered(l);
+  } else if (req->error.code == MORTISE_NOT_FOUND && w->stamps) {
+    nothing_there(l);
   } else {
     mt_mget_deinit(&l->mget);
     if (req->error.code == MORTISE_UNAVAILABLE || req->error.ambiguous) {
@@ -368,12 +196,12 @@ static void on_read(void *ctx, mt_req *req) {
   reap(w);
 }
 
-static mt_slice item_index(const lane *l, const mt_item *item) {
+static mt_slice item_index(const mt_lane *l, const mt_item *item) {
   return item->write.index.p ? item->write.index : mt_slice_of(l->batch->index);
 }
 
 /* Items to be read again, of one index (a multi-get names one). False: none. */
-static bool collect_reads(lane *l) {
+static bool collect_reads(mt_lane *l) {
   mt_slice index = {NULL, 0};
   l->n = 0;
   for (size_t i = l->first; i < l->end && l->n < l->w->config.docs; i++) {
@@ -386,12 +214,13 @@ static bool collect_reads(lane *l) {
     l->routing[l->n++] = item->write.routing;
   }
   if (!l->n) return false;
-  snprintf(l->index, sizeof l->index, "%.*s", (int)(index.n < INDEX_MAX ? index.n : INDEX_MAX - 1),
+  snprintf(l->index, sizeof l->index, "%.*s",
+           (int)(index.n < MT_WRITER_INDEX ? index.n : MT_WRITER_INDEX - 1),
            index.p ? index.p : "");
   return true;
 }
 
-static void send_read(lane *l) {
+static void send_read(mt_lane *l) {
   l->mget = (mt_mget){.index = l->index, .ids = l->ids, .routing = l->routing, .n = l->n};
   prepare(l, &l->mget.req, on_read);
   l->mget.req.may_send = NULL; /* reading harms nobody */
@@ -403,7 +232,7 @@ static size_t item_bytes(const mt_write *w) {
   return w->body.n + w->id.n + w->routing.n + w->index.n + ITEM_OVERHEAD;
 }
 
-static void put_on_wire(lane *l, mt_item *item) {
+static void put_on_wire(mt_lane *l, mt_item *item) {
   mt_write *to = &l->wire[l->n];
   const mt_write *from = &item->write;
   to->kind = from->kind;
@@ -413,10 +242,11 @@ static void put_on_wire(lane *l, mt_item *item) {
   to->body = from->body;
   to->if_version = from->if_version;
   to->skip_pipeline = from->skip_pipeline;
-  if (is_version(item->at)) {
+  if (item->at.term) {
     to->if_version = item->at;
     if (to->kind == MT_WRITE_CREATE) to->kind = MT_WRITE_INDEX;
   }
+  if (item->absent) to->kind = MT_WRITE_CREATE;
   to->result = MT_WRITE_NONE;
   to->status = 0;
   to->version = (mt_version){0, 0};
@@ -424,8 +254,7 @@ static void put_on_wire(lane *l, mt_item *item) {
   l->items[l->n++] = item;
 }
 
-/* The next request's items. False: all are settled. */
-static bool collect_writes(lane *l) {
+static void gather_writes(mt_lane *l) {
   while (l->first < l->end && l->batch->items[l->first].outcome) l->first++;
   l->n = l->bytes = 0;
   for (size_t i = l->first; i < l->end && l->n < l->limit; i++) {
@@ -436,23 +265,67 @@ static bool collect_writes(lane *l) {
     l->bytes += bytes;
     put_on_wire(l, item);
   }
+}
+
+/* The next request's items. False: all are settled, or wait for something else. */
+static bool collect_writes(mt_lane *l) {
+  do {
+    gather_writes(l);
+    if (!l->n) return false;
+    if (l->w->stamps) mt_lane_stamp(l);
+  } while (!l->n && !l->foreign.id[0] && !l->out_of_memory);
   return l->n > 0;
 }
 
-static void send_bulk(lane *l) {
+static void send_bulk(mt_lane *l) {
   l->bulk = (mt_bulk){.index = l->batch->index, .items = l->wire, .n = l->n};
   prepare(l, &l->bulk.req, on_bulk);
   l->w->store->docs->bulk(l->w->store, &l->bulk);
 }
 
-static void lane_step(lane *l) {
+/* A foreign epoch that was met while the table's is still the lock's came before it, since no epoch
+ * comes again. */
+static void on_verified(void *ctx, mt_req *req) {
+  mt_lane *l = ctx;
+  mt_writer *w = l->w;
+  mortise_error err = req->error;
+  l->request = NULL;
+  if (!err.code && strcmp(l->verify.epoch.id, w->epoch.id) != 0)
+    mt_error_set(&err, MORTISE_LOCK_LOST, "the lock table was made anew since this lock was taken");
+  if (!err.code) w->older[w->n_older++ % MT_WRITER_EPOCHS] = l->foreign;
+  l->foreign = (mt_epoch){0};
+  mt_locks_admin_deinit(&l->verify);
+  w->last = err;
+  if (!err.code)
+    lane_step(l);
+  else if (err.code == MORTISE_UNAVAILABLE || err.ambiguous)
+    back_off(l);
+  else
+    lane_fail(l, &err);
+  start_lanes(w);
+  reap(w);
+}
+
+static void send_verify(mt_lane *l) {
+  l->verify = (mt_locks_admin){0};
+  prepare(l, &l->verify.req, on_verified);
+  l->verify.req.may_send = NULL;
+  l->verify.req.idempotent = true;
+  l->w->store->locks->verify(l->w->store, &l->verify);
+}
+
+static void lane_step(mt_lane *l) {
   mortise_error err;
   mt_error_clear(&err);
   bool read = collect_reads(l);
-  if (!read && !collect_writes(l))
+  if (!read && !collect_writes(l) && !l->foreign.id[0] && !l->out_of_memory)
     lane_release(l);
+  else if (l->out_of_memory)
+    mt_error_memory(&err), lane_fail(l, &err);
   else if (writer_check(l->w, &err))
     lane_fail(l, &err);
+  else if (l->foreign.id[0])
+    send_verify(l);
   else if (read)
     send_read(l);
   else
@@ -501,15 +374,19 @@ static void reap(mt_writer *w) {
 }
 
 /* Gives the lane about one request's worth of the batch. */
-static void lane_start(lane *l, mt_write_batch *b) {
+static void lane_start(mt_lane *l, mt_write_batch *b) {
   size_t bytes = 0;
   l->batch = b;
   l->first = l->end = b->next;
   l->limit = l->w->config.docs;
   l->tries = l->bad = 0;
+  l->foreign = (mt_epoch){0};
+  l->out_of_memory = false;
   while (l->end < b->n && l->end - l->first < l->w->config.docs) {
-    bytes += item_bytes(&b->items[l->end].write);
+    mt_item *item = &b->items[l->end];
+    bytes += item_bytes(&item->write);
     if (bytes > l->w->bytes && l->end > l->first) break;
+    item->reread = mt_item_looks_first(l->w, item);
     l->end++;
   }
   b->next = l->end;
@@ -517,14 +394,14 @@ static void lane_start(lane *l, mt_write_batch *b) {
   lane_step(l);
 }
 
-static lane *free_lane(mt_writer *w) {
+static mt_lane *free_lane(mt_writer *w) {
   for (uint32_t i = 0; i < w->config.in_flight; i++)
     if (!w->lanes[i].batch) return &w->lanes[i];
   return NULL;
 }
 
 static void start_lanes(mt_writer *w) {
-  lane *l;
+  mt_lane *l;
   for (mt_write_batch *b = w->head; b; b = b->link)
     while (!b->failed && b->next < b->n && (l = free_lane(w))) lane_start(l, b);
 }
@@ -532,7 +409,7 @@ static void start_lanes(mt_writer *w) {
 /* Lanes without a request wait for their timers. */
 static void end_waits(mt_writer *w) {
   for (uint32_t i = 0; i < w->config.in_flight; i++) {
-    lane *l = &w->lanes[i];
+    mt_lane *l = &w->lanes[i];
     if (!l->batch || l->request) continue;
     mt_timer_stop(w->store->loop, &l->timer);
     lane_fail(l, &w->why);
@@ -547,9 +424,10 @@ static void on_kick(void *ctx) {
   reap(w);
 }
 
-static mortise_status lane_init(lane *l, mt_writer *w) {
+static mortise_status lane_init(mt_lane *l, mt_writer *w) {
   size_t n = w->config.docs;
   l->w = w;
+  mt_buf_init(&l->stamped, STAMPED_MAX);
   l->timer = (mt_timer){.fire = on_timer, .ctx = l};
   l->wire = mt_alloc(n * sizeof *l->wire);
   l->items = mt_alloc(n * sizeof *l->items);
@@ -558,10 +436,12 @@ static mortise_status lane_init(lane *l, mt_writer *w) {
   return l->wire && l->items && l->ids && l->routing ? MORTISE_OK : MORTISE_OUT_OF_MEMORY;
 }
 
-static void lane_deinit(lane *l) {
+static void lane_deinit(mt_lane *l) {
   if (l->request) mt_store_cancel(l->w->store, l->request);
   if (l->w) mt_timer_stop(l->w->store->loop, &l->timer);
   mt_mget_deinit(&l->mget);
+  mt_locks_admin_deinit(&l->verify);
+  mt_buf_deinit(&l->stamped);
   mt_free(l->wire);
   mt_free(l->items);
   mt_free(l->ids);
@@ -593,8 +473,13 @@ static mortise_status writer_init(mt_writer *w, mortise_error *err) {
 
 mt_writer *mt_writer_new(mt_store *store, const mt_env *env, const mt_lock *lock,
                          const mt_writer_config *config, mortise_error *err) {
-  if (config && config->strength != MT_STRENGTH_CAS) {
-    mt_error_set(err, MORTISE_UNSUPPORTED, "writing with strength `stamp` is not supported yet");
+  bool stamps = config && config->strength == MT_STRENGTH_STAMP;
+  const char *field = stamps && config->stamp_field ? config->stamp_field : MT_STAMP_FIELD;
+  if (stamps && (!lock || !*field || strlen(field) >= MT_STAMP_FIELD_MAX)) {
+    mt_error_set(err, MORTISE_INVALID_ARGUMENT,
+                 lock ? "the field of the stamp has a name of 1 to %d bytes"
+                      : "only what is written under a lock can be stamped (%d)",
+                 MT_STAMP_FIELD_MAX - 1);
     return NULL;
   }
   if (lock && mt_lock_check(lock, err)) return NULL;
@@ -607,13 +492,16 @@ mt_writer *mt_writer_new(mt_store *store, const mt_env *env, const mt_lock *lock
   w->env = env;
   w->lock = lock;
   /* Taken once: a lock stays bound to the session it was granted to. */
-  if (lock) w->guard = (guard){mt_manager_session(mt_lock_manager(lock)), env};
+  if (lock) w->guard = (mt_writer_guard){mt_manager_session(mt_lock_manager(lock)), env};
   if (lock && !w->guard.session) {
     mt_error_set(err, MORTISE_LOCK_LOST, "the session of this lock has ended");
     mt_free(w);
     return NULL;
   }
   set_config(w, config);
+  w->stamps = stamps;
+  if (stamps) w->epoch = mt_manager_epoch(mt_lock_manager(lock));
+  snprintf(w->field, sizeof w->field, "%s", field);
   if (!writer_init(w, err)) return w;
   mt_writer_free(w);
   return NULL;

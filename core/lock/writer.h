@@ -13,13 +13,15 @@
 
 #include "base/env.h"
 #include "lock/manager.h"
+#include "lock/stamp.h"
 #include "store/store.h"
 
 typedef enum mt_outcome {
   MT_OUTCOME_NONE = 0, /* not done: the batch's error says why; `dirty` where it may be */
   MT_OUTCOME_APPLIED,  /* a write of it was acknowledged */
   MT_OUTCOME_ALREADY,  /* nothing was left to do */
-  MT_OUTCOME_CONFLICT, /* someone else has changed the document since `if_version` */
+  MT_OUTCOME_CONFLICT, /* someone else has changed the document since `if_version`; with write.type
+                          "stamped", a later holder's stamp is in it */
   MT_OUTCOME_REJECTED, /* the store will not take it; write.type and write.reason say why */
 } mt_outcome;
 
@@ -28,9 +30,12 @@ enum { MT_OUTCOMES = 5 };
 /* One write. The caller fills the `in` part of `write`; its slices stay until `done`. */
 typedef struct mt_item {
   mt_write write; /* in/out: the last answer for it */
+  bool of_source; /* in: an index whose body was made from the whole source at write.if_version, its
+                     stamp included: saves looking at the document first */
   mt_outcome outcome;
   bool dirty;  /* out: an unanswered request may have applied it, or may still */
   bool reread; /* the writer's, as all below */
+  bool absent; /* there was no document to compare with */
   uint8_t rereads;
   mt_version at; /* compare-and-set with this one instead of write.if_version */
 } mt_item;
@@ -66,7 +71,11 @@ enum { MT_AGAIN_MAX = 16, MT_WRITER_LANES = 16 };
 
 typedef enum mt_strength {
   MT_STRENGTH_CAS = 0, /* what if_version says */
-  MT_STRENGTH_STAMP,   /* also the lock's fence, kept in the document; UNSUPPORTED for now */
+  /* Also puts the lock's stamp into each document, and changes none with a later one: such an item
+   * is a CONFLICT of type "stamped". An item without if_version is read first, and so is one whose
+   * stamp only the document can tell; what was changed in between is read again. Updates by script
+   * and upserts are REJECTED. Needs a lock. */
+  MT_STRENGTH_STAMP,
 } mt_strength;
 
 typedef struct mt_writer_config {
@@ -76,6 +85,7 @@ typedef struct mt_writer_config {
   uint32_t tries;     /* fruitless ones in a row before giving up; 0: 8 */
   int64_t backoff_ms; /* the first wait, doubling up to 64 times that, with jitter; 0: 50 */
   mt_strength strength;
+  const char *stamp_field; /* a name, or a path through objects; NULL: MT_STAMP_FIELD */
 } mt_writer_config;
 
 typedef struct mt_writer mt_writer;

@@ -27,6 +27,14 @@ mt_manager *mt_lock_manager(const mt_lock *lock) {
   return (mt_manager *)(uintptr_t)lock;
 }
 
+uint64_t mt_lock_fence(const mt_lock *lock) {
+  return lock->fence;
+}
+
+mt_epoch mt_manager_epoch(const mt_manager *m) {
+  return ((const mt_lock *)m)->epoch;
+}
+
 mt_session *mt_manager_session(mt_manager *m) {
   return &((mt_lock *)m)->session;
 }
@@ -332,6 +340,17 @@ static void scan_next(mt_store *s, mt_scan_next *r) {
   submit(s, &r->req, run_next);
 }
 
+static void run_verify(fake_docs *f, mt_req *req) {
+  ((mt_locks_admin *)(void *)req)->epoch = f->epoch;
+  f->verifies++;
+}
+
+static void verify(mt_store *s, mt_locks_admin *r) {
+  submit(s, &r->req, run_verify);
+}
+
+static const mt_locks_ops lock_ops = {.verify = verify};
+
 static const mt_docs_ops ops = {.describe = describe,
                                 .mget = mget,
                                 .bulk = bulk,
@@ -343,7 +362,8 @@ static const mt_docs_ops ops = {.describe = describe,
 
 void fake_docs_init(fake_docs *f, mt_loop *loop) {
   memset(f, 0, sizeof *f);
-  f->store = (mt_store){.docs = &ops, .cancel = cancel, .loop = loop, .url = "fake"};
+  f->store =
+      (mt_store){.docs = &ops, .locks = &lock_ops, .cancel = cancel, .loop = loop, .url = "fake"};
   f->store.request_ms = 30000;
   f->facts.exists = true;
   f->facts.shards = 1;

@@ -10,6 +10,8 @@
 struct mt_lock {
   mt_session session;
   const mt_env *env;
+  uint64_t fence;
+  mt_epoch epoch;
 };
 void fake_lock_init(mt_lock *lock, const mt_env *env, int64_t left_ms);
 
@@ -34,7 +36,8 @@ typedef struct fake_docs {
   fake_doc *docs;
   size_t n;
   uint64_t seq;
-  size_t bulks, mgets, scans, counts, under_way, most_under_way, items;
+  size_t bulks, mgets, scans, counts, verifies, under_way, most_under_way, items;
+  mt_epoch epoch;    /* the lock table's */
   mt_describe facts; /* what describe says */
   /* Decides about each bulk when it arrives; may call fake_put and the like. NULL: fine. */
   fake_fate (*fate)(void *ctx, struct fake_docs *f, mt_bulk *r);

@@ -18,6 +18,8 @@ local rows = {
   {name = "slices", type = "count", help = "of the scan"},
   {name = "in_flight", type = "count", help = "write requests at the same time"},
   {name = "passes", type = "count", help = "at most"},
+  {name = "strength", type = "string", default = "cas", values = {"cas", "stamp"}, help = "as lock:bulk's"},
+  {name = "stamp_field", type = "string", help = "as lock:bulk's"},
 }
 
 local progress_ms = 200
@@ -63,6 +65,7 @@ local function move(lock, o)
   local moving = lock.held:rename {
     index = o.index, field = o.field, from = o.from, to = o.to, query = json.body(o.query),
     page = o.page, slices = o.slices, in_flight = o.in_flight, passes = o.passes,
+    strength = o.strength, stamp_field = o.stamp_field,
   }
   local ok, result
   if o.on_progress then

@@ -16,15 +16,18 @@ local writer = {class = Writer}
 
 local rows = {
   {name = "batch", type = "count", default = 4000, help = "items that are gathered before they are sent"},
+  {name = "strength", type = "string", default = "cas", values = {"cas", "stamp"},
+    help = "stamp: also put the lock's fence into each document, and change none with a later one"},
+  {name = "stamp_field", type = "string", help = "the field of the stamp; mortise_stamp"},
   {name = "bytes", type = "size", default = 8 << 20, help = "bytes that are gathered before they are sent"},
 }
 
 function writer.open(lock, index, given)
   local o = options.check("bulk", rows, given)
   return setmetatable({
-    writer = lock.held:writer(index), limits = o, items = {}, size = 0,
+    writer = lock.held:writer(index, {strength = o.strength, stamp_field = o.stamp_field}), limits = o, items = {}, size = 0,
     counts = {applied = 0, already = 0, unchanged = 0, conflict = 0, rejected = 0},
-    conflicts = {}, rejects = {},
+    conflicts = {}, stamped = {}, rejects = {},
   }, Writer)
 end
 
@@ -33,6 +36,7 @@ local function account(self, item, answer)
   if outcome == "none" then return end
   self.counts[outcome] = self.counts[outcome] + 1
   if outcome == "conflict" then table.insert(self.conflicts, item.id) end
+  if answer.type == "stamped" then table.insert(self.stamped, {id = item.id, reason = answer.reason}) end
   if outcome == "rejected" then
     table.insert(self.rejects, {id = item.id, type = answer.type, reason = answer.reason})
   end
@@ -68,7 +72,7 @@ function Writer:save(view)
   end
   put(self, {
     kind = "index", id = view._id, index = view._index, routing = view._routing, body = view:_source(),
-    seq_no = view._seq_no, term = view._term, skip_pipeline = true,
+    seq_no = view._seq_no, term = view._term, skip_pipeline = true, of_source = true,
   })
 end
 
@@ -88,9 +92,10 @@ function Writer:delete(what)
 end
 
 -- What has become of the items so far: {applied=, already=, unchanged=, conflict=, rejected=,
--- conflicts = {id, ...}, rejects = {{id=, type=, reason=}, ...}}. Those not yet sent are not in it.
+-- conflicts = {id, ...}, stamped = {{id=, reason=}, ...}, rejects = {{id=, type=, reason=}, ...}}. Those
+-- not yet sent are not in it. `stamped` are those of the conflicts that a later holder has stamped.
 function Writer:report()
-  local report = {conflicts = self.conflicts, rejects = self.rejects}
+  local report = {conflicts = self.conflicts, stamped = self.stamped, rejects = self.rejects}
   for name, n in pairs(self.counts) do report[name] = n end
   return report
 end
@@ -100,12 +105,12 @@ local finish_rows = {
 }
 
 local function complain(report)
-  local first = report.rejects[1]
+  local first = report.rejects[1] or report.stamped[1]
   error(core.error {
-    code = first and "rejected" or "conflict",
-    message = ("%d items in conflict, %d rejected; the first is %s"):format(report.conflict,
-      report.rejected, first and first.id or report.conflicts[1]),
-    type = first and first.type, reason = first and first.reason, report = report,
+    code = report.rejects[1] and "rejected" or "conflict",
+    message = ("%d items in conflict (%d stamped by a later holder of the lock), %d rejected; the first is %s")
+      :format(report.conflict, #report.stamped, report.rejected, first and first.id or report.conflicts[1]),
+    type = first and (first.type or "stamped"), reason = first and first.reason, report = report,
   }, 0)
 end
 

@@ -1,0 +1,295 @@
+#include "lock/writer_parts.h"
+
+#include "base/json_edit.h"
+#include "base/mem.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* ---- Settling items ------------------------------------------------------------------------- */
+
+static void settle(mt_item *item, mt_outcome outcome) {
+  item->outcome = outcome;
+  item->dirty = item->reread = false;
+}
+
+void mt_item_reject(mt_item *item, const mortise_error *e) {
+  item->write.status = e->http_status;
+  snprintf(item->write.type, sizeof item->write.type, "%.63s",
+           e->type[0] ? e->type : mortise_status_name(e->code));
+  snprintf(item->write.reason, sizeof item->write.reason, "%.150s",
+           e->reason[0] ? e->reason : e->message);
+  settle(item, MT_OUTCOME_REJECTED);
+}
+
+static bool is_version(mt_version v) {
+  return v.term != 0;
+}
+
+static bool same_version(mt_version a, mt_version b) {
+  return a.seq_no == b.seq_no && a.term == b.term;
+}
+
+/* To be sent, or again: with its own compare-and-set, or against what was just read. */
+static void resend(mt_item *item, mt_version at) {
+  item->reread = item->absent = false;
+  item->at = at;
+}
+
+/* ---- Stamps --------------------------------------------------------------------------------- */
+
+static mt_stamp my_stamp(const mt_writer *w) {
+  return (mt_stamp){w->epoch, mt_lock_fence(w->lock)}; /* which an upgrade makes larger */
+}
+
+static bool is_older(const mt_writer *w, const mt_epoch *epoch) {
+  for (size_t i = 0; i < w->n_older && i < MT_WRITER_EPOCHS; i++)
+    if (!strcmp(w->older[i].id, epoch->id)) return true;
+  return false;
+}
+
+static void refuse_stamped(mt_item *item, const mt_stamp *theirs, const mt_stamp *mine) {
+  mt_write *w = &item->write;
+  settle(item, MT_OUTCOME_CONFLICT);
+  w->result = MT_WRITE_CONFLICT;
+  w->status = 409;
+  snprintf(w->type, sizeof w->type, "stamped");
+  snprintf(w->reason, sizeof w->reason,
+           "written under a later lock, with fence %" PRIu64 "; this one's is %" PRIu64,
+           theirs->fence, mine->fence);
+}
+
+static void refuse_broken(const mt_writer *w, mt_item *item) {
+  mortise_error err;
+  mt_error_set(&err, MORTISE_REJECTED, "the field %.100s holds no stamp", w->field);
+  snprintf(err.type, sizeof err.type, "no_stamp");
+  mt_item_reject(item, &err);
+}
+
+/* May the document with this source be changed? Otherwise the item is settled, or waits until its
+ * epoch is known. */
+static bool stamp_allows(mt_lane *l, mt_item *item, mt_slice source) {
+  mt_writer *w = l->w;
+  mt_stamp mine = my_stamp(w), theirs;
+  switch (mt_stamp_look(source, w->field, &mine, &theirs)) {
+  case MT_STAMPED_NOT:
+    return true;
+  case MT_STAMPED_LATER:
+    refuse_stamped(item, &theirs, &mine);
+    return false;
+  case MT_STAMPED_FOREIGN:
+    if (is_older(w, &theirs.epoch)) return true;
+    l->foreign = theirs.epoch;
+    return false;
+  default:
+    refuse_broken(w, item);
+    return false;
+  }
+}
+
+/* Does the body say which stamp the document had at if_version? */
+static bool body_tells(const mt_item *item) {
+  const mt_write *w = &item->write;
+  return w->kind == MT_WRITE_INDEX && item->of_source && is_version(w->if_version);
+}
+
+/* Must the document be read before the item can be sent? A create has none. */
+bool mt_item_looks_first(const mt_writer *w, const mt_item *item) {
+  return w->stamps && item->write.kind != MT_WRITE_CREATE && !body_tells(item);
+}
+
+/* The document was looked at: what is sent compares with this version of it. False: it is not the
+ * one that the item is for. */
+static bool compare_with(mt_item *item, const mt_doc *doc) {
+  const mt_write *w = &item->write;
+  if (w->kind == MT_WRITE_CREATE) return false;
+  if (is_version(w->if_version)) {
+    if (!doc->found || !same_version(doc->version, w->if_version)) return false;
+    resend(item, (mt_version){0, 0});
+  } else if (doc->found) {
+    resend(item, doc->version);
+  } else if (w->kind == MT_WRITE_INDEX) {
+    resend(item, (mt_version){0, 0});
+    item->absent = true;
+  } else {
+    return false;
+  }
+  return true;
+}
+
+static mortise_status stamp_body(const mt_lane *l, const mt_item *item, mt_slice stamp, mt_buf *out,
+                                 mortise_error *err) {
+  return mt_stamp_body(item->write.kind, item->write.body, l->w->field, stamp, out, err);
+}
+
+void mt_lane_stamp(mt_lane *l) {
+  char text[MT_STAMP_TEXT];
+  mt_stamp mine = my_stamp(l->w);
+  mortise_error err;
+  mt_error_clear(&err);
+  mt_stamp_text(&mine, text);
+  mt_buf_clear(&l->stamped);
+  size_t kept = 0, n = l->n;
+  for (size_t i = 0; i < n; i++) {
+    mt_item *item = l->items[i];
+    size_t at = l->stamped.n;
+    bool carries = item->write.kind != MT_WRITE_DELETE;
+    if (body_tells(item) && !stamp_allows(l, item, item->write.body)) continue;
+    if (carries && stamp_body(l, item, mt_slice_of(text), &l->stamped, &err)) {
+      if (err.code == MORTISE_OUT_OF_MEMORY) break; /* lane_step sees it */
+      mt_buf_cut(&l->stamped, at);
+      mt_item_reject(item, &err);
+      continue;
+    }
+    l->wire[kept] = l->wire[i];
+    if (carries) l->wire[kept].body.n = l->stamped.n - at;
+    l->items[kept++] = item;
+  }
+  l->n = kept;
+  l->out_of_memory = err.code == MORTISE_OUT_OF_MEMORY;
+  const char *p = l->stamped.p;
+  for (size_t i = 0; i < kept; i++) {
+    if (l->wire[i].kind == MT_WRITE_DELETE) continue;
+    l->wire[i].body.p = p;
+    p += l->wire[i].body.n;
+  }
+}
+
+/* Is the source what the item's body became, stamped as that source is? */
+static bool is_ours(const mt_lane *l, const mt_item *item, mt_slice source) {
+  if (!l->w->stamps) return mt_slice_eq(source, item->write.body);
+  mt_buf buf;
+  mt_slice stamp = mt_stamp_of(source, l->w->field);
+  mt_buf_init(&buf, source.n + 1024);
+  bool same =
+      stamp.p && !stamp_body(l, item, stamp, &buf, NULL) && mt_slice_eq(mt_buf_slice(&buf), source);
+  mt_buf_deinit(&buf);
+  return same;
+}
+
+static void conflict(mt_lane *l, mt_item *item, const mt_doc *doc) {
+  mt_write_batch *b = l->batch;
+  /* A request still under way carries an older version and cannot apply, but for a blind update. */
+  bool dirty = item->dirty && !is_version(item->write.if_version);
+  mt_again again = b->again ? b->again(b->ctx, b, item, doc) : MT_AGAIN_CONFLICT;
+  if (again == MT_AGAIN_WRITE)
+    resend(item, (mt_version){0, 0});
+  else if (again == MT_AGAIN_DONE)
+    settle(item, MT_OUTCOME_ALREADY);
+  else
+    settle(item, again == MT_AGAIN_REJECT ? MT_OUTCOME_REJECTED : MT_OUTCOME_CONFLICT);
+  item->dirty = dirty;
+}
+
+/* Would a partial update with this body leave the source as it is? 1 yes, 0 no, -1 cannot tell. */
+static int merge_is_noop(mt_slice update, const mt_doc *doc) {
+  mt_json body, source;
+  if (mt_json_parse(update, "the update", &body, NULL) ||
+      mt_json_parse(doc->source, "the source", &source, NULL))
+    return -1;
+  mt_json change = mt_json_get(body, "doc");
+  if (change.type != MT_JSON_OBJECT || mt_json_get(body, "script").type) return -1;
+  mt_buf merged;
+  bool changed = true;
+  mt_buf_init(&merged, doc->source.n + update.n + 1024);
+  mortise_status status = mt_json_merge(source, change, &merged, &changed, NULL);
+  if (!status) status = mt_buf_status(&merged, "the merged source", NULL);
+  mt_buf_deinit(&merged);
+  return status ? -1 : !changed;
+}
+
+static int update_is_noop(const mt_lane *l, const mt_item *item, const mt_doc *doc) {
+  if (!l->w->stamps) return merge_is_noop(item->write.body, doc);
+  char text[MT_STAMP_TEXT];
+  mt_stamp mine = my_stamp(l->w);
+  mt_buf update;
+  mt_stamp_text(&mine, text);
+  mt_buf_init(&update, item->write.body.n + 1024);
+  mortise_status status = stamp_body(l, item, mt_slice_of(text), &update, NULL);
+  int noop = status ? -1 : merge_is_noop(mt_buf_slice(&update), doc);
+  mt_buf_deinit(&update);
+  return noop;
+}
+
+/* The outcome of a write whose answer never came, where the document shows it. False: it does not,
+ * and the item is to be treated as in conflict. */
+static bool decide(const mt_lane *l, mt_item *item, const mt_doc *doc) {
+  const mt_write *w = &item->write;
+  bool untouched =
+      doc->found && is_version(w->if_version) && same_version(doc->version, w->if_version);
+  bool blind = !is_version(w->if_version) && w->kind != MT_WRITE_CREATE;
+  switch (w->kind) {
+  case MT_WRITE_DELETE:
+    break;
+  case MT_WRITE_UPDATE:
+    if (untouched || !doc->found) break;
+    int noop = update_is_noop(l, item, doc);
+    if (noop == 1) return settle(item, MT_OUTCOME_ALREADY), true;
+    if (noop < 0) return false;
+    break;
+  default:
+    /* Ours, it seems. A read proves nothing: the same bytes once more, acknowledged, do. */
+    if (!untouched && doc->found && is_ours(l, item, doc->source))
+      return resend(item, doc->version), true;
+    if (!doc->found && w->kind == MT_WRITE_CREATE) blind = true;
+  }
+  if (!untouched && !blind) return false;
+  resend(item, (mt_version){0, 0});
+  return true;
+}
+
+/* Has the document changed since, as a copy of this very request may have changed it? The network
+ * may have sent it twice, and only the second answer was heard. */
+static bool may_be_own(const mt_item *item, const mt_doc *doc) {
+  const mt_write *w = &item->write;
+  if (!doc->found || w->kind == MT_WRITE_DELETE) return false;
+  if (!is_version(w->if_version)) return w->kind == MT_WRITE_CREATE;
+  return !same_version(doc->version, w->if_version);
+}
+
+void mt_item_read(mt_lane *l, mt_item *item, const mt_doc *doc) {
+  bool deleted = item->write.kind == MT_WRITE_DELETE && !doc->found, stamps = l->w->stamps;
+  if (stamps && doc->found && !stamp_allows(l, item, doc->source)) return;
+  if (deleted)
+    settle(item, MT_OUTCOME_ALREADY);
+  else if (++item->rereads > MT_AGAIN_MAX)
+    settle(item, MT_OUTCOME_CONFLICT);
+  else if (stamps && compare_with(item, doc))
+    return;
+  else if (!(item->dirty || may_be_own(item, doc)) || !decide(l, item, doc))
+    conflict(l, item, doc);
+}
+
+bool mt_item_written(mt_lane *l, mt_item *item, mt_write *sent) {
+  mt_write *w = &item->write;
+  w->result = sent->result;
+  w->status = sent->status;
+  switch (sent->result) {
+  case MT_WRITE_APPLIED:
+    w->version = sent->version;
+    settle(item, MT_OUTCOME_APPLIED);
+    return true;
+  case MT_WRITE_NOOP:
+    settle(item, MT_OUTCOME_ALREADY);
+    return true;
+  case MT_WRITE_BUSY:
+    mt_error_set(&l->w->last, MORTISE_UNAVAILABLE, "the store is busy: %s", sent->reason);
+    l->w->last.http_status = sent->status;
+    return false;
+  case MT_WRITE_NONE:
+    item->dirty = item->reread = true;
+    return false;
+  default:
+    break;
+  }
+  memcpy(w->type, sent->type, sizeof w->type);
+  memcpy(w->reason, sent->reason, sizeof w->reason);
+  bool missing = sent->result == MT_WRITE_MISSING;
+  if (missing && w->kind == MT_WRITE_DELETE)
+    settle(item, MT_OUTCOME_ALREADY);
+  else if (missing || sent->result == MT_WRITE_CONFLICT)
+    item->reread = true; /* it may be the answer to a second copy of this very write */
+  else
+    settle(item, MT_OUTCOME_REJECTED);
+  return true;
+}

@@ -377,6 +377,7 @@ static void give_up(mt_holds *t, mt_hold *h, const mortise_error *err) {
 static bool try_again(const mt_manager *m, const mt_hold *h, const mt_lock_item *item,
                       const mortise_error *err) {
   if (err->retryable) return true;
+  if (!h->serving && err->code == MORTISE_OUT_OF_MEMORY) return true;
   if (h->serving || m->closing || item->result == MT_LOCK_FAILED) return false;
   return item->result != MT_LOCK_NO_ANSWER || err->code == MORTISE_UNAVAILABLE ||
          err->code == MORTISE_CONFLICT;

@@ -70,8 +70,8 @@ static void no_log(void *ctx, mortise_log_level level, const char *line) {
 static mortise_options options_for(const mt_sweep *s, bool ever) {
   mortise_options o;
   mortise_options_init(&o);
-  o.store = s->place->url;
-  o.table = s->place->table;
+  o.store = s->part.url;
+  o.table = s->part.table;
   o.ns = "exhaust";
   o.lease_ms = MT_LEASE_MS;
   o.margin_ms = MT_MARGIN_MS;

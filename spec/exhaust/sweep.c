@@ -74,7 +74,7 @@ static void work(mt_sweep *s, int slot) {
     mt_scenario_warm(s, (uint32_t)(WARM_RUNS * (slot + 1) + i), false);
   warm_threads();
   mt_fault_live before = mt_fault_alive();
-  for (uint32_t i; (i = atomic_fetch_add(&s->next, 1)) < s->n;) run_point(s, i, slot, &before);
+  for (uint32_t i; (i = atomic_fetch_add(&s->next, 1)) < s->end;) run_point(s, i, slot, &before);
   /* Blocks that are reachable no more, by another way of counting. */
   bool leaks = __lsan_do_recoverable_leak_check && __lsan_do_recoverable_leak_check();
   _exit(leaks ? 3 : 0);
@@ -154,7 +154,7 @@ static bool supervise(mt_sweep *s, int workers) {
       }
       pids[i] = 0;
       if (status) bury(s, i, status);
-      if (status && atomic_load(&s->next) < s->n) pids[i] = start(work, s, i);
+      if (status && atomic_load(&s->next) < s->end) pids[i] = start(work, s, i);
     }
   } while (alive);
   return waitpid(observer, &observed, 0) == observer && observed == 0;
@@ -176,21 +176,39 @@ static void add_points(mt_sweep *s, mt_fault_kind kind, uint32_t most, mt_test_r
   }
 }
 
-bool mt_sweep_run(mt_sweep *s, int workers, uint32_t most) {
-  mt_test_random random = mt_test_random_for(s->place->name);
-  if (!apart(prepare, s) || !apart(count, s) || !s->clean) return false;
-  const char *only = getenv("MORTISE_EXHAUST_ONLY"); /* "KIND N once|ever", to look at one */
-  if (only) {
-    char name[32];
-    unsigned n;
-    char way[8];
-    if (sscanf(only, "%31[^0-9] %u %7s", name, &n, way) != 3) return false;
-    name[strcspn(name, "0123456789") ? strlen(name) - 1 : 0] = '\0';
-    for (mt_fault_kind k = 0; k < MT_FAULT_KINDS; k++)
-      if (!strcmp(name, mt_fault_names[k]))
-        s->points[s->n++] = (mt_point){.kind = k, .n = n, .ever = !strcmp(way, "ever")};
-  } else {
-    for (mt_fault_kind k = 0; k < MT_FAULT_KINDS; k++) add_points(s, k, most, &random);
+/* "lua" all of a kind, "lua 17 once" and "lua 17 ever" one. */
+static void add_only(mt_sweep *s, const char *only, uint32_t most, mt_test_random *random) {
+  for (mt_fault_kind k = 0; k < MT_FAULT_KINDS; k++) {
+    size_t length = strlen(mt_fault_names[k]);
+    unsigned n = 0;
+    char way[8] = "";
+    if (strncmp(only, mt_fault_names[k], length)) continue;
+    if (!only[length]) add_points(s, k, most, random);
+    if (sscanf(only + length, " %u %7s", &n, way) == 2)
+      s->points[s->n++] = (mt_point){.kind = k, .n = n, .ever = !strcmp(way, "ever")};
   }
-  return apart(prepare, s) && supervise(s, workers);
+}
+
+/* Each part of the points has a lock table, and on SQLite files, of its own. */
+static bool run_parts(mt_sweep *s, int workers) {
+  for (uint32_t at = 0; at < s->n; at += MT_PART) {
+    char suffix[16];
+    snprintf(suffix, sizeof suffix, "part%u", at / MT_PART);
+    s->part = mt_test_place_beside(s->place, suffix);
+    s->first = at;
+    s->end = s->n - at < MT_PART ? s->n : at + MT_PART;
+    atomic_store(&s->next, at);
+    atomic_store(&s->witness_ready, false);
+    if (!apart(prepare, s) || !supervise(s, workers)) return false;
+  }
+  return true;
+}
+
+bool mt_sweep_run(mt_sweep *s, int workers, uint32_t most, const char *only) {
+  mt_test_random random = mt_test_random_for(s->place->name);
+  s->part = *s->place;
+  if (!apart(prepare, s) || !apart(count, s) || !s->clean) return false;
+  for (mt_fault_kind k = 0; !only && k < MT_FAULT_KINDS; k++) add_points(s, k, most, &random);
+  if (only) add_only(s, only, most, &random);
+  return run_parts(s, workers);
 }

@@ -9,11 +9,11 @@
 
 enum {
   MT_POINTS_MAX = 1 << 17,
+  MT_PART = 2000, /* points in one lock table: opening a session looks at all of a day */
   MT_WORKERS_MAX = 16,
   MT_SPARE = 64,      /* names in front of the points', for runs in which nothing fails */
   MT_LEASE_MS = 1000, /* the shortest there is */
   MT_MARGIN_MS = 100,
-  MT_AT_ONCE_MS = 800, /* whoever has the lock by then has waited for no lease */
 };
 
 /* What a script was told (bits). */
@@ -46,14 +46,17 @@ typedef struct mt_point {
   char where[24];
   /* from the witness */
   bool kept, read;
-  int32_t lock_ms; /* from the scenario's end to the witness's grant */
+  bool denied;     /* the lock was still held when the witness asked first, after the end */
+  int32_t lock_ms; /* from then to the grant */
   uint32_t lost;   /* told, but not there (bits) */
   uint32_t torn;   /* neither old nor new (bits) */
 } mt_point;
 
 /* Shared by all processes of a sweep. */
 typedef struct mt_sweep {
-  const mt_test_place *place;
+  const mt_test_place *place; /* as it was given */
+  mt_test_place part;         /* where the points from `first` up to `end` are run */
+  uint32_t first, end;
   uint64_t seed;
   char index[96];
   uint32_t counted[MT_FAULT_KINDS]; /* in a run where nothing fails */
@@ -82,9 +85,10 @@ mt_names mt_names_of(uint32_t number);
 void mt_scenario_warm(mt_sweep *s, uint32_t number, bool count);
 void mt_scenario_run(mt_sweep *s, uint32_t point);
 
-/* Counts, chooses the points, runs them in `workers` processes, with a witness beside them. Returns
- * when every one is CHECKED; false with message when something besides them has failed. */
-bool mt_sweep_run(mt_sweep *s, int workers, uint32_t most);
+/* Counts, chooses the points (at most about `most` of a kind, 0: all; those that `only` names,
+ * NULL: of every kind), runs them in `workers` processes, with a witness beside them. Returns when
+ * every one is CHECKED; false with `message` when something besides them has failed. */
+bool mt_sweep_run(mt_sweep *s, int workers, uint32_t most, const char *only);
 
 /* Makes tables, index and documents. false with message. */
 bool mt_witness_prepare(mt_sweep *s);

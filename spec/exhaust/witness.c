@@ -17,6 +17,7 @@ typedef struct look {
   mt_acquire acquire;
   mt_release release;
   mt_wants wants;
+  int64_t since_ms;
   int tries;
   bool acquired, releasing, released;
 } look;
@@ -77,11 +78,12 @@ static bool write_old(mt_sweep *s, mt_test_store *t, uint32_t first, uint32_t n)
 
 bool mt_witness_prepare(mt_sweep *s) {
   mt_test_store t;
-  if (!mt_test_store_open(&t, s->place)) return false;
+  if (!mt_test_store_open(&t, &s->part)) return false;
   bool fine = make_tables(s, &t);
-  uint32_t n = s->n + MT_SPARE;
-  for (uint32_t at = 0; fine && at < n; at += BATCH)
-    fine = write_old(s, &t, at, n - at < BATCH ? n - at : BATCH);
+  fine = fine && write_old(s, &t, 0, MT_SPARE);
+  uint32_t end = MT_SPARE + s->end;
+  for (uint32_t at = MT_SPARE + s->first; fine && at < end; at += BATCH)
+    fine = write_old(s, &t, at, end - at < BATCH ? end - at : BATCH);
   mt_test_store_close(&t);
   return fine;
 }
@@ -98,7 +100,8 @@ static void on_released(void *ctx, mt_release *r) {
   ((look *)ctx)->released = true;
 }
 
-static void ask(witness *w, look *l) {
+/* Once first: who is denied there needs the lease, or somebody's word that the session is dead. */
+static void ask(witness *w, look *l, int64_t wait_ms) {
   mt_names names = mt_names_of(MT_SPARE + l->number);
   const char *path = names.folder;
   const mortise_lock_request request = {.kind = MORTISE_LOCK_TREE, .paths = &path, .n = 1};
@@ -109,7 +112,7 @@ static void ask(witness *w, look *l) {
                             .wants = l->wants.wants,
                             .n = l->wants.n,
                             .task = l->number + 1,
-                            .wait_ms = WAIT_MS};
+                            .wait_ms = wait_ms};
   mt_manager_acquire(w->manager, &l->acquire);
   mt_wants_deinit(&l->wants);
 }
@@ -161,9 +164,15 @@ static void follow(witness *w, look *l) {
   if (!l->acquired) return;
   mt_point *p = l->point;
   if (!l->releasing && !l->acquire.lock) {
+    bool held = l->acquire.error.code == MORTISE_LOCK_TIMEOUT;
+    if (held && !p->denied) {
+      p->denied = true;
+      ask(w, l, WAIT_MS);
+      return;
+    }
     /* Its own session was lost on a machine that stood still: again. */
-    if (l->acquire.error.code != MORTISE_LOCK_TIMEOUT && l->tries++ < TRIES) {
-      ask(w, l);
+    if (!held && l->tries++ < TRIES) {
+      ask(w, l, WAIT_MS);
       return;
     }
     p->kept = true;
@@ -172,7 +181,7 @@ static void follow(witness *w, look *l) {
     return;
   }
   if (!l->releasing) {
-    p->lock_ms = (int32_t)(mt_now_ms() - p->ended_ms);
+    p->lock_ms = (int32_t)(mt_now_ms() - l->since_ms);
     l->releasing = true;
     l->release = (mt_release){.done = on_released, .ctx = l, .lock = l->acquire.lock};
     mt_manager_release(w->manager, &l->release);
@@ -186,15 +195,15 @@ static bool open_witness(witness *w) {
   mortise_error err = {0};
   mortise_options o;
   mortise_options_init(&o);
-  o.store = w->s->place->url;
-  o.table = w->s->place->table;
+  o.store = w->s->part.url;
+  o.table = w->s->part.table;
   o.ns = "exhaust";
   o.program = "the witness";
   o.lease_ms = 4000;
   o.margin_ms = MT_MARGIN_MS;
   w->client = mortise_client_open(&o, &err);
   w->manager = w->client ? mt_client_manager(w->client, &err) : NULL;
-  if (!w->manager || !mt_test_store_open(&w->docs, w->s->place))
+  if (!w->manager || !mt_test_store_open(&w->docs, &w->s->part))
     return failed(w->s, "the witness", &err);
   return true;
 }
@@ -208,24 +217,25 @@ static look *free_look(witness *w) {
 /* Takes up points that are done. */
 static void take_up(witness *w, uint32_t *from) {
   mt_sweep *s = w->s;
-  while (*from < s->n && atomic_load(&s->points[*from].state) == MT_POINT_CHECKED) ++*from;
-  uint32_t end = *from + WINDOW < s->n ? *from + WINDOW : s->n;
+  while (*from < s->end && atomic_load(&s->points[*from].state) == MT_POINT_CHECKED) ++*from;
+  uint32_t end = *from + WINDOW < s->end ? *from + WINDOW : s->end;
   for (uint32_t i = *from; i < end; i++) {
     if (atomic_load(&s->points[i].state) != MT_POINT_DONE) continue;
     look *l = free_look(w);
     if (!l) return;
     *l = (look){.point = &s->points[i], .number = i};
     atomic_store(&l->point->state, MT_POINT_LOOKED);
-    ask(w, l);
+    l->since_ms = mt_now_ms();
+    ask(w, l, 0);
   }
 }
 
 bool mt_witness_run(mt_sweep *s) {
   witness w = {.s = s};
   if (!open_witness(&w)) return false;
-  uint32_t from = 0;
+  uint32_t from = s->first;
   atomic_store(&s->witness_ready, true);
-  while (from < s->n && !s->witness_failed) {
+  while (from < s->end && !s->witness_failed) {
     take_up(&w, &from);
     mt_loop_step(w.client->loop, 5, NULL);
     for (look *l = w.looks; l < w.looks + LOOKS; l++)

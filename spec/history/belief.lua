@@ -7,7 +7,7 @@ local function check_loss(history, hold)
   local early = hold.lost and hold.lost < hold["until"]
   local believed = not hold.released or hold.released > (hold.lost or 0)
   if early and believed and not history.broken[hold.session or ""] then
-    report.violation("lost-early", "%s at %.0f, its deadline was %.0f", report.hold(hold), hold.lost,
+    report.violation("lost-early", "%s (%s) at %.0f, its deadline was %.0f", hold.id, hold.where, hold.lost,
       hold["until"])
   end
   return early

@@ -30,6 +30,16 @@ end
 
 local function add(paths, path, mode) paths[path] = lub(paths[path], mode) end
 
+-- Iterates over the ancestors of a path.
+function modes.ancestors(path)
+  if path == "/" then return function() end end
+  local at = 0
+  return function()
+    at = path:find("/", at + 1, true)
+    return at and (at == 1 and "/" or path:sub(1, at - 1))
+  end
+end
+
 -- {[path] = mode} of [[PATH, MODE], ...], with the intentions on all ancestors.
 function modes.expand(locks)
   local paths = {}
@@ -37,12 +47,7 @@ function modes.expand(locks)
     local path, mode = lock[1], lock[2]
     local above = (mode == "IS" or mode == "S") and "IS" or "IX"
     add(paths, path, mode)
-    if path ~= "/" then
-      add(paths, "/", above)
-      for at in path:gmatch "()/" do
-        if at > 1 then add(paths, path:sub(1, at - 1), above) end
-      end
-    end
+    for each in modes.ancestors(path) do add(paths, each, above) end
   end
   return paths
 end

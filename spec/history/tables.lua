@@ -13,14 +13,23 @@ local function by_session(entries)
   return sessions
 end
 
+-- What stands for `mode` on this path: an entry there, or one above it that is for all below too.
+local function stands(own, path, mode)
+  if own[path] and modes.covers[own[path]][mode] then return true end
+  for above in modes.ancestors(path) do
+    local there = own[above]
+    if there == "X" or (there == "S" or there == "SIX") and modes.covers.S[mode] then return true end
+  end
+  return false
+end
+
 local function check_covered(snapshot, sessions, hold)
   if not hold.session then return end
   local own = sessions[hold.session] or {}
   for path, mode in pairs(hold.paths) do
-    local there = own[path]
-    if not there or not modes.covers[there][mode] then
+    if not stands(own, path, mode) then
       report.violation("uncovered", "%s: on %s there is %s, not %s, of %s", snapshot.where, path,
-        there or "nothing", mode, report.hold(hold))
+        own[path] or "nothing", mode, report.hold(hold))
     end
   end
 end

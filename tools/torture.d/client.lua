@@ -98,11 +98,36 @@ local waits = {0, "50ms", "300ms", "1s", "3s", "8s"}
 
 local count = 0
 
-local function append(lock, id, w)
-  local entry = ("%s:%d"):format(w, lock.fence)
+-- Some documents carry the fence of the lock that they were last written under, where this program
+-- can do that; these are also written without saying which version was read.
+local can_stamp
+
+local function writer_of(lock, guard)
+  if can_stamp == false or guard:byte(-1) % 2 == 1 then return lock:bulk(index) end
+  local ok, writer = pcall(lock.bulk, lock, index, {strength = "stamp"})
+  if ok then
+    can_stamp = true
+    return writer, true
+  end
+  local code = recorder.code_of(writer)
+  if can_stamp or code ~= "invalid_argument" and code ~= "unsupported" then error(writer, 0) end
+  can_stamp = false
+  return lock:bulk(index)
+end
+
+local function see_stamp(task, id, view)
+  local stamp = view.mortise_stamp
+  if stamp then recorder:say(now(), task, "stamp", nil, {doc = id, fence = ("%d"):format(stamp.fence)}) end
+end
+
+local function append(hold, guard, id, w)
+  local entry = ("%s:%d"):format(w, hold.lock.fence)
   local view = client:get(index, id)
-  local writer <close> = lock:bulk(index)
-  if view then
+  if view then see_stamp(hold.task, id, view) end
+  local writer <close>, stamped = writer_of(hold.lock, guard)
+  if view and stamped and random(2) == 1 then
+    writer:index(id, {key = id, log = view.log .. " " .. entry})
+  elseif view then
     view.log = view.log .. " " .. entry
     writer:save(view)
   else
@@ -118,7 +143,7 @@ local function write(hold, guards)
   local guard = guards[random(#guards)]
   local id = ("%s-%d"):format(guard:sub(2):gsub("/", "-"), now() // log_us)
   local w = ("%s.w%d"):format(who, count)
-  recorder:write(hold, w, id, function(lock) return append(lock, id, w) end)
+  recorder:write(hold, w, id, function() return append(hold, guard, id, w) end)
 end
 
 -- ---- Holding -------------------------------------------------------------------------------------

@@ -41,7 +41,8 @@ class Cluster:
     def __init__(self, name, nodes, port, log):
         self.name, self.nodes, self.port, self.log = name, nodes, port, log
         self.urls = ["http://127.0.0.1:%d" % (port + i) for i in range(nodes)]
-        self.calm_since = None  # no node was hurt since then
+        self.calm_since = None  # since when no node can show an old state: none was stopped
+        self.dead = 0  # the node that was killed
         self.frozen = {}
         self.opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
@@ -96,10 +97,12 @@ class Cluster:
 
     def entries(self):
         """[[path, mode, session], ...] of all holds in the lock table, as one snapshot."""
-        self.request("POST", "/mortise-locks/_refresh")
+        node = 1 if self.dead == 1 else 0
+        fresh = self.request("POST", "/mortise-locks/_refresh", node=node, timeout=3)
         answer = self.request("POST", "/mortise-locks/_search",
-                              {"size": 10000, "query": {"term": {"kind": "lock"}}, "_source": ["path", "holders"]})
-        if answer["_shards"]["failed"] or answer["timed_out"]:
+                              {"size": 10000, "query": {"term": {"kind": "lock"}}, "_source": ["path", "holders"]},
+                              node=node, timeout=3)
+        if fresh["_shards"]["failed"] or answer["_shards"]["failed"] or answer["timed_out"]:
             raise OSError("no whole listing")
         return [[hit["_source"]["path"], holder["mode"], holder["session"]]
                 for hit in answer["hits"]["hits"] for holder in hit["_source"]["holders"]]

@@ -228,6 +228,10 @@ static mortise_status heartbeat(void *ctx, bool start, mt_session *session, mort
   return c->pulse ? MORTISE_OK : MORTISE_UNAVAILABLE;
 }
 
+static void nudge(void *ctx) {
+  mt_pulse_nudge(((mortise_client *)ctx)->pulse);
+}
+
 static bool inherits(void *ctx, uint64_t holder, uint64_t task) {
   mortise_client *c = ctx;
   return c->hooks.inherits && c->hooks.inherits(c->hooks.ctx, holder, task);
@@ -253,6 +257,7 @@ mt_manager *mt_client_manager(mortise_client *c, mortise_error *err) {
       .inherits = inherits,
       .heartbeat = heartbeat,
       .known_dead = known_dead,
+      .nudge = nudge,
       .due_changed = due_changed,
       .ctx = c,
   };

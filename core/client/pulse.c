@@ -69,6 +69,10 @@ mt_pulse *mt_pulse_start(mt_session *session, const mt_pulse_config *config, con
   return NULL;
 }
 
+void mt_pulse_nudge(mt_pulse *p) {
+  if (p) mt_loop_wake(p->loop);
+}
+
 void mt_pulse_stop(mt_pulse *p) {
   if (!p) return;
   atomic_store(&p->stop, true);

@@ -18,6 +18,8 @@ typedef struct mt_pulse_config {
 /* Starts beating for `session`, which must outlive it. NULL with `err`. */
 mt_pulse *mt_pulse_start(mt_session *session, const mt_pulse_config *config, const mt_env *env,
                          mortise_error *err);
+/* The session's board has changed: it beats soon. NULL is fine. */
+void mt_pulse_nudge(mt_pulse *pulse);
 /* Stops and joins: nothing of it is under way any more. NULL is fine. */
 void mt_pulse_stop(mt_pulse *pulse);
 

@@ -69,6 +69,7 @@ mortise_status mt_attempt_new(mt_manager *m, mt_acquire *a, mortise_error *err) 
 
 static void unlink_attempt(mt_attempt *at) {
   mt_manager *m = at->lock->manager;
+  mt_wait_end(at);
   if (at->prev) at->prev->next = at->next;
   if (at->next) at->next->prev = at->prev;
   if (m->attempts == at) m->attempts = at->next;
@@ -187,6 +188,7 @@ static void enter_here(mt_attempt *at) {
     }
     mt_hold_line_up(part);
     at->phase = MT_PHASE_LINE;
+    mt_wait_begin(at, at->entered);
     if (at->try_once)
       time_out(at);
     else if (at->alone && part->hold->in.first) {
@@ -206,6 +208,7 @@ void mt_attempt_admit(mt_manager *m, mt_hold *h) {
   while ((part = mt_hold_next(h, &m->kin))) {
     mt_attempt *at = part->lock->attempt;
     mt_hold_enter(part);
+    mt_wait_end(at);
     at->entered++;
     at->phase = MT_PHASE_READY; /* goes on at the next tick, not inside the other's release */
     mt_manager_soon(m);
@@ -278,6 +281,7 @@ static void blocked(mt_attempt *at) {
   mt_takeover_look(m, at->blockers, at->n_blockers,
                    !mt_takeover_known(m, at->blockers, at->n_blockers));
   at->phase = MT_PHASE_QUEUE;
+  mt_wait_begin(at, at->pos);
   if (!at->waited) m->stats.waits++;
   at->waited = true;
   int64_t most = at->ahead ? POLL_MAX_MS : POLL_HEAD_MAX_MS;
@@ -299,12 +303,14 @@ static void judge(mt_attempt *at) {
     return;
   }
   if (at->denied < SIZE_MAX) {
+    if (at->denied != at->pos) mt_wait_end(at);
     mt_lock_give_back(at->lock, at->denied + 1, NULL);
     at->pos = at->denied;
     at->entered = at->denied + 1;
     blocked(at);
     return;
   }
+  mt_wait_end(at);
   while (at->pos < at->lock->n && at->lock->parts[at->pos].state == MT_PART_HELD) at->pos++;
   at->phase = MT_PHASE_READY;
   go_on(at);
@@ -320,6 +326,7 @@ static void keep_blockers(mt_attempt *at, const mt_lock_item *item) {
   if (item->n_blockers)
     memcpy(at->blockers, item->blockers, item->n_blockers * sizeof *at->blockers);
   at->n_blockers = item->n_blockers;
+  mt_wait_changed(at);
 }
 
 void mt_attempt_answer(mt_part *part, const mt_lock_item *denied, const mortise_error *err) {

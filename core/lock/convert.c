@@ -34,6 +34,7 @@ static void change_over(mt_lock *a, mt_lock *b) {
   b->parts = was.parts, b->n = was.n;
   b->wants = was.wants, b->n_wants = was.n_wants;
   b->text = was.text;
+  b->told |= a->told; /* the shares that are told are b's now */
   if (b->fence > a->fence) a->fence = b->fence;
   adopt_parts(a);
   adopt_parts(b);

@@ -44,6 +44,7 @@ void mt_holds_unref(mt_holds *t) {
       mt_free(h);
     }
   }
+  mt_session_deinit(&t->session);
   mt_free(t->bucket);
   mt_free(t);
 }

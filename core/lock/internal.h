@@ -1,9 +1,11 @@
-/* The lock manager's insides, shared by manager.c, attempt.c, convert.c, outbox.c and takeover.c.
+/* The lock manager's insides, shared by manager.c, attempt.c, convert.c, outbox.c,
+ * waits.c, deadlock.c and takeover.c.
  */
 #ifndef MT_LOCK_INTERNAL_H
 #define MT_LOCK_INTERNAL_H
 
 #include "lock/lock.h"
+#include "lock/waitgraph.h"
 
 /* ---- An acquisition under way (attempt.c) --------------------------------------------------- */
 
@@ -30,6 +32,15 @@ typedef struct mt_attempt {
   mt_lock_entry *blockers; /* at the first denied part, owned */
   size_t n_blockers;
   uint32_t ahead; /* living entries before mine in the queue there */
+  /* Its wait, while it waits for others (waits.c). */
+  uint64_t wait; /* a number of its own; 0: it does not wait */
+  size_t wait_at;
+  int64_t wait_since_ms, walk_ms; /* when it began; when to look for a cycle next */
+  uint32_t walks;
+  bool line_is_new; /* it lined up since the last tick */
+  uint64_t shown;   /* the board's version in which it was told first; 0: it is not told */
+  uint64_t visit;   /* of the search among the tasks of this process, as the two below */
+  struct mt_attempt *visit_from, *visit_next;
   struct mt_attempt *prev, *next;
 } mt_attempt;
 
@@ -80,6 +91,66 @@ void mt_outbox_deinit(mt_manager *m); /* cancels what is under way */
 void mt_giving_done(mt_hold *h, const mortise_error *err);
 /* Takes a part out of the asking and the served: its answer is no longer wanted. */
 void mt_outbox_forget(mt_part *part);
+
+/* ---- Who waits for whom (waits.c, deadlock.c) ------------------------------------------------ */
+
+/* What one member of a cycle waits for; the next member has it. */
+typedef struct mt_step {
+  mt_slice path;
+  mt_mode mode;
+  const char *session, *owner; /* of the member itself; owner's JSON or NULL */
+  bool queued;                 /* the next one only stands before it in the queue */
+} mt_step;
+
+typedef struct mt_cycle_member {
+  char session[MT_SESSION_ID];
+  uint64_t wait, key; /* mt_graph_edge to the next */
+} mt_cycle_member;
+
+typedef struct mt_deadlock {
+  uint64_t last_wait, last_visit;
+  bool lined_up;
+  bool shown;         /* something is on the board */
+  int64_t compose_ms; /* not before */
+  /* The walk under way. */
+  bool busy;
+  mt_graph *graph; /* NULL: none is under way */
+  uint64_t wait;   /* of whom */
+  const char *ids[MT_GRAPH_SESSIONS];
+  size_t index[MT_GRAPH_SESSIONS]; /* of the graph's sessions that are being read */
+  uint32_t rounds;
+  mt_session_read read;
+  /* The cycle that was seen once; 0: none. The first member is `wait` of our own session. */
+  size_t members;
+  mt_cycle_member cycle[MT_CYCLE_MAX];
+  uint64_t fence; /* the latest of the writes that showed it */
+  int64_t again_ms;
+  uint32_t tries;
+} mt_deadlock;
+
+enum { MT_WAIT_MS = 1000 /* of waiting, before it is told and the graph is followed */ };
+
+/* It waits for others at parts[at]; nothing happens while it goes on with the same wait. */
+void mt_wait_begin(mt_attempt *at, size_t part);
+void mt_wait_end(mt_attempt *at);
+/* What is told of these waits has changed: told anew at the next tick. */
+void mt_wait_changed(mt_attempt *at);
+/* Takes down what is on the board: some of it is about to be no longer so. */
+void mt_waits_withdraw(mt_manager *m);
+/* Tells of the waits that have lasted; false when there are none. */
+bool mt_waits_publish(mt_manager *m);
+/* The text on the board as it would be now; its failure is the caller's to check. */
+void mt_waits_compose(mt_manager *m, mt_buf *out, bool show);
+mt_attempt *mt_waits_find(const mt_manager *m, uint64_t wait);
+/* The youngest of a cycle among tasks of this process that goes through `at`; NULL when there is
+ * none. Says the cycle in `err`. */
+mt_attempt *mt_waits_local_cycle(mt_manager *m, mt_attempt *at, mortise_error *err);
+
+int64_t mt_deadlock_due(const mt_manager *m);
+void mt_deadlock_tick(mt_manager *m);
+void mt_deadlock_deinit(mt_manager *m);
+/* DEADLOCK: the first of the steps is told. */
+void mt_deadlock_say(mt_manager *m, const mt_step *steps, size_t n, mortise_error *err);
 
 /* ---- Dead sessions (takeover.c) ------------------------------------------------------------- */
 
@@ -152,6 +223,7 @@ struct mt_manager {
   mt_release *released; /* releases that had nothing to write, likewise */
   mt_outbox outbox;
   mt_takeover takeover;
+  mt_deadlock deadlock;
   bool due_now;
   int64_t close_deadline_ms;
   void (*close_done)(void *ctx);

@@ -37,6 +37,7 @@ int64_t mt_manager_due(const mt_manager *m) {
   for (const mt_attempt *at = m->attempts; at; at = at->next) due = least(due, mt_attempt_due(at));
   if (m->phase != MT_OPEN) return due;
   due = least(due, atomic_load(&m->table->session.deadline_ms));
+  due = least(due, mt_deadlock_due(m));
   return least(due, mt_outbox_due(m));
 }
 
@@ -80,6 +81,7 @@ void mt_manager_free(mt_manager *m) {
   cancel_session_requests(m);
   if (m->phase == MT_OPEN) stop_heartbeat(m);
   mt_takeover_deinit(m);
+  mt_deadlock_deinit(m);
   mt_outbox_deinit(m);
   while (m->attempts) mt_attempt_abandon(m->attempts);
   while (m->locks) mt_lock_free(m->locks);
@@ -261,6 +263,7 @@ void mt_lock_give_back(mt_lock *lock, size_t from, mt_giving *giving) {
     mt_part *part = &lock->parts[i];
     mt_hold *h = part->hold;
     if (part->state == MT_PART_OUT) continue;
+    if (lock->told) mt_waits_withdraw(m);
     if (part->asking) {
       mt_outbox_forget(part);
       if (lock->attempt) lock->attempt->unanswered--;
@@ -404,6 +407,7 @@ void mt_manager_tick(mt_manager *m) {
   if (m->phase == MT_OPEN && !mt_manager_session_alive(m)) mt_manager_session_lost(m);
   if (m->attempts) want_session(m);
   tick_attempts(m);
+  mt_deadlock_tick(m);
   mt_outbox_flush(m);
   replace_if_tainted(m); /* after the last of its holds was forgotten: no later tick may come */
   tick_close(m);

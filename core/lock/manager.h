@@ -25,6 +25,8 @@ typedef struct mt_manager_config {
   /* Is the owner of this session known dead (same host, boot and pid namespace, pid gone or
    * started at another time)? */
   bool (*known_dead)(void *ctx, const char *owner_json);
+  /* May be NULL: there is something new for the heartbeat to tell; it has become due sooner. */
+  void (*nudge)(void *ctx);
   /* The time at which to call mt_manager_tick has changed. */
   void (*due_changed)(void *ctx);
   void *ctx;

@@ -372,13 +372,16 @@ static void give_up(mt_holds *t, mt_hold *h, const mortise_error *err) {
   t->replace = true;
 }
 
-/* Giving back, and evicting, is repeated until it is acknowledged or refused: the session may hold
+/* The same number may be sent again, so that a connection that broke costs an acquisition nothing
+ * but time: those whose time is over, or who try but once, are told by mt_attempt_trouble. Giving
+ * back, and evicting, is repeated until it is acknowledged or refused: the session may hold
  * something else for a long time yet. Not when it is being closed, which gives back everything. */
 static bool try_again(const mt_manager *m, const mt_hold *h, const mt_lock_item *item,
                       const mortise_error *err) {
   if (err->retryable) return true;
   if (!h->serving && err->code == MORTISE_OUT_OF_MEMORY) return true;
-  if (h->serving || m->closing || item->result == MT_LOCK_FAILED) return false;
+  if (m->closing || item->result == MT_LOCK_FAILED) return false;
+  if (h->serving) return err->ambiguous && err->code == MORTISE_UNAVAILABLE;
   return item->result != MT_LOCK_NO_ANSWER || err->code == MORTISE_UNAVAILABLE ||
          err->code == MORTISE_CONFLICT;
 }

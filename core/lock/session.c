@@ -1,5 +1,7 @@
 #include "lock/session.h"
 
+#include "base/mem.h"
+
 #include <stdio.h>
 
 void mt_session_init(mt_session *s, const mt_env *env, const char *ns, int64_t lease_ms,
@@ -10,6 +12,13 @@ void mt_session_init(mt_session *s, const mt_env *env, const char *ns, int64_t l
   snprintf(s->ns, sizeof s->ns, "%s", ns);
   s->lease_ms = lease_ms;
   s->margin_ms = margin_ms;
+  pthread_mutex_init(&s->board.lock, NULL); /* of the default kind it cannot fail */
+}
+
+void mt_session_deinit(mt_session *s) {
+  mt_free(s->board.text);
+  s->board.text = NULL;
+  pthread_mutex_destroy(&s->board.lock);
 }
 
 bool mt_session_dead(mt_session *s, int64_t now_ms) {
@@ -27,6 +36,60 @@ void mt_session_extend(mt_session *s, int64_t sent_ms, int64_t now_ms) {
   atomic_fetch_add(&s->beats, 1);
 }
 
+/* ---- The board ------------------------------------------------------------------------------ */
+
+uint64_t mt_board_put(mt_session *s, char *text, size_t n) {
+  mt_board *b = &s->board;
+  pthread_mutex_lock(&b->lock);
+  bool same = text && b->text ? n == b->n && memcmp(text, b->text, n) == 0 : text == b->text;
+  char *old = same ? text : b->text;
+  if (!same) {
+    b->text = text;
+    b->n = n;
+    b->version++;
+  }
+  uint64_t version = b->version;
+  pthread_mutex_unlock(&b->lock);
+  mt_free(old);
+  return version;
+}
+
+static bool board_calls(mt_session *s, uint64_t said) {
+  mt_board *b = &s->board;
+  pthread_mutex_lock(&b->lock);
+  bool calls = b->text || b->version != said;
+  pthread_mutex_unlock(&b->lock);
+  return calls;
+}
+
+/* The waiting list of the next beat. `after` tells a reader that all of it was so at some time
+ * later than that write. Without memory the beat says nothing of the waits. */
+static void copy_board(mt_heartbeat *h) {
+  mt_board *b = &h->session->board;
+  mt_buf_clear(&h->waiting);
+  pthread_mutex_lock(&b->lock);
+  bool none = !b->text;
+  if (none) h->board_version = b->version;
+  pthread_mutex_unlock(&b->lock);
+  if (none || !mt_buf_room(&h->waiting, MT_BOARD_MAX + 64)) return;
+  mt_buf_addf(&h->waiting, "[{\"after\":%llu}", (unsigned long long)h->fence);
+  pthread_mutex_lock(&b->lock);
+  if (b->text) mt_buf_addc(&h->waiting, ','); /* into the room: allocates nothing */
+  if (b->text) mt_buf_add(&h->waiting, b->text, b->n);
+  h->board_version = b->version;
+  pthread_mutex_unlock(&b->lock);
+  mt_buf_addc(&h->waiting, ']');
+}
+
+static void board_acked(mt_heartbeat *h) {
+  mt_board *b = &h->session->board;
+  h->fence = mt_version_fence(h->write.version);
+  pthread_mutex_lock(&b->lock);
+  b->acked_version = h->board_version;
+  b->acked_fence = h->fence;
+  pthread_mutex_unlock(&b->lock);
+}
+
 /* ---- Heartbeat ------------------------------------------------------------------------------ */
 
 static int64_t interval(const mt_session *s) {
@@ -38,11 +101,17 @@ void mt_heartbeat_init(mt_heartbeat *h, mt_session *session, mt_store *store, co
   h->session = session;
   h->store = store;
   h->env = env;
-  h->due_ms = env->now_ms(env->ctx) + interval(session);
+  h->sent_ms = env->now_ms(env->ctx);
+  h->due_ms = h->sent_ms + interval(session);
+  mt_buf_init(&h->waiting, MT_BOARD_MAX + 128);
 }
 
 int64_t mt_heartbeat_due(const mt_heartbeat *h) {
-  return h->busy || atomic_load(&h->session->lost) ? INT64_MAX : h->due_ms;
+  if (h->busy || atomic_load(&h->session->lost)) return INT64_MAX;
+  int64_t soon = h->sent_ms + MT_BOARD_BEAT_MS;
+  if (h->failures || h->due_ms <= soon || !board_calls(h->session, h->board_version))
+    return h->due_ms;
+  return soon;
 }
 
 static void beaten(void *ctx, mt_req *req) {
@@ -51,6 +120,7 @@ static void beaten(void *ctx, mt_req *req) {
   h->busy = false;
   if (h->write.result == MT_SESSION_ACKED) {
     mt_session_extend(h->session, h->sent_ms, now);
+    board_acked(h);
     h->failures = 0;
     h->due_ms = h->sent_ms + interval(h->session);
     return;
@@ -67,7 +137,8 @@ static void beaten(void *ctx, mt_req *req) {
 
 void mt_heartbeat_tick(mt_heartbeat *h) {
   int64_t now = h->env->now_ms(h->env->ctx);
-  if (h->busy || mt_session_dead(h->session, now) || now < h->due_ms) return;
+  if (h->busy || mt_session_dead(h->session, now) || now < mt_heartbeat_due(h)) return;
+  copy_board(h);
   h->sent_ms = now;
   h->busy = true;
   int64_t patience = now + h->session->lease_ms / 3;
@@ -77,6 +148,7 @@ void mt_heartbeat_tick(mt_heartbeat *h) {
       .verb = MT_SESSION_BEAT,
       .ns = h->session->ns,
       .session = h->session->id,
+      .waiting = h->waiting.n ? mt_buf_slice(&h->waiting) : (mt_slice){0},
   };
   h->store->locks->session(h->store, &h->write);
 }
@@ -84,4 +156,5 @@ void mt_heartbeat_tick(mt_heartbeat *h) {
 void mt_heartbeat_deinit(mt_heartbeat *h) {
   if (h->busy) mt_store_cancel(h->store, &h->write.req);
   h->busy = false;
+  mt_buf_deinit(&h->waiting);
 }

@@ -8,6 +8,7 @@
 #include "base/env.h"
 #include "store/store.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 typedef struct mt_session_config {
@@ -15,6 +16,19 @@ typedef struct mt_session_config {
       *owner_json; /* JSON object: host, boot, pidns, pid, start, user, program, script, job */
   int64_t lease_ms, margin_ms;
 } mt_session_config;
+
+/* What the process says of its waits (deadlock.c): the manager writes it, the heartbeat sends it.
+ * The lock is held for a few instructions at a time. */
+typedef struct mt_board {
+  pthread_mutex_t lock;
+  char *text; /* JSON objects with commas between, owned; NULL: nobody waits */
+  size_t n;
+  uint64_t version;       /* of the text; grows with each change */
+  uint64_t acked_version; /* of the text in the last acknowledged beat */
+  uint64_t acked_fence;   /* that write's place in the order of the table */
+} mt_board;
+
+enum { MT_BOARD_MAX = 32 << 10 };
 
 typedef struct mt_session {
   char id[MT_SESSION_ID];
@@ -26,11 +40,17 @@ typedef struct mt_session {
   /* An acknowledged answer said that it is no longer live. Never unset. */
   _Atomic bool lost;
   _Atomic uint64_t beats; /* acknowledged */
+  mt_board board;
 } mt_session;
 
 /* A new identity; not opened yet. */
 void mt_session_init(mt_session *s, const mt_env *env, const char *ns, int64_t lease_ms,
                      int64_t margin_ms);
+void mt_session_deinit(mt_session *s);
+
+/* Takes the text; NULL takes down what is there. Returns the board's version, which is a new one
+ * only when the text differs. */
+uint64_t mt_board_put(mt_session *s, char *text, size_t n);
 
 /* Past the deadline, or lost? Once true it stays true: what was given up is never believed again,
  * whatever the network says later. Any thread. */
@@ -40,7 +60,10 @@ bool mt_session_dead(mt_session *s, int64_t now_ms);
 void mt_session_extend(mt_session *s, int64_t sent_ms, int64_t now_ms);
 
 /* The heartbeat of one session, a state machine on its own store and thread: every sixth of the
- * lease it writes the session's document, sooner again after a failure. */
+ * lease it writes the session's document, sooner again after a failure, and while there is
+ * something on the board every MT_BOARD_BEAT_MS. */
+enum { MT_BOARD_BEAT_MS = 300 };
+
 typedef struct mt_heartbeat {
   mt_session *session;
   mt_store *store;
@@ -50,11 +73,15 @@ typedef struct mt_heartbeat {
   int64_t sent_ms;
   uint32_t failures; /* in a row */
   bool busy;
-  mortise_error error; /* of the last failure, for the log */
+  mt_buf waiting;         /* what this beat says */
+  uint64_t board_version; /* of the text in it */
+  uint64_t fence;         /* of the last acknowledged beat; 0: none yet */
+  mortise_error error;    /* of the last failure, for the log */
 } mt_heartbeat;
 
 void mt_heartbeat_init(mt_heartbeat *h, mt_session *session, mt_store *store, const mt_env *env);
-/* INT64_MAX while a beat is under way or after the session was lost. */
+/* INT64_MAX while a beat is under way or after the session was lost. Sooner once the board has
+ * changed: who waits asks again then. */
 int64_t mt_heartbeat_due(const mt_heartbeat *h);
 void mt_heartbeat_tick(mt_heartbeat *h);
 void mt_heartbeat_deinit(mt_heartbeat *h); /* cancels what is under way */

@@ -82,3 +82,33 @@ mortise_status mt_test_give(mt_test_client *clients, size_t n, size_t who, mt_lo
   MT_CHECK(mt_test_pump_until(clients, n, &op.done, 30000), "a release hangs");
   return op.release.error.code;
 }
+
+int mt_test_init_table(const mt_test_place *place) {
+  mt_test_store s;
+  if (!mt_test_store_open(&s, place)) return -1;
+  mt_locks_admin init = {0};
+  s.store->locks->init(s.store, &init);
+  mortise_status status = mt_test_pump(s.store, &init.req);
+  if (status) print_error("init: %s\n", init.req.error.message);
+  mt_locks_admin_deinit(&init);
+  mt_test_store_close(&s);
+  return status ? -1 : 0;
+}
+
+static size_t count_text(const char *text, const char *what) {
+  size_t n = 0;
+  for (const char *p = text; (p = strstr(p, what)); p++) n++;
+  return n;
+}
+
+void mt_test_expect_empty(const mt_test_place *place) {
+  mt_test_store s;
+  assert_true(mt_test_store_open(&s, place));
+  mt_lock_list list = {.ns = "default"};
+  s.store->locks->list(s.store, &list);
+  MT_CHECK(!mt_test_pump(s.store, &list.req), "%s", list.req.error.message);
+  MT_CHECK(count_text(list.json, "\"path\"") == 0, "left behind: %s", list.json);
+  MT_CHECK(count_text(list.json, "\"live\"") == 0, "left behind: %s", list.json);
+  mt_lock_list_deinit(&list);
+  mt_test_store_close(&s);
+}

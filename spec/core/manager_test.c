@@ -9,23 +9,8 @@
 
 static mt_test_place place; /* of the running group */
 
-static size_t count_text(const char *text, const char *what) {
-  size_t n = 0;
-  for (const char *p = text; (p = strstr(p, what)); p++) n++;
-  return n;
-}
-
-/* How many lock documents and live sessions are left in the table. */
 static void expect_empty_table(void) {
-  mt_test_store s;
-  assert_true(mt_test_store_open(&s, &place));
-  mt_lock_list list = {.ns = "default"};
-  s.store->locks->list(s.store, &list);
-  MT_CHECK(!mt_test_pump(s.store, &list.req), "%s", list.req.error.message);
-  MT_CHECK(count_text(list.json, "\"path\"") == 0, "left behind: %s", list.json);
-  MT_CHECK(count_text(list.json, "\"live\"") == 0, "left behind: %s", list.json);
-  mt_lock_list_deinit(&list);
-  mt_test_store_close(&s);
+  mt_test_expect_empty(&place);
 }
 
 /* ---- One at a time -------------------------------------------------------------------------- */
@@ -438,15 +423,7 @@ static void test_a_directory_is_not_starved(void **state) {
 
 static int init_table(void **state) {
   (void)state;
-  mt_test_store s;
-  if (!mt_test_store_open(&s, &place)) return -1;
-  mt_locks_admin init = {0};
-  s.store->locks->init(s.store, &init);
-  mortise_status status = mt_test_pump(s.store, &init.req);
-  if (status) print_error("init: %s\n", init.req.error.message);
-  mt_locks_admin_deinit(&init);
-  mt_test_store_close(&s);
-  return status ? -1 : 0;
+  return mt_test_init_table(&place);
 }
 
 int main(void) {

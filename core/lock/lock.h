@@ -16,7 +16,7 @@ struct mt_lock {
   char *text;
   uint64_t fence;
   bool granted;
-  bool told; /* what others are told of our waits names it (waits.c) */
+  bool told;                     /* what others are told of our waits names it (waits.c) */
   struct mt_attempt *attempt;    /* while it is being acquired */
   struct mt_convert *converting; /* while it is being converted */
   mt_lock *prev, *next;          /* the manager's */

@@ -185,6 +185,53 @@ stores.each("a lock's writer", function(store)
     assert.equal(1, client:get(index, "z").n)
   end)
 
+  it("stamps, and changes nothing that a later lock has stamped", function()
+    client:with_tree_lock("/w", function(earlier)
+      client:with_tree_lock("/w", function(later)
+        assert.is_true(later.fence > earlier.fence)
+        local w = later:bulk(index, {strength = "stamp"})
+        for doc in later:scan(index) do
+          doc.n = doc.n * 10
+          if doc._id ~= "c" then w:save(doc) end
+        end
+        assert.equal(2, w:finish().applied)
+      end)
+      local stamp = client:get(index, "a").mortise_stamp
+      assert.equal("integer", math.type(stamp.fence))
+      assert.equal(client:verify().epoch, stamp.epoch)
+      local w = earlier:bulk(index, {strength = "stamp"})
+      w:index("a", {n = 0})
+      w:delete "b"
+      w:add {op = "update", id = "c", doc = {seen = true}}
+      w:create("d", {n = 4})
+      local ok, why = pcall(w.finish, w)
+      assert.is_false(ok)
+      assert.equal("conflict", why.code)
+      assert.equal("stamped", why.type)
+      assert.same({2, 2}, {why.report.applied, why.report.conflict})
+      assert.equal("a", why.report.stamped[1].id)
+      assert.matches("later lock", why.report.stamped[1].reason)
+      assert.equal(earlier.fence, client:get(index, "d").mortise_stamp.fence)
+      earlier:bulk(index, {strength = "stamp", stamp_field = "by"}):close()
+    end)
+    assert.same({10, 20, 3}, {client:get(index, "a").n, client:get(index, "b").n, client:get(index, "c").n})
+    client:with_tree_lock("/w", function(lock)
+      local w <close> = lock:bulk(index, {strength = "stamp", stamp_field = "meta.by"})
+      w:index("e", {n = 5})
+      w:finish()
+      assert.equal(lock.fence, client:get(index, "e").meta.by.fence)
+      assert.has_error(function() lock:bulk(index, {strength = "strong"}) end)
+    end)
+  end)
+
+  it("stamps what it renames", function()
+    client:index(index, "p", {path = "/p/1"})
+    client:rename {index = index, from = "/p", to = "/q", strength = "stamp"}
+    local doc = client:get(index, "p")
+    assert.equal("/q/1", doc.path)
+    assert.equal("integer", math.type(doc.mortise_stamp.fence))
+  end)
+
   it("ends with its lock", function()
     local lock = client:acquire {tree = "/w"}
     local w = lock:bulk(index)

@@ -24,8 +24,9 @@ local rows = {
 
 function writer.open(lock, index, given)
   local o = options.check("bulk", rows, given)
+  local own = lock.held:writer(index, {strength = o.strength, stamp_field = o.stamp_field})
   return setmetatable({
-    writer = lock.held:writer(index, {strength = o.strength, stamp_field = o.stamp_field}), limits = o, items = {}, size = 0,
+    writer = own, limits = o, items = {}, size = 0,
     counts = {applied = 0, already = 0, unchanged = 0, conflict = 0, rejected = 0},
     conflicts = {}, stamped = {}, rejects = {},
   }, Writer)
@@ -36,7 +37,9 @@ local function account(self, item, answer)
   if outcome == "none" then return end
   self.counts[outcome] = self.counts[outcome] + 1
   if outcome == "conflict" then table.insert(self.conflicts, item.id) end
-  if answer.type == "stamped" then table.insert(self.stamped, {id = item.id, reason = answer.reason}) end
+  if answer.type == "stamped" then
+    table.insert(self.stamped, {id = item.id, reason = answer.reason})
+  end
   if outcome == "rejected" then
     table.insert(self.rejects, {id = item.id, type = answer.type, reason = answer.reason})
   end
@@ -108,7 +111,7 @@ local function complain(report)
   local first = report.rejects[1] or report.stamped[1]
   error(core.error {
     code = report.rejects[1] and "rejected" or "conflict",
-    message = ("%d items in conflict (%d stamped by a later holder of the lock), %d rejected; the first is %s")
+    message = ("%d items in conflict, %d of them stamped under a later lock, %d rejected; the first is %s")
       :format(report.conflict, #report.stamped, report.rejected, first and first.id or report.conflicts[1]),
     type = first and (first.type or "stamped"), reason = first and first.reason, report = report,
   }, 0)

@@ -1,5 +1,6 @@
 /* The lock protocol (docs/protocol.md) in small: three sessions, a directory and a file in it, requests
- * that are late or applied twice, beats, crashes, deadlines that pass, and taking over from the dead.
+ * that are late or applied twice, beats, crashes, deadlines that pass, taking over from the dead, and
+ * breaking by hand.
  * `check`, beside this file, explores all of it: no two incompatible holds are ever believed at once
  * (the assertion in `believe`), no session that lives is left waiting (no invalid end state), and no
  * state comes back (no cycle), so every session comes to its end.
@@ -31,6 +32,9 @@
 #define CRASHES 1
 #define PAUSES 1 /* deadlines that pass while their session lives */
 #endif
+#ifndef BREAKS
+#define BREAKS 0 /* sessions that are broken by hand */
+#endif
 
 /* The planted bugs: -DBUG=NAME. */
 #define NO_MATRIX 1
@@ -45,6 +49,8 @@
 #define EVICT_THE_LIVING 10
 #define NO_TAKE_OVER 11
 #define GHOSTS_GO_ON 12 /* a session goes on after a set without an answer */
+#define BREAK_AT_ONCE 13 /* who breaks does not wait after its mark */
+#define BEAT_WHEN_BROKEN 14
 #ifndef BUG
 #define BUG 0
 #endif
@@ -54,6 +60,7 @@
 typedef lock { byte mode[SESSIONS]; byte number[SESSIONS] };
 lock table[2];
 bool live[SESSIONS] = true; /* not closed, not expired: these two differ in nothing here */
+bool broken[SESSIONS];      /* marked by hand: no beat is taken any more */
 byte version[SESSIONS];
 
 /* The sessions. One that crashed, or whose deadline is past, believes nothing. */
@@ -68,9 +75,14 @@ holds believed[2];
 byte saw[SESSIONS];     /* the version it read */
 bool elapsed[SESSIONS]; /* lease and margin have passed since that answer arrived */
 
+/* Who breaks a session counts from its own mark. It compares nothing when it expires: the mark alone
+ * must do, for no beat came after it. (In truth it compares too.) */
+byte marked[SESSIONS]; /* the version that it made */
+bool waited[SESSIONS]; /* lease and margin have passed since its answer arrived */
+
 typedef request { mtype verb; byte from; byte path; byte mode; byte number };
 request late; /* what the network holds up: one at a time */
-byte copies = COPIES, beats = BEATS, crashes = CRASHES, pauses = PAUSES;
+byte copies = COPIES, beats = BEATS, crashes = CRASHES, pauses = PAUSES, breaks = BREAKS;
 
 #define NEXT(s) ((s + 1) % SESSIONS)
 #define clash(a, b) ((a) != NONE && (b) != NONE && ((a) == X || (b) == X))
@@ -111,7 +123,8 @@ end:
 inline believe(s) { believed[path].mode[s] = mode; assert(!others_clash(believed[path], s, mode)) }
 inline disbelieve(s) { believed[DIR].mode[s] = NONE; believed[FILE].mode[s] = NONE }
 inline end_session(s) {
-  live[s] = false; version[s] = 0; acked[s] = 0; saw[s] = 0; elapsed[s] = false
+  live[s] = false; version[s] = 0; acked[s] = 0; saw[s] = 0; elapsed[s] = false;
+  broken[s] = false; marked[s] = 0; waited[s] = false
 }
 inline clear() { path = 0; mode = 0; number = 0; ghost = 0; first = 0; second = 0; keep = 0 }
 
@@ -169,14 +182,16 @@ leave:
 }
 
 /* What befalls session s from outside. */
+#define may_beat(s) (live[s] && (!broken[s] || bug(BEAT_WHEN_BROKEN)))
 #define may_evict(s) (!bug(NO_TAKE_OVER) && (!live[s] || (bug(EVICT_THE_LIVING) && elapsed[s])))
 proctype world(byte s) {
 end:
   do
   :: d_step { crashes > 0 && live[s] ->
        crashes--; life[s] = crashed; disbelieve(s); acked[s] = 0; elapsed[s] = false }
-  :: d_step { beats > 0 && live[s] -> beats--; version[s]++ } /* its answer is lost, or too late */
-  :: d_step { beats > 0 && live[s] && life[s] == well -> beats--; version[s]++; acked[s] = version[s] }
+  :: d_step { beats > 0 && may_beat(s) -> beats--; version[s]++ } /* its answer is lost, or too late */
+  :: d_step { beats > 0 && may_beat(s) && life[s] == well ->
+       beats--; version[s]++; acked[s] = version[s] }
   :: d_step { live[s] && saw[s] != version[s] -> saw[s] = version[s]; elapsed[s] = false }
   /* Whoever had no acknowledgement since the version that was read sent its last before that. */
   :: d_step { live[s] && !elapsed[s] && life[s] == well && acked[s] <= saw[s] && pauses > 0 ->
@@ -185,6 +200,16 @@ end:
        elapsed[s] = true }
   :: d_step { live[s] && (elapsed[s] || life[s] == crashed) && /* the process is seen to be gone */
        (saw[s] == version[s] || bug(EXPIRE_BLINDLY)) -> end_session(s) }
+  /* Breaking: the mark, the beat that is refused, the wait, the end. */
+  :: d_step { breaks > 0 && live[s] && !broken[s] ->
+       breaks--; broken[s] = true; version[s]++; marked[s] = version[s] }
+  :: d_step { live[s] && broken[s] && life[s] == well && !bug(BEAT_WHEN_BROKEN) ->
+       life[s] = past; disbelieve(s); acked[s] = 0 }
+  :: d_step { broken[s] && !waited[s] && life[s] == well && acked[s] <= marked[s] && pauses > 0 ->
+       pauses--; waited[s] = true; life[s] = past; disbelieve(s); acked[s] = 0 }
+  :: d_step { broken[s] && !waited[s] &&
+       (life[s] == past || acked[s] > marked[s] || bug(BREAK_AT_ONCE)) -> waited[s] = true }
+  :: d_step { broken[s] && waited[s] -> end_session(s) }
   :: d_step { may_evict(s) && table[DIR].mode[s] != NONE -> put(s, DIR, NONE, 0) }
   :: d_step { may_evict(s) && table[FILE].mode[s] != NONE -> put(s, FILE, NONE, 0) }
   od

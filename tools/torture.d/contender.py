@@ -1,4 +1,4 @@
-"""contender.py URL FILE WHO END SEED THREADS LEASE HOST: the second client of the protocol (spec/interop)
+"""contender.py URLS FILE WHO END SEED THREADS LEASE HOST: the second client of the protocol (spec/interop)
 as a client of tools/torture, recorded as client.lua is. HOST: its machine's name, or empty."""
 import itertools
 import os
@@ -23,6 +23,7 @@ class Contender:
         self.client = client.Client(url, lease=lease, margin=lease / 10, host=host or None)
         self.recorder = record.Recorder(self.client, out, who, task, numbers)
         self.rng = random.Random("%s.%d.%d" % (seed, task, next(numbers)))
+        self.missed = 0  # in a row
 
     def hold(self, name, lock):
         try:
@@ -37,6 +38,7 @@ class Contender:
                  for _ in range(self.rng.choice([1, 1, 2]))}
         mode, wait = "S" if self.rng.random() < 0.3 else "X", self.rng.choice([0, 0.1, 1, 5])
         name, lock = self.recorder.acquire(client, sorted(paths), mode, wait)
+        self.missed = 0 if lock else self.missed + 1
         if lock is None:
             time.sleep(self.rng.uniform(0, 0.1))
             return
@@ -44,18 +46,19 @@ class Contender:
         self.recorder.release(client, name, lock)
 
     def run(self, ends):
-        while record.raw_us() < ends:
+        while record.raw_us() < ends and self.missed < 3:
             self.once()
         self.client.close()
 
 
-def work(ends, errors, *arguments):
-    # The session may not be had while its node is away: begin again.
+def work(ends, errors, urls, *arguments):
+    # It knows one node at a time; while that is away, another one.
     numbers = itertools.count(1)
-    while record.raw_us() < ends:
-        try:
-            Contender(*arguments, numbers).run(ends)
+    for url in itertools.cycle(urls):
+        if record.raw_us() >= ends:
             return
+        try:
+            Contender(url, *arguments, numbers).run(ends)
         except client.NoAnswer:
             time.sleep(0.1)
         except Exception as why:  # a thread's end must be seen
@@ -64,14 +67,14 @@ def work(ends, errors, *arguments):
 
 
 def main():
-    url, file, who, ends, seed, threads, lease, host = sys.argv[1:9]
+    urls, file, who, ends, seed, threads, lease, host = sys.argv[1:9]
     errors, mutex = [], threading.Lock()
     with open(file, "w", encoding="utf-8", buffering=1) as f:
         def out(line):
             with mutex:
                 f.write(line)
         threads = [threading.Thread(target=work, args=(
-            int(ends), errors, url, out, who, i, float(lease), host, seed)) for i in range(int(threads))]
+            int(ends), errors, urls.split(","), out, who, i, float(lease), host, seed)) for i in range(int(threads))]
         for each in threads:
             each.start()
         for each in threads:

@@ -47,9 +47,13 @@ class Cluster:
         self.opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
     def tool(self, verb, *words):
-        command = [os.path.join(ROOT, "tools/server"), verb, self.name, *map(str, words), "--port", str(self.port)]
         with open(self.log, "a", encoding="utf-8") as log:
-            return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False).returncode
+            return subprocess.run(self.command(verb, *words), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                  check=False).returncode
+
+    def command(self, verb, *words):
+        tool = os.path.join(ROOT, "tools/server")
+        return [tool, verb, self.name, *map(str, words), "--port", str(self.port)]
 
     def start(self):
         if self.tool("start", "--nodes", self.nodes):
@@ -63,14 +67,13 @@ class Cluster:
 
     def request(self, method, path, body=None, node=0, timeout=10):
         data = json.dumps(body).encode() if body is not None else None
-        request = urllib.request.Request(self.urls[node] + path, data, {"Content-Type": "application/json"},
-                                         method=method)
+        kind = {"Content-Type": "application/json"}
+        request = urllib.request.Request(self.urls[node] + path, data, kind, method=method)
         with self.opener.open(request, timeout=timeout) as answer:
             return json.loads(answer.read() or b"{}")
 
     def pid(self, node):
-        folder = subprocess.run([os.path.join(ROOT, "tools/server"), "dir", self.name, "--port", str(self.port)],
-                                capture_output=True, text=True, check=True).stdout.strip()
+        folder = subprocess.run(self.command("dir"), capture_output=True, text=True, check=True).stdout.strip()
         with open("%s/node-%d/pid" % (folder, node), encoding="ascii") as f:
             return int(f.read())
 
@@ -84,11 +87,11 @@ class Cluster:
     def whole(self, seconds):
         """Waits until every shard has all its copies again."""
         ends = time.monotonic() + seconds
+        path = "/_cluster/health?wait_for_status=green&wait_for_nodes=%d&timeout=5s" % self.nodes
         while time.monotonic() < ends:
             for node in range(self.nodes):
                 try:
-                    health = self.request("GET", "/_cluster/health?wait_for_status=green&wait_for_nodes=%d&timeout=5s"
-                                          % self.nodes, node=node)
+                    health = self.request("GET", path, node=node)
                     if health.get("status") == "green" and not health.get("timed_out"):
                         return True
                 except (OSError, ValueError):
@@ -99,9 +102,8 @@ class Cluster:
         """[[path, mode, session], ...] of all holds in the lock table, as one snapshot."""
         node = 1 if self.dead == 1 else 0
         fresh = self.request("POST", "/mortise-locks/_refresh", node=node, timeout=3)
-        answer = self.request("POST", "/mortise-locks/_search",
-                              {"size": 10000, "query": {"term": {"kind": "lock"}}, "_source": ["path", "holders"]},
-                              node=node, timeout=3)
+        query = {"size": 10000, "query": {"term": {"kind": "lock"}}, "_source": ["path", "holders"]}
+        answer = self.request("POST", "/mortise-locks/_search", query, node=node, timeout=3)
         if fresh["_shards"]["failed"] or answer["_shards"]["failed"] or answer["timed_out"]:
             raise OSError("no whole listing")
         return [[hit["_source"]["path"], holder["mode"], holder["session"]]
@@ -130,7 +132,8 @@ class Proxies:
     """Counts what the proxies of all clients do, from the records that they write."""
 
     def __init__(self):
-        self.selector, self.counts, self.requests, self.over = selectors.DefaultSelector(), collections.Counter(), 0, False
+        self.selector, self.counts = selectors.DefaultSelector(), collections.Counter()
+        self.requests = 0
         self.thread = threading.Thread(target=self.read, daemon=True)
         self.thread.start()
 
@@ -139,7 +142,7 @@ class Proxies:
         self.selector.register(stream, selectors.EVENT_READ, bytearray())
 
     def read(self):
-        while not self.over:
+        while True:
             for key, _ in self.selector.select(0.2):
                 chunk = key.fileobj.read(1 << 16)
                 if not chunk:
@@ -233,21 +236,22 @@ class Client:
         env = {k: v for k, v in os.environ.items() if not k.startswith("MORTISE_")}
         urls = [proxy.url for proxy in run.proxies[slot.name]]
         rng.shuffle(urls)
-        env.update(XDG_CONFIG_HOME=run.folder, MORTISE_SKEW=run.skews[slot.name].file, LD_PRELOAD=run.skew_library,
-                   PYTHONDONTWRITEBYTECODE="1", LUA_CPATH=run.build + "/tools/torture.d/?.so;;")
+        env.update(XDG_CONFIG_HOME=run.folder, MORTISE_SKEW=run.skews[slot.name].file,
+                   LD_PRELOAD=run.skew_library, PYTHONDONTWRITEBYTECODE="1",
+                   LUA_CPATH=run.build + "/tools/torture.d/?.so;;")
         seed = str(rng.randrange(1 << 31))
         if slot.kind == "python":
-            command = ["python3", os.path.join(HERE, "contender.py"), urls[0], self.file, self.who, str(ends),
+            command = ["python3", os.path.join(HERE, "contender.py"), ",".join(urls), self.file, self.who, str(ends),
                        seed, str(slot.tasks), str(slot.lease), "elsewhere" if slot.apart else ""]
         else:
             env.update(MORTISE_STORE=",".join(urls), MORTISE_LEASE="%ds" % slot.lease, MORTISE_TIMEOUT="3s")
-            command = [run.program, "run", os.path.join(HERE, "client.lua"), self.file, self.who, str(ends), seed,
-                       str(slot.tasks), INDEX]
+            command = [run.program, "run", os.path.join(HERE, "client.lua"), self.file, self.who, str(ends),
+                       seed, str(slot.tasks), INDEX]
             if slot.apart and run.namespaces:
                 command = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", *command]
         with open(self.errors, "wb") as errors:
-            self.process = subprocess.Popen(command, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=errors,
-                                            stderr=errors, start_new_session=True)
+            self.process = subprocess.Popen(command, cwd=ROOT, env=env, stdin=subprocess.DEVNULL,
+                                            stdout=errors, stderr=errors, start_new_session=True)
         self.pid = self.process.pid
         if command[0] == "unshare":
             self.pid = self.inner_pid()

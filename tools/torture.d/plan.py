@@ -1,7 +1,6 @@
 """The plan of a run: what goes wrong, when, and for whom, drawn from the seed alone."""
 import random
 
-MS, S = 0.001, 1.0
 WEATHER = ["drop-request", "drop-answer", "reset", "reset-answer", "cut-request", "cut-answer -3",
            "duplicate", "duplicate 700", "hold 500", "hold 2200", "status 503", "status 429",
            "late-status 504", "item-status 0 429", "item-status 0 503", "item-status 0 409",
@@ -47,6 +46,8 @@ def client_faults(rng, slot, end):
             continue
         action = rng.choice(["kill", "kill", "stop", "stop", "sleep", "partition", "partition", "partition"])
         took = rng.uniform(0.1, 2) if action == "kill" else how_long(rng, slot.lease)
+        if action == "sleep":  # a short one is a stop
+            took = rng.uniform(slot.lease, slot.lease * 2)
         took = min(took, max(0.2, end + 2 - t))
         kind = rng.choice(PARTITIONS) if action == "partition" else None
         free = t + took + 1
@@ -79,5 +80,6 @@ def make(seed, seconds, nodes):
     end = seconds * 0.85
     faults = [fault for slot in clients for fault in client_faults(rng, slot, end)]
     faults += node_faults(rng, nodes, seconds, end)
-    weather = {slot.name: ["rate=%d %s" % (rng.choice([1, 1, 2]), rule) for rule in WEATHER] for slot in clients}
+    weather = {slot.name: ["rate=%d %s" % (rng.choice([1, 1, 2]), rule) for rule in WEATHER]
+               for slot in clients}
     return clients, sorted(faults, key=lambda fault: fault[0]), weather

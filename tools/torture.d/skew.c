@@ -1,7 +1,7 @@
-/* Preloaded into a client: its clocks are wrong by what the file MORTISE_SKEW says, three numbers of
- * nanoseconds that may change at any moment: the wall clock's, CLOCK_MONOTONIC's, CLOCK_BOOTTIME's.
- * CLOCK_MONOTONIC_RAW stays right, for the recorder. Only what goes through the C library's functions
- * is changed: time-outs inside the kernel are durations and stay so. */
+/* Preloaded into a client: its clocks are wrong by what the file MORTISE_SKEW says, three numbers
+ * of nanoseconds that may change at any moment: the wall clock's, CLOCK_MONOTONIC's,
+ * CLOCK_BOOTTIME's. CLOCK_MONOTONIC_RAW stays right, for the recorder. Only what goes through the C
+ * library's functions is changed: time-outs inside the kernel are durations and stay so. */
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stddef.h>

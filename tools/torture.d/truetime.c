@@ -1,5 +1,5 @@
-/* require "truetime"() -> microseconds on CLOCK_MONOTONIC_RAW, which nobody sets and libskew.so leaves
- * alone: the clock of the histories. */
+/* require "truetime"() -> microseconds on CLOCK_MONOTONIC_RAW, which nobody sets and libskew.so
+ * leaves alone: the clock of the histories. */
 #include <lauxlib.h>
 #include <time.h>
 

@@ -4,10 +4,12 @@
 #include <stdio.h>
 
 /* Deadlocks. Who waits waits for everybody in its way, so any cycle of waiting tasks is one, and
- * the youngest of a cycle gives way: each task looks only for cycles in which all others are older.
- * One among the tasks of this process is found from memory when a task lines up. One through other
- * sessions is looked for by one that has waited for a second, in the documents of the sessions it
- * waits for, and of those that they wait for; its own side is always taken from memory.
+ * the youngest of a cycle gives way, of those that hold a lock while they wait: a call for itself
+ * goes through all paths in one order, so there is always such a one, and only its holder can undo
+ * the knot by giving something back. Each looks only for cycles in which it is that one. One among
+ * the tasks of this process is found from memory when a task lines up. One through other sessions
+ * is looked for by one that has waited for a second, in the documents of the sessions it waits for,
+ * and of those that they wait for; its own side is always taken from memory.
  *
  * What was read is of different moments, so a cycle that was seen need never have stood all at
  * once. It counts when it is seen again, each wait and each hold the same, in documents that say
@@ -57,8 +59,9 @@ void mt_deadlock_say(mt_manager *m, const mt_step *steps, size_t n, mortise_erro
   mt_buf_adds(&b, "deadlock: ");
   for (size_t i = 0; i < n; i++) {
     const mt_step *at = &steps[i];
-    mt_buf_addf(&b, "%s%.*s wanted in %s is %s by ", i ? ", which waits for " : "", (int)at->path.n,
-                at->path.p, mt_mode_name(at->mode), at->queued ? "queued for" : "held");
+    mt_buf_addf(&b, i ? ", which waits for %.*s in %s, %s by " : "%.*s wanted in %s is %s by ",
+                (int)at->path.n, at->path.p, mt_mode_name(at->mode),
+                at->queued ? "queued for" : "held");
     if (i + 1 < n)
       say_who(&b, m, &steps[i + 1]);
     else
@@ -353,8 +356,12 @@ void mt_deadlock_tick(mt_manager *m) {
     if (now >= d->again_ms) begin_walk(m, d->wait);
     return;
   }
-  const mt_attempt *at = next_to_walk(m);
-  if (at && now >= at->walk_ms) begin_walk(m, at->wait);
+  mt_attempt *at = next_to_walk(m);
+  if (!at || now < at->walk_ms) return;
+  if (mt_wait_is_nested(at))
+    begin_walk(m, at->wait);
+  else
+    at->walk_ms = now + AGAIN_MS; /* a task above it may take a lock meanwhile */
 }
 
 void mt_deadlock_deinit(mt_manager *m) {

@@ -141,9 +141,11 @@ void mt_waits_withdraw(mt_manager *m);
 bool mt_waits_publish(mt_manager *m);
 /* The text on the board as it would be now; its failure is the caller's to check. */
 void mt_waits_compose(mt_manager *m, mt_buf *out, bool show);
+/* Does it wait while its task holds a lock? Of a cycle at least one does. */
+bool mt_wait_is_nested(const mt_attempt *at);
 mt_attempt *mt_waits_find(const mt_manager *m, uint64_t wait);
-/* The youngest of a cycle among tasks of this process that goes through `at`; NULL when there is
- * none. Says the cycle in `err`. */
+/* The youngest nested one of a cycle among tasks of this process that goes through `at`; NULL when
+ * there is none. Says the cycle in `err`. */
 mt_attempt *mt_waits_local_cycle(mt_manager *m, mt_attempt *at, mortise_error *err);
 
 int64_t mt_deadlock_due(const mt_manager *m);

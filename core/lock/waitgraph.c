@@ -102,6 +102,7 @@ static void read_node(mt_graph *g, size_t session, mt_json entry) {
   read_fors(g, &node, mt_json_get(entry, "for"));
   read_waits(g, &node, mt_json_get(entry, "waits"));
   read_holds(g, &node, mt_json_get(entry, "holds"));
+  mt_json_bool(mt_json_get(entry, "nested"), &node.nested);
   g->nodes[g->n_nodes++] = node;
 }
 
@@ -170,10 +171,13 @@ bool mt_graph_edge(const mt_graph *g, size_t from, size_t to, uint64_t *key) {
 
 /* ---- Searching ------------------------------------------------------------------------------ */
 
-static bool is_older(const mt_graph *g, const mt_graph_node *a, const mt_graph_node *than) {
-  const mt_graph_session *s = &g->sessions[a->session], *t = &g->sessions[than->session];
-  if (s == t) return a->task != than->task ? a->task < than->task : a->wait < than->wait;
-  if (!s->known || !t->known || !s->live) return false;
+/* Does `first` give way before `a` does? One call for itself never does: a cycle has a nested one.
+ */
+static bool gives_way(const mt_graph *g, const mt_graph_node *first, const mt_graph_node *a) {
+  const mt_graph_session *s = &g->sessions[a->session], *t = &g->sessions[first->session];
+  if (s != t && (!s->known || !s->live || !t->known)) return false;
+  if (!first->nested || !a->nested) return first->nested;
+  if (s == t) return a->task != first->task ? a->task < first->task : a->wait < first->wait;
   if (s->opened_ms != t->opened_ms) return s->opened_ms < t->opened_ms;
   return memcmp(s->id, t->id, MT_SESSION_ID) < 0;
 }
@@ -197,7 +201,7 @@ size_t mt_graph_cycle(mt_graph *g, size_t start, size_t members[MT_CYCLE_MAX]) {
   size_t queue[MT_GRAPH_NODES], head = 0, tail = 0;
   uint64_t key;
   for (size_t i = 0; i < g->n_nodes; i++) {
-    g->nodes[i].older = is_older(g, &g->nodes[i], &g->nodes[start]);
+    g->nodes[i].before = i != start && gives_way(g, &g->nodes[start], &g->nodes[i]);
     g->nodes[i].seen = false;
   }
   queue[tail++] = start;
@@ -206,7 +210,7 @@ size_t mt_graph_cycle(mt_graph *g, size_t start, size_t members[MT_CYCLE_MAX]) {
     want_sessions(g, &g->nodes[a]);
     if (a != start && mt_graph_edge(g, a, start, &key)) return collect(g, start, a, members);
     for (size_t b = 0; b < g->n_nodes; b++) {
-      if (!g->nodes[b].older || g->nodes[b].seen || !mt_graph_edge(g, a, b, &key)) continue;
+      if (!g->nodes[b].before || g->nodes[b].seen || !mt_graph_edge(g, a, b, &key)) continue;
       g->nodes[b].seen = true;
       g->nodes[b].from = a;
       queue[tail++] = b;

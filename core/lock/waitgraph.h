@@ -45,7 +45,8 @@ typedef struct mt_graph_node {
   size_t fors, n_fors;   /* in the graph's arrays; at the store */
   size_t waits, n_waits; /* for tasks of its own process */
   size_t holds, n_holds;
-  bool older; /* than the node from which is searched */
+  bool nested; /* it waits while it holds a lock */
+  bool before; /* the node from which is searched gives way before it does */
   bool seen;
   size_t from;
 } mt_graph_node;
@@ -76,10 +77,10 @@ size_t mt_graph_find(const mt_graph *g, size_t session, uint64_t wait); /* SIZE_
 /* Does node `a` wait for node `b`? `key` names what it waits for: it stays the same as long as that
  * does. */
 bool mt_graph_edge(const mt_graph *g, size_t a, size_t b, uint64_t *key);
-/* A shortest cycle through `start`, all other members of which are older than it: by their
- * sessions' opening, the sessions' ids, the tasks' numbers. Writes the members from `start` on and
- * returns their number; 0 when there is none, and then the sessions that were reached are `wanted`.
- */
+/* A shortest cycle through `start` in which it is the one to give way: the youngest of those that
+ * are nested, by their sessions' opening, the sessions' ids, the tasks' numbers. Writes the members
+ * from `start` on and returns their number; 0 when there is none, and then the sessions that were
+ * reached are `wanted`. */
 size_t mt_graph_cycle(mt_graph *g, size_t start, size_t members[MT_CYCLE_MAX]);
 
 mt_slice mt_graph_path(const mt_graph *g, const mt_graph_node *node);

@@ -57,6 +57,12 @@ static bool stands_for(const mt_attempt *at, const mt_lock *lock) {
   return m->kin.inherits && m->kin.inherits(m->kin.ctx, lock->task, at->lock->task);
 }
 
+bool mt_wait_is_nested(const mt_attempt *at) {
+  for (const mt_lock *lock = at->lock->manager->locks; lock; lock = lock->next)
+    if (stands_for(at, lock)) return true;
+  return false;
+}
+
 static bool related(const mt_manager *m, const mt_part *holder, const mt_part *part) {
   uint64_t a = holder->lock->task, b = part->lock->task;
   return a == b || (m->kin.inherits && m->kin.inherits(m->kin.ctx, a, b));
@@ -154,24 +160,27 @@ static mt_step step_of(const mt_manager *m, const mt_attempt *at) {
                    .owner = m->owner_json};
 }
 
+static bool is_younger(const mt_attempt *a, const mt_attempt *than) {
+  uint64_t x = a->lock->task, y = than->lock->task;
+  return x != y ? x > y : a->wait > than->wait;
+}
+
 /* Says it from the victim on. The visits lead from the end of the cycle to its start. */
 static mt_attempt *tell_cycle(mt_manager *m, const search *s, mortise_error *err) {
-  mt_attempt *ring[MT_CYCLE_MAX], *victim = s->at;
+  mt_attempt *ring[MT_CYCLE_MAX];
   mt_step steps[MT_CYCLE_MAX];
-  size_t n = 0, first = 0;
+  size_t n = 0, first = SIZE_MAX;
   for (mt_attempt *at = s->at;; at = at->visit_from) {
     if (n == MT_CYCLE_MAX) return NULL;
+    bool may = mt_wait_is_nested(at) && (first == SIZE_MAX || is_younger(at, ring[first]));
+    if (may) first = n;
     ring[n++] = at;
-    if (at->lock->task > victim->lock->task ||
-        (at->lock->task == victim->lock->task && at->wait > victim->wait)) {
-      victim = at;
-      first = n - 1;
-    }
     if (at == s->start) break;
   }
+  if (first == SIZE_MAX) return NULL;
   for (size_t i = 0; i < n; i++) steps[i] = step_of(m, ring[(first + n - i) % n]);
   mt_deadlock_say(m, steps, n, err);
-  return victim;
+  return ring[first];
 }
 
 mt_attempt *mt_waits_local_cycle(mt_manager *m, mt_attempt *start, mortise_error *err) {
@@ -204,6 +213,7 @@ static void add_hold(mt_buf *b, mt_slice path, mt_mode mode, uint64_t fence) {
 /* What it has got so far, and the locks that stay held while it waits. */
 static void add_holds(mt_manager *m, mt_buf *b, const mt_attempt *at, bool show) {
   size_t n = 0;
+  bool nested = false;
   mt_json_add_key(b, "holds");
   mt_buf_addc(b, '[');
   for (size_t i = 0; i < at->wait_at && n < TOLD_HOLDS; i++) {
@@ -215,10 +225,12 @@ static void add_holds(mt_manager *m, mt_buf *b, const mt_attempt *at, bool show)
   for (mt_lock *lock = m->locks; lock && n < TOLD_HOLDS; lock = lock->next) {
     if (!stands_for(at, lock)) continue;
     lock->told |= show;
+    nested = true;
     for (size_t i = 0; i < lock->n_wants && n++ < TOLD_HOLDS; i++)
       add_hold(b, lock->wants[i].path, lock->wants[i].mode, lock->fence);
   }
   mt_buf_addc(b, ']');
+  if (nested) mt_buf_adds(b, ",\"nested\":true");
   if (n >= TOLD_HOLDS) mt_buf_adds(b, ",\"cut\":true");
 }
 

@@ -315,6 +315,49 @@ static void test_the_session_has_the_join(void **state) {
   close_two(c);
 }
 
+/* ---- Two that upgrade the same -------------------------------------------------------------- */
+
+/* Each waits for the other to give its shared lock back: one of them is told, keeps that lock, and
+ * once it gives it back the other has what it wanted. */
+static void upgrade_both(mt_test_client *c, mt_lock *a, size_t a_who, mt_lock *b, size_t b_who) {
+  conversion v[2];
+  begin(&v[0], a, MT_X, 25000);
+  begin(&v[1], b, MT_X, 25000);
+  int64_t end = mt_test_ns() + 20000000000;
+  while (!v[0].done && !v[1].done && mt_test_ns() < end) mt_test_pump_until(c, 2, &v[0].done, 5);
+  assert_true(v[0].done != v[1].done);
+  size_t loser = v[0].done ? 0 : 1;
+  mt_lock *lost = loser ? b : a, *won = loser ? a : b;
+  assert_int_equal(v[loser].c.error.code, MORTISE_DEADLOCK);
+  assert_int_equal(mode_of(lost), MT_S);
+  assert_int_equal(mt_lock_check(lost, NULL), MORTISE_OK);
+  assert_false(may(c, 2, 1 - (loser ? b_who : a_who), "/both", MT_X));
+  mt_test_give(c, 2, loser ? b_who : a_who, lost);
+  assert_true(mt_test_pump_until(c, 2, &v[1 - loser].done, 5000));
+  MT_CHECK(!v[1 - loser].c.error.code, "%s", v[1 - loser].c.error.message);
+  mt_test_give(c, 2, loser ? a_who : b_who, won);
+}
+
+static void test_two_sessions_upgrade(void **state) {
+  (void)state;
+  mt_test_client c[2];
+  open_two(c);
+  mt_lock *a = take(c, 2, 0, "/both", MT_S, 0, 1000, NULL);
+  mt_lock *b = take(c, 2, 1, "/both", MT_S, 0, 1000, NULL);
+  upgrade_both(c, a, 0, b, 1);
+  close_two(c);
+}
+
+static void test_two_tasks_upgrade(void **state) {
+  (void)state;
+  mt_test_client c[2];
+  open_two(c);
+  mt_lock *a = take(c, 2, 0, "/both", MT_S, 1, 1000, NULL);
+  mt_lock *b = take(c, 2, 0, "/both", MT_S, 2, 1000, NULL);
+  upgrade_both(c, a, 0, b, 0);
+  close_two(c);
+}
+
 /* ---- Ends ----------------------------------------------------------------------------------- */
 
 static void test_cancelled_it_is_as_it_was(void **state) {
@@ -496,6 +539,8 @@ int main(void) {
       cmocka_unit_test(test_six_with_readers_and_locks_below),
       cmocka_unit_test(test_between_tasks),
       cmocka_unit_test(test_the_session_has_the_join),
+      cmocka_unit_test(test_two_sessions_upgrade),
+      cmocka_unit_test(test_two_tasks_upgrade),
       cmocka_unit_test(test_cancelled_it_is_as_it_was),
       cmocka_unit_test(test_released_meanwhile),
       cmocka_unit_test(test_lost_while_it_waits),

@@ -177,13 +177,13 @@ static void add_points(mt_sweep *s, mt_fault_kind kind, uint32_t most, mt_test_r
 }
 
 /* "lua" all of a kind, "lua 17 once" and "lua 17 ever" one. */
-static void add_only(mt_sweep *s, const char *only, uint32_t most, mt_test_random *random) {
+static void add_only(mt_sweep *s, const char *only, const uint32_t *most, mt_test_random *random) {
   for (mt_fault_kind k = 0; k < MT_FAULT_KINDS; k++) {
     size_t length = strlen(mt_fault_names[k]);
     unsigned n = 0;
     char way[8] = "";
     if (strncmp(only, mt_fault_names[k], length)) continue;
-    if (!only[length]) add_points(s, k, most, random);
+    if (!only[length]) add_points(s, k, most[k], random);
     if (sscanf(only + length, " %u %7s", &n, way) == 2)
       s->points[s->n++] = (mt_point){.kind = k, .n = n, .ever = !strcmp(way, "ever")};
   }
@@ -204,11 +204,11 @@ static bool run_parts(mt_sweep *s, int workers) {
   return true;
 }
 
-bool mt_sweep_run(mt_sweep *s, int workers, uint32_t most, const char *only) {
+bool mt_sweep_run(mt_sweep *s, int workers, const uint32_t *most, const char *only) {
   mt_test_random random = mt_test_random_for(s->place->name);
   s->part = *s->place;
   if (!apart(prepare, s) || !apart(count, s) || !s->clean) return false;
-  for (mt_fault_kind k = 0; !only && k < MT_FAULT_KINDS; k++) add_points(s, k, most, &random);
+  for (mt_fault_kind k = 0; !only && k < MT_FAULT_KINDS; k++) add_points(s, k, most[k], &random);
   if (only) add_only(s, only, most, &random);
   return run_parts(s, workers);
 }

@@ -85,10 +85,10 @@ mt_names mt_names_of(uint32_t number);
 void mt_scenario_warm(mt_sweep *s, uint32_t number, bool count);
 void mt_scenario_run(mt_sweep *s, uint32_t point);
 
-/* Counts, chooses the points (at most about `most` of a kind, 0: all; those that `only` names,
+/* Counts, chooses the points (of each kind about most[kind], 0: all; those that `only` names,
  * NULL: of every kind), runs them in `workers` processes, with a witness beside them. Returns when
  * every one is CHECKED; false with `message` when something besides them has failed. */
-bool mt_sweep_run(mt_sweep *s, int workers, uint32_t most, const char *only);
+bool mt_sweep_run(mt_sweep *s, int workers, const uint32_t *most, const char *only);
 
 /* Makes tables, index and documents. false with message. */
 bool mt_witness_prepare(mt_sweep *s);

@@ -100,6 +100,11 @@ def child_hold(store, table, path, mode, lease, host):
     mine.close()
 
 
+def child_break(store, table, session, lease):
+    client.Client(store, table, lease=float(lease), margin=MARGIN_MS / 1000).break_session(session)
+    print("broken", flush=True)
+
+
 # ---- Processes ------------------------------------------------------------------------------------
 
 
@@ -284,6 +289,30 @@ def test_stopped(stage, asleep, heir, lease=3):
            "and does not take it away")
 
 
+def test_broken(stage, victim, breaker, lease=3):
+    """One whose heartbeat goes on is broken by hand: it knows before another gets in."""
+    holder = stage.hold(victim, "/k", lease=lease)
+    fence = holder.held()
+    entry = (stage.entries("/k", "holders") or [{"session": "-", "n": 0}])[0]
+    next_one = stage.hold(victim, "/k/x")
+    waits = stage.wait_queue("/k", 1)
+    began = client.now()
+    if breaker == "mortise":
+        shown = "%s/%d" % (entry["session"][:8], entry["n"])
+        work = stage.mortise("locks", "break", "/k", "--hold", shown, "--yes", lease=lease)
+    else:
+        work = stage.python("break", entry["session"], lease)
+    time.sleep(lease / 2)
+    early, says = not next_one.lines.empty(), holder.let_go()
+    after = next_one.held(lease + 10)
+    took = client.now() - began
+    report(waits and 0 < fence < after and not early and says == "lock_lost" and took < lease + 4,
+           "%s breaks the lock of %s, who knows before another has it" % (breaker, victim),
+           "%.2f s, %s" % (took, says))
+    good = work.end() == 0
+    report(next_one.let_go() == "still" and good, "and it ends well", " ".join(work.errors[-1:]))
+
+
 def test_queue(stage, waits, passes):
     """A waiter is not overtaken by one that comes later."""
     other = stage.hold(passes, "/q")
@@ -344,6 +373,7 @@ def test_server(url, seconds, seed):
                 test_at_once(stage, one, other)
                 test_after_lease(stage, one, other)
                 test_stopped(stage, one, other)
+                test_broken(stage, one, other)
             test_empty(stage)
         finally:
             stage.clean()
@@ -364,7 +394,7 @@ def main():
     sys.exit(failed > 0)
 
 
-CHILDREN = {"contend": child_contend, "hold": child_hold}
+CHILDREN = {"contend": child_contend, "hold": child_hold, "break": child_break}
 if __name__ == "__main__":
     if len(sys.argv) > 1 and sys.argv[1] in CHILDREN:
         CHILDREN[sys.argv[1]](*sys.argv[2:])

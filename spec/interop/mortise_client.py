@@ -14,6 +14,7 @@ import time
 import urllib.parse
 
 QUEUE_LIFE_MS = 3000
+ENDED = ("expired", "closed")  # any other state is as good as live
 ORDER = ["IS", "IX", "S", "SIX", "X"]
 FITS = {"IS": {"IS", "IX", "S", "SIX"}, "IX": {"IS", "IX"}, "S": {"IS", "S"}, "SIX": {"IS"},
         "X": set()}
@@ -175,6 +176,18 @@ class Table:
             return None, None
         raise NoAnswer("status %d" % status)
 
+    def paths_of(self, session):
+        """Where it has entries, as a search shows it."""
+        self.request("POST", "/%s/_refresh" % self.table)
+        status, answer = self.request("POST", "/%s/_search?size=10000" % self.table,
+                                      b'{"query":{"term":{"kind":"lock"}}}')
+        if status != 200:
+            raise NoAnswer("status %d" % status)
+        found = [hit["_source"] for hit in answer["hits"]["hits"]
+                 if hit["_id"].startswith(self.namespace + ":")]
+        return [doc["path"] for doc in found
+                if any(e["session"] == session for e in doc["holders"] + doc["queue"])]
+
     def session_item(self, session, verb, version=None, **params):
         head = {"_id": "%s:@%s" % (self.namespace, session)}
         if version:
@@ -225,6 +238,7 @@ class Session:
     def __init__(self, table, owner, lease, margin):
         self.table, self.lease, self.margin = table, lease, margin
         self.id, self.n, self.ghost, self.lost = secrets.token_hex(16), 0, False, False
+        self.refused = False
         self.deadline = now() + lease
         self.ended, self.mutex = threading.Event(), threading.Lock()
         while not self.write("open", owner=owner, lease=int(lease * 1000)):
@@ -242,7 +256,7 @@ class Session:
         if answer and answer["status"] < 300 or answer and answer["status"] == 404:
             with self.mutex:
                 if not applied(answer) or now() >= self.deadline:
-                    self.lost = True
+                    self.lost, self.refused = True, not applied(answer)
                 elif verb != "close":
                     self.deadline = sent + self.lease - self.margin
             return applied(answer)
@@ -266,9 +280,11 @@ class Session:
         return self.n
 
     def close(self):
+        """Ended by another before its deadline it is not closed: nobody may get in before that."""
         self.ended.set()
         self.thread.join()
-        self.write("close")
+        if not self.refused:
+            self.write("close")
 
 
 # ---- Locks ----------------------------------------------------------------------------------------
@@ -424,7 +440,7 @@ class Client:
             item = [{"create": {"_id": "%s:@%s" % (self.table.namespace, session)}},
                     {"kind": "session", "owner": {}, "lease_ms": int(self.lease * 1000),
                      "state": "expired", "waiting": []}]
-        elif doc["state"] != "live":
+        elif doc["state"] in ENDED:
             item = self.table.session_item(session, "prove")
         else:
             seen = self.seen.get(session)
@@ -435,6 +451,22 @@ class Client:
                 return False
             item = self.table.session_item(session, "expire", version)
         return applied(self.table.apply([item], now() + 5)[0])
+
+    # ---- Breaking by hand
+
+    def break_session(self, session):
+        """Ends it against its owner's will, and removes all of its entries. NoAnswer: do it again."""
+        while not self.is_dead(session):
+            _, doc = self.table.session(session)
+            if doc and doc["state"] == "live":
+                marked = self.table.apply([self.table.session_item(session, "break")], now() + 5)[0]
+                if applied(marked):  # from now on its owner's deadline stands still
+                    self.seen[session] = ((marked["_seq_no"], marked["_primary_term"]), now())
+            time.sleep(0.1)
+        left = self.table.paths_of(session)
+        while left:
+            self.table.apply([self.table.release_item(session, None, p) for p in left], now() + 10)
+            left = self.table.paths_of(session)
 
 
 def grant_of(path, n, answer, created):

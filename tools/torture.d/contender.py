@@ -74,7 +74,8 @@ def main():
             with mutex:
                 f.write(line)
         threads = [threading.Thread(target=work, args=(
-            int(ends), errors, urls.split(","), out, who, i, float(lease), host, seed)) for i in range(int(threads))]
+            int(ends), errors, urls.split(","), out, who, i, float(lease), host, seed))
+            for i in range(int(threads))]
         for each in threads:
             each.start()
         for each in threads:

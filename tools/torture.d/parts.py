@@ -241,8 +241,8 @@ class Client:
                    LUA_CPATH=run.build + "/tools/torture.d/?.so;;")
         seed = str(rng.randrange(1 << 31))
         if slot.kind == "python":
-            command = ["python3", os.path.join(HERE, "contender.py"), ",".join(urls), self.file, self.who, str(ends),
-                       seed, str(slot.tasks), str(slot.lease), "elsewhere" if slot.apart else ""]
+            command = ["python3", os.path.join(HERE, "contender.py"), ",".join(urls), self.file, self.who,
+                       str(ends), seed, str(slot.tasks), str(slot.lease), "elsewhere" if slot.apart else ""]
         else:
             env.update(MORTISE_STORE=",".join(urls), MORTISE_LEASE="%ds" % slot.lease, MORTISE_TIMEOUT="3s")
             command = [run.program, "run", os.path.join(HERE, "client.lua"), self.file, self.who, str(ends),

@@ -80,6 +80,7 @@ def make(seed, seconds, nodes):
     end = seconds * 0.85
     faults = [fault for slot in clients for fault in client_faults(rng, slot, end)]
     faults += node_faults(rng, nodes, seconds, end)
+    faults += [(t, "break", None, rng.random(), None) for t in every(rng, 5, end, 20)]
     weather = {slot.name: ["rate=%d %s" % (rng.choice([1, 1, 2]), rule) for rule in WEATHER]
                for slot in clients}
     return clients, sorted(faults, key=lambda fault: fault[0]), weather

@@ -209,7 +209,8 @@ static void begins(task *t, task_state state, int64_t wait_ms) {
 static void not_granted(task *t, const mortise_error *err) {
   sim *s = t->client->sim;
   const client *c = t->client;
-  bool in_time = sim_now(s->w) < t->deadline - CLOCK_SLACK_MS;
+  /* By a clock that may run a little fast. */
+  bool in_time = sim_now(s->w) < t->deadline - (t->deadline - t->began) / 50 - 20;
   if (s->profile.patient && !c->closing) sim_fail(s, "nothing went wrong, and it was not granted");
   switch (err->code) {
   case MORTISE_LOCK_TIMEOUT:

@@ -47,8 +47,14 @@ static void go_away(const bad_luck *b, client *c, bool killed) {
   if (dice(b, D_AGAIN, 0, 1)) sim_at(b->s->w, sim_now(b->s->w) + how_long(b, 4000), come_again, c);
 }
 
+/* For a moment, or for about as long as a lease is believed, or for longer. */
+static int64_t stop_length(const bad_luck *b) {
+  if (dice(b, D_AGAIN, 0, 1)) return how_long(b, 2 * LEASE);
+  return LEASE - MARGIN + how_long(b, LEASE / 3) - LEASE / 6;
+}
+
 static void stop(const bad_luck *b, client *c, bool main_thread, bool beat_thread) {
-  int64_t now = sim_now(b->s->w), until = now + how_long(b, 2 * LEASE);
+  int64_t now = sim_now(b->s->w), until = now + stop_length(b);
   if (main_thread && c->machine.stopped_until[SIM_MAIN] < until)
     c->machine.stopped_until[SIM_MAIN] = until;
   if (beat_thread && c->machine.stopped_until[SIM_BEAT] < until)
@@ -70,7 +76,10 @@ static void cut(const bad_luck *b, client *c) {
 }
 
 static void fail_over(const bad_luck *b) {
-  sim_net_fail_over(&b->s->net, dice(b, D_HOW_LONG, 100, 9000), b->number);
+  /* For longer than a lease some do not see the beats of those who reach the new one. */
+  bool is_long = dice(b, D_AGAIN, 0, 1);
+  int64_t most = is_long ? 3 * LEASE : LEASE / 2;
+  sim_net_fail_over(&b->s->net, dice(b, D_HOW_LONG, is_long ? LEASE : 100, most), b->number);
 }
 
 static void broken(void *ctx, mt_req *req) {
@@ -90,11 +99,21 @@ static void break_by_hand(const bad_luck *b, const client *c) {
   s->admin_store->locks->session(s->admin_store, &s->breaking);
 }
 
-static void strike(const bad_luck *b) {
+static void strike_now(void *ctx);
+
+/* The worst moment to be stopped is when a beat is under way. */
+static bool waits_for_beat(bad_luck *b, const client *c) {
+  if (!c->beating || c->heart.busy || b->patience++ > LEASE / 6) return false;
+  sim_at(b->s->w, sim_now(b->s->w) + 1, strike_now, b);
+  return true;
+}
+
+static void strike(bad_luck *b) {
   sim *s = b->s;
   client *c = &s->clients[dice(b, D_WHO, 0, (int64_t)s->n - 1)];
   int64_t what = dice(b, D_WHAT, 0, 99);
   if (s->calm) return;
+  if (what >= 40 && what < 60 && sim_client_runs(c) && waits_for_beat(b, c)) return;
   s->counts.misfortunes++;
   if (what < 25)
     fail_over(b);
@@ -123,7 +142,7 @@ static void strike_now(void *ctx) {
 void sim_misfortunes(sim *s) {
   for (unsigned i = 0; i < s->profile.misfortunes && i < BAD_LUCK; i++) {
     bad_luck *b = &s->bad_luck[i];
-    *b = (bad_luck){s, i};
+    *b = (bad_luck){s, i, 0};
     if (sim_happens(s->w, sim_key_of(SIM_MISFORTUNE, 0, i, 0), 1000))
       sim_at(s->w, sim_now(s->w) + dice(b, D_WHEN, 0, s->profile.horizon), strike_now, b);
   }

@@ -101,6 +101,7 @@ typedef struct sim_counts {
 typedef struct bad_luck { /* a misfortune to come: its number says all about it */
   struct sim *s;
   unsigned number;
+  int patience;
 } bad_luck;
 
 enum { BAD_LUCK = 8 };
@@ -186,7 +187,7 @@ void sim_schedule(sim *s, uint64_t seed, const sim_key *only, size_t n_only, str
 void sim_clean(sim *s);
 
 /* fairness.c; each does nothing, and says false, where there is no stream */
-int sim_fairness(uint64_t seed, uint64_t schedules);
+int sim_fairness(uint64_t seed, uint64_t schedules, sim_tracing tracing);
 void sim_stream_begin(sim *s, struct stream *stream);
 void sim_stream_set(sim *s, const char *session, const mt_lock_item *item);
 bool sim_stream_act(task *t);

@@ -2,7 +2,7 @@
  *
  *   simulate [--seed S] [--schedules N]   runs N schedules, from seed S on
  *   simulate --fairness [...]             a directory and its files, for the waiters' turn
- *   simulate --trace --seed S             shows one
+ *   simulate [--fairness] --trace --seed S  shows one
  *   simulate --replay FILE                shows one that was made small
  *   simulate --check-determinism [...]    each seed twice: the traces are the same to the byte
  *   --first       ends at the first failure, and does not make it small
@@ -156,14 +156,14 @@ static void report_failure(const options *o, uint64_t seed, uint64_t tried, cons
   printf("see it: simulate --replay %s\n", o->out);
 }
 
-static int run_many(const options *o) {
+static int run_many(const options *o, sim_tracing tracing) {
   enum { FAILURES = 5 };
   sim_counts counts = {0};
   uint64_t failures = 0, done = 0;
   for (; done < o->schedules && failures < (o->first ? 1 : FAILURES); done++) {
     static sim s;
     uint64_t seed = o->seed + done;
-    sim_schedule(&s, seed, NULL, 0, NULL, o->trace ? SIM_TRACE_PRINT : SIM_TRACE_OFF);
+    sim_schedule(&s, seed, NULL, 0, NULL, tracing);
     const char *failure = s.failure;
     sim_clean(&s);
     add(&counts, &s.counts);
@@ -235,7 +235,8 @@ int main(int argc, char **argv) {
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
   if (o.replay) return sim_replay(o.replay);
-  if (o.fairness) return sim_fairness(o.seed, o.schedules);
+  sim_tracing tracing = o.trace ? SIM_TRACE_PRINT : SIM_TRACE_OFF;
+  if (o.fairness) return sim_fairness(o.seed, o.schedules, tracing);
   if (o.twice) return run_twice(&o);
-  return run_many(&o);
+  return run_many(&o, tracing);
 }

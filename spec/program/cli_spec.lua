@@ -1,5 +1,6 @@
 -- The program from end to end: what it says and with which status it ends.
 local cjson = require "cjson"
+local mortise = require "mortise"
 local program = require "spec.support.program"
 local stores = require "spec.support.stores"
 
@@ -204,6 +205,28 @@ stores.each("commands", function(store)
     assert.matches("ok    lock table", out)
     assert.matches("ok    rights", out)
     assert.is_true(decode(ok("doctor", "--json")).good)
+  end)
+
+  it("remove the documents of sessions that ended long ago", function()
+    if store.store:find "^sqlite:" then return end
+    local client <close> = stores.connect(store)
+    local function put(state, days)
+      local id = ("%s:@%032x"):format(namespace, days * 16 + #state)
+      local when = (os.time() - days * 86400) * 1000
+      client:index("mortise-locks", id, {
+        kind = "session", state = state, owner = {host = "h"}, lease_ms = 60000, opened = when,
+        beat_at = when, waiting = mortise.array {},
+      }, {refresh = true})
+      return id
+    end
+    local gone = {put("closed", 8), put("expired", 30)}
+    local kept = {put("closed", 6), put("live", 9), put("broken", 10)}
+    assert.matches("that ended more than a week ago were removed", ok "doctor")
+    for _, id in ipairs(gone) do assert.is_nil(client:get("mortise-locks", id)) end
+    for _, id in ipairs(kept) do
+      assert.truthy(client:get("mortise-locks", id), id)
+      client:delete("mortise-locks", id)
+    end
   end)
 
   it("list who holds what, and keep others out", function()

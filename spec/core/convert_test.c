@@ -1,4 +1,5 @@
 /* Locks that get other modes in place, on each store in MORTISE_TEST_URLS and the embedded one. */
+#include "lock/internal.h"
 #include "lock_fixture.h"
 
 #include <stdio.h>
@@ -138,6 +139,27 @@ static void test_one_round_trip_each(void **state) {
              mt_mode_name(steps[i]),
              (unsigned long long)(mt_manager_get_stats(c.manager).batches - before));
   }
+  mt_test_give(&c, 1, 0, lock);
+  mt_test_client_close(&c);
+  expect_empty_table();
+}
+
+/* It is told once the store has acknowledged it, so that others are let in from then on. */
+static void idle_then(void *ctx, mt_convert *c) {
+  assert_true(mt_outbox_idle(mt_lock_manager(c->lock)));
+  *(bool *)ctx = true;
+}
+
+static void test_a_lowering_is_acknowledged(void **state) {
+  (void)state;
+  mt_test_client c = mt_test_client_open(&place, 0);
+  mt_lock *lock = take(&c, 1, 0, "/ack/nowledged", MT_X, 0, 1000, NULL);
+  bool done = false;
+  mt_convert v = {.done = idle_then, .ctx = &done, .lock = lock, .mode = MT_S};
+  mt_manager_convert(c.manager, &v);
+  assert_int_equal(mode_of(lock), MT_S); /* whatever the store will say */
+  assert_true(mt_test_pump_until(&c, 1, &done, 5000));
+  assert_int_equal(v.error.code, MORTISE_OK);
   mt_test_give(&c, 1, 0, lock);
   mt_test_client_close(&c);
   expect_empty_table();
@@ -531,6 +553,7 @@ int main(void) {
   static const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_up_and_down),
       cmocka_unit_test(test_one_round_trip_each),
+      cmocka_unit_test(test_a_lowering_is_acknowledged),
       cmocka_unit_test(test_many_paths),
       cmocka_unit_test(test_waits_for_the_other_reader),
       cmocka_unit_test(test_denied_it_is_as_it_was),

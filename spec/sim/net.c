@@ -43,6 +43,12 @@ typedef struct sim_store {
   uint64_t calls;
 } sim_store;
 
+typedef struct reading {
+  mt_session_read read;
+  const char *ids[READ_IDS];
+  char id_text[READ_IDS][MT_SESSION_ID];
+} reading;
+
 /* With a copy of all it says. */
 typedef struct sim_call {
   sim_net *net;
@@ -58,11 +64,9 @@ typedef struct sim_call {
   char (*paths)[SIM_PATH];
   char (*others)[MT_SESSION_ID];
   size_t n;
-  mt_session_write write;
+  mt_session_write *write; /* of CALL_SESSION, with its texts */
   char *owner, *waiting;
-  mt_session_read read;
-  const char *ids[READ_IDS];
-  char id_text[READ_IDS][MT_SESSION_ID];
+  reading *reading; /* of CALL_READ */
   struct sim_call *next;
 } sim_call;
 
@@ -80,7 +84,9 @@ static int64_t dice(const sim_call *c, unsigned detail, int64_t least, int64_t m
 
 static void call_free(sim_call *c) {
   for (size_t i = 0; i < c->n; i++) free(c->items[i].blockers);
-  mt_session_read_deinit(&c->read);
+  if (c->reading) mt_session_read_deinit(&c->reading->read);
+  free(c->reading);
+  free(c->write);
   free(c->items);
   free(c->paths);
   free(c->others);
@@ -156,10 +162,10 @@ static bool apply_batch(sim_call *c, sim_primary at) {
 /* True: something was written. */
 static bool apply(sim_call *c, sim_primary at) {
   if (c->kind == CALL_BATCH) return apply_batch(c, at);
-  if (c->kind == CALL_SESSION) return sim_table_session(c->net->table, at, &c->write);
+  if (c->kind == CALL_SESSION) return sim_table_session(c->net->table, at, c->write);
   if (c->kind == CALL_READ) {
-    mt_session_read_deinit(&c->read);
-    sim_table_read(c->net->table, at, &c->read);
+    mt_session_read_deinit(&c->reading->read);
+    sim_table_read(c->net->table, at, &c->reading->read);
   }
   return false;
 }
@@ -173,8 +179,9 @@ static void apply_again(sim_call *c) {
     sim_table_item(c->net->table, SIM_PRIMARY, c->session, &item, c->delivered);
     free(item.blockers);
   }
-  mt_session_write write = c->write;
-  if (c->kind == CALL_SESSION) sim_table_session(c->net->table, SIM_PRIMARY, &write);
+  if (c->kind != CALL_SESSION) return;
+  mt_session_write write = *c->write;
+  sim_table_session(c->net->table, SIM_PRIMARY, &write);
 }
 
 /* ---- The way back --------------------------------------------------------------------------- */
@@ -225,11 +232,11 @@ static void deliver(void *ctx) {
     if (c->unsure) fail(c, "a shard failed", false, true);
   } else if (c->kind == CALL_SESSION) {
     mt_session_write *r = (mt_session_write *)c->req;
-    r->result = c->write.result;
-    r->version = c->write.version;
+    r->result = c->write->result;
+    r->version = c->write->version;
   } else if (c->kind == CALL_READ) {
-    ((mt_session_read *)c->req)->docs = c->read.docs;
-    c->read.docs = NULL;
+    ((mt_session_read *)c->req)->docs = c->reading->read.docs;
+    c->reading->read.docs = NULL;
   }
   c->delivered = true;
   finish(c);
@@ -368,24 +375,26 @@ static char *keep(mt_slice *s) {
 static void do_session(mt_store *s, mt_session_write *r) {
   sim_call *c = call_new(s, &r->req, CALL_SESSION);
   r->result = MT_SESSION_NO_ANSWER;
-  c->write = *r;
+  c->write = sim_must(malloc(sizeof *c->write));
+  *c->write = *r;
   snprintf(c->session, sizeof c->session, "%s", r->session);
-  c->write.session = c->session;
-  c->owner = keep(&c->write.owner);
-  c->waiting = keep(&c->write.waiting);
+  c->write->session = c->session;
+  c->owner = keep(&c->write->owner);
+  c->waiting = keep(&c->write->waiting);
   post(c);
 }
 
 static void do_read(mt_store *s, mt_session_read *r) {
   sim_call *c = call_new(s, &r->req, CALL_READ);
   if (r->n > READ_IDS) abort();
-  c->read = *r;
+  reading *copy = c->reading = sim_must(malloc(sizeof *copy));
+  copy->read = *r;
   for (size_t i = 0; i < r->n; i++) {
-    snprintf(c->id_text[i], sizeof c->id_text[i], "%s", r->ids[i]);
-    c->ids[i] = c->id_text[i];
+    snprintf(copy->id_text[i], sizeof copy->id_text[i], "%s", r->ids[i]);
+    copy->ids[i] = copy->id_text[i];
   }
-  c->read.ids = c->ids;
-  c->read.docs = NULL;
+  copy->read.ids = copy->ids;
+  copy->read.docs = NULL;
   post(c);
 }
 

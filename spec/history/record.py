@@ -13,7 +13,8 @@ class Recorder:
     """Of one thread with a client of its own. `out` takes a line; `numbers` counts on for one `task`."""
 
     def __init__(self, client, out, who, task, numbers, now=raw_us):
-        self.client, self.out, self.who, self.task, self.numbers, self.now = client, out, who, task, numbers, now
+        self.client, self.out, self.now = client, out, now
+        self.who, self.task, self.numbers = who, task, numbers
 
     def say(self, t, op, outcome=None, **event):
         event = {k: v for k, v in event.items() if v is not None}

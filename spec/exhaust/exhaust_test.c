@@ -71,9 +71,9 @@ static bool kept_after_release(const mt_point *p) {
 }
 
 /* One failure, and that is over: what could not be given back at first was given back at the end.
- */
+ * Not where the lease was lost on the way, as a machine or a server that stands still makes it. */
 static bool kept_after_one(const mt_point *p) {
-  return !p->ever && !p->crashed && p->denied;
+  return !p->ever && !p->crashed && p->denied && p->status != MORTISE_LOCK_LOST;
 }
 
 static void judge(const mt_sweep *s, const mt_point *p, verdicts *v) {

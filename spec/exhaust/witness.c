@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LOOKS = 128, WINDOW = 1024, BATCH = 500, WAIT_MS = 6000, TRIES = 3 };
+enum { LOOKS = 128, WINDOW = 1024, BATCH = 500, WAIT_MS = 20000, TRIES = 3 };
 
 /* A point that is looked at. */
 typedef struct look {

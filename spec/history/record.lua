@@ -24,10 +24,11 @@ function Recorder:next_id()
   return self.who .. "." .. self.ids
 end
 
--- What is left of the lease counts from before it is asked for. Nothing left is no belief.
+-- What is left of the lease counts from before it is asked for, and is in whole milliseconds of a clock
+-- that was cut off to such. Nothing left is no belief.
 local function deadline(hold, t)
   local left = hold.lock:remaining()
-  return left > 0 and t + math.floor(left * 1e6) or nil
+  return left > 0 and t + math.floor(left * 1e6) - 1000 or nil
 end
 
 -- `request` is client:acquire's, `locks` the same as [[PATH, MODE], ...]. -> a hold, or nil and the code.

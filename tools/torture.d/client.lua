@@ -19,12 +19,11 @@ local log_us = 10000000 -- how long a document is written to
 
 -- ---- What to lock --------------------------------------------------------------------------------
 
-local leaves, trees = {}, {"/", "/a", "/b", "/c", "/d"}
-for _, a in ipairs {"/a", "/b", "/c", "/d"} do
+local tops, leaves, deep = {"/a", "/b", "/c", "/d"}, {}, {}
+for _, a in ipairs(tops) do
   for _, b in ipairs {"/x", "/y", "/z"} do
     leaves[#leaves + 1] = a .. b
-    trees[#trees + 1] = a .. b
-    trees[#trees + 1] = a .. b .. "/1"
+    table.move({a .. b, a .. b .. "/1"}, 1, 2, #deep + 1, deep)
   end
 end
 
@@ -60,7 +59,10 @@ end
 
 -- The root seldom: it stops everybody.
 local function any_tree()
-  return trees[math.max(random(#trees), random(#trees))]
+  local r = random()
+  if r < 0.04 then return "/" end
+  local list = r < 0.25 and tops or deep
+  return list[random(#list)]
 end
 
 function shapes.tree() return tree {any_tree()} end

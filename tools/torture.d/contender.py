@@ -12,8 +12,8 @@ sys.path[:0] = [os.path.join(SPEC, "interop"), os.path.join(SPEC, "history")]
 import mortise_client as client  # noqa: E402
 import record  # noqa: E402
 
-PATHS = ["/", "/a", "/b", "/c", "/d"] + [a + b + c for a in ("/a", "/b", "/c", "/d")
-                                          for b in ("/x", "/y", "/z") for c in ("", "/1")]
+TOPS = ["/a", "/b", "/c", "/d"]
+DEEP = [a + b + c for a in TOPS for b in ("/x", "/y", "/z") for c in ("", "/1")]
 
 
 class Contender:
@@ -34,7 +34,7 @@ class Contender:
             self.recorder.lost(name)
 
     def once(self):
-        paths = {PATHS[max(self.rng.randrange(len(PATHS)), self.rng.randrange(len(PATHS)))]
+        paths = {self.rng.choice(self.rng.choices((["/"], TOPS, DEEP), (4, 21, 75))[0])
                  for _ in range(self.rng.choice([1, 1, 2]))}
         mode, wait = "S" if self.rng.random() < 0.3 else "X", self.rng.choice([0, 0.1, 1, 5])
         name, lock = self.recorder.acquire(client, sorted(paths), mode, wait)

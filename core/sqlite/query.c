@@ -251,7 +251,7 @@ static mortise_status parse(mt_query *q, mt_json query, unsigned depth, node **o
 
 static mortise_status add_clause(mt_query *q, node *n, mt_json clause, role r, unsigned depth,
                                  mortise_error *err) {
-  node *child;
+  node *child = NULL;
   mortise_status status = parse(q, clause, depth + 1, &child, err);
   if (status) return status;
   child->role = r;

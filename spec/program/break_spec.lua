@@ -205,13 +205,13 @@ stores.each("breaking a lock", function(store)
     holder:kill "STOP"
     local hold_text = shown "/a"
     local first <close> = locks("break", "/a", "--hold", hold_text, "--yes")
-    wait_for("the mark", function() return first:err():match "marked" end)
+    wait_for("the mark", function() return first:err():match "to wait" end)
     first:kill "KILL"
     first:status()
     local _, listed = run()
     assert.matches("marked as broken", listed)
     local second <close> = locks("break", "/a", "--hold", hold_text, "--yes")
-    wait_for("the mark", function() return second:err():match "marked" end)
+    wait_for("the mark", function() return second:err():match "to wait" end)
     second:kill "INT"
     assert.equal(130, second:status())
     assert.matches("the same command goes on from here", second:err())

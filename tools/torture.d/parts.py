@@ -43,6 +43,7 @@ class Cluster:
         self.urls = ["http://127.0.0.1:%d" % (port + i) for i in range(nodes)]
         self.calm_since = None  # since when no node can show an old state: none was stopped
         self.dead = 0  # the node that was killed
+        self.given_up = False  # nobody waits for it any more
         self.frozen = {}
         self.opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
@@ -88,7 +89,7 @@ class Cluster:
         """Waits until every shard has all its copies again."""
         ends = time.monotonic() + seconds
         path = "/_cluster/health?wait_for_status=green&wait_for_nodes=%d&timeout=5s" % self.nodes
-        while time.monotonic() < ends:
+        while time.monotonic() < ends and not self.given_up:
             for node in range(self.nodes):
                 try:
                     health = self.request("GET", path, node=node)

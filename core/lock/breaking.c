@@ -10,6 +10,7 @@ enum {
   PATIENCE_MS = 30000, /* with requests that fail one after another */
   EVICT_ITEMS = 1000,
   ROUNDS_MAX = 1000, /* listing and evicting */
+  REFUSALS_MAX = 100,
   PATHS_MAX = 64 << 20,
   MISSING_LEASE_MS = 60000,
 };
@@ -157,17 +158,31 @@ static void wait_from_now(mt_breaking *b, mt_version version) {
   b->until_ms = now_of(b) + b->lease_ms + b->config.margin_ms;
 }
 
+/* It changed under our hands: look again. A session goes through few states, so that ends. */
+static void refused(mt_breaking *b) {
+  mortise_error err;
+  if (++b->refusals < REFUSALS_MAX) {
+    next(b, MT_BREAKING_LOOKING, now_of(b) + PAUSE_MS / 4);
+    return;
+  }
+  mt_error_set(&err, MORTISE_CORRUPT_TABLE,
+               "session %s: the lock table goes on refusing what its state allows: run `mortise "
+               "init` again",
+               b->session);
+  fail(b, &err);
+}
+
 static void written(void *ctx, mt_req *req) {
   mt_breaking *b = ctx;
   answered(b);
-  int64_t now = now_of(b);
   if (succeeded(b, &req->error)) {
-    bool acked = b->write.result == MT_SESSION_ACKED;
-    if (acked && b->write.verb != MT_SESSION_BREAK) {
-      next(b, MT_BREAKING_EVICTING, now);
+    if (b->write.result != MT_SESSION_ACKED) {
+      refused(b);
+    } else if (b->write.verb == MT_SESSION_BREAK) {
+      wait_from_now(b, b->write.version);
+      next(b, MT_BREAKING_WAITING, now_of(b));
     } else {
-      if (acked) wait_from_now(b, b->write.version);
-      next(b, acked ? MT_BREAKING_WAITING : MT_BREAKING_LOOKING, acked ? now : now + PAUSE_MS / 4);
+      next(b, MT_BREAKING_EVICTING, now_of(b));
     }
   }
   tell(b);

@@ -49,7 +49,7 @@ typedef struct mt_breaking {
   bool seen;
   bool busy; /* a request is under way */
   int64_t due_ms, trouble_ms;
-  unsigned rounds;
+  unsigned rounds, refusals;
   const char *ids[1];
   mt_session_read read;
   mt_session_write write;

@@ -12,7 +12,8 @@ enum {
   POLL_FIRST_MS = 5,
   POLL_HEAD_MAX_MS = 50,
   POLL_MAX_MS = 400, /* well below the life of a place in the queue */
-  REWRITE_MS = 250,  /* a hold that is passed on is written again after this, to see its queue */
+  PLACE_KEPT_MS = MT_QUEUE_LIFE_MS - MT_QUEUE_LIFE_MS / 30, /* by a clock that runs slow */
+  REWRITE_MS = 250, /* a hold that is passed on is written again after this, to see its queue */
 };
 
 static void go_on(mt_attempt *at);
@@ -264,6 +265,7 @@ static void ask_store(mt_attempt *at) {
 static void poll_store(mt_attempt *at) {
   at->phase = MT_PHASE_STORE;
   at->denied = SIZE_MAX;
+  at->asked_ms = mt_manager_now(at->lock->manager);
   mt_error_clear(&at->error);
   ask(at, &at->lock->parts[at->pos], true);
 }
@@ -316,11 +318,21 @@ static void judge(mt_attempt *at) {
   go_on(at);
 }
 
+/* A place that may have passed meanwhile is another one, behind those that came since: who reads
+ * of both waits must not take them for one. */
+static void keep_place(mt_attempt *at, const mt_lock_item *item) {
+  int64_t since = mt_manager_now(at->lock->manager) - at->kept_ms;
+  if (!at->kept_ms || since >= PLACE_KEPT_MS) mt_wait_end(at);
+  at->kept_ms = at->asked_ms;
+  at->polled = mt_version_fence(item->version);
+}
+
 static void keep_blockers(mt_attempt *at, const mt_lock_item *item) {
   mt_free(at->blockers);
   at->n_blockers = 0;
   at->ahead = item->ahead;
   at->untold = item->brief && !item->n_blockers;
+  if (item->result == MT_LOCK_QUEUED) keep_place(at, item);
   at->blockers = mt_calloc(item->n_blockers, sizeof *at->blockers);
   if (!at->blockers) return; /* told less, nothing worse */
   if (item->n_blockers)

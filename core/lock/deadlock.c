@@ -16,7 +16,8 @@
  * ("after") that they were written by somebody who had the acknowledgement of a write that came
  * later than all of the first reading. At the moment of the last write of the first reading all
  * those waits and holds stood together then; and who waits for one that waits goes on waiting, so
- * they stand until one of them gives up.
+ * they stand until one of them gives up. A place in a queue is kept by polling: one that may have
+ * passed has another wait's number, and its place must have been confirmed by a write since.
  *
  * Only its own wait is ended for it, so nothing need be proven by a write. */
 
@@ -197,10 +198,16 @@ static bool there_again(const mt_deadlock *d, size_t members[MT_CYCLE_MAX]) {
   return true;
 }
 
+/* Places in a queue come and go while their waits stay: that one stands before another must have
+ * been answered after the first reading, too. */
 static bool all_later(const mt_deadlock *d, const size_t members[MT_CYCLE_MAX]) {
+  const mt_graph *g = d->graph;
   for (size_t i = 0; i < d->members; i++) {
-    size_t s = d->graph->nodes[members[i]].session;
-    if (s && d->graph->sessions[s].after < d->fence) return false;
+    const mt_graph_node *node = &g->nodes[members[i]];
+    const mt_graph_node *next = &g->nodes[members[(i + 1) % d->members]];
+    bool queued = node->session != next->session && d->cycle[i].key == next->wait;
+    if (node->session && g->sessions[node->session].after < d->fence) return false;
+    if (queued && node->polled < d->fence) return false;
   }
   return true;
 }

@@ -31,7 +31,10 @@ typedef struct mt_attempt {
   mortise_error error;     /* of this round */
   mt_lock_entry *blockers; /* at the first denied part, owned */
   size_t n_blockers;
-  uint32_t ahead; /* living entries before mine in the queue there */
+  uint32_t ahead;   /* living entries before mine in the queue there */
+  int64_t asked_ms; /* when its place in the queue was asked for last */
+  int64_t kept_ms;  /* when the last that was answered was; 0: none in this wait */
+  uint64_t polled;  /* the fence of that write: what stood before it stood there then */
   /* Its wait, while it waits for others (waits.c). */
   uint64_t wait; /* a number of its own; 0: it does not wait */
   size_t wait_at;

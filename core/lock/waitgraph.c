@@ -99,6 +99,7 @@ static void read_node(mt_graph *g, size_t session, mt_json entry) {
     return;
   if (!mt_grow((void **)&g->nodes, &g->cap_nodes, g->n_nodes + 1, sizeof node, MT_GRAPH_NODES))
     return;
+  mt_json_uint(mt_json_get(entry, "polled"), &node.polled);
   read_fors(g, &node, mt_json_get(entry, "for"));
   read_waits(g, &node, mt_json_get(entry, "waits"));
   read_holds(g, &node, mt_json_get(entry, "holds"));

@@ -40,6 +40,7 @@ typedef struct mt_graph_hold {
 typedef struct mt_graph_node {
   size_t session;
   uint64_t task, wait;
+  uint64_t polled; /* the write after which those who are queued stood before it; 0: none */
   size_t path, path_n;
   mt_mode mode;
   size_t fors, n_fors;   /* in the graph's arrays; at the store */

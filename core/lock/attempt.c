@@ -299,20 +299,27 @@ static void blocked(mt_attempt *at) {
   if (!mt_takeover_busy(m)) time_out(at);
 }
 
+/* What it waited for there is had, or it waits elsewhere. */
+static void leave_place(mt_attempt *at) {
+  mt_wait_end(at);
+  at->kept_ms = 0;
+  at->polled = 0;
+}
+
 static void judge(mt_attempt *at) {
   if (at->error.code) {
     mt_attempt_fail(at, &at->error);
     return;
   }
   if (at->denied < SIZE_MAX) {
-    if (at->denied != at->pos) mt_wait_end(at);
+    if (at->denied != at->pos) leave_place(at);
     mt_lock_give_back(at->lock, at->denied + 1, NULL);
     at->pos = at->denied;
     at->entered = at->denied + 1;
     blocked(at);
     return;
   }
-  mt_wait_end(at);
+  leave_place(at);
   while (at->pos < at->lock->n && at->lock->parts[at->pos].state == MT_PART_HELD) at->pos++;
   at->phase = MT_PHASE_READY;
   go_on(at);

@@ -32,8 +32,6 @@ void mt_wait_begin(mt_attempt *at, size_t part) {
 void mt_wait_end(mt_attempt *at) {
   if (at->shown) mt_waits_withdraw(at->lock->manager);
   at->wait = 0;
-  at->kept_ms = 0;
-  at->polled = 0;
   at->line_is_new = false;
 }
 
@@ -269,7 +267,7 @@ static void add_attempt(mt_manager *m, mt_buf *b, const mt_attempt *at, uint32_t
   mt_buf_addf(b, "%s{\"task\":%llu,\"wait\":%llu", first ? "" : ",",
               (unsigned long long)at->lock->task, (unsigned long long)at->wait);
   add_place(b, part->path, part->mode);
-  if (at->polled) mt_buf_addf(b, ",\"polled\":%llu", (unsigned long long)at->polled);
+  if (at->polled && !line) mt_buf_addf(b, ",\"polled\":%llu", (unsigned long long)at->polled);
   mt_json_add_key(b, line ? "waits" : "for");
   mt_buf_addc(b, '[');
   if (line)

@@ -164,8 +164,8 @@ local function other_mode(hold, request)
   local from = hold.lock.mode
   local to = others[from][random(2)]
   if not request.tree then return end
-  local locks = {}
-  for i, each in ipairs(hold.locks) do locks[i] = {each[1], modes[to]} end
+  local locks = {} -- a path below another in X is not among the lock's any more
+  for i, path in ipairs(hold.lock.paths) do locks[i] = {path, modes[to]} end
   local down = from == "exclusive" or from == "SIX" and to == "shared"
   if down then
     recorder:convert(hold, "downgrade", {mode = to}, locks)

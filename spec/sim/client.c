@@ -48,9 +48,8 @@ static mortise_status heartbeat(void *ctx, bool start, mt_session *session, mort
 static bool known_dead(void *ctx, const char *owner) {
   const client *c = ctx;
   unsigned host, pid;
-  if (sscanf(owner, "{\"host\":\"host-%u\",\"boot\":\"b\",\"pidns\":\"1\",\"pid\":%u", &host,
-             &pid) != 2)
-    abort();
+  const char *form = "{\"host\":\"host-%u\",\"boot\":\"b\",\"pidns\":\"1\",\"pid\":%u";
+  if (sscanf(owner, form, &host, &pid) != 2) return false; /* of one that was found missing */
   return host == c->host && pid < c->sim->n && c->sim->clients[pid].machine.gone;
 }
 
@@ -222,7 +221,7 @@ static void not_granted(task *t, const mortise_error *err) {
     return;
   case MORTISE_DEADLOCK:
     s->counts.deadlocks++;
-    if (!t->depth) sim_fail(s, "a deadlock of a task that holds nothing");
+    sim_check_deadlock(t, err);
     return;
   case MORTISE_UNAVAILABLE:
     s->counts.unavailable++;
@@ -241,6 +240,7 @@ static void acquired(void *ctx, mt_acquire *a) {
   sim *s = t->client->sim;
   sim_trace(s->w, "client %u task %ld: %s %s", t->client->number, index_of(t),
             a->lock ? "GRANTED" : mortise_status_name(a->error.code), a->error.message);
+  if (a->error.code == MORTISE_LOCK_TIMEOUT) sim_check_timeout(t);
   ended(t);
   if (a->lock) {
     grip *g = &t->grips[t->depth++];
@@ -301,6 +301,7 @@ enum { SOME_MODES = sizeof some_modes / sizeof some_modes[0] };
 
 static int64_t how_long_to_wait(const task *t) {
   if (t->client->sim->profile.patient) return 200000;
+  if (t->client->sim->profile.split) return 5 * LEASE;
   return chance(t, D_TRY, 200) ? 0 : dice(t, D_WAIT, 100, 9000);
 }
 
@@ -335,8 +336,13 @@ static void converted(void *ctx, mt_convert *conversion) {
   sim_trace(s->w, "client %u task %ld: converted %s", t->client->number, index_of(t),
             mortise_status_name(conversion->error.code));
   s->counts.conversions++;
+  if (conversion->error.code == MORTISE_LOCK_TIMEOUT) sim_check_timeout(t);
   ended(t);
   if (t->client->closing || t->client->machine.gone) return;
+  if (conversion->error.code == MORTISE_DEADLOCK) {
+    s->counts.deadlocks++;
+    sim_check_deadlock(t, &conversion->error);
+  }
   sim_check_changed(&t->grips[t->depth - 1]);
   sim_task_later(t);
 }

@@ -77,7 +77,7 @@ static void cut(const bad_luck *b, client *c) {
 
 static void fail_over(const bad_luck *b) {
   /* For longer than a lease some do not see the beats of those who reach the new one. */
-  bool is_long = dice(b, D_AGAIN, 0, 1);
+  bool is_long = b->s->profile.split || dice(b, D_AGAIN, 0, 1);
   int64_t most = is_long ? 3 * LEASE : LEASE / 2;
   sim_net_fail_over(&b->s->net, dice(b, D_HOW_LONG, is_long ? LEASE : 100, most), b->number);
 }
@@ -113,9 +113,10 @@ static void strike(bad_luck *b) {
   client *c = &s->clients[dice(b, D_WHO, 0, (int64_t)s->n - 1)];
   int64_t what = dice(b, D_WHAT, 0, 99);
   if (s->calm) return;
-  if (what >= 40 && what < 60 && sim_client_runs(c) && waits_for_beat(b, c)) return;
+  if (what >= 40 && what < 60 && !s->profile.split && sim_client_runs(c) && waits_for_beat(b, c))
+    return;
   s->counts.misfortunes++;
-  if (what < 25)
+  if (what < 25 || s->profile.split)
     fail_over(b);
   else if (!sim_client_runs(c) || c->closing)
     return;

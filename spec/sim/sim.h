@@ -4,6 +4,7 @@
  *   client.c      a client: its machine, its manager, what its tasks do
  *   misfortune.c  kills, stops, cuts, fail-overs
  *   check.c       what must always hold
+ *   cycles.c      who waits for whom: deadlocks are found, and none is made up
  *   rest.c        what must hold when all is over
  *   fairness.c    the stream of single files that a directory's waiter must get through
  *   shrink.c      makes a failing schedule small; schedules in files
@@ -67,6 +68,8 @@ typedef struct task {
   unsigned round, step;
   uint64_t serial;  /* of what is under way */
   uint64_t cancels; /* the one that is to be cut short */
+  uint64_t cycle;   /* who was in one with it when last looked at; 0: it was in none; since then */
+  int64_t cycle_since, cycle_seen;
 } task;
 
 typedef struct client {
@@ -87,6 +90,8 @@ typedef struct client {
 /* What kind of schedule it is; all of it follows from the seed. */
 typedef struct profile {
   bool patient; /* no faults, no locks inside locks, long waits: everything must be granted */
+  bool
+      split; /* nothing but a primary that does not know for long that it was replaced, and waits */
   unsigned fault_level, nested, convert, cancel; /* in a thousand */
   unsigned rounds, misfortunes;
   int64_t longest_hold, horizon; /* of holds; of misfortunes */
@@ -95,7 +100,7 @@ typedef struct profile {
 typedef struct sim_counts {
   uint64_t grants, timeouts, losses, deadlocks, unavailable, cancels, conversions, writes,
       late_writes, refused_writes, takeovers, misfortunes, leftovers;
-  int64_t longest_overrun;
+  int64_t longest_overrun, longest_cycle;
 } sim_counts;
 
 typedef struct bad_luck { /* a misfortune to come: its number says all about it */
@@ -169,6 +174,11 @@ void sim_check_beliefs(void *sim); /* after every event */
 bool sim_believes(const grip *g);
 /* A write to what the lock covers, which may arrive late. */
 void sim_check_write(grip *g, sim_key key);
+
+/* cycles.c */
+void sim_cycles(sim *s);
+void sim_check_deadlock(task *t, const mortise_error *err);
+void sim_check_timeout(task *t); /* before it has ended */
 
 /* misfortune.c */
 void sim_misfortunes(sim *s);

@@ -58,6 +58,12 @@ static void choose_profile(sim *s) {
   p->longest_hold = draw(s, 8, 2) ? 2000 : 0;
   p->horizon = draw(s, 9, 2) ? 20000 : 3000;
   if (s->stream) *p = (profile){.patient = true, .rounds = 3};
+  p->split = !p->patient && draw(s, 10, 6) == 0;
+  if (p->split) {
+    p->fault_level = 0;
+    p->misfortunes = 1 + draw(s, 11, 2);
+    p->horizon = 3000;
+  }
   if (!p->patient) return;
   p->fault_level = p->misfortunes = p->nested = p->convert = p->cancel = 0;
 }
@@ -106,6 +112,7 @@ void sim_schedule(sim *s, uint64_t seed, const sim_key *only, size_t n_only, str
     for (size_t k = 0; k < TASKS; k++) sim_task_later(&c->tasks[k]);
   }
   sim_misfortunes(s);
+  sim_cycles(s);
   run_to_rest(s);
 }
 
@@ -130,6 +137,7 @@ static void add(sim_counts *to, const sim_counts *from) {
   uint64_t *sum = (uint64_t *)to;
   for (size_t i = 0; i < offsetof(sim_counts, longest_overrun) / sizeof *a; i++) sum[i] += a[i];
   if (from->longest_overrun > to->longest_overrun) to->longest_overrun = from->longest_overrun;
+  if (from->longest_cycle > to->longest_cycle) to->longest_cycle = from->longest_cycle;
 }
 
 static void print_counts(const sim_counts *c, uint64_t schedules, uint64_t failures) {
@@ -137,10 +145,11 @@ static void print_counts(const sim_counts *c, uint64_t schedules, uint64_t failu
          " time-outs, %" PRIu64 " deadlocks, %" PRIu64 " lost, %" PRIu64 " cancelled, %" PRIu64
          " unavailable, %" PRIu64 " misfortunes, %" PRIu64 " take-overs, %" PRIu64
          " writes (%" PRIu64 " late, %" PRIu64 " refused), %" PRIu64
-         " left by copies, at most %" PRId64 " ms over a deadline, %" PRIu64 " failures\n",
+         " left by copies, at most %" PRId64 " ms over a deadline, at most %" PRId64
+         " ms in a cycle till the time-out, %" PRIu64 " failures\n",
          schedules, c->grants, c->conversions, c->timeouts, c->deadlocks, c->losses, c->cancels,
          c->unavailable, c->misfortunes, c->takeovers, c->writes, c->late_writes, c->refused_writes,
-         c->leftovers, c->longest_overrun, failures);
+         c->leftovers, c->longest_overrun, c->longest_cycle, failures);
 }
 
 static void report_failure(const options *o, uint64_t seed, uint64_t tried, const char *why) {

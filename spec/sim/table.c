@@ -327,7 +327,7 @@ static session_doc *make_session(sim_table *t, copy *c, const mt_session_write *
   if (c->n_sessions == SIM_SESSIONS) abort();
   session_doc *d = &c->sessions[c->n_sessions++];
   *d = (session_doc){.state = state, .lease_ms = r->lease_ms, .opened_ms = sim_now(t->w)};
-  d->owner = keep_text(t, r->owner);
+  d->owner = keep_text(t, r->owner.n ? r->owner : mt_slice_of("{}"));
   d->waiting = keep_text(t, mt_slice_of("[]"));
   snprintf(d->id, sizeof d->id, "%s", r->session);
   return d;

@@ -1,0 +1,172 @@
+/* Who really waits for whom, seen from outside: looked at from time to time, from the managers'
+ * memory and the store's table at one moment. So it is known whether a deadlock that is reported
+ * was one, and whether one that stands is found. */
+#include "lock/internal.h"
+#include "sim.h"
+
+enum {
+  EACH_MS = 100,
+  STALE_MS = 6000, /* a cycle that stood so long ago may still be reported: faults delay readers */
+  UNFOUND_MS = 5000, /* one that has stood so long should have been found, where nothing is lost */
+  TASKS_MOST = SLOTS * TASKS,
+};
+
+/* ---- What a task waits for, and what it has ------------------------------------------------- */
+
+static const mt_attempt *attempt_of(const task *t) {
+  const client *c = t->client;
+  if (!sim_client_runs(c) || c->closing) return NULL;
+  if (t->state == TASK_TAKING) return t->acquire.op;
+  if (t->state == TASK_CONVERTING && t->convert.asking) return t->convert.acquire.op;
+  return NULL;
+}
+
+static const mt_part *place_of(const mt_attempt *at) {
+  bool waits = at->phase == MT_PHASE_LINE || at->phase == MT_PHASE_QUEUE || at->wait;
+  if (!waits || !at->lock->table) return NULL;
+  size_t i = at->phase == MT_PHASE_LINE ? at->entered : at->pos;
+  return i < at->lock->n ? &at->lock->parts[i] : NULL;
+}
+
+static const mt_part *part_at(const mt_lock *lock, mt_slice path) {
+  for (size_t i = 0; lock && i < lock->n; i++)
+    if (mt_slice_eq(lock->parts[i].path, path)) return &lock->parts[i];
+  return NULL;
+}
+
+/* Has this task a share there? */
+static bool shares(const task *t, mt_slice path) {
+  const mt_attempt *at = attempt_of(t);
+  const mt_part *part = at ? part_at(at->lock, path) : NULL;
+  if (part && part->state >= MT_PART_IN) return true;
+  for (size_t i = 0; i < t->depth; i++) {
+    part = part_at(t->grips[i].lock, path);
+    if (part && part->state >= MT_PART_IN) return true;
+  }
+  return false;
+}
+
+/* ---- In whose way --------------------------------------------------------------------------- */
+
+static bool lined_before(const mt_part *first, const mt_part *second) {
+  if (first->state != MT_PART_LINED || first->hold != second->hold) return false;
+  for (const mt_part *p = first; p; p = p->next)
+    if (p == second) return true;
+  return false;
+}
+
+static bool waits_here(const mt_part *x, const task *other) {
+  const mt_part *y = part_at(attempt_of(other)->lock, x->path);
+  return shares(other, x->path) || (y && lined_before(y, x));
+}
+
+static size_t place_in(const sim_lock_doc *d, const char *session) {
+  size_t i = 0;
+  while (i < d->n_queue && strcmp(d->queue[i].session, session)) i++;
+  return i;
+}
+
+/* The session asks for what all its tasks hold there, and this one wants. */
+static mt_mode asked(const sim_lock_doc *d, const mt_part *x, const char *session) {
+  for (size_t i = 0; i < d->n_holders; i++)
+    if (strcmp(d->holders[i].session, session) == 0)
+      return mt_mode_join(d->holders[i].mode, x->mode);
+  return x->mode;
+}
+
+static bool waits_there(const sim *s, const mt_part *x, const task *other) {
+  const sim_lock_doc *d = sim_table_lock(s->table, x->path);
+  const char *mine = x->lock->table->session.id;
+  const mt_attempt *at = attempt_of(other);
+  const char *theirs = at->lock->table->session.id;
+  if (!d) return false;
+  mt_mode mode = asked(d, x, mine);
+  for (size_t i = 0; i < d->n_holders; i++)
+    if (strcmp(d->holders[i].session, theirs) == 0 &&
+        !mt_mode_compatible(d->holders[i].mode, mode) && shares(other, x->path))
+      return true;
+  size_t before = place_in(d, theirs);
+  const mt_part *y = place_of(at);
+  return before < place_in(d, mine) && d->queue[before].until > sim_now(s->w) &&
+         !mt_mode_compatible(d->queue[before].mode, mode) && y && mt_slice_eq(y->path, x->path);
+}
+
+static bool in_the_way(const sim *s, const task *t, const task *other) {
+  const mt_attempt *at = attempt_of(t);
+  const mt_part *x = place_of(at);
+  if (t->client == other->client) return at->phase == MT_PHASE_LINE && waits_here(x, other);
+  return at->phase != MT_PHASE_LINE && waits_there(s, x, other);
+}
+
+/* ---- Cycles --------------------------------------------------------------------------------- */
+
+/* Who is reached from each; by their numbers. */
+static void close_over(uint32_t reached[TASKS_MOST]) {
+  for (unsigned k = 0; k < TASKS_MOST; k++)
+    for (unsigned i = 0; i < TASKS_MOST; i++)
+      if (reached[i] >> k & 1) reached[i] |= reached[k];
+}
+
+/* The same cycle is one of the same tasks in the same waits. */
+static void note(const sim *s, task *t, task *const *waiting, size_t n, const uint32_t *reached) {
+  uint64_t members = 0;
+  for (size_t i = 0; i < n; i++) {
+    const task *other = waiting[i];
+    bool both = reached[t->number] >> other->number & reached[other->number] >> t->number & 1;
+    if (both) members = members * 1000003 + other->serial * 64 + other->number + 1;
+  }
+  if (members && t->cycle != members) t->cycle_since = sim_now(s->w);
+  if (members) t->cycle_seen = sim_now(s->w);
+  t->cycle = members;
+}
+
+static void look(sim *s) {
+  uint32_t reached[TASKS_MOST] = {0};
+  task *waiting[TASKS_MOST];
+  size_t n = 0;
+  bool nested = false;
+  for (size_t i = 0; i < s->n; i++) {
+    for (size_t k = 0; k < TASKS; k++) {
+      task *t = &s->clients[i].tasks[k];
+      const mt_attempt *at = attempt_of(t);
+      if (!at || !place_of(at)) continue;
+      nested |= t->depth > 0;
+      waiting[n++] = t;
+    }
+  }
+  for (size_t i = 0; nested && i < n; i++)
+    for (size_t k = 0; k < n; k++)
+      if (i != k && in_the_way(s, waiting[i], waiting[k]))
+        reached[waiting[i]->number] |= UINT32_C(1) << waiting[k]->number;
+  if (nested) close_over(reached);
+  for (size_t i = 0; i < n; i++) note(s, waiting[i], waiting, n, reached);
+}
+
+static void look_again(void *ctx) {
+  sim *s = ctx;
+  if (sim_all_ended(s)) return;
+  look(s);
+  sim_at(s->w, sim_now(s->w) + EACH_MS, look_again, s);
+}
+
+void sim_cycles(sim *s) {
+  if (s->profile.nested || s->profile.convert) look_again(s);
+}
+
+void sim_check_deadlock(task *t, const mortise_error *err) {
+  sim *s = t->client->sim;
+  if (!t->depth) sim_fail(s, "a deadlock of a task that holds nothing");
+  /* Within a process it is found at once. */
+  if (strstr(err->message, "another task of this process")) return;
+  if (!t->cycle_seen || sim_now(s->w) - t->cycle_seen > STALE_MS)
+    sim_fail(s, "a deadlock is reported where there is none");
+}
+
+void sim_check_timeout(task *t) {
+  sim *s = t->client->sim;
+  if (!t->cycle || sim_now(s->w) - t->cycle_seen > 2 * EACH_MS) return;
+  int64_t stood = sim_now(s->w) - t->cycle_since;
+  if (stood > s->counts.longest_cycle) s->counts.longest_cycle = stood;
+  if (stood > UNFOUND_MS && !s->profile.fault_level && !s->profile.misfortunes)
+    sim_fail(s, "a deadlock is not found");
+}

@@ -57,7 +57,6 @@ static void add_member(mortise_error *err, const mt_step *wants, const mt_step *
 void mt_deadlock_say(mt_manager *m, const mt_step *steps, size_t n, mortise_error *err) {
   mt_buf b;
   mt_buf_init(&b, 16 << 10);
-  mt_buf_adds(&b, "deadlock: ");
   for (size_t i = 0; i < n; i++) {
     const mt_step *at = &steps[i];
     mt_buf_addf(&b, i ? ", which waits for %.*s in %s, %s by " : "%.*s wanted in %s is %s by ",

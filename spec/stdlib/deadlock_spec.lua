@@ -34,7 +34,7 @@ stores.each("deadlocks", function(store)
     assert.is_true(a == true or b == true)
     assert.equal("deadlock", why.code)
     assert.is_true(why.retryable)
-    assert.matches("^deadlock: /d/[ab] wanted in X is held by ", why.message)
+    assert.matches("^/d/[ab] wanted in X is held by ", why.message)
     assert.equal(1, #why.blockers)
     assert.is_true(one:with_tree_lock("/d", {wait = "1s"}, function() return true end))
   end

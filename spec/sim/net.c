@@ -58,7 +58,8 @@ typedef struct sim_call {
   uint64_t number;
   call_kind kind;
   mt_req *req; /* NULL once finished or cancelled */
-  bool answered, lose_answer, refused, unsure, delivered;
+  bool answered, lose_answer, refused, unsure;
+  bool told; /* the answer to its first arrival is on its way back, or there */
   char session[MT_SESSION_ID];
   mt_lock_item *items;
   char (*paths)[SIM_PATH];
@@ -176,7 +177,7 @@ static void apply_again(sim_call *c) {
     mt_lock_item item = c->items[i];
     item.blockers = NULL;
     forget_answer(&item);
-    sim_table_item(c->net->table, SIM_PRIMARY, c->session, &item, c->delivered);
+    sim_table_item(c->net->table, SIM_PRIMARY, c->session, &item, c->told);
     free(item.blockers);
   }
   if (c->kind != CALL_SESSION) return;
@@ -238,7 +239,6 @@ static void deliver(void *ctx) {
     ((mt_session_read *)c->req)->docs = c->reading->read.docs;
     c->reading->read.docs = NULL;
   }
-  c->delivered = true;
   finish(c);
 }
 
@@ -262,6 +262,7 @@ static void answer(sim_call *c) {
     if (dice(c, D_CUT, 0, 1)) return;
     at = c->machine->cut_until + dice(c, D_BACK, 1, TRIP_MS);
   }
+  c->told = true;
   sim_at(c->net->w, at, deliver, c);
 }
 

@@ -339,7 +339,8 @@ static void item_answered(mt_manager *m, mt_holds *t, mt_hold *h, const mt_lock_
   } else {
     again = release_answered(m, h, item);
   }
-  if (!again && !h->mode) mt_attempt_admit(m, h);
+  /* Those in line may come in where nothing is held any more, or nobody else waits any more. */
+  if (!again && (!h->mode || !h->contended)) mt_attempt_admit(m, h);
   if (!believed(m, t)) return; /* the session was given up meanwhile */
   mt_outbox_kick(m, h);
 }

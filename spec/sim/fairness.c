@@ -162,7 +162,7 @@ static void add(stream *sum, const stream *f) {
 }
 
 static void print(const stream *f, uint64_t schedules, uint64_t failures) {
-  printf("%" PRIu64 " schedules, %" PRIu64 " waits for the directory: at most %" PRIu64
+  printf("%" PRIu64 " schedules, %" PRIu64 " waits for the directory, at most %" PRIu64
          " files taken meanwhile (%" PRIu64 " by one task, bound %d), %" PRIu64
          " writes there (%" PRIu64 " by one session, bound %d), %" PRId64 " ms (bound %d); %" PRIu64
          " failures\n",

@@ -243,6 +243,7 @@ int main(int argc, char **argv) {
   /* Schedules come and go by the thousand: keep their memory. */
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  if (!o.trace) setvbuf(stdout, NULL, _IOLBF, 0); /* what was found in an hour is not lost */
   if (o.replay) return sim_replay(o.replay);
   sim_tracing tracing = o.trace ? SIM_TRACE_PRINT : SIM_TRACE_OFF;
   if (o.fairness) return sim_fairness(o.seed, o.schedules, tracing);

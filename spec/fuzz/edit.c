@@ -40,7 +40,27 @@ static void apply_all(mt_json object, const mt_json_edit *edits, size_t n) {
   mt_buf_deinit(&out);
 }
 
-/* Merging the same again changes nothing. */
+static bool stands_before(mt_json object, mt_json_iter at) {
+  mt_buf name;
+  mt_buf_init(&name, OUT_MAX);
+  mt_json quoted = {.type = MT_JSON_STRING, .raw = {at.key.p - 1, at.key.n + 2}};
+  MUST(mt_json_text(quoted, &name));
+  bool found = false;
+  for (mt_json_iter it = mt_json_items(object); mt_json_next(&it) && it.key.p != at.key.p;)
+    found |= mt_json_key_is(it.key, mt_buf_slice(&name));
+  mt_buf_deinit(&name);
+  return found;
+}
+
+/* Does an object in there say one name twice? */
+static bool says_twice(mt_json value) {
+  for (mt_json_iter it = mt_json_items(value); mt_json_next(&it);)
+    if ((value.type == MT_JSON_OBJECT && stands_before(value, it)) || says_twice(it.value))
+      return true;
+  return false;
+}
+
+/* Merging the same again changes nothing, but where it says two things of one name. */
 static void merge(mt_json object, mt_json change) {
   mt_buf once, twice;
   bool changed = false, again = true;
@@ -50,7 +70,7 @@ static void merge(mt_json object, mt_json change) {
     mt_json after = must_parse(&once);
     if (!mt_json_merge(after, change, &twice, &again, NULL)) {
       must_parse(&twice);
-      MUST(!again);
+      MUST(!again || says_twice(change));
     }
   }
   mt_buf_deinit(&once);

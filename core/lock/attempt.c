@@ -170,6 +170,15 @@ static void time_out(mt_attempt *at) {
 
 /* ---- Among the tasks of this process -------------------------------------------------------- */
 
+static void line_up(mt_attempt *at, mt_part *part) {
+  mt_hold_line_up(part);
+  at->phase = MT_PHASE_LINE;
+  mt_wait_begin(at, at->entered);
+  /* What others left in the store where it is on its way in is not kept for it meanwhile. */
+  for (const mt_part *p = &at->lock->parts[at->pos]; p < part; p++)
+    if (p->state == MT_PART_IN && p->hold->mode) mt_outbox_kick(at->lock->manager, p->hold);
+}
+
 static void enter_here(mt_attempt *at) {
   mt_lock *lock = at->lock;
   mt_manager *m = lock->manager;
@@ -187,9 +196,7 @@ static void enter_here(mt_attempt *at) {
       mt_hold_enter(part);
       continue;
     }
-    mt_hold_line_up(part);
-    at->phase = MT_PHASE_LINE;
-    mt_wait_begin(at, at->entered);
+    line_up(at, part);
     if (at->try_once)
       time_out(at);
     else if (at->alone && part->hold->in.first) {

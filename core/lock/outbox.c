@@ -105,14 +105,23 @@ static bool give_rest_back(mt_holds *t, mt_hold *h) {
   return mode ? choose_lower(t, h, mode) : choose_release(h);
 }
 
+/* Will one of those inside who hold nothing yet ask soon? Not one that waits in line elsewhere:
+ * kept for it, a rest would be in the way of others, and it could wait for them. */
+static bool somebody_comes(const mt_hold *h) {
+  for (const mt_part *p = h->in.first; p; p = p->next)
+    if (p->state == MT_PART_IN && p->lock->attempt && p->lock->attempt->phase != MT_PHASE_LINE)
+      return true;
+  return false;
+}
+
 /* Decides the next write of a hold; false when there is none. */
 static bool choose(mt_holds *t, mt_hold *h) {
   if (h->evict[0] || h->serving) return true; /* the next step, or the same again */
   h->tries = 0;
   if (h->asks) return keeps_a_rest(h) ? give_rest_back(t, h) : choose_grant(t, h);
-  if (!h->in.first) return choose_release(h);
-  mt_mode mode = mt_hold_shared_mode(h);
-  if (mode != held_mode(h)) return false; /* somebody is still on the way in */
+  if (somebody_comes(h)) return false;
+  mt_mode mode = held_mode(h);
+  if (!mode) return choose_release(h);
   if (mode == h->mode && !h->unsettled) return false;
   return choose_lower(t, h, mode); /* what a task that left no longer needs, or out of the queue */
 }

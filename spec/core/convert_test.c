@@ -571,16 +571,6 @@ int main(void) {
       cmocka_unit_test(test_public_face),
       cmocka_unit_test(test_at_random),
   };
-  mt_test_place places[MT_TEST_PLACES];
-  size_t n = mt_test_places(places);
-  int failed = 0;
-  for (size_t i = 0; i < n; i++) {
-    char group[96];
-    place = places[i];
-    snprintf(group, sizeof group, "conversions on %s", place.name);
-    failed +=
-        _cmocka_run_group_tests(group, tests, sizeof tests / sizeof tests[0], init_table, NULL);
-    mt_test_place_clean(&place);
-  }
-  return failed;
+  return mt_test_each_place(&place, "conversions", tests, sizeof tests / sizeof tests[0],
+                            init_table);
 }

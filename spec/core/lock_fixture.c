@@ -1,5 +1,7 @@
 #include "lock_fixture.h"
 
+#include <stdio.h>
+
 mt_test_client mt_test_client_open(const mt_test_place *place, int64_t lease_ms) {
   mortise_error err = {0};
   mortise_options options;
@@ -111,4 +113,19 @@ void mt_test_expect_empty(const mt_test_place *place) {
   MT_CHECK(count_text(list.json, "\"live\"") == 0, "left behind: %s", list.json);
   mt_lock_list_deinit(&list);
   mt_test_store_close(&s);
+}
+
+int mt_test_each_place(mt_test_place *place, const char *what, const struct CMUnitTest *tests,
+                       size_t n, CMFixtureFunction setup) {
+  mt_test_place places[MT_TEST_PLACES];
+  size_t n_places = mt_test_places(places);
+  int failed = 0;
+  for (size_t i = 0; i < n_places; i++) {
+    char group[96];
+    *place = places[i];
+    snprintf(group, sizeof group, "%s on %s", what, place->name);
+    failed += _cmocka_run_group_tests(group, tests, n, setup, NULL);
+    mt_test_place_clean(place);
+  }
+  return failed;
 }

@@ -444,16 +444,5 @@ int main(void) {
       cmocka_unit_test(test_busy_holder_keeps_its_lock),
       cmocka_unit_test(test_a_directory_is_not_starved),
   };
-  mt_test_place places[MT_TEST_PLACES];
-  size_t n = mt_test_places(places);
-  int failed = 0;
-  for (size_t i = 0; i < n; i++) {
-    char group[96];
-    place = places[i];
-    snprintf(group, sizeof group, "manager on %s", place.name);
-    failed +=
-        _cmocka_run_group_tests(group, tests, sizeof tests / sizeof tests[0], init_table, NULL);
-    mt_test_place_clean(&place);
-  }
-  return failed;
+  return mt_test_each_place(&place, "manager", tests, sizeof tests / sizeof tests[0], init_table);
 }

@@ -133,6 +133,7 @@ void scene_wait(cell *c);         /* behind a holder */
 void scene_time_out(cell *c);     /* behind a holder, too long */
 void scene_silent_dead(cell *c);  /* the holder falls silent */
 void scene_closed_dead(cell *c);  /* the holder's session is closed, its holds are still there */
+void scene_adopt(cell *c);        /* the same, and its entries are taken over */
 void scene_beside(cell *c);       /* while A holds another lock */
 void scene_beside_shared(cell *c);
 void scene_close_holding(cell *c);

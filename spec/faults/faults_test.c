@@ -73,6 +73,7 @@ static const row rows[] = {
      .scene = scene_silent_dead,
      .match = RELEASE " body='\"}}}'",
      .item = "\"}}}"},
+    {.name = "adopt", .scene = scene_adopt, .match = "body=mortise-lock-adopt-1", .item = AT_LEAF},
     {.name = "break", .scene = scene_break, .match = "body='\"verb\":\"break\"'", .item = ""},
     {.name = "break, expire",
      .scene = scene_break,

@@ -175,20 +175,104 @@ static void written(void *ctx, mt_req *req) {
   *(bool *)ctx = true;
 }
 
-void scene_closed_dead(cell *c) {
-  let_holder_fall_silent(c);
-  if (*c->failure) return;
+static bool write_session(cell *c, mt_store *store, mt_session_write w) {
   bool done = false;
-  char id[MT_SESSION_ID];
-  memcpy(id, mt_manager_session(c->parties[HOLDER].manager)->id, sizeof id);
-  bury(&c->parties[HOLDER]); /* it believes nothing any more */
-  mt_store *store = c->parties[RIVAL].client->store;
-  mt_session_write w = {
-      .req = {.done = written, .ctx = &done}, .verb = MT_SESSION_CLOSE, .ns = c->ns, .session = id};
+  w.req = (mt_req){.done = written, .ctx = &done};
+  w.ns = c->ns;
   store->locks->session(store, &w);
   if (!cell_pump(c, &done, 10000)) mt_store_cancel(store, &w.req);
-  if (w.result != MT_SESSION_ACKED) cell_fail(c, "closing it: %s", w.req.error.message);
+  if (w.result != MT_SESSION_ACKED) cell_fail(c, "a session's write: %s", w.req.error.message);
+  return w.result == MT_SESSION_ACKED;
+}
+
+/* The holder's session is closed by one whom nothing befalls; its entries stay. */
+static void let_holder_be_closed(cell *c, char id[MT_SESSION_ID]) {
+  let_holder_fall_silent(c);
+  if (*c->failure) return;
+  memcpy(id, mt_manager_session(c->parties[HOLDER].manager)->id, MT_SESSION_ID);
+  bury(&c->parties[HOLDER]); /* it believes nothing any more */
+  write_session(c, c->parties[RIVAL].client->store,
+                (mt_session_write){.verb = MT_SESSION_CLOSE, .session = id});
+}
+
+void scene_closed_dead(cell *c) {
+  char id[MT_SESSION_ID];
+  let_holder_be_closed(c, id);
   take_over(c);
+}
+
+/* ---- Adopting ------------------------------------------------------------------------------- */
+
+enum { DEPTH = 4 };
+static const char *const down_to_leaf[DEPTH] = {"/", "/p", "/p/q", LEAF};
+
+/* Is it done? What was not answered, or met another write, is not, and is sent again. */
+static bool item_done(cell *c, const mt_lock_item *item) {
+  if (item->result == MT_LOCK_ABSENT && item->verb == MT_LOCK_ADOPT)
+    cell_fail(c, "%.*s: nothing to adopt", (int)item->path.n, item->path.p);
+  return item->result == MT_LOCK_ACKED || item->result == MT_LOCK_ABSENT;
+}
+
+static bool send_items(cell *c, const char *session, mt_lock_item *items, size_t n) {
+  bool done = false;
+  mt_store *store = c->parties[A].client->store;
+  mt_lock_batch b = {
+      .req = {.done = written, .ctx = &done, .deadline_ms = mt_loop_now(c->loop) + WAIT / 5},
+      .ns = c->ns,
+      .session = session,
+      .items = items,
+      .n = n};
+  store->locks->batch(store, &b);
+  if (!cell_pump(c, &done, WAIT)) mt_store_cancel(store, &b.req);
+  bool sent = done;
+  mt_lock_batch_deinit(&b);
+  return sent;
+}
+
+/* All down to the leaf, or all back, with the same numbers until each was acknowledged. */
+static void all_of_them(cell *c, const char *session, const char *from, mt_lock_verb verb) {
+  size_t left[DEPTH], n = DEPTH;
+  for (size_t i = 0; i < DEPTH; i++) left[i] = verb == MT_LOCK_ADOPT ? i : DEPTH - 1 - i;
+  for (int64_t end = mt_loop_now(c->loop) + 2 * WAIT; n && !*c->failure;) {
+    mt_lock_item items[DEPTH] = {0};
+    for (size_t i = 0; i < n; i++)
+      items[i] = (mt_lock_item){.verb = verb,
+                                .path = mt_slice_of(down_to_leaf[left[i]]),
+                                .n = left[i] + 1,
+                                .session = from};
+    if (!send_items(c, session, items, n)) cell_fail(c, "a batch has no end");
+    size_t still = 0;
+    for (size_t i = 0; i < n; i++)
+      if (!item_done(c, &items[i])) left[still++] = left[i];
+    n = still;
+    if (n && mt_loop_now(c->loop) > end) cell_fail(c, "%zu are not acknowledged", n);
+    if (n) cell_wait(c, 50);
+  }
+}
+
+/* As the recovery of a dead one's job: a session of A's own takes its entries over, from the root
+ * down to the leaf, and gives them back. Nobody gets in between. */
+void scene_adopt(cell *c) {
+  static const char heir[MT_SESSION_ID] = "ad0ad0ad0ad0ad0ad0ad0ad0ad0ad0ad";
+  char dead[MT_SESSION_ID];
+  c->rival_patient = true; /* it would evict what is to be adopted */
+  mt_store *store = c->parties[A].client->store;
+  int64_t start = mt_test_ns();
+  let_holder_be_closed(c, dead);
+  if (*c->failure) return;
+  write_session(c, store,
+                (mt_session_write){.verb = MT_SESSION_OPEN,
+                                   .session = heir,
+                                   .owner = MT_SLICE("{\"host\":\"nowhere\"}"),
+                                   .lease_ms = 60000});
+  all_of_them(c, heir, dead, MT_LOCK_ADOPT);
+  c->rival_now = true;
+  cell_wait(c, 700);
+  if (!*c->failure && c->rival >= RIVAL_HOLDING) cell_fail(c, "the rival had what was adopted");
+  all_of_them(c, heir, NULL, MT_LOCK_RELEASE);
+  c->take_ms = (mt_test_ns() - start) / 1000000;
+  if (*c->failure) return;
+  write_session(c, store, (mt_session_write){.verb = MT_SESSION_CLOSE, .session = heir});
 }
 
 /* ---- Breaking ------------------------------------------------------------------------------- */

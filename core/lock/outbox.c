@@ -403,10 +403,11 @@ static void item_failed(mt_manager *m, mt_holds *t, mt_hold *h, const mt_lock_it
   bool answered = item->result != MT_LOCK_NO_ANSWER && item->result != MT_LOCK_FAILED;
   bool unsure = err->ambiguous || answered;
   h->duty = MT_DUTY_NONE;
-  /* Also where nobody waits for it any more: what may have been granted is given back. */
+  /* Also where nobody waits for it: what may have been granted, or lowered, is given back, and a
+   * late one dies with the session. */
   if (unsure && (item->verb == MT_LOCK_SET || item->verb == MT_LOCK_CREATE)) {
     h->unsettled = true;
-    t->replace |= h->serving || !h->mode;
+    t->replace = true;
   }
   if (unsure) h->untouched = false;
   if (h->giving) mt_giving_done(h, err);

@@ -53,7 +53,11 @@ static void draw_set(episode *e, mt_model *m, mt_model_item *item) {
   item->enqueue = mt_test_chance(r, 35);
   uint64_t newest = hold ? hold->n : 0;
   if (wait && wait->n > newest) newest = wait->n;
-  if (hold && mt_test_chance(r, 15)) { /* sent twice */
+  /* A place that passed may be there still, with a number that is larger than what is repeated. */
+  bool faded = m->locks[item->path].dead >> item->session & 1;
+  if (faded) {
+    item->n = next_n(e, item->session);
+  } else if (hold && mt_test_chance(r, 15)) { /* sent twice */
     item->n = hold->n;
     item->mode = hold->mode;
   } else if (newest > 1 && mt_test_chance(r, 10)) { /* sent late */

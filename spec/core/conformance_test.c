@@ -50,19 +50,6 @@ static void run_case(void **state) {
   f->what->run(f);
 }
 
-static bool init_tables(const mt_test_place *place) {
-  mt_test_store t;
-  if (!mt_test_store_open(&t, place)) return false;
-  mt_locks_admin r = {0};
-  t.store->locks->init(t.store, &r);
-  mortise_status status = mt_test_pump(t.store, &r.req);
-  if (status)
-    fprintf(stderr, "%s: init: %s: %s\n", place->name, r.req.error.message, r.req.error.reason);
-  mt_locks_admin_deinit(&r);
-  mt_test_store_close(&t);
-  return !status;
-}
-
 static int run_place(const mt_test_place *place) {
   static run runs[CASES_MAX];
   struct CMUnitTest tests[CASES_MAX];
@@ -75,7 +62,7 @@ static int run_place(const mt_test_place *place) {
       tests[n] = (struct CMUnitTest){runs[n].name, run_case, open_fixture, close_fixture, &runs[n]};
     }
   }
-  if (!init_tables(place)) return 1;
+  if (mt_test_init_table(place)) return 1;
   int64_t start = mt_test_ns();
   int failed = _cmocka_run_group_tests(place->name, tests, n, NULL, NULL);
   printf("# %s: %zu cases in %.1f s\n", place->name, n, (double)(mt_test_ns() - start) / 1e9);

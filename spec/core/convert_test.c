@@ -63,32 +63,13 @@ static bool may(mt_test_client *c, size_t n, size_t who, const char *path, mt_mo
   return lock != NULL;
 }
 
-static size_t count_text(const char *text, const char *what) {
-  size_t n = 0;
-  for (const char *p = text; (p = strstr(p, what)); p++) n++;
-  return n;
-}
-
-/* How many lock documents and live sessions are left in the table. */
-static void expect_empty_table(void) {
-  mt_test_store s;
-  assert_true(mt_test_store_open(&s, &place));
-  mt_lock_list list = {.ns = "default"};
-  s.store->locks->list(s.store, &list);
-  MT_CHECK(!mt_test_pump(s.store, &list.req), "%s", list.req.error.message);
-  MT_CHECK(count_text(list.json, "\"path\"") == 0, "left behind: %s", list.json);
-  MT_CHECK(count_text(list.json, "\"live\"") == 0, "left behind: %s", list.json);
-  mt_lock_list_deinit(&list);
-  mt_test_store_close(&s);
-}
-
 static void open_two(mt_test_client c[2]) {
   for (int i = 0; i < 2; i++) c[i] = mt_test_client_open(&place, 0);
 }
 
 static void close_two(mt_test_client c[2]) {
   for (int i = 0; i < 2; i++) mt_test_client_close(&c[i]);
-  expect_empty_table();
+  mt_test_expect_empty(&place);
 }
 
 static mt_mode mode_of(const mt_lock *lock) {
@@ -141,7 +122,7 @@ static void test_one_round_trip_each(void **state) {
   }
   mt_test_give(&c, 1, 0, lock);
   mt_test_client_close(&c);
-  expect_empty_table();
+  mt_test_expect_empty(&place);
 }
 
 /* It is told once the store has acknowledged it, so that others are let in from then on. */
@@ -162,7 +143,7 @@ static void test_a_lowering_is_acknowledged(void **state) {
   assert_int_equal(v.error.code, MORTISE_OK);
   mt_test_give(&c, 1, 0, lock);
   mt_test_client_close(&c);
-  expect_empty_table();
+  mt_test_expect_empty(&place);
 }
 
 /* Of several paths; one below another goes with it once that is exclusive. */
@@ -460,7 +441,7 @@ static void test_closed_while_it_waits(void **state) {
   assert_int_equal(v.c.error.code, MORTISE_INTERRUPTED);
   mt_test_give(&c[1], 1, 0, other);
   mt_test_client_close(&c[1]);
-  expect_empty_table();
+  mt_test_expect_empty(&place);
 }
 
 /* ---- The synchronous face ------------------------------------------------------------------- */
@@ -531,22 +512,14 @@ static void test_at_random(void **state) {
   for (size_t i = 0; i < PARTIES; i++)
     if (locks[i]) mt_test_give(c, PARTIES, i, locks[i]);
   for (int i = 0; i < PARTIES; i++) mt_test_client_close(&c[i]);
-  expect_empty_table();
+  mt_test_expect_empty(&place);
 }
 
 /* ---- Running -------------------------------------------------------------------------------- */
 
 static int init_table(void **state) {
   (void)state;
-  mt_test_store s;
-  if (!mt_test_store_open(&s, &place)) return -1;
-  mt_locks_admin init = {0};
-  s.store->locks->init(s.store, &init);
-  mortise_status status = mt_test_pump(s.store, &init.req);
-  if (status) print_error("init: %s\n", init.req.error.message);
-  mt_locks_admin_deinit(&init);
-  mt_test_store_close(&s);
-  return status ? -1 : 0;
+  return mt_test_init_table(&place);
 }
 
 int main(void) {

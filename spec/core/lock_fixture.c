@@ -85,18 +85,6 @@ mortise_status mt_test_give(mt_test_client *clients, size_t n, size_t who, mt_lo
   return op.release.error.code;
 }
 
-int mt_test_init_table(const mt_test_place *place) {
-  mt_test_store s;
-  if (!mt_test_store_open(&s, place)) return -1;
-  mt_locks_admin init = {0};
-  s.store->locks->init(s.store, &init);
-  mortise_status status = mt_test_pump(s.store, &init.req);
-  if (status) print_error("init: %s\n", init.req.error.message);
-  mt_locks_admin_deinit(&init);
-  mt_test_store_close(&s);
-  return status ? -1 : 0;
-}
-
 static size_t count_text(const char *text, const char *what) {
   size_t n = 0;
   for (const char *p = text; (p = strstr(p, what)); p++) n++;

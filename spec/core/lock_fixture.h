@@ -41,8 +41,6 @@ mortise_status mt_test_give(mt_test_client *clients, size_t n, size_t who, mt_lo
  * before the first. */
 int mt_test_each_place(mt_test_place *place, const char *what, const struct CMUnitTest *tests,
                        size_t n, CMFixtureFunction setup);
-/* The lock table is made; 0, or -1 after saying why not. */
-int mt_test_init_table(const mt_test_place *place);
 /* No lock document and no live session is left in the table. */
 void mt_test_expect_empty(const mt_test_place *place);
 

@@ -419,16 +419,8 @@ static void test_cost(void **state) {
 
 static int init_table(void **state) {
   (void)state;
-  mt_test_store s;
-  if (!mt_test_store_open(&s, &place)) return -1;
-  mt_locks_admin init = {0};
-  s.store->locks->init(s.store, &init);
-  mortise_status status = mt_test_pump(s.store, &init.req);
-  if (status) print_error("init: %s\n", init.req.error.message);
-  mt_locks_admin_deinit(&init);
-  mt_test_store_close(&s);
   snprintf(index_name, sizeof index_name, "%s-docs", place.prefix);
-  return status ? -1 : 0;
+  return mt_test_init_table(&place);
 }
 
 int main(void) {

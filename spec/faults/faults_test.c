@@ -342,22 +342,10 @@ static void test_cell(void **state) {
   fail();
 }
 
-static int init_table(const mt_test_place *place) {
-  mt_test_store s;
-  if (!mt_test_store_open(&s, place)) return -1;
-  mt_locks_admin init = {0};
-  s.store->locks->init(s.store, &init);
-  mortise_status status = mt_test_pump(s.store, &init.req);
-  if (status) print_error("init: %s\n", init.req.error.message);
-  mt_locks_admin_deinit(&init);
-  mt_test_store_close(&s);
-  return status ? -1 : 0;
-}
-
 static int run_place(const mt_test_place *place) {
   static struct CMUnitTest tests[CELLS];
   char group[96];
-  if (init_table(place)) return 1;
+  if (mt_test_init_table(place)) return 1;
   make_cells(place);
   int64_t start = mt_test_ns();
   run_all(place);

@@ -148,6 +148,19 @@ static void remove_indices(const mt_test_place *place) {
   mt_test_store_close(&t);
 }
 
+int mt_test_init_table(const mt_test_place *place) {
+  mt_test_store s;
+  if (!mt_test_store_open(&s, place)) return -1;
+  mt_locks_admin init = {0};
+  s.store->locks->init(s.store, &init);
+  mortise_status status = mt_test_pump(s.store, &init.req);
+  if (status)
+    print_error("%s: init: %s: %s\n", place->name, init.req.error.message, init.req.error.reason);
+  mt_locks_admin_deinit(&init);
+  mt_test_store_close(&s);
+  return status ? -1 : 0;
+}
+
 void mt_test_place_clean(const mt_test_place *place) {
   if (place->elastic)
     remove_indices(place);

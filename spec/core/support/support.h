@@ -78,6 +78,9 @@ enum { MT_TEST_HANG_MS = 60000 };
  * hangs. */
 mortise_status mt_test_pump(mt_store *s, mt_req *req);
 
+/* The lock table of the place is made; 0, or -1 after saying why not. */
+int mt_test_init_table(const mt_test_place *place);
+
 /* Nanoseconds on CLOCK_MONOTONIC. */
 int64_t mt_test_ns(void);
 void mt_test_sleep_ms(int64_t ms);

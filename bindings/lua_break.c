@@ -1,8 +1,9 @@
 /* Breaking a session's locks by hand:
  *   client:break_session(id) -> breaking    `id` in full; it goes on while anything waits
  * A breaking (closable; closing cuts it off where it has not ended):
- *   :progress() -> {phase=, marked=, gone=, lease_ms=, left_ms=, evicted=}   or the error that
- * ended it phase: "looking" "waiting" (left_ms) "ending" "evicting" "done" :close() */
+ * - :progress() -> {phase=, marked=, gone=, lease_ms=, left_ms=, evicted=}; raises the error that
+ *   ended it. The phase is "looking", "waiting" (left_ms), "ending", "evicting" or "done".
+ * - :close() */
 #include "lua_client.h"
 
 #include "client/breaker.h"

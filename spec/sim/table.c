@@ -426,8 +426,3 @@ const sim_lock_doc *sim_table_lock(const sim_table *t, mt_slice path) {
 const sim_entry *sim_table_holder(const sim_table *t, mt_slice path, const char *session) {
   return holder(find_lock(t->copies[SIM_PRIMARY], path), session);
 }
-
-mt_session_state sim_table_state(const sim_table *t, const char *session) {
-  const session_doc *d = find_session(t->copies[SIM_PRIMARY], session);
-  return d ? d->state : MT_SESSION_MISSING;
-}

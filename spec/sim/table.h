@@ -58,6 +58,5 @@ void sim_table_fail_over(sim_table *t);
 const sim_lock_doc *sim_table_locks(const sim_table *t, size_t *n);
 const sim_lock_doc *sim_table_lock(const sim_table *t, mt_slice path);
 const sim_entry *sim_table_holder(const sim_table *t, mt_slice path, const char *session);
-mt_session_state sim_table_state(const sim_table *t, const char *session);
 
 #endif

@@ -3,10 +3,7 @@ local stores = require "spec.support.stores"
 
 stores.each("deadlocks", function(store)
   local one, two
-  before_each(function()
-    local namespace = stores.name "ns"
-    one, two = stores.connect(store, {namespace = namespace}), stores.connect(store, {namespace = namespace})
-  end)
+  before_each(function() one, two = stores.connect_two(store) end)
   after_each(function()
     one:close()
     two:close()

@@ -10,11 +10,7 @@ end
 stores.each("locks", function(store)
   local one, two
 
-  -- Two clients of one namespace.
-  before_each(function()
-    local namespace = stores.name "ns"
-    one, two = stores.connect(store, {namespace = namespace}), stores.connect(store, {namespace = namespace})
-  end)
+  before_each(function() one, two = stores.connect_two(store) end)
   after_each(function()
     one:close()
     two:close()

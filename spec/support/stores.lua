@@ -58,6 +58,12 @@ function stores.connect(store, also)
   return client
 end
 
+-- Two clients of one namespace of their own.
+function stores.connect_two(store)
+  local also = {namespace = stores.name "ns"}
+  return stores.connect(store, also), stores.connect(store, also)
+end
+
 local function remove_files()
   for _, store in ipairs(known or {}) do
     local file = store.store:match "^sqlite:(.*)"

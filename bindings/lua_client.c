@@ -6,7 +6,8 @@
  *   :close()                      gives back every lock, closes the session
  *   :url() -> string
  *   :init(print) -> {epoch=, created=, text=}   creates the lock tables; print: only says how
- *   :verify() -> {epoch=}         or corrupt_table, or not_found: say init
+ *   :verify() -> {epoch=}         or corrupt_table, or not_found: say init. "" on an embedded store
+ *                                 that has documents and was never locked
  *   :list([all_namespaces]) -> string   JSON: {"locks":[...],"sessions":[...]}, see store.h
  *   :session() -> {id=, ns=, remaining_ms=, lease_ms=, beats=, lost=} or nil before the first lock
  *   :stats() -> {requests=, retries=, sent_bytes=, received_bytes=, conflicts=, lock_batches=,
@@ -352,6 +353,7 @@ static int client_init(lua_State *L) {
 static int client_verify(lua_State *L) {
   mt_box *box = mt_check_client(L, 1);
   mt_call *call = mt_lua_call_new(L, 1, box, push_admin, deinit_admin);
+  call->r.locks_admin.look = true;
   mt_lua_call_start(call, &call->r.locks_admin.req);
   box->client->store->locks->verify(box->client->store, &call->r.locks_admin);
   return mt_await(L, lua_gettop(L));

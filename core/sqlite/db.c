@@ -311,7 +311,7 @@ static mortise_status set_up(mt_db *db, const mt_patience *p, mortise_error *err
   return prepare(db, err);
 }
 
-static mortise_status check_place(const mt_db *db, mortise_error *err) {
+mortise_status mt_db_place(const mt_db *db, mortise_error *err) {
   struct stat info;
   if (stat(db->file, &info) == 0 && S_ISDIR(info.st_mode))
     return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "%s is a folder", db->file);
@@ -324,6 +324,11 @@ static mortise_status check_place(const mt_db *db, mortise_error *err) {
                           db->file, folder);
   mt_free(copy);
   return status;
+}
+
+bool mt_file_is_missing(const char *file) {
+  struct stat info;
+  return stat(file, &info) != 0 && errno == ENOENT;
 }
 
 static mortise_status open_turn(mt_db *db, mortise_error *err) {
@@ -347,7 +352,7 @@ static mortise_status remember_file(mt_db *db, mortise_error *err) {
 }
 
 static mortise_status open_all(mt_db *db, const mt_patience *p, mortise_error *err) {
-  mortise_status status = check_place(db, err);
+  mortise_status status = mt_db_place(db, err);
   if (!status) status = open_turn(db, err);
   if (status) return status;
   int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |

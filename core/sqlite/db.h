@@ -45,6 +45,10 @@ void mt_db_deinit(mt_db *db);
  * file of someone else. A failure is not remembered. */
 mortise_status mt_db_open(mt_db *db, const mt_patience *p, mortise_error *err);
 
+/* Can the file be there? INVALID_ARGUMENT for a folder, or where its folder is missing. */
+mortise_status mt_db_place(const mt_db *db, mortise_error *err);
+bool mt_file_is_missing(const char *file);
+
 /* Transactions. A read sees one snapshot from here on; a write is the only one among all processes.
  * mt_db_end ends either (a write is undone); it is fine when there is none. */
 mortise_status mt_db_read(mt_db *db, const mt_patience *p, mortise_error *err);

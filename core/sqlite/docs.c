@@ -230,6 +230,15 @@ mortise_status mt_docs_describe(mt_work *w, mt_req *req, mortise_error *err) {
   return status;
 }
 
+/* It has no index at all. */
+mortise_status mt_docs_describe_missing(mt_work *w, mt_req *req, mortise_error *err) {
+  mt_describe *r = (mt_describe *)(void *)req;
+  (void)w;
+  r->exists = false;
+  r->json = NULL;
+  return mt_index_name_check(r->index, err);
+}
+
 static mortise_status check_body(mt_slice body, mortise_error *err) {
   mt_json root;
   if (!body.n) return MORTISE_OK;

@@ -7,7 +7,8 @@
 
 /* One piece of work on a worker's thread. */
 typedef struct mt_work {
-  mt_db *db; /* open */
+  mt_db *db;             /* open, but for what runs where its file is missing */
+  const char *documents; /* the documents' file */
   mt_patience patience;
   mt_req *req;
 } mt_work;
@@ -34,5 +35,10 @@ mt_work_fn mt_docs_describe, mt_docs_index_create, mt_docs_index_drop, mt_docs_m
 void mt_docs_scan_free(mt_scan *scan);
 
 mt_work_fn mt_locks_init, mt_locks_session, mt_locks_session_read, mt_locks_batch, mt_locks_list;
+
+/* What is answered where the file is missing, so that reading makes none: NOT_FOUND that names it, or
+ * what is said of a thing that is empty. */
+mt_work_fn mt_work_missing, mt_docs_describe_missing, mt_locks_print, mt_locks_verify_missing,
+    mt_locks_list_missing;
 
 #endif

@@ -297,3 +297,11 @@ mortise_status mt_locks_list(mt_work *w, mt_req *req, mortise_error *err) {
   mt_buf_deinit(&out);
   return status;
 }
+
+mortise_status mt_locks_list_missing(mt_work *w, mt_req *req, mortise_error *err) {
+  mt_lock_list *r = (mt_lock_list *)(void *)req;
+  r->json = NULL;
+  if (mt_file_is_missing(w->documents)) return mt_work_missing(w, req, err);
+  r->json = mt_strdup("{\"locks\":[],\"sessions\":[]}");
+  return r->json ? MORTISE_OK : mt_error_memory(err);
+}

@@ -17,6 +17,7 @@
 typedef struct op {
   mt_req *req;
   mt_work_fn *run;
+  mt_work_fn *missing; /* run instead where the file is missing; NULL: it is made */
   struct worker *worker;
   int64_t deadline_ms;
   atomic_bool cancelled;
@@ -73,6 +74,12 @@ mortise_status mt_work_write(mt_work *w, mortise_error *err) {
   return status ? status : mt_db_write(w->db, &w->patience, err);
 }
 
+mortise_status mt_work_missing(mt_work *w, mt_req *req, mortise_error *err) {
+  (void)req;
+  return mt_error_set(err, MORTISE_NOT_FOUND,
+                      "there is no store %s: its first document or lock would make it", w->documents);
+}
+
 mortise_status mt_work_commit(mt_work *w, mortise_error *err) {
   mortise_status status = may_send(w, err);
   return status ? status : mt_db_commit(w->db, err);
@@ -120,12 +127,16 @@ static void signal_loop(sqlite_store *s) {
 }
 
 static void perform(worker *k, op *o) {
-  mt_work w = {.db = &k->db, .patience = {o->deadline_ms, &o->cancelled}, .req = o->req};
+  mt_work w = {.db = &k->db,
+               .documents = k->store->documents.db.file,
+               .patience = {o->deadline_ms, &o->cancelled},
+               .req = o->req};
   mortise_error *err = &o->req->error;
   mt_error_clear(err);
   mortise_status status = mt_work_check(&w, err);
-  if (!status) status = mt_db_open(w.db, &w.patience, err);
-  if (!status && !o->run(&w, o->req, err)) mt_error_clear(err);
+  bool missing = o->missing && !w.db->handle && mt_file_is_missing(w.db->file);
+  if (!status && !missing) status = mt_db_open(w.db, &w.patience, err);
+  if (!status && !(missing ? o->missing : o->run)(&w, o->req, err)) mt_error_clear(err);
   if (w.db->handle) mt_db_end(w.db);
 }
 
@@ -179,7 +190,7 @@ static void refuse(sqlite_store *s, mt_req *req) {
   signal_loop(s);
 }
 
-static void submit(worker *k, mt_req *req, mt_work_fn *run) {
+static void submit(worker *k, mt_req *req, mt_work_fn *run, mt_work_fn *missing) {
   sqlite_store *s = k->store;
   req->finished = false;
   mt_error_clear(&req->error);
@@ -195,6 +206,7 @@ static void submit(worker *k, mt_req *req, mt_work_fn *run) {
   }
   o->req = req;
   o->run = run;
+  o->missing = missing;
   o->worker = k;
   o->deadline_ms =
       req->deadline_ms ? req->deadline_ms : mt_loop_now(s->base.loop) + s->base.request_ms;
@@ -309,31 +321,32 @@ static void cancel(mt_store *base, mt_req *req) {
 
 /* ---- the two tables ---- */
 
-#define DOCS(name, type)                                                                           \
+#define DOCS(name, type, missing)                                                                  \
   static void submit_##name(mt_store *s, type *r) {                                                \
-    submit(&store_of(s)->documents, &r->req, mt_docs_##name);                                      \
+    submit(&store_of(s)->documents, &r->req, mt_docs_##name, missing);                             \
   }
-DOCS(describe, mt_describe)
-DOCS(index_create, mt_index_admin)
-DOCS(index_drop, mt_index_admin)
-DOCS(mget, mt_mget)
-DOCS(bulk, mt_bulk)
-DOCS(count, mt_count)
-DOCS(refresh, mt_refresh)
-DOCS(search, mt_search)
-DOCS(scan_open, mt_scan_open)
-DOCS(scan_next, mt_scan_next)
+DOCS(describe, mt_describe, mt_docs_describe_missing)
+DOCS(index_create, mt_index_admin, NULL)
+DOCS(index_drop, mt_index_admin, mt_work_missing)
+DOCS(mget, mt_mget, mt_work_missing)
+DOCS(bulk, mt_bulk, NULL)
+DOCS(count, mt_count, mt_work_missing)
+DOCS(refresh, mt_refresh, mt_work_missing)
+DOCS(search, mt_search, mt_work_missing)
+DOCS(scan_open, mt_scan_open, mt_work_missing)
+DOCS(scan_next, mt_scan_next, mt_work_missing)
 #undef DOCS
 
-#define LOCKS(name, run, type)                                                                     \
+#define LOCKS(name, run, type, missing)                                                            \
   static void submit_##name(mt_store *s, type *r) {                                                \
-    submit(&store_of(s)->locks, &r->req, run);                                                     \
+    submit(&store_of(s)->locks, &r->req, run, missing);                                            \
   }
-LOCKS(init, mt_locks_init, mt_locks_admin)
-LOCKS(session, mt_locks_session, mt_session_write)
-LOCKS(session_read, mt_locks_session_read, mt_session_read)
-LOCKS(batch, mt_locks_batch, mt_lock_batch)
-LOCKS(list, mt_locks_list, mt_lock_list)
+LOCKS(init, mt_locks_init, mt_locks_admin, r->print ? mt_locks_print : NULL)
+LOCKS(verify, mt_locks_init, mt_locks_admin, r->look ? mt_locks_verify_missing : NULL)
+LOCKS(session, mt_locks_session, mt_session_write, NULL)
+LOCKS(session_read, mt_locks_session_read, mt_session_read, mt_work_missing)
+LOCKS(batch, mt_locks_batch, mt_lock_batch, NULL)
+LOCKS(list, mt_locks_list, mt_lock_list, mt_locks_list_missing)
 #undef LOCKS
 
 static void scan_close(mt_store *s, mt_scan *scan) {
@@ -363,10 +376,10 @@ static const mt_docs_ops docs_ops = {
     .raw = raw,
 };
 
-/* The tables are made where they are missing, so verifying is making sure. */
+/* The tables are made where they are missing: verifying is making sure, unless it only looks. */
 static const mt_locks_ops locks_ops = {
     .init = submit_init,
-    .verify = submit_init,
+    .verify = submit_verify,
     .session = submit_session,
     .session_read = submit_session_read,
     .batch = submit_batch,
@@ -444,6 +457,8 @@ static mortise_status init_store(sqlite_store *s, const char *file, mortise_erro
   s->base.url = s->url;
   mortise_status status = init_event(s, err);
   if (status) return status;
+  status = mt_db_place(&s->documents.db, err);
+  if (status || mt_file_is_missing(file)) return status;
   mt_patience patience = {mt_clock_boot_ms() + s->base.request_ms, NULL};
   return mt_db_open(&s->documents.db, &patience, err);
 }

@@ -145,11 +145,16 @@ static char *explain(const char *file) {
   return text;
 }
 
+mortise_status mt_locks_print(mt_work *w, mt_req *req, mortise_error *err) {
+  mt_locks_admin *r = (mt_locks_admin *)(void *)req;
+  r->text = explain(w->db->file);
+  return r->text ? MORTISE_OK : mt_error_memory(err);
+}
+
 mortise_status mt_locks_init(mt_work *w, mt_req *req, mortise_error *err) {
   mt_locks_admin *r = (mt_locks_admin *)(void *)req;
+  if (r->print) return mt_locks_print(w, req, err);
   r->created = w->db->created;
-  r->text = NULL;
-  if (r->print && !(r->text = explain(w->db->file))) return mt_error_memory(err);
   mortise_status status = mt_work_read(w, err);
   if (status) return status;
   bool row;
@@ -160,6 +165,13 @@ mortise_status mt_locks_init(mt_work *w, mt_req *req, mortise_error *err) {
   if (status) return status;
   mt_slice epoch = mt_db_text(stmt, 0);
   snprintf(r->epoch.id, sizeof r->epoch.id, "%.*s", (int)epoch.n, epoch.p);
-  if (!r->print) w->db->created = false;
+  w->db->created = false;
   return MORTISE_OK;
+}
+
+/* With `look`. */
+mortise_status mt_locks_verify_missing(mt_work *w, mt_req *req, mortise_error *err) {
+  mt_locks_admin *r = (mt_locks_admin *)(void *)req;
+  r->epoch.id[0] = '\0';
+  return mt_file_is_missing(w->documents) ? mt_work_missing(w, req, err) : MORTISE_OK;
 }

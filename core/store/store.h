@@ -224,6 +224,8 @@ typedef struct mt_epoch {
 typedef struct mt_locks_admin {
   mt_req req;
   bool print;           /* in, init only: only write the requests into `text` */
+  bool look;            /* in, verify only: a store that makes its table by itself makes none now;
+                           without one, `epoch` is "" where the store has documents */
   mt_epoch epoch;       /* out */
   bool created;         /* out, init: there was none before */
   char *text;           /* out, owned: the requests and the least role, for people */

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "sqlite_fixture.h"
 
+#include <glob.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,6 +67,7 @@ static void refuses_the_wrong_kind(void **state) {
   h.s->locks->init(h.s, &r);
   assert_int_equal(finish(&h, &r.req), MORTISE_OK);
   assert_true(r.created && strlen(r.epoch.id) == 32);
+  one(&h, "i", MT_WRITE_INDEX, "a", "{}");
   shut(&h);
   char locks[128];
   snprintf(locks, sizeof locks, "%s-locks", file);
@@ -82,6 +84,84 @@ static void refuses_bad_names(void **state) {
   expect_open(folder, MORTISE_INVALID_ARGUMENT, "is a folder");
   expect_open(":memory:", MORTISE_INVALID_ARGUMENT, "a store is a file");
   expect_open("", MORTISE_INVALID_ARGUMENT, "missing");
+}
+
+/* What a store without files answers to each request that only reads. */
+static void expect_missing(handle *h, mt_req *req) {
+  assert_int_equal(finish(h, req), MORTISE_NOT_FOUND);
+  if (!strstr(req->error.message, file)) fail_msg("names no file: %s", req->error.message);
+}
+
+static void read_documents(handle *h) {
+  mt_slice id = MT_SLICE("a");
+  mt_mget get = {.index = "i", .ids = &id, .n = 1};
+  h->s->docs->mget(h->s, &get);
+  expect_missing(h, &get.req);
+  mt_count count = {.index = "i"};
+  h->s->docs->count(h->s, &count);
+  expect_missing(h, &count.req);
+  mt_refresh refresh = {.index = "i"};
+  h->s->docs->refresh(h->s, &refresh);
+  expect_missing(h, &refresh.req);
+  mt_search search = {.index = "i", .body = MT_SLICE("{}")};
+  h->s->docs->search(h->s, &search);
+  expect_missing(h, &search.req);
+  mt_scan_open scan = {.index = "i"};
+  h->s->docs->scan_open(h->s, &scan);
+  expect_missing(h, &scan.req);
+  mt_index_admin drop = {.index = "i"};
+  h->s->docs->index_drop(h->s, &drop);
+  expect_missing(h, &drop.req);
+  mt_describe describe = {.index = "i"};
+  h->s->docs->describe(h->s, &describe);
+  assert_int_equal(finish(h, &describe.req), MORTISE_OK);
+  assert_false(describe.exists);
+}
+
+static void count_files(size_t want) {
+  glob_t found = {0};
+  char pattern[128];
+  snprintf(pattern, sizeof pattern, "%s/*", folder);
+  int failed = glob(pattern, 0, NULL, &found);
+  assert_int_equal(failed ? 0 : found.gl_pathc, want);
+  globfree(&found);
+}
+
+static void print_the_table(handle *h) {
+  mt_locks_admin print = {.print = true};
+  h->s->locks->init(h->s, &print);
+  assert_int_equal(finish(h, &print.req), MORTISE_OK);
+  assert_non_null(strstr(print.text, "CREATE TABLE"));
+  mt_locks_admin_deinit(&print);
+}
+
+static void reading_makes_no_file(void **state) {
+  (void)state;
+  handle h = open_here(file);
+  read_documents(&h);
+  print_the_table(&h);
+  mt_locks_admin verify = {.look = true};
+  h.s->locks->verify(h.s, &verify);
+  expect_missing(&h, &verify.req);
+  mt_lock_list list = {0};
+  h.s->locks->list(h.s, &list);
+  expect_missing(&h, &list.req);
+  count_files(0);
+  one(&h, "i", MT_WRITE_INDEX, "a", "{}");
+  verify = (mt_locks_admin){.look = true};
+  h.s->locks->verify(h.s, &verify);
+  assert_int_equal(finish(&h, &verify.req), MORTISE_OK);
+  assert_string_equal(verify.epoch.id, "");
+  list = (mt_lock_list){0};
+  h.s->locks->list(h.s, &list);
+  assert_int_equal(finish(&h, &list.req), MORTISE_OK);
+  assert_string_equal(list.json, "{\"locks\":[],\"sessions\":[]}");
+  mt_lock_list_deinit(&list);
+  assert_int_equal(access(file, F_OK), 0);
+  char locks[128];
+  snprintf(locks, sizeof locks, "%s-locks", file);
+  assert_int_equal(access(locks, F_OK), -1);
+  shut(&h);
 }
 
 static void damaged_locks_are_said(void **state) {
@@ -125,6 +205,18 @@ static void in_child(int (*run)(void)) {
   if (!WIFEXITED(status) || WEXITSTATUS(status)) fail_msg("child: status %x", (unsigned)status);
 }
 
+static int create_read_only(void) {
+  if (getuid() == 0 && setresuid(65534, 65534, 65534)) return 1;
+  handle h = open_here(file);
+  mt_index_admin r = {.index = "i"};
+  h.s->docs->index_create(h.s, &r);
+  if (finish(&h, &r.req) != MORTISE_UNAVAILABLE) return 2;
+  const mortise_error *err = &r.req.error;
+  bool said = strstr(err->message, "read-only") && strstr(err->message, file) && !err->retryable;
+  shut(&h);
+  return said ? 0 : 3;
+}
+
 static int open_read_only(void) {
   handle h;
   mortise_error err = {0};
@@ -136,7 +228,7 @@ static int open_read_only(void) {
 static void says_read_only(void **state) {
   (void)state;
   assert_int_equal(chmod(folder, 0555), 0);
-  in_child(open_read_only); /* a folder in which nothing can be made */
+  in_child(create_read_only); /* a folder in which nothing can be made */
   assert_int_equal(chmod(folder, 0755), 0);
   handle h = open_here(file);
   one(&h, "i", MT_WRITE_INDEX, "a", "{}");
@@ -535,7 +627,8 @@ int main(void) {
   seed_dice();
   const struct CMUnitTest tests[] = {
       CASE(refuses_foreign_files),       CASE(refuses_the_wrong_kind),
-      CASE(refuses_bad_names),           CASE(damaged_locks_are_said),
+      CASE(refuses_bad_names),           CASE(reading_makes_no_file),
+      CASE(damaged_locks_are_said),
       CASE(notices_a_replaced_file),     CASE(says_read_only),
       CASE(survives_a_full_disk),        CASE(survives_kill),
       CASE(single_writes_do_not_starve), CASE(cancelled_bulks_are_a_prefix),

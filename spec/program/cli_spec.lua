@@ -90,6 +90,43 @@ describe("the command line", function()
   end)
 end)
 
+describe("what only reads an embedded store", function()
+  it("makes no file where there is none, and names it", function()
+    local folder = os.tmpname()
+    os.remove(folder)
+    os.execute("mkdir " .. folder)
+    local file = folder .. "/prdo.db"
+    local function files()
+      local pipe = io.popen("ls " .. folder)
+      local names = pipe:read "a"
+      pipe:close()
+      return names
+    end
+    for _, words in ipairs {
+      {"locks"}, {"locks", "--json"}, {"-e", "mortise.get('i', '1')"}, {"-e", "mortise.count 'i'"},
+      {"-e", "mortise.search('i', {})"}, {"-e", "for _ in mortise.scan 'i' do end"},
+    } do
+      refuses(1, table.move(words, 1, #words, 3, {"--store", "sqlite:" .. file}), nil, "not_found", file)
+      assert.equal("", files())
+    end
+    local status, out = run {"--store", "sqlite:" .. file, "doctor"}
+    assert.equal(1, status)
+    assert.matches("BAD   store: not_found: .*prdo%.db.*%-> is this its name", out)
+    assert.equal(0, (run {"--store", "sqlite:" .. file, "config"}))
+    assert.equal(0, (run {"--store", "sqlite:" .. file, "init", "--print"}))
+    assert.equal(0, (run {"--store", "sqlite:" .. file, "-e",
+      "assert(not mortise.describe('i').exists)"}))
+    assert.equal("", files())
+    assert.equal(0, (run {"--store", "sqlite:" .. file, "-e", "mortise.index('i', '1', {a = 1})"}))
+    assert.matches("no locks are held", select(2, run {"--store", "sqlite:" .. file, "locks"}))
+    assert.matches("ok    lock table: none yet", select(2, run {"--store", "sqlite:" .. file, "doctor"}))
+    assert.not_matches("locks", files())
+    assert.equal(0, (run {"--store", "sqlite:" .. file, "-e", "mortise.acquire {tree = '/a'}"}))
+    assert.matches("prdo%.db%-locks\n", files())
+    os.execute("rm -r " .. folder)
+  end)
+end)
+
 describe("scripts", function()
   it("get their arguments", function()
     local file = program.write("print(#arg, arg[0], ...) print(arg[2])", ".lua")

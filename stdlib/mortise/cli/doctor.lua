@@ -69,10 +69,18 @@ local function is_supported(distribution, number)
   return tonumber(major) > 7 or (tonumber(major) == 7 and tonumber(minor) >= 17)
 end
 
-local function check_server(findings, client)
-  if client:url():find "^sqlite:" then
-    return add(findings, "store", "fine", "the embedded store: one machine, many processes")
+-- An embedded store. It is not made by looking at it.
+local function check_file(findings, client)
+  local ok, why = pcall(client.verify, client)
+  if not ok and errors.code(why) == "not_found" then
+    return add(findings, "store", "wrong", first_line(why),
+      "is this its name? (`mortise config` shows where it came from)")
   end
+  return add(findings, "store", "fine", "the embedded store: one machine, many processes")
+end
+
+local function check_server(findings, client)
+  if client:url():find "^sqlite:" then return check_file(findings, client) end
   local root = try(findings, "store", function()
     local status, answer = client:raw("GET", "/")
     if status ~= 200 then errors.raise(status == 401 and "auth" or "unavailable", "it answers %d", status) end
@@ -90,7 +98,11 @@ end
 
 local function check_table(findings, client)
   local table_ = try(findings, "lock table", function() return client:verify() end)
-  return table_ and add(findings, "lock table", "fine", "verified, epoch " .. table_.epoch)
+  if not table_ then return false end
+  local known = table_.epoch ~= ""
+  add(findings, "lock table", "fine", known and "verified, epoch " .. table_.epoch
+    or "none yet: the first lock makes it")
+  return known
 end
 
 -- One lock taken and given back uses every right that running needs.

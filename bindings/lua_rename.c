@@ -1,14 +1,15 @@
 /* Renaming a tree of documents, in C over their bytes:
  *   lock:rename{index=, field=, from=, to=, query=, page=, slices=, in_flight=, passes=, bytes=,
- *               strength=, stamp_field=}
+ *               strength=, stamp_field=, merge=, allow_empty=}
  *       -> rename, not yet started
- * `query` is one more query (JSON text) that documents must match. A rename:
+ * `query` is one more query (JSON text) that documents must match. Documents below `to` are a
+ * conflict without `merge`, none below `from` are not_found without `allow_empty`. A rename:
  *   :run() -> result
  *       once; raises what stopped it, or rejected or conflict where some documents could not be
  *       changed. Running another one finishes what this one left.
  *   :result() -> result
  *       at any time: {matched=, changed=, unchanged=, redone=, conflicts=, rejected=, unknown=,
- *       left=, passes=, bytes=, round_trips=, duration_ms=, rejects={{id=, type=, reason=}, ...}}
+ *       left=, beside=, passes=, bytes=, round_trips=, duration_ms=, rejects={{id=, type=, reason=}, ...}}
  *   :progress() -> changed, total      for another task, while it runs
  *   :cancel()             run() then raises interrupted, once all that was sent is answered
  *   :settle()             waits for what a run that was interrupted had sent
@@ -90,7 +91,7 @@ static void push_reject(lua_State *L, const mt_reject *r) {
 }
 
 static void push_result(lua_State *L, const mt_change_result *r) {
-  lua_createtable(L, 0, 13);
+  lua_createtable(L, 0, 14);
   set_integer(L, "matched", r->matched);
   set_integer(L, "changed", r->changed);
   set_integer(L, "unchanged", r->unchanged);
@@ -99,6 +100,7 @@ static void push_result(lua_State *L, const mt_change_result *r) {
   set_integer(L, "rejected", r->rejected);
   set_integer(L, "unknown", r->unknown);
   set_integer(L, "left", r->left);
+  set_integer(L, "beside", r->beside);
   set_integer(L, "passes", r->passes);
   set_integer(L, "bytes", r->bytes);
   set_integer(L, "round_trips", r->round_trips);
@@ -202,12 +204,15 @@ static int rename_run(lua_State *L) {
 typedef struct options {
   const char *index, *field, *from, *to, *query, *strength, *stamp_field;
   int64_t page, slices, in_flight, passes, bytes;
+  bool merge, allow_empty;
 } options;
 
 #define STRING(field, help)                                                                        \
   { #field, MT_OPTION_STRING, offsetof(options, field), 0, 0, help }
 #define INT(field, max, help)                                                                      \
   { #field, MT_OPTION_INT, offsetof(options, field), 1, max, help }
+#define FLAG(field, help)                                                                          \
+  { #field, MT_OPTION_BOOL, offsetof(options, field), 0, 0, help }
 
 static const mt_option rows[] = {STRING(index, "index or alias"),
                                  STRING(field, "that holds the path"),
@@ -221,6 +226,8 @@ static const mt_option rows[] = {STRING(index, "index or alias"),
                                  INT(in_flight, MT_WRITER_LANES, "write requests at once; 3"),
                                  INT(passes, 1000, "at most; 8"),
                                  INT(bytes, 1 << 30, "of a write request; 2 MiB"),
+                                 FLAG(merge, "there may be documents below `to` already"),
+                                 FLAG(allow_empty, "there may be none below `from`"),
                                  {NULL, MT_OPTION_BOOL, 0, 0, 0, NULL}};
 
 static options read_options(lua_State *L, int index) {
@@ -270,6 +277,8 @@ static int lock_rename(lua_State *L) {
   self->made = true;
   set_up(self, lock, &o);
   self->rename.also = mt_slice_of(query);
+  self->rename.merge = o.merge;
+  self->rename.allow_empty = o.allow_empty;
   self->rename.change.index = index;
   self->rename.change.options.stamp_field = stamp_field;
   mt_depend(&lock->users, &self->dependent);

@@ -49,7 +49,7 @@ struct op {
   mt_scan *scan;
   mt_timer kick; /* parked far away, so that moving it needs no memory */
   uint32_t page;
-  bool scanned, failed;
+  bool scanned, failed, counted;
   bool smaller;                      /* the pass starts again, with smaller pages */
   uint64_t settled_before, progress; /* documents out of the way before this pass; told last */
   uint64_t idle;                     /* of this pass: nothing to change in them */
@@ -149,6 +149,8 @@ static void conclude(op *o) {
     mt_error_set(e, MORTISE_REJECTED,
                  "%" PRIu64 " documents still match after %" PRIu32 " passes%s", r->left, r->passes,
                  o->idle ? ", though nothing in them was to be changed" : "");
+  } else if (o->c->concluded) {
+    o->c->concluded(o->c, e);
   }
   finish(o);
 }
@@ -241,6 +243,30 @@ static bool try_smaller(op *o, const mortise_error *e) {
   return true;
 }
 
+/* How many match is known before the first page is asked for. */
+static void all_counted(op *o) {
+  mortise_error err;
+  o->counted = true;
+  if (o->c->counted && o->c->counted(o->c, &err)) fail(o, &err);
+  pump(o);
+}
+
+static void on_beside(void *ctx, mt_req *req) {
+  op *o = ctx;
+  if (!arrived(o, req, "counting what is there already")) {
+    finish(o);
+    return;
+  }
+  o->c->result.beside = o->count.count;
+  all_counted(o);
+}
+
+static void count(op *o, mt_slice query, mt_done_fn *done) {
+  o->count = (mt_count){.index = o->c->index, .query = query};
+  begin(o, &o->count.req, done);
+  o->c->store->docs->count(o->c->store, &o->count);
+}
+
 static void on_open(void *ctx, mt_req *req) {
   op *o = ctx;
   if (!req->error.code) o->scan = o->open.scan;
@@ -250,7 +276,12 @@ static void on_open(void *ctx, mt_req *req) {
     return;
   }
   o->c->result.matched = o->settled_before + o->open.total;
-  pump(o);
+  if (o->counted)
+    pump(o);
+  else if (o->c->beside.n)
+    count(o, o->c->beside, on_beside);
+  else
+    all_counted(o);
 }
 
 static void open_scan(op *o) {
@@ -293,19 +324,12 @@ static void on_count(void *ctx, mt_req *req) {
     conclude(o);
 }
 
-static void count_left(op *o) {
-  mt_change *c = o->c;
-  o->count = (mt_count){.index = c->index, .query = c->query};
-  begin(o, &o->count.req, on_count);
-  c->store->docs->count(c->store, &o->count);
-}
-
 static void on_refresh(void *ctx, mt_req *req) {
   op *o = ctx;
   if (!arrived(o, req, "refreshing the index"))
     finish(o);
   else if (o->c->result.passes && !o->smaller)
-    count_left(o);
+    count(o, o->c->query, on_count);
   else
     open_scan(o);
 }

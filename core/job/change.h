@@ -29,6 +29,7 @@ typedef struct mt_change_result {
   uint64_t rejected;  /* of the last pass: set aside */
   uint64_t unknown;   /* may have been changed: their request was never answered */
   uint64_t left;      /* still match; 0 unless `until_none` */
+  uint64_t beside;    /* matched `beside` before anything was written */
   mt_reject rejects[MT_REJECTS_SHOWN]; /* the first of `rejected` */
   uint32_t passes;
   uint64_t bytes;       /* sent and received by the store meanwhile */
@@ -49,8 +50,14 @@ typedef struct mt_change {
   /* A document that was changed no longer matches: the change ends with a count, and passes again
    * over what is left (new documents, conflicts). Else there is one pass. */
   bool until_none;
-  /* Called once the index is known to be fit; may set `query`. NULL: nothing to add. */
+  /* Called once the index is known to be fit; may set `query` and `beside`. NULL: nothing to add. */
   mortise_status (*described)(struct mt_change *c, const mt_describe *d, mortise_error *err);
+  mt_slice beside; /* as `query`: counted into the result before anything is written; or empty */
+  /* Called with matched and beside known, before anything is written; an error ends it. May be
+   * NULL. */
+  mortise_status (*counted)(struct mt_change *c, mortise_error *err);
+  /* Called when all went well; an error is the change's. May be NULL. */
+  mortise_status (*concluded)(struct mt_change *c, mortise_error *err);
   void (*progress)(void *ctx, struct mt_change *c, uint64_t changed, uint64_t total);
   struct {
     uint32_t page;      /* documents a page; 0: 1000 */

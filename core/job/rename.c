@@ -1,6 +1,10 @@
 #include "job/rename.h"
 
 #include "base/json_edit.h"
+#include "lock/path.h"
+
+#include <inttypes.h>
+#include <stdio.h>
 
 enum { NAME_MAX_BYTES = 4096, QUERY_MAX = 1 << 20 };
 
@@ -102,7 +106,12 @@ static mortise_status set_query(mt_rename *r, mt_slice field, bool ignores, mort
   mt_rename_query(&r->query, field, r->rule.from, ignores ? r->rule.field : (mt_slice){NULL, 0},
                   r->also);
   r->change.query = mt_buf_slice(&r->query);
-  return mt_buf_status(&r->query, "the query", err);
+  mt_buf_clear(&r->beside);
+  bool inside = mt_path_is_ancestor(r->rule.to, r->rule.from);
+  mt_tree_query(&r->beside, field, r->rule.to, inside ? r->rule.from : (mt_slice){NULL, 0});
+  r->change.beside = mt_buf_slice(&r->beside);
+  mortise_status status = mt_buf_status(&r->query, "the query", err);
+  return status ? status : mt_buf_status(&r->beside, "the query", err);
 }
 
 static mortise_status described(mt_change *c, const mt_describe *d, mortise_error *err) {
@@ -116,19 +125,51 @@ static mortise_status described(mt_change *c, const mt_describe *d, mortise_erro
   return status;
 }
 
+/* What stands behind a long path must not be cut off. */
+static int shown(mt_slice path) {
+  return path.n < 160 ? (int)path.n : 160;
+}
+
+/* Whether they are there because an earlier run of the same rename was cut off cannot be known: it
+ * leaves no trace but the documents themselves. */
+static mortise_status counted(mt_change *c, mortise_error *err) {
+  const mt_rename *r = (const mt_rename *)c;
+  uint64_t n = c->result.beside;
+  if (!n || !c->result.matched || r->merge) return MORTISE_OK;
+  return mt_error_set(err, MORTISE_CONFLICT,
+                      "%" PRIu64 " document%s below %.*s already; `merge` is needed to join them, "
+                      "also to finish a rename that was cut off",
+                      n, n == 1 ? " lies" : "s lie", shown(r->rule.to), r->rule.to.p);
+}
+
+static mortise_status concluded(mt_change *c, mortise_error *err) {
+  const mt_rename *r = (const mt_rename *)c;
+  uint64_t n = c->result.beside;
+  char also[64] = "";
+  if (c->result.changed || c->result.unchanged || r->allow_empty) return MORTISE_OK;
+  if (n) snprintf(also, sizeof also, "; %" PRIu64 " below ", n);
+  return mt_error_set(err, MORTISE_NOT_FOUND, "there are no documents below %.*s%s%.*s",
+                      shown(r->rule.from), r->rule.from.p, also, n ? shown(r->rule.to) : 0,
+                      r->rule.to.p);
+}
+
 mortise_status mt_rename_init(mt_rename *r, mt_slice field, mt_slice from, mt_slice to,
                               mortise_error *err) {
   *r = (mt_rename){0};
   mortise_status status = mt_replace_prefix_init(&r->rule, field, from, to, err);
   if (status) return status;
   mt_buf_init(&r->query, QUERY_MAX);
+  mt_buf_init(&r->beside, QUERY_MAX);
   r->change.transform = mt_replace_prefix_transform(&r->rule);
   r->change.until_none = true;
   r->change.described = described;
+  r->change.counted = counted;
+  r->change.concluded = concluded;
   return MORTISE_OK;
 }
 
 void mt_rename_deinit(mt_rename *r) {
   mt_replace_prefix_deinit(&r->rule);
   mt_buf_deinit(&r->query);
+  mt_buf_deinit(&r->beside);
 }

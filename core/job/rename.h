@@ -7,12 +7,19 @@
 typedef struct mt_rename {
   mt_change change; /* in: done, ctx, store, env, lock, index, progress, options; out: its result */
   mt_replace_prefix rule;
-  mt_slice also; /* in: one more query that documents must match, or empty; borrowed */
-  mt_buf query;
+  mt_slice also;    /* in: one more query that documents must match, or empty; borrowed */
+  bool merge;       /* in: there may be documents below `to` already */
+  bool allow_empty; /* in: there may be none below `from` */
+  mt_buf query, beside;
 } mt_rename;
 
-/* Sets what makes it a rename; `change`'s own members are the caller's to set before
- * mt_change_start(&r->change). INVALID_ARGUMENT as mt_replace_prefix_init. Copies its strings. */
+/* Sets what makes it a rename; `change`'s own members, and those above, are the caller's to set
+ * before mt_change_start(&r->change). INVALID_ARGUMENT as mt_replace_prefix_init. Copies its strings.
+ *
+ * Its error is CONFLICT, and nothing was written, where documents lie below `to` already, unless
+ * `merge`; NOT_FOUND where none lay below `from`, unless `allow_empty`. What lies below `to` is
+ * counted whatever `also` says, since its lock covers all of it, but not what lies below `from` too,
+ * where that is inside `to`; the result's `beside` is their number. */
 mortise_status mt_rename_init(mt_rename *r, mt_slice field, mt_slice from, mt_slice to,
                               mortise_error *err);
 void mt_rename_deinit(mt_rename *r); /* after its end */

@@ -231,11 +231,28 @@ static void add_hidden(mt_buf *out, mt_slice field, mt_slice hidden) {
   mt_buf_adds(out, "}}");
 }
 
+/* `path` or below it; everything is below "/". */
+static void add_tree(mt_buf *out, mt_slice field, mt_slice path) {
+  add_clause(out, "term", field, path, "\"}}");
+  mt_buf_addc(out, ',');
+  add_clause(out, "prefix", field, path, path.n == 1 ? "\"}}" : "/\"}}");
+}
+
+void mt_tree_query(mt_buf *out, mt_slice field, mt_slice path, mt_slice except) {
+  mt_buf_adds(out, "{\"bool\":{\"filter\":[{\"bool\":{\"should\":[");
+  add_tree(out, field, path);
+  mt_buf_adds(out, "],\"minimum_should_match\":1}}]");
+  if (except.n) {
+    mt_buf_adds(out, ",\"must_not\":[");
+    add_tree(out, field, except);
+    mt_buf_addc(out, ']');
+  }
+  mt_buf_adds(out, "}}");
+}
+
 void mt_rename_query(mt_buf *out, mt_slice field, mt_slice from, mt_slice hidden, mt_slice also) {
   mt_buf_adds(out, "{\"bool\":{\"filter\":[{\"bool\":{\"should\":[");
-  add_clause(out, "term", field, from, "\"}}");
-  mt_buf_addc(out, ',');
-  add_clause(out, "prefix", field, from, "/\"}}");
+  add_tree(out, field, from);
   if (hidden.p) add_hidden(out, field, hidden);
   mt_buf_adds(out, "],\"minimum_should_match\":1}}");
   if (also.n) {

@@ -47,4 +47,9 @@ mt_transform mt_replace_prefix_transform(const mt_replace_prefix *r); /* borrows
  * be hidden match too. {NULL, 0}: none is. `also` is one more query that must match, or empty. */
 void mt_rename_query(mt_buf *out, mt_slice field, mt_slice from, mt_slice hidden, mt_slice also);
 
+/* Appends Query DSL for the documents whose `field` is `path` or lies below it, but for those that
+ * are `except` or lie below that (empty: none are left out). Values that ignore_above hides are not
+ * found. */
+void mt_tree_query(mt_buf *out, mt_slice field, mt_slice path, mt_slice except);
+
 #endif

@@ -13,6 +13,7 @@ typedef struct fixture {
   mt_lock lock;
   mt_rename rename;
   int done, step;
+  bool strict; /* says neither that there may be some below `to`, nor that there may be none */
   uint64_t told, told_total;
   rng random;
 } fixture;
@@ -70,6 +71,7 @@ static mortise_status start(fixture *f, const char *from, const char *to, uint32
   mortise_status status =
       mt_rename_init(&f->rename, MT_SLICE("path"), mt_slice_of(from), mt_slice_of(to), err);
   if (status) return status;
+  f->rename.merge = f->rename.allow_empty = !f->strict;
   mt_change *c = &f->rename.change;
   c->done = on_done;
   c->ctx = f;
@@ -321,6 +323,72 @@ static void test_set_aside(void **state) {
   assert_string_equal(r->rejects[0].id, "a");
   assert_string_equal(source_of(f, "a"), "{\"path\":\"/a/b/b/c\"}");
   assert_string_equal(source_of(f, "b"), "{\"path\":\"/a/d\"}");
+}
+
+/* ---- What is there before ------------------------------------------------------------------- */
+
+static const mt_change *run_strict(fixture *f, const char *from, const char *to) {
+  mortise_error err;
+  f->strict = true;
+  f->fake.bulks = 0;
+  assert_int_equal(start(f, from, to, 10, &err), MORTISE_OK);
+  pump(f);
+  return &f->rename.change;
+}
+
+static void test_nothing_there(void **state) {
+  fixture *f = *state;
+  fake_put(&f->fake, "near", "{\"path\":\"/clintonville\"}");
+  const mt_change *c = run_strict(f, "/clinton", "/x");
+  assert_int_equal(c->error.code, MORTISE_NOT_FOUND);
+  assert_string_equal(c->error.message, "there are no documents below /clinton");
+  fake_put(&f->fake, "there", "{\"path\":\"/x/1\"}");
+  c = run_strict(f, "/clinton", "/x");
+  assert_int_equal(c->error.code, MORTISE_NOT_FOUND);
+  assert_string_equal(c->error.message, "there are no documents below /clinton; 1 below /x");
+  f->strict = false;
+  const mt_change_result *r = run(f, 10);
+  assert_int_equal(f->rename.change.error.code, MORTISE_OK);
+  assert_int_equal(r->changed, 0);
+}
+
+static void test_something_there(void **state) {
+  fixture *f = *state;
+  fill(f, 30);
+  fake_put(&f->fake, "near", "{\"path\":\"/projects/clintonville\"}");
+  fake_put(&f->fake, "there", "{\"path\":\"/projects/clinton\"}");
+  fake_put(&f->fake, "below", "{\"path\":\"/projects/clinton/1\"}");
+  const mt_change *c = run_strict(f, "/clinton", "/projects/clinton");
+  assert_int_equal(c->error.code, MORTISE_CONFLICT);
+  assert_string_equal(c->error.message,
+                      "2 documents lie below /projects/clinton already; `merge` is needed to join "
+                      "them, also to finish a rename that was cut off; 0 of 30 documents had been "
+                      "changed");
+  assert_int_equal(c->result.beside, 2);
+  assert_int_equal(f->fake.bulks, 0);
+  assert_int_equal(under(f, "/clinton"), 60);
+  f->strict = false;
+  f->fake.counts = 0;
+  assert_int_equal(run(f, 10)->beside, 2);
+  assert_int_equal(f->fake.counts, 2); /* of what is there, and of what is left */
+  assert_moved(f, 33); /* the near one too */
+}
+
+/* Of a tree that becomes the one above it, what goes is not in its own way. */
+static void test_up(void **state) {
+  fixture *f = *state;
+  fake_put(&f->fake, "1", "{\"path\":\"/a/b/1\"}");
+  const mt_change *c = run_strict(f, "/a/b", "/a");
+  assert_int_equal(c->error.code, MORTISE_OK);
+  assert_string_equal(source_of(f, "1"), "{\"path\":\"/a/1\"}");
+  assert_int_equal(run_strict(f, "/a", "/")->error.code, MORTISE_OK);
+  assert_string_equal(source_of(f, "1"), "{\"path\":\"/1\"}");
+  fake_put(&f->fake, "2", "{\"path\":\"/a/b/2\"}");
+  assert_int_equal(run_strict(f, "/a/b", "/")->result.beside, 1);
+  fake_put(&f->fake, "3", "{\"path\":\"/a/c\"}");
+  c = run_strict(f, "/a/b", "/a");
+  assert_int_equal(c->error.code, MORTISE_CONFLICT);
+  assert_int_equal(c->result.beside, 1);
 }
 
 /* ---- Fitness -------------------------------------------------------------------------------- */
@@ -604,6 +672,9 @@ int main(void) {
       TEST(test_conflict_for_ever),
       TEST(test_rejected),
       TEST(test_set_aside),
+      TEST(test_nothing_there),
+      TEST(test_something_there),
+      TEST(test_up),
       TEST(test_unfit),
       cmocka_unit_test(test_exact_field),
       TEST(test_any),

@@ -237,16 +237,11 @@ static void run_mget(fake_docs *f, mt_req *req) {
   free(docs);
 }
 
-/* Knows the queries of mt_rename_query, and the empty one. */
-static bool matches(const fake_doc *d, mt_slice query) {
-  mt_json q, source;
-  if (!d->found) return false;
-  if (!query.n) return true;
-  mt_json_parse(query, "query", &q, NULL);
-  mt_json_iter it = mt_json_items(mt_json_at(q, "bool", "filter", NULL));
-  mt_json_next(&it);
-  it = mt_json_items(mt_json_at(it.value, "bool", "should", NULL));
-  mt_json_next(&it);
+/* Is the document the path of the first of these clauses, a term, or below it? */
+static bool in_tree(const fake_doc *d, mt_json clauses) {
+  mt_json source;
+  mt_json_iter it = mt_json_items(clauses);
+  if (!mt_json_next(&it)) return false;
   it = mt_json_items(mt_json_get(it.value, "term"));
   mt_json_next(&it);
   mt_json_parse(mt_slice_of(d->source), "source", &source, NULL);
@@ -254,7 +249,19 @@ static bool matches(const fake_doc *d, mt_slice query) {
   mt_json_copy(it.value, from, sizeof from);
   mt_json_copy(mt_json_find(source, it.key), value, sizeof value);
   size_t n = strlen(from);
-  return !strncmp(value, from, n) && (!value[n] || value[n] == '/');
+  return !strncmp(value, from, n) && (n == 1 || !value[n] || value[n] == '/');
+}
+
+/* Knows the queries of mt_rename_query and mt_tree_query, and the empty one. */
+static bool matches(const fake_doc *d, mt_slice query) {
+  mt_json q;
+  if (!d->found) return false;
+  if (!query.n) return true;
+  mt_json_parse(query, "query", &q, NULL);
+  mt_json_iter it = mt_json_items(mt_json_at(q, "bool", "filter", NULL));
+  mt_json_next(&it);
+  return in_tree(d, mt_json_at(it.value, "bool", "should", NULL)) &&
+         !in_tree(d, mt_json_at(q, "bool", "must_not", NULL));
 }
 
 static void run_count(fake_docs *f, mt_req *req) {

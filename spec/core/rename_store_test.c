@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -21,7 +22,7 @@ typedef struct fixture {
   char index[96];
   mt_lock lock;
   mt_rename rename;
-  bool done;
+  bool done, strict; /* as in the change's test */
   int bulks;
   void (*before_bulk)(struct fixture *f);
   int fate; /* of every second bulk, from the first on */
@@ -186,12 +187,14 @@ static void on_done(void *ctx, mt_change *c) {
   ((fixture *)ctx)->done = true;
 }
 
-static const mt_change_result *run(fixture *f, uint32_t page) {
+static const mt_change_result *run_from(fixture *f, const char *from, const char *to,
+                                        uint32_t page) {
   mortise_error err;
   mt_rename_deinit(&f->rename);
-  assert_int_equal(mt_rename_init(&f->rename, MT_SLICE("path"), MT_SLICE("/clinton"),
-                                  MT_SLICE("/projects/clinton"), &err),
-                   MORTISE_OK);
+  assert_int_equal(
+      mt_rename_init(&f->rename, MT_SLICE("path"), mt_slice_of(from), mt_slice_of(to), &err),
+      MORTISE_OK);
+  f->rename.merge = f->rename.allow_empty = !f->strict;
   mt_change *c = &f->rename.change;
   c->done = on_done;
   c->ctx = f;
@@ -206,6 +209,10 @@ static const mt_change_result *run(fixture *f, uint32_t page) {
   while (!f->done && mt_test_ns() < end) mt_loop_step(f->mine.loop, 100, NULL);
   MT_CHECK(f->done, "%s: the rename hangs", f->place->name);
   return &c->result;
+}
+
+static const mt_change_result *run(fixture *f, uint32_t page) {
+  return run_from(f, "/clinton", "/projects/clinton", page);
 }
 
 static const mt_change_result *run_well(fixture *f, uint32_t page) {
@@ -263,6 +270,42 @@ static void test_pages(const mt_test_place *place) {
     assert_int_equal(f.bulks, bulks);
     close_fixture(&f);
   }
+}
+
+static mortise_error run_strict(fixture *f, const char *from, const char *to, uint64_t beside) {
+  f->strict = true;
+  f->bulks = 0;
+  const mt_change_result *r = run_from(f, from, to, 0);
+  MT_CHECK(r->beside == beside, "%s: %" PRIu64 " beside", f->place->name, r->beside);
+  return f->rename.change.error;
+}
+
+/* What lies below either before anything is written, in the counts of a real store. */
+static void test_before(const mt_test_place *place) {
+  fixture f;
+  open_fixture(&f, place, "", "");
+  put(&f, "near", NULL, "{\"path\":\"/clintonville\"}");
+  put(&f, "there", NULL, "{\"path\":[\"/x\",\"/y\"]}");
+  put(&f, "below", NULL, "{\"path\":\"/x/1\"}");
+  put(&f, "near x", NULL, "{\"path\":\"/xy\"}");
+  assert_int_equal(run_strict(&f, "/clinton", "/nowhere", 0).code, MORTISE_NOT_FOUND);
+  assert_int_equal(run_strict(&f, "/clinton", "/x", 2).code, MORTISE_NOT_FOUND);
+  fill(&f, 20);
+  mortise_error err = run_strict(&f, "/clinton", "/x", 2);
+  assert_int_equal(err.code, MORTISE_CONFLICT);
+  assert_non_null(strstr(err.message, "0 of 20 documents"));
+  assert_int_equal(f.bulks, 0);
+  assert_int_equal(run_strict(&f, "/clinton", "/", 4).code, MORTISE_CONFLICT);
+  assert_int_equal(run_strict(&f, "/clinton/dir1", "/clinton", 18).code, MORTISE_CONFLICT);
+  assert_int_equal(run_strict(&f, "/clinton", "/a/b/c", 0).code, MORTISE_OK);
+  assert_int_equal(run_strict(&f, "/a/b/c", "/a/b", 0).code, MORTISE_OK);
+  assert_int_equal(run_strict(&f, "/a/b", "/a", 0).code, MORTISE_OK);
+  assert_int_equal(count(&f, "/a"), 20);
+  f.strict = false;
+  assert_int_equal(run_from(&f, "/a", "/x", 0)->beside, 2);
+  assert_int_equal(f.rename.change.error.code, MORTISE_OK);
+  assert_int_equal(count(&f, "/x"), 22);
+  close_fixture(&f);
 }
 
 static void test_large(const mt_test_place *place) {
@@ -405,6 +448,7 @@ static size_t n_places;
   }
 EVERYWHERE(bytes)
 EVERYWHERE(pages)
+EVERYWHERE(before)
 EVERYWHERE(large)
 EVERYWHERE(fit)
 EVERYWHERE(hidden)
@@ -416,6 +460,7 @@ int main(void) {
   n_places = mt_test_places(places);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(everywhere_bytes),     cmocka_unit_test(everywhere_pages),
+      cmocka_unit_test(everywhere_before),
       cmocka_unit_test(everywhere_large),     cmocka_unit_test(everywhere_fit),
       cmocka_unit_test(everywhere_hidden),    cmocka_unit_test(everywhere_others),
       cmocka_unit_test(everywhere_lock_lost), cmocka_unit_test(everywhere_lost_requests),

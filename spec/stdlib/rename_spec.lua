@@ -30,7 +30,59 @@ stores.each("a rename", function(store)
       {path "dir", path "file", path "deep"})
     assert.same({"/clintonville", "/other/clinton"}, {path "near", path "other"})
     assert.equal(1234567890123456789, client:get(index, "dir").n)
-    assert.equal(0, client:rename({index = index, from = "/clinton", to = "/projects/clinton"}).changed)
+  end)
+
+  it("says that there is nothing", function()
+    local move = {index = index, from = "/nosuch", to = "/x"}
+    local code, why = code_of(client.rename, client, move)
+    assert.equal("not_found", code)
+    assert.matches("no documents below /nosuch", why.message)
+    assert.equal(0, why.result.matched)
+    move.allow_empty = true
+    assert.equal(0, client:rename(move).changed)
+  end)
+
+  it("joins two trees only where it is told to", function()
+    local move = {index = index, from = "/clinton", to = "/other"}
+    local code, why = code_of(client.rename, client, move)
+    assert.equal("conflict", code)
+    assert.matches("1 document lies below /other already; `merge`", why.message)
+    assert.same({3, 0, 1}, {why.result.matched, why.result.changed, why.result.beside})
+    assert.equal("/clinton/a", path "file")
+    move.merge = true
+    local result = client:rename(move)
+    assert.same({3, 1}, {result.changed, result.beside})
+    assert.equal(4, client:count(index, {prefix = {path = "/other"}}))
+  end)
+
+  it("counts what lies below `to` whatever the query says", function()
+    local move = {index = index, from = "/clinton", to = "/other", query = {term = {path = "/clinton/a"}}}
+    assert.equal("conflict", (code_of(client.rename, client, move)))
+    move.to = "/q"
+    assert.equal(1, client:rename(move).changed)
+    assert.equal("/clinton", path "dir")
+    move.query.term.path = "/clinton/nosuch"
+    local code, why = code_of(client.rename, client, move)
+    assert.equal("not_found", code)
+    assert.equal(1, why.result.beside)
+  end)
+
+  it("moves a tree up, whose own documents are not in its way", function()
+    assert.equal(1, client:rename({index = index, from = "/clinton/a/b", to = "/z/y"}).changed)
+    local result = client:rename {index = index, from = "/z/y", to = "/z"}
+    assert.same({1, 0}, {result.changed, result.beside})
+    assert.equal("/z", path "deep")
+    local code, why = code_of(client.rename, client, {index = index, from = "/z", to = "/"})
+    assert.equal("conflict", code)
+    assert.equal(4, why.result.beside)
+  end)
+
+  it("finishes with `merge` what was cut off", function()
+    client:index(index, "moved", {path = "/p/a"})
+    client:index(index, "file", {path = "/clinton/b"})
+    local move = {index = index, from = "/clinton", to = "/p", merge = true, allow_empty = true}
+    assert.equal(3, client:rename(move).changed)
+    assert.equal(0, client:rename(move).changed)
   end)
 
   it("works under a lock that is given", function()

@@ -10,6 +10,8 @@ local rows = {
   {name = "from", type = "string", required = true, help = "the path that is renamed, with all below it"},
   {name = "to", type = "string", required = true, help = "what it becomes"},
   {name = "field", type = "string", default = "path", help = "the field that holds a document's path"},
+  {name = "merge", type = "boolean", help = "there may be documents below `to` already"},
+  {name = "allow_empty", type = "boolean", help = "there may be none below `from`"},
   {name = "lock", type = "table", help = "a lock that covers both; else both are locked here"},
   {name = "wait", type = "duration", help = "how long to wait for the locks"},
   {name = "query", type = "query", help = "one more query that documents must match"},
@@ -65,7 +67,7 @@ local function move(lock, o)
   local moving = lock.held:rename {
     index = o.index, field = o.field, from = o.from, to = o.to, query = json.body(o.query),
     page = o.page, slices = o.slices, in_flight = o.in_flight, passes = o.passes,
-    strength = o.strength, stamp_field = o.stamp_field,
+    strength = o.strength, stamp_field = o.stamp_field, merge = o.merge, allow_empty = o.allow_empty,
   }
   local ok, result
   if o.on_progress then
@@ -90,8 +92,10 @@ end
 
 -- In every document of `index` whose `field` is `from` or lies below it, that prefix becomes `to`;
 -- ends when a refresh and a count find none left. -> {matched, changed, unchanged, conflicts,
--- rejected, passes, seconds, waited (for the lock), ...}; an error carries the same in `err.result`.
--- Run again, it does what a run that was cut off left.
+-- rejected, beside (documents that lay below `to` before), passes, seconds, waited (for the lock),
+-- ...}; an error carries the same in `err.result`. Raises not_found where nothing lies below `from`,
+-- and conflict, with nothing changed, where documents lie below `to`, but for `allow_empty` and
+-- `merge`. Run again with `merge`, it does what a run that was cut off left.
 return function(client, given)
   local o = options.check("rename", rows, given)
   o.from, o.to = check_path(o.from), check_path(o.to)

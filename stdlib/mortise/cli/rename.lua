@@ -6,18 +6,79 @@ local output = require "mortise.cli.output"
 
 local command = {
   summary = "rename a tree of documents",
-  usage = "INDEX FROM TO [--field NAME] [--json]",
+  usage = "INDEX FROM TO [--merge] [--json]",
   help = [[
 Renames a directory: in every document of INDEX whose field is FROM or lies below it, that prefix
-becomes TO. It locks both trees, and ends when none is left under the old path. Run again after it
-was killed, it does what is left.]],
+becomes TO. It locks both trees, and ends when none is left under the old path. Documents that lie
+below TO already are in its way, unless --merge joins them. One that was killed has left some of its
+own there: the same again with --merge does what is left.]],
   options = {
+    {name = "merge", type = "boolean", flag = "--merge",
+      help = "there may be documents below TO already"},
+    {name = "allow_empty", type = "boolean", flag = "--allow-empty",
+      help = "there may be none below FROM"},
     {name = "field", type = "string", flag = "--field", value = "NAME", default_text = "path",
       help = "the field that holds the path"},
     output.json_row,
   },
   arguments = {3, 3},
 }
+
+-- ---- What to type -------------------------------------------------------------------------------
+
+local function quoted(word)
+  if word:find "^[%w_@%%+=:,./-]+$" then return word end
+  return "'" .. word:gsub("'", "'\\''") .. "'"
+end
+
+-- The command as it was typed, with these options too; what follows "--" is no option.
+local function same_with(ctx, ...)
+  local words, wanted = {"mortise"}, {...}
+  local function add_wanted()
+    for _, flag in ipairs(wanted) do
+      local name = flag:sub(3):gsub("-", "_")
+      if not ctx.options[name] then words[#words + 1] = flag end
+    end
+    wanted = {}
+  end
+  for _, word in ipairs(ctx.words) do
+    if word == "--" then add_wanted() end
+    words[#words + 1] = quoted(word)
+  end
+  add_wanted()
+  return table.concat(words, " ")
+end
+
+-- What finishes a rename that came so far. It may be over already, where all that is left to know is
+-- an answer.
+local function to_finish(ctx, changed, unknown, total)
+  if changed + unknown < total then return same_with(ctx, "--merge") end
+  return same_with(ctx, "--merge", "--allow-empty")
+end
+
+local function how_far(ctx, changed, unknown, total)
+  local index, _, to = table.unpack(ctx.arguments)
+  local perhaps = unknown > 0 and (", perhaps %d more"):format(unknown) or ""
+  return ("%d of %d documents of %s are below %s now%s; to finish: %s"):format(changed, total, index, to,
+    perhaps, to_finish(ctx, changed, unknown, total))
+end
+
+-- Says in the error what to type next, where that is known.
+local function advise(ctx, why)
+  local r = core.is_error(why) and why.result
+  if not r then return end
+  if r.changed + r.unknown == 0 then
+    if why.code == "conflict" and r.beside > 0 and not ctx.options.merge then
+      why.message = ("%s; to do so: %s"):format(why.message, same_with(ctx, "--merge"))
+    end
+  elseif why.code == "interrupted" then
+    why.message = how_far(ctx, r.changed, r.unknown, r.matched)
+  else
+    why.message = ("%s; to finish: %s"):format(why.message, to_finish(ctx, r.changed, r.unknown, r.matched))
+  end
+end
+
+-- ---- Doing it -----------------------------------------------------------------------------------
 
 -- A line that is written over itself, a few times a second.
 local function progress_line()
@@ -36,8 +97,9 @@ local function print_result(ctx, result)
     return
   end
   local index, from, to = table.unpack(ctx.arguments)
-  io.stdout:write(("%s: %s is now %s: %d documents changed in %s\n"):format(index, from, to,
-    result.changed, duration.text(result.seconds * 1000)))
+  local beside = result.beside > 0 and (", beside %d that lay there"):format(result.beside) or ""
+  io.stdout:write(("%s: %s is now %s: %d documents changed in %s%s\n"):format(index, from, to,
+    result.changed, duration.text(result.seconds * 1000), beside))
   if ctx.verbose then
     for _, name in ipairs {"matched", "unchanged", "redone", "passes", "round_trips", "bytes"} do
       io.stdout:write(("  %s %s\n"):format(name, tostring(result[name])))
@@ -52,10 +114,15 @@ function command.run(ctx)
   local clear <close> = setmetatable({}, {
     __close = function() if shows then io.stderr:write "\r\27[K" end end,
   })
-  local result = client:rename {
+  local ok, result = pcall(client.rename, client, {
     index = index, from = from, to = to, field = ctx.options.field,
+    merge = ctx.options.merge, allow_empty = ctx.options.allow_empty,
     on_progress = shows and progress_line() or nil,
-  }
+  })
+  if not ok then
+    advise(ctx, result)
+    error(result, 0)
+  end
   if shows then io.stderr:write "\r\27[K" end
   print_result(ctx, result)
   return clear and 0

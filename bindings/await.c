@@ -52,16 +52,21 @@ void mt_op_done(mt_op *op) {
 
 void mt_op_stop(mt_op *op, const char *why) {
   if (!op->started || op->done) return;
-  op->type->cancel(op);
   op->stop = why;
+  op->type->cancel(op);
   mt_op_done(op);
+}
+
+static _Noreturn void raise_stop(lua_State *L, mt_driver *d, const char *why) {
+  if (why == mt_lost_text) mt_client_raise_lost(L, d);
+  mt_error_throw(L, MORTISE_INTERRUPTED, "%s", why);
 }
 
 /* One finisher for the direct return and for the return after a yield, as lbaselib's finishpcall.
  */
 static int finish(lua_State *L, int index) {
   mt_op *op = lua_touserdata(L, index);
-  if (op->stop) mt_error_throw(L, MORTISE_INTERRUPTED, "%s", op->stop);
+  if (op->stop) raise_stop(L, op->driver, op->stop);
   return op->type->finish(L, op, index);
 }
 
@@ -86,7 +91,7 @@ void mt_await_check(lua_State *L, mt_driver *d) {
   mt_task *task = mt_driver_task(d);
   const char *why = task->stop;
   task->stop = NULL;
-  if (why) mt_error_throw(L, MORTISE_INTERRUPTED, "%s", why);
+  if (why) raise_stop(L, d, why);
   mt_client_check_lost(L, d);
 }
 

@@ -58,7 +58,8 @@ void mt_op_anchor(lua_State *L, int op, int slot, int value);
 void mt_op_start(mt_op *op);
 /* For completion callbacks. */
 void mt_op_done(mt_op *op);
-/* Takes it back; who waits for it gets `interrupted` with this message (static storage). */
+/* Takes it back; who waits for it gets `interrupted` with this message (static storage), or where
+ * that is mt_lost_text the loss of the lock. */
 void mt_op_stop(mt_op *op, const char *why);
 /* Waits for the op at `index` and returns its results: by a yield in a task's own coroutine, by
  * pumping elsewhere. To be returned by the C function: `return mt_await(L, i)`. */
@@ -87,6 +88,7 @@ struct mt_task {
   mt_op *op; /* what it waits for */
   struct mt_join *waiters;
   const char *stop;   /* to be raised at its next wait */
+  uint64_t woken;     /* the last pass of mt_tasks_wake that found it waiting */
   const char *killed; /* why it ended without its own doing, or NULL */
   int nargs;          /* given to its first resume; -1 afterwards */
   int nresults;       /* on co's stack when done; of a failed one the error */
@@ -116,6 +118,7 @@ struct mt_driver {
   mt_pump *pumps;
   mt_box *boxes; /* clients, also those that are being closed */
   uint64_t last_id;
+  uint64_t wakes; /* passes of mt_client_wake_lost */
   const mortise_options *defaults; /* the host's, borrowed; or NULL */
   atomic_bool interrupt;           /* asked for, not yet delivered */
   atomic_uint lost;                /* clients that lost their lease, not yet told to a script */
@@ -139,6 +142,9 @@ void mt_task_seen(mt_task *task);
 MT_LJMP int mt_task_results(lua_State *L, mt_task *task);
 void mt_task_stop(mt_task *task, const char *why);
 void mt_task_ready(mt_task *task);
+/* Ends what the tasks below `holder` wait for just now, and, unless it was told, what `holder` does.
+ * Was `holder` among them, now or earlier in the same pass? */
+bool mt_tasks_wake(mt_driver *d, uint64_t holder, bool told, const char *why);
 /* Does a hold of task `holder` stand for `task` too: the same, or one above it? `ctx` the driver.
  */
 bool mt_task_inherits(void *ctx, uint64_t holder, uint64_t task);
@@ -234,6 +240,12 @@ MT_LJMP int mt_client_open_module(lua_State *L); /* adds open to the table on th
 void mt_client_close_all(mt_driver *d);
 /* Raises LOCK_LOST, once for each lock, where the running task relies on one that is lost. */
 MT_LJMP void mt_client_check_lost(lua_State *L, mt_driver *d);
+/* Ends what tasks that rely on a lost lock wait for, whatever it is: with mt_lost_text. Once for
+ * each lock. From the driver's turn only. */
+void mt_client_wake_lost(mt_driver *d);
+/* Raises the LOCK_LOST of a lock that the running task relies on. */
+MT_LJMP _Noreturn void mt_client_raise_lost(lua_State *L, mt_driver *d);
+extern const char mt_lost_text[];
 
 /* ---- Modules (modules.c, coroutine.c) ------------------------------------------------------- */
 

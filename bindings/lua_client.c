@@ -129,6 +129,22 @@ void mt_client_check_lost(lua_State *L, mt_driver *d) {
       atomic_fetch_sub(&d->lost, 1);
 }
 
+const char mt_lost_text[] = "the lock was lost";
+
+void mt_client_wake_lost(mt_driver *d) {
+  d->wakes++;
+  for (mt_box *box = d->boxes; box; box = box->next)
+    if (atomic_load(&box->lost)) mt_lock_wake(box);
+}
+
+void mt_client_raise_lost(lua_State *L, mt_driver *d) {
+  mortise_error err;
+  uint64_t task = mt_driver_task(d)->id;
+  for (const mt_box *box = d->boxes; box; box = box->next)
+    if (mt_lock_find_lost(box, task, &err)) mt_error_raise(L, &err);
+  mt_error_throw(L, MORTISE_LOCK_LOST, "%s", mt_lost_text); /* it was released meanwhile */
+}
+
 typedef struct close_op {
   mt_op op;
   mt_box *box;

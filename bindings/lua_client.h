@@ -79,5 +79,9 @@ MT_LJMP void mt_lock_methods(lua_State *L);  /* lua_lock.c */
 MT_LJMP void mt_break_methods(lua_State *L); /* lua_break.c */
 /* Raises LOCK_LOST for a lock of `box` that the running task relies on; false: nothing to tell. */
 MT_LJMP bool mt_lock_tell(lua_State *L, mt_box *box, uint64_t task);
+/* Wakes those who rely on a lost lock of `box`. */
+void mt_lock_wake(mt_box *box);
+/* The loss of a lock of `box` that `task` relies on; false: there is none. */
+bool mt_lock_find_lost(const mt_box *box, uint64_t task, mortise_error *err);
 
 #endif

@@ -11,7 +11,8 @@ typedef struct mt_lock_handle {
   uint64_t task; /* whose it is */
   uint64_t fence;
   mt_dependent *users; /* writers and changes under it: they end before it does */
-  bool told;           /* its loss was raised */
+  bool told;           /* its loss was raised in its task, or will be when that goes on */
+  bool woken;          /* those that waited when it was lost were told */
 } mt_lock_handle;      /* user values: the client, paths, modes */
 
 /* The lock at `index`, held as far as this process knows; raises where it was released. */

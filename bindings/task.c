@@ -370,6 +370,7 @@ static bool runnable(mt_driver *d, const mt_task *joined) {
 /* One turn: what is ready, then what the loop has. false when the loop itself fails. */
 static bool turn(mt_driver *d, const mt_task *joined, const bool *done) {
   if (atomic_exchange(&d->interrupt, false)) mt_interrupt_deliver(d, NULL);
+  if (atomic_load(&d->lost)) mt_client_wake_lost(d);
   run_ready(d, joined, done);
   if (*done) return true;
   return mt_loop_step(d->loop, runnable(d, joined) ? 0 : -1, NULL) == MORTISE_OK;
@@ -393,17 +394,37 @@ void mt_task_drive(mt_driver *d, mt_task *task) {
   d->pumps = frame.outer;
 }
 
+/* What it waits for just now, or NULL. */
+static mt_op *awaited(const mt_task *task) {
+  if (task->op) return task->op;
+  for (mt_pump *pump = task->driver->pumps; pump; pump = pump->outer)
+    if (pump->task == task && pump->op && !pump->op->done) return pump->op;
+  return NULL;
+}
+
+static void wake(mt_task *task, const char *why) {
+  mt_op *op = awaited(task);
+  if (!op) return;
+  task->woken = task->driver->wakes;
+  mt_op_stop(op, why);
+}
+
+bool mt_tasks_wake(mt_driver *d, uint64_t holder, bool told, const char *why) {
+  const mt_task *its = holder == MT_MAIN_TASK ? &d->main_task : find(d, holder);
+  for (int i = 0; i < MT_TASK_BUCKETS; i++)
+    for (mt_task *task = d->buckets[i]; task; task = task->next_in_bucket)
+      if ((task != its || !told) && mt_task_inherits(d, holder, task->id)) wake(task, why);
+  if (its == &d->main_task && !told) wake(&d->main_task, why);
+  return its && its->woken == d->wakes;
+}
+
 void mt_task_stop(mt_task *task, const char *why) {
   if (task->done) return;
-  if (task->op) {
-    mt_op_stop(task->op, why);
+  mt_op *op = awaited(task);
+  if (op) {
+    mt_op_stop(op, why);
     return;
   }
-  for (mt_pump *pump = task->driver->pumps; pump; pump = pump->outer)
-    if (pump->task == task && pump->op && !pump->op->done) {
-      mt_op_stop(pump->op, why);
-      return;
-    }
   task->stop = why;
   if (task->ending) mt_task_ready(task);
 }

@@ -108,18 +108,19 @@ static void on_input(void *ctx, uint32_t events) {
   mt_op_done(&p->op);
 }
 
-static void clear_line(void) {
+static void clear_line(bool interrupted) {
 #if defined(MORTISE_READLINE)
   rl_free_line_state();
   rl_callback_sigcleanup();
 #endif
+  if (!interrupted) return;
   fputs("^C\n", stdout);
   fflush(stdout);
 }
 
 static void cancel_prompt(mt_op *op) {
   prompt *p = (prompt *)op;
-  if (showing == p) clear_line();
+  if (showing == p) clear_line(op->stop == mt_interrupted_text);
   hide(p);
 }
 

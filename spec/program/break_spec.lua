@@ -2,6 +2,7 @@
 local cjson = require "cjson"
 local core = require "mortise.core"
 local mortise = require "mortise"
+local process = require "spec.support.process"
 local program = require "spec.support.program"
 local stores = require "spec.support.stores"
 
@@ -31,66 +32,11 @@ local core = require "mortise.core"
 mortise.with_tree_lock(arg[1], {wait = "30s"}, function() print("in", core.now_ms()) end)
 ]]
 
-local function read(file)
-  local handle = io.open(file, "rb")
-  if not handle then return "" end
-  local text = handle:read "a"
-  handle:close()
-  return text
-end
-
-local function wait_for(what, fn)
-  for _ = 1, 1500 do
-    local found = fn()
-    if found then return found end
-    mortise.sleep(0.02)
-  end
-  error("waited in vain for " .. what)
-end
-
-local Process = {}
-Process.__index = Process
-
--- The program in the background.
 local function start(store, namespace, words)
-  local files = {}
-  for _, name in ipairs {"out", "err", "pid", "status"} do files[name] = os.tmpname() end
-  local quoted = {}
-  for i, word in ipairs(words) do quoted[i] = program.quote(word) end
-  local command = ([[
-    (env -u LD_PRELOAD %s --store %s --namespace %s --lease %dms %s >%s 2>%s </dev/null & echo $! >%s
-     wait $!; echo $? >%s) >/dev/null 2>&1 &]]):format(program.quote(program.file),
-    program.quote(store.store), namespace, lease_ms, table.concat(quoted, " "), files.out, files.err,
-    files.pid, files.status)
-  os.execute(command)
-  local self = setmetatable({files = files}, Process)
-  self.pid = wait_for("a process", function() return read(files.pid):match "%d+" end)
-  return self
+  return process.start(store, namespace, lease_ms, words)
 end
 
-function Process:kill(signal) os.execute(("kill -%s %s 2>/dev/null"):format(signal, self.pid)) end
-function Process:out() return read(self.files.out) end
-function Process:err() return read(self.files.err) end
-
--- The time that it said beside this word.
-function Process:said(word)
-  return wait_for(word, function()
-    return math.tointeger(tonumber(self:out():match(word .. "\t(%d+)\n")))
-  end)
-end
-
-function Process:status()
-  return wait_for("the end of a process", function()
-    return math.tointeger(tonumber(read(self.files.status):match "%d+"))
-  end)
-end
-
-function Process:__close()
-  self:kill "CONT"
-  self:kill "KILL"
-  self:status()
-  for _, file in pairs(self.files) do os.remove(file) end
-end
+local wait_for = process.wait_for
 
 stores.each("breaking a lock", function(store)
   local namespace, client, owner_file, waiter_file
@@ -112,9 +58,9 @@ stores.each("breaking a lock", function(store)
   end)
 
   local function hold(path, how)
-    local process = start(store, namespace, {owner_file, path, how})
-    process:said "held"
-    return process
+    local holder = start(store, namespace, {owner_file, path, how})
+    holder:said "held"
+    return holder
   end
 
   -- As the list shows it: "3f9a12cd/7".

@@ -117,7 +117,9 @@ function Lock:scan(index, given)
 end
 
 function Lock:__tostring()
-  local state = self.released and "released" or "held, " .. duration.text(self:remaining() * 1000) .. " left"
+  local left = self:remaining()
+  local state = self.released and "released" or left <= 0 and "lost"
+    or "held, " .. duration.text(left * 1000) .. " left"
   local shown = table.concat(self.paths, " ", 1, math.min(#self.paths, 3))
   if #self.paths > 3 then shown = ("%s and %d more"):format(shown, #self.paths - 3) end
   return ("%s lock on %s (%s)"):format(self.mode, shown, state)

@@ -90,3 +90,33 @@ describe("printed values", function()
     assert.equal('1, nil, "x"', printer.list({1, nil, "x"}, 3))
   end)
 end)
+
+describe("tostring", function()
+  it("shows what a document holds, and what was left out", function()
+    local doc = mortise.view '{"path":"/a","o":{"p":[{"q":1}]},"id":7}'
+    assert.equal('document {id = 7, o = {p = {{q = 1}}}, path = "/a"}', tostring(doc))
+    assert.equal("{p = {{q = 1}}}", tostring(doc.o))
+    assert.equal("{{q = 1}}", tostring(doc.o.p))
+    doc.path = nil
+    assert.equal("document {id = 7, o = {p = {{q = 1}}}}", tostring(doc))
+    local long = tostring(mortise.view('{"s":"' .. ("ü"):rep(5000) .. '"}'))
+    assert.is_true(#long < 500)
+    assert.truthy(utf8.len(long))
+    assert.matches("and 9700 bytes more", long)
+    local numbers = {}
+    for i = 1, 5000 do numbers[i] = i end
+    local many = tostring(mortise.view(mortise.json {n = numbers}))
+    assert.is_true(#many < 700)
+    assert.matches("and 4950 more", many)
+    local rows = {}
+    for i = 1, 100 do rows[i] = numbers end
+    assert.is_true(#tostring(mortise.view(mortise.json {rows = rows})) < 8000)
+  end)
+
+  it("shows what is marked as an array or an object", function()
+    assert.equal("{1, 2}", tostring(mortise.array {1, 2}))
+    assert.equal("mortise.object {}", tostring(mortise.object {}))
+    assert.equal("{hits = {1}}", tostring(mortise.object {hits = {1}}))
+    assert.equal("{a = {1}}", printer.format {a = mortise.array {1}})
+  end)
+end)

@@ -53,7 +53,7 @@ end
 -- Creates the lock tables where they are missing. -> {epoch, created, text}; with `print` only the
 -- text: the requests and the least role.
 function Client:init(print)
-  return self:open_core():init(print or false)
+  return core.object(self:open_core():init(print or false))
 end
 
 -- The locks and sessions of this namespace, or of all: {locks = {...}, sessions = {...}}.
@@ -64,9 +64,12 @@ end
 -- Ends a session and its locks against its owner's will, see bindings/lua_break.c. -> a breaking
 function Client:break_session(id) return self:open_core():break_session(id) end
 
-function Client:verify() return self:open_core():verify() end
-function Client:stats() return self:open_core():stats() end
-function Client:session() return self:open_core():session() end
+function Client:verify() return core.object(self:open_core():verify()) end
+function Client:stats() return core.object(self:open_core():stats()) end
+function Client:session()
+  local session = self:open_core():session()
+  return session and core.object(session)
+end
 
 function Client:__tostring()
   return self.core and "client of " .. self.core:url() or "client (closed)"

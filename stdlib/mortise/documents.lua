@@ -7,7 +7,7 @@ local options = require "mortise.options"
 local scan = require "mortise.scan"
 local to_item = require "mortise.item"
 
-local documents = {}
+local documents = {} -- what it gives is marked as an array or an object, so that tostring shows it
 
 local routing_row = {name = "routing", type = "string", help = "the document's routing"}
 
@@ -42,7 +42,7 @@ function documents:mget(index, ids, given)
     routing = {}
     for i = 1, #ids do routing[i] = o.routing end
   end
-  return self:open_core():mget(index, ids, routing)
+  return core.array(self:open_core():mget(index, ids, routing))
 end
 
 -- The exact number of documents that match (all, without a query).
@@ -112,7 +112,7 @@ local function write(self, index, item, o)
   item.seq_no, item.term = o.if_seq_no, o.if_term
   local result = write_once(self, index, item, o.refresh)
   if result.result ~= "applied" and result.result ~= "noop" then complain(index, item, result) end
-  return {id = item.id, result = result.result, seq_no = result.seq_no, term = result.term}
+  return core.object {id = item.id, result = result.result, seq_no = result.seq_no, term = result.term}
 end
 
 local function check_id(what, id)
@@ -159,10 +159,12 @@ function documents:update(index, id, change, given)
       kind = "index", id = id, index = view._index, body = view:_source(), routing = view._routing,
       seq_no = view._seq_no, term = view._term, skip_pipeline = true,
     }
-    if not view:_changed() then return {id = id, result = "noop", seq_no = item.seq_no, term = item.term} end
+    if not view:_changed() then
+      return core.object {id = id, result = "noop", seq_no = item.seq_no, term = item.term}
+    end
     local result = write_once(self, index, item, o.refresh)
     if result.result == "applied" then
-      return {id = id, result = "applied", seq_no = result.seq_no, term = result.term}
+      return core.object {id = id, result = "applied", seq_no = result.seq_no, term = result.term}
     end
     if result.result ~= "conflict" then complain(index, item, result) end
   end
@@ -182,8 +184,10 @@ function documents:bulk(index, items, given)
   local o = options.check("bulk", bulk_rows, given)
   local list = {}
   for i, item in ipairs(items) do list[i] = to_item(item) end
-  if #list == 0 then return {} end
-  return self:open_core():bulk(index, list, o.refresh)
+  if #list == 0 then return core.array {} end
+  local results = core.array(self:open_core():bulk(index, list, o.refresh))
+  for _, result in ipairs(results) do core.object(result) end
+  return results
 end
 
 -- ---- Indices -------------------------------------------------------------------------------------
@@ -200,7 +204,7 @@ end
 
 -- What writing whole sources into it would do; see store.h.
 function documents:describe(index)
-  return self:open_core():describe(index)
+  return core.object(self:open_core():describe(index))
 end
 
 return documents

@@ -8,7 +8,9 @@ local keywords = {}
 for word in ([[and break do else elseif end false for function goto if in local nil not or repeat
   return then true until while]]):gmatch "%a+" do keywords[word] = true end
 
-local defaults = {width = 100, depth = 12, items = 1000}
+local defaults = {width = 100, depth = 12, items = 1000, total = math.huge, text = math.huge}
+-- What `print` and tostring show of a document or a result: enough to see what it is.
+local brief = {depth = 8, items = 50, total = 200, text = 300}
 
 -- ---- Scalars -------------------------------------------------------------------------------------
 
@@ -22,6 +24,14 @@ end
 local function quote(s)
   local pattern = utf8.len(s) and '[%c"\\]' or '[%c"\\\x80-\xff]'
   return '"' .. s:gsub(pattern, escape_byte) .. '"'
+end
+
+-- Its first `most` bytes, and how many were left out; UTF-8 is not cut in the middle of a character.
+local function string_text(s, most)
+  if #s <= most then return quote(s) end
+  local last = most
+  while last > most - 4 and s:byte(last + 1) & 0xc0 == 0x80 do last = last - 1 end
+  return ("%s--[[and %d bytes more]]"):format(quote(s:sub(1, last)), #s - last)
 end
 
 local function number(n)
@@ -74,12 +84,16 @@ local render
 
 local function entries(state, t, depth)
   local list, length = {}, rawlen(t)
-  for i = 1, math.min(length, state.items) do
+  local function is_full() return #list >= state.items or state.total <= 0 end
+  for i = 1, length do
+    if is_full() then break end
+    state.total = state.total - 1
     list[#list + 1] = render(state, rawget(t, i), depth) .. ","
   end
   local keys = other_keys(t, length)
   for _, key in ipairs(keys) do
-    if #list >= state.items then break end
+    if is_full() then break end
+    state.total = state.total - 1
     local name = key_text(key)
     if name then
       list[#list + 1] = name .. " = " .. render(state, rawget(t, key), depth) .. ","
@@ -100,17 +114,19 @@ local function brace(state, list, depth)
   return "{\n" .. indent .. "  " .. table.concat(list, "\n" .. indent .. "  ") .. "\n" .. indent .. "}"
 end
 
+local marks = {
+  [debug.getmetatable(core.array {})] = "mortise.array ",
+  [debug.getmetatable(core.object {})] = "mortise.object ",
+}
+
 -- A marker of core.array or core.object matters only where the table is empty.
 local function mark(t)
-  local meta = getmetatable(t)
-  if type(meta) ~= "table" or next(t) ~= nil then return "" end
-  local name = rawget(meta, "__name")
-  return name == "mortise.array" and "mortise.array " or name == "mortise.object" and "mortise.object " or ""
+  return next(t) == nil and marks[debug.getmetatable(t)] or ""
 end
 
 local function has_own_text(t)
   local meta = debug.getmetatable(t)
-  return meta and meta.__tostring and not core.is_error(t)
+  return meta and meta.__tostring and not marks[meta] and not core.is_error(t)
 end
 
 local function table_text(state, t, depth)
@@ -133,7 +149,7 @@ end
 
 function render(state, value, depth)
   local kind = type(value)
-  if kind == "string" then return quote(value) end
+  if kind == "string" then return string_text(value, state.text) end
   if kind == "number" then return number(value) end
   if kind == "table" then return table_text(state, value, depth) end
   if kind == "userdata" then return userdata_text(state, value, depth) end
@@ -143,7 +159,7 @@ end
 
 -- ---- The module ----------------------------------------------------------------------------------
 
--- `given`: width of a line, depth of tables, items of one table.
+-- `given`: width of a line, depth of tables, items of one table and in total, bytes of a string.
 function printer.format(value, given)
   local state = {open = {}, alone = given and given.alone}
   for name, default in pairs(defaults) do state[name] = given and given[name] or default end
@@ -158,6 +174,26 @@ function printer.list(values, n)
   local line = table.concat(list, ", ")
   if #line <= defaults.width and not line:find "\n" then return line end
   return table.concat(list, ",\n")
+end
+
+-- ---- tostring --------------------------------------------------------------------------------------
+
+-- The content of what was read, so that `print` shows it: capped, saying what was left out.
+function printer.brief(value)
+  return printer.format(value, brief)
+end
+
+for meta in pairs(marks) do meta.__tostring = printer.brief end
+
+local view_meta = debug.getmetatable(core.view "{}")
+local closed_text = view_meta.__tostring
+
+function view_meta.__tostring(view)
+  local ok, text = pcall(printer.brief, view)
+  if not ok then return closed_text(view) end
+  if core.is_view(view) ~= "document" then return text end
+  local name = view._id and (view._index and view._index .. "/" or "") .. view._id .. " " or ""
+  return "document " .. name .. text
 end
 
 return printer

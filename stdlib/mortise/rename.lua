@@ -59,7 +59,7 @@ local function finished(result)
   result.seconds = result.duration_ms / 1000
   result.duration_ms = nil
   core.array(result.rejects)
-  return result
+  return core.object(result)
 end
 
 local function move(lock, o)

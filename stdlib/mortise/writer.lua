@@ -100,7 +100,7 @@ end
 function Writer:report()
   local report = {conflicts = self.conflicts, stamped = self.stamped, rejects = self.rejects}
   for name, n in pairs(self.counts) do report[name] = n end
-  return report
+  return core.object(report)
 end
 
 local finish_rows = {

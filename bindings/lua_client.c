@@ -10,7 +10,7 @@
  *                                 that has documents and was never locked
  *   :list([all_namespaces]) -> string   JSON: {"locks":[...],"sessions":[...]}, see store.h
  *   :session() -> {id=, ns=, remaining_ms=, lease_ms=, beats=, lost=} or nil before the first lock
- *   :stats() -> {requests=, retries=, sent_bytes=, received_bytes=, conflicts=, lock_batches=,
+ *   :stats() -> {requests=, retries=, sent_bytes=, received_bytes=, conflicts=, unidentified=, lock_batches=,
  *                lock_items=, lock_conflicts=, denials=, waits=, takeovers=}
  *   and what lua_store.c, lua_bulk.c, lua_scan.c, lua_lock.c, lua_break.c say. */
 #include "lua_client.h"
@@ -411,6 +411,7 @@ static int client_stats(lua_State *L) {
   set_integer(L, "sent_bytes", s->sent_bytes);
   set_integer(L, "received_bytes", s->received_bytes);
   set_integer(L, "conflicts", s->conflicts);
+  set_integer(L, "unidentified", s->unidentified);
   mt_manager_stats m = {0};
   if (client->manager) m = mt_manager_get_stats(client->manager);
   set_integer(L, "lock_batches", m.batches);

@@ -12,6 +12,7 @@ static void take_stats(mt_elastic *e) {
   s->retries = h.retries;
   s->sent_bytes = h.sent_bytes;
   s->received_bytes = h.received_bytes;
+  s->unidentified = h.unidentified;
 }
 
 void mt_req_soon(mt_elastic *e, mt_req *req) {

@@ -85,6 +85,11 @@ static mortise_status stopped(const mt_op *op, const mt_node *node, mortise_erro
                         op->http->answer_max);
   case MT_STOP_MEMORY:
     return mt_error_memory(err);
+  case MT_STOP_FOREIGN:
+    return mt_error_set(
+        err, MORTISE_UNAVAILABLE,
+        "%s: what came is not the answer to this request: its X-Opaque-Id is %s", node->url,
+        op->head & MT_HEAD_OTHERS ? "another's" : "missing, which this node's answers had");
   case MT_STOP_DEADLINE:
     return op->begun
                ? mt_error_set(err, MORTISE_UNAVAILABLE, "%s: no complete answer in time", node->url)

@@ -175,9 +175,16 @@ static bool node_fault(const mt_op *op) {
   return !queued;
 }
 
+static void start_at(mt_op *op, int node);
+
 static void failed(mt_op *op, CURLcode code) {
   mt_http_req *req = op->req;
   struct mt_http *http = op->http;
+  if (op->stop == MT_STOP_STALE) { /* nothing of it was sent, and libcurl has closed the connection */
+    op->fresh = true;
+    start_at(op, op->node);
+    return;
+  }
   mt_op_failure(op, code, &req->error);
   if (node_fault(op)) node_failed(op);
   op->maybe_sent |= req->error.ambiguous;
@@ -226,9 +233,14 @@ static void deadline_passed(void *ctx) {
 
 static void start(mt_op *op) {
   struct mt_http *http = op->http;
+  int node = op->req->node;
+  start_at(op, node >= 0 ? node : mt_nodes_pick(&http->nodes, mt_loop_now(http->loop), op->tried));
+}
+
+static void start_at(mt_op *op, int node) {
+  struct mt_http *http = op->http;
   mt_http_req *req = op->req;
-  op->node =
-      req->node >= 0 ? req->node : mt_nodes_pick(&http->nodes, mt_loop_now(http->loop), op->tried);
+  op->node = node;
   op->tried |= UINT64_C(1) << op->node;
   if (mt_op_prepare(op, &req->error)) {
     fail_later(op);
@@ -279,7 +291,7 @@ void mt_http_submit(mt_http *http, mt_http_req *req) {
   op->req = req;
   op->tried = 0;
   op->node = -1;
-  op->ready = op->begun = op->maybe_sent = op->packed = false;
+  op->ready = op->begun = op->maybe_sent = op->packed = op->fresh = false;
   op->deadline = (mt_timer){.fire = deadline_passed, .ctx = op};
   push(&http->active, op);
   if (check(http, req) ||
@@ -321,6 +333,7 @@ static mortise_status init(mt_http *http, const mt_http_config *c, mortise_error
   http->gzip_min = c->gzip_min;
   mortise_status status = mt_nodes_parse(&http->nodes, c->nodes, err);
   if (!status) status = mt_random_bytes(&http->nodes.seed, sizeof http->nodes.seed, err);
+  if (!status) status = mt_random_bytes(&http->identity, sizeof http->identity, err);
   if (!status) status = mt_auth_init(&http->auth, c, err);
   if (status) return status;
   http->common[0] = (struct curl_slist){no_expect, NULL};

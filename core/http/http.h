@@ -43,7 +43,7 @@ typedef struct mt_http_req {
   const char *path;         /* from "/", already escaped, with its query */
   mt_slice body;
   const char *content_type; /* NULL: application/json */
-  const char *opaque_id;    /* X-Opaque-Id; NULL none */
+  const char *opaque_id;    /* what X-Opaque-Id begins with, before this sending's own; or NULL */
   int64_t deadline_ms;      /* on mt_loop_now; 0: now + request_ms */
   int node;                 /* -1: any; else this one only (0 is the first) */
   bool idempotent;
@@ -77,6 +77,7 @@ mortise_status mt_http_status(const mt_http_req *req, const char *what, mortise_
 
 typedef struct mt_http_stats {
   uint64_t requests, retries, sent_bytes, received_bytes;
+  uint64_t unidentified; /* answers that did not say whose they are */
 } mt_http_stats;
 mt_http_stats mt_http_get_stats(const mt_http *http);
 

@@ -16,6 +16,7 @@ typedef struct mt_node {
   uint16_t port;
   bool tls;
   bool local;            /* the loopback: no compression */
+  bool identifies;       /* its answers have said whose they are: X-Opaque-Id comes back */
   uint32_t failures;     /* in a row */
   int64_t dead_until_ms; /* left out until then */
 } mt_node;
@@ -69,13 +70,21 @@ typedef enum mt_stop {
   MT_STOP_NONE = 0,
   MT_STOP_NOT_HELD,  /* may_send said no */
   MT_STOP_RESEND,    /* libcurl was about to send a second time */
+  MT_STOP_STALE,     /* the connection holds bytes that nobody asked for; nothing was sent on it */
+  MT_STOP_FOREIGN,   /* the answer is that of another request, or does not say whose it is */
   MT_STOP_TOO_LARGE, /* the answer */
   MT_STOP_MEMORY,
   MT_STOP_DEADLINE,
 } mt_stop;
 
-/* What was seen of an answer's head. */
-enum { MT_HEAD_BEGUN = 1, MT_HEAD_FRAMED = 2, MT_HEAD_ENDED = 4 };
+/* What was seen of an answer's head. OURS and OTHERS: its X-Opaque-Id. */
+enum {
+  MT_HEAD_BEGUN = 1,
+  MT_HEAD_FRAMED = 2,
+  MT_HEAD_ENDED = 4,
+  MT_HEAD_OURS = 8,
+  MT_HEAD_OTHERS = 16
+};
 
 /* A libcurl handle and the request it carries; kept for the next one. */
 typedef struct mt_op {
@@ -90,6 +99,7 @@ typedef struct mt_op {
   bool ready;      /* failed already, waits to be told */
   bool begun;      /* libcurl began to send it to this node */
   bool maybe_sent; /* some node may have got it */
+  bool fresh;      /* must go over a new connection */
   mt_stop stop;
   unsigned head;     /* MT_HEAD_... */
   mt_slice body;     /* as it is sent */
@@ -98,7 +108,7 @@ typedef struct mt_op {
   bool accepts_gzip; /* as the handle is set */
   mt_buf url, gz;
   struct curl_slist headers[3];
-  char content_type[160], opaque_id[288];
+  char content_type[160], opaque_id[320];
   char reason[CURL_ERROR_SIZE];
 } mt_op;
 
@@ -124,6 +134,7 @@ typedef struct mt_sock {
   uint32_t wanted, armed; /* libcurl's wish, and what the loop was told */
   bool used;
   bool connection; /* opened by mt_multi_opensocket */
+  uint16_t port, local_port; /* of the connection; 0 until they are asked for */
 } mt_sock;
 
 typedef struct mt_multi {
@@ -136,6 +147,9 @@ mortise_status mt_multi_init(struct mt_http *http, uint32_t connections, mortise
 void mt_multi_deinit(struct mt_http *http);
 curl_socket_t mt_multi_opensocket(void *http, curlsocktype purpose, struct curl_sockaddr *address);
 int mt_multi_closesocket(void *http, curl_socket_t fd); /* CURLOPT_CLOSESOCKETFUNCTION */
+/* Has the connection between these ports, on which nothing is asked now, nothing to be read either?
+ * What waits there (an answer too many, a proxy's 408, the peer's close) is no answer of ours. */
+bool mt_multi_quiet(struct mt_http *http, int port, int local_port);
 
 /* ---- All of it (http.c) --------------------------------------------------------------------- */
 
@@ -148,6 +162,7 @@ struct mt_http {
   mt_gzip *gzip;
   int64_t connect_ms, request_ms;
   size_t answer_max, gzip_min;
+  uint64_t identity, last_id; /* each request's X-Opaque-Id: who we are, and a number */
   struct curl_slist common[2]; /* headers of every request */
   mt_http_req *failed;         /* could not even begin */
   mt_op *active, *idle;

@@ -3,6 +3,8 @@
 #include "base/mem.h"
 #include "http/internal.h"
 
+#include <errno.h>
+#include <netinet/in.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -34,8 +36,8 @@ static void disarm(mt_sock *sock) {
 
 static void on_ready(void *ctx, uint32_t events) {
   mt_sock *sock = ctx;
-  /* An idle connection that becomes readable was closed by its peer; libcurl finds that out when
-   * it wants to use it. */
+  /* An idle connection that becomes readable is of no more use: mt_multi_quiet finds that out when
+   * it is about to be used. */
   if (!sock->wanted) {
     disarm(sock);
     return;
@@ -65,6 +67,7 @@ static mt_sock *take(struct mt_http *http, curl_socket_t fd) {
   s->http = http;
   s->watch = (mt_watch){.ready = on_ready, .ctx = s, .fd = fd};
   s->wanted = s->armed = 0;
+  s->port = s->local_port = 0;
   s->connection = false;
   s->used = true;
   return s;
@@ -109,9 +112,8 @@ curl_socket_t mt_multi_opensocket(void *ctx, curlsocktype purpose, struct curl_s
   if (fd < 0) return CURL_SOCKET_BAD;
   mt_sock *sock = find(http, fd);
   if (sock)
-    disarm(sock);
-  else
-    sock = take(http, fd);
+    disarm(sock), sock->used = false; /* the descriptor's number is another connection's now */
+  sock = take(http, fd);
   if (sock) {
     sock->connection = true;
     return fd;
@@ -127,6 +129,34 @@ int mt_multi_closesocket(void *ctx, curl_socket_t fd) {
     sock->used = false;
   }
   return close(fd);
+}
+
+static uint16_t port_of(const struct sockaddr_storage *a) {
+  if (a->ss_family == AF_INET) return ntohs(((const struct sockaddr_in *)a)->sin_port);
+  if (a->ss_family == AF_INET6) return ntohs(((const struct sockaddr_in6 *)a)->sin6_port);
+  return 0;
+}
+
+static bool between(mt_sock *s, int port, int local_port) {
+  struct sockaddr_storage here = {0}, there = {0};
+  socklen_t here_n = sizeof here, there_n = sizeof there;
+  if (!s->port && !getsockname(s->watch.fd, (struct sockaddr *)&here, &here_n) &&
+      !getpeername(s->watch.fd, (struct sockaddr *)&there, &there_n)) {
+    s->local_port = port_of(&here);
+    s->port = port_of(&there);
+  }
+  return s->port == port && s->local_port == local_port;
+}
+
+/* libcurl does not tell the socket of a connection that it is about to use, only its ports. */
+bool mt_multi_quiet(struct mt_http *http, int port, int local_port) {
+  char byte;
+  for (mt_sock *s = http->multi.socks; s; s = s->next) {
+    if (!s->used || !s->connection || !between(s, port, local_port)) continue;
+    ssize_t n = recv(s->watch.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (n >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) return false;
+  }
+  return true;
 }
 
 mortise_status mt_multi_init(struct mt_http *http, uint32_t connections, mortise_error *err) {

@@ -6,10 +6,19 @@
  * included, passes CURLOPT_PREREQFUNCTION first: there the second is stopped, unless the request is
  * idempotent or no byte of it had left. What remains is what no client can know: a request that
  * broke may have been applied. CURLOPT_MAXAGE_CONN keeps such breaks rare, as proxies drop idle
- * connections after a minute. */
+ * connections after a minute.
+ *
+ * An answer belongs to its request. HTTP/1.1 tells only by order, so one answer too many (of a
+ * broken proxy, or one that ends an idle connection with a 408) would be taken for the next one's.
+ * So a connection that has anything to be read before the request is sent is not used, and each
+ * request carries an X-Opaque-Id of its own, which servers send back: an answer with another's is
+ * none, and neither is one without, from a node whose answers had it. What a proxy refuses by
+ * itself (413, 502, ...) has none and is believed, but for a 408: that speaks of an idle
+ * connection, not of this request. */
 #include "base/mem.h"
 #include "http/internal.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <strings.h>
 
@@ -23,6 +32,8 @@ enum {
   PROBE_AFTER_S = 30,
   PROBE_EVERY_S = 10,
 };
+
+static const char id_name[] = "X-Opaque-Id:";
 
 #define SET(option, value) (curl_easy_setopt(op->easy, CURLOPT_##option, value) == CURLE_OK)
 
@@ -45,9 +56,16 @@ static bool held(const mt_op *op) {
   return !op->req->may_send || op->req->may_send(op->req->ctx);
 }
 
+/* A new connection is not looked at: over TLS it has the server's session tickets to be read. */
+static bool is_stale(const mt_op *op, int port, int local_port) {
+  long made = 0;
+  curl_easy_getinfo(op->easy, CURLINFO_NUM_CONNECTS, &made);
+  return !made && !mt_multi_quiet(op->http, port, local_port);
+}
+
 /* libcurl is about to send the request over a connection that is ready. */
 static int on_send(void *ctx, char *ip, char *local_ip, int port, int local_port) {
-  (void)ip, (void)local_ip, (void)port, (void)local_port;
+  (void)ip, (void)local_ip;
   mt_op *op = ctx;
   bool again = op->begun && !nothing_left(op);
   op->maybe_sent |= again;
@@ -55,6 +73,8 @@ static int on_send(void *ctx, char *ip, char *local_ip, int port, int local_port
     op->stop = MT_STOP_RESEND;
   else if (!held(op))
     op->stop = MT_STOP_NOT_HELD;
+  else if (is_stale(op, port, local_port))
+    op->stop = MT_STOP_STALE;
   if (op->stop) return CURL_PREREQFUNC_ABORT;
   op->begun = true;
   return CURL_PREREQFUNC_OK;
@@ -88,8 +108,30 @@ static bool named(const char *line, size_t n, const char *name) {
   return n >= length && !strncasecmp(line, name, length);
 }
 
-/* Watches only whether the answer's head is whole and says where the body ends. libcurl takes an
- * answer that was cut inside its head, or has no said end, for a good one. */
+/* `value` is that of our own header line, after its name. */
+static bool is_ours(const mt_op *op, const char *value, size_t n) {
+  const char *own = op->opaque_id + sizeof id_name - 1;
+  while (n && (*value == ' ' || *value == '\t')) value++, n--;
+  while (n && (unsigned char)value[n - 1] <= ' ') n--;
+  while (*own == ' ') own++;
+  return n == strlen(own) && !memcmp(value, own, n);
+}
+
+/* At the end of the head, with the status known. */
+static bool belongs(mt_op *op) {
+  mt_node *node = &op->http->nodes.v[op->node];
+  long status = 0;
+  curl_easy_getinfo(op->easy, CURLINFO_RESPONSE_CODE, &status);
+  if (op->head & MT_HEAD_OTHERS) return false;
+  if (op->head & MT_HEAD_OURS) return node->identifies = true;
+  if (status < 200) return true; /* an interim one */
+  op->http->stats.unidentified++;
+  return !node->identifies || (status >= 400 && status != 408);
+}
+
+/* Watches only whether the answer's head is whole, says where the body ends, and is that of this
+ * request. libcurl takes an answer that was cut inside its head, or has no said end, for a good
+ * one. Anything but n ends the transfer and its connection. */
 static size_t on_header(char *line, size_t size, size_t count, void *ctx) {
   mt_op *op = ctx;
   size_t n = size * count;
@@ -97,9 +139,14 @@ static size_t on_header(char *line, size_t size, size_t count, void *ctx) {
     op->head = MT_HEAD_BEGUN;
   else if (named(line, n, "Content-Length:") || named(line, n, "Transfer-Encoding:"))
     op->head |= MT_HEAD_FRAMED;
-  else if (n <= 2)
+  else if (named(line, n, id_name))
+    op->head |= is_ours(op, line + sizeof id_name - 1, n - (sizeof id_name - 1)) ? MT_HEAD_OURS
+                                                                                : MT_HEAD_OTHERS;
+  else if (n <= 2 && !(op->head & MT_HEAD_ENDED)) {
     op->head |= MT_HEAD_ENDED;
-  return n;
+    if (!belongs(op)) op->stop = MT_STOP_FOREIGN;
+  }
+  return op->stop == MT_STOP_FOREIGN ? 0 : n;
 }
 
 bool mt_op_whole(const mt_op *op, int status) {
@@ -185,6 +232,18 @@ static mortise_status header(char *out, size_t size, const char *name, const cha
   return MORTISE_OK;
 }
 
+/* Another one each time it is sent: a second sending must not take the first one's answer. */
+static mortise_status set_id(mt_op *op, mortise_error *err) {
+  char value[sizeof op->opaque_id];
+  const char *given = op->req->opaque_id;
+  int n = snprintf(value, sizeof value, "%s%s%016" PRIx64 "-%" PRIx64, given ? given : "",
+                   given ? "/" : "", op->http->identity, ++op->http->last_id);
+  if (n < 0 || (size_t)n >= sizeof value)
+    return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "X-Opaque-Id is longer than %zu bytes",
+                        sizeof value - 64);
+  return header(op->opaque_id, sizeof op->opaque_id, "X-Opaque-Id", value, err);
+}
+
 static char json_type[] = "Content-Type: application/json";
 static char gzip_encoding[] = "Content-Encoding: gzip";
 
@@ -196,10 +255,8 @@ static mortise_status set_headers(mt_op *op, bool packed, mortise_error *err) {
 #define PUSH(text) (op->headers[n] = (struct curl_slist){text, list}, list = &op->headers[n++])
   mortise_status status = MORTISE_OK;
   if (packed) PUSH(gzip_encoding);
-  if (req->opaque_id) {
-    status = header(op->opaque_id, sizeof op->opaque_id, "X-Opaque-Id", req->opaque_id, err);
-    PUSH(op->opaque_id);
-  }
+  status = set_id(op, err);
+  PUSH(op->opaque_id);
   if (req->content_type && !status) {
     status =
         header(op->content_type, sizeof op->content_type, "Content-Type", req->content_type, err);
@@ -265,6 +322,7 @@ mortise_status mt_op_prepare(mt_op *op, mortise_error *err) {
   op->reason[0] = '\0';
   mortise_status status = set_url(op, node, err);
   if (!status) status = set_headers(op, packed, err);
+  if (!status && !SET(FRESH_CONNECT, (long)op->fresh)) status = mt_error_memory(err);
   if (!status && !set_method(op)) status = mt_error_memory(err);
   if (!status && op->accepts_gzip == node->local) {
     if (!SET(ACCEPT_ENCODING, node->local ? NULL : "gzip")) return mt_error_memory(err);

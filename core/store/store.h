@@ -389,6 +389,7 @@ typedef struct mt_store_stats {
   uint64_t retries;          /* sent again */
   uint64_t sent_bytes, received_bytes;
   uint64_t conflicts;        /* version conflicts of lock items */
+  uint64_t unidentified;     /* answers that did not say which request they belong to */
 } mt_store_stats;
 
 struct mt_store {

@@ -88,7 +88,7 @@ static bool see_headers(test_conn *c, const test_request *req, void *ctx) {
   (void)ctx;
   bool ndjson = test_has(req, "\r\nContent-Type: application/x-ndjson\r\n");
   bool json = test_has(req, "\r\nContent-Type: application/json\r\n");
-  bool id = test_has(req, "\r\nX-Opaque-Id: job-7\r\n");
+  bool id = test_has(req, "\r\nX-Opaque-Id: job-7/");
   bool none = !test_has(req, "Expect:") && !test_has(req, "Content-Encoding") &&
               !test_has(req, "Accept-Encoding") && !test_has(req, "Cookie") &&
               !test_has(req, "X-Opaque-Id: \r\n");

@@ -118,6 +118,14 @@ local function check_rights(findings, client)
   end)
 end
 
+-- Where something between strips the request's id, an answer too many is not told from the right one.
+local function check_answers(findings, client)
+  local n = client:stats().unidentified
+  if n == 0 then return end
+  add(findings, "answers", "warning", ("%d answers did not say which request they belong to"):format(n),
+    "let what is between here and the server pass the header X-Opaque-Id, in both directions")
+end
+
 -- The store's clock as this session's own heartbeat document shows it.
 local function check_clock(findings, list, own)
   local mine = sessions.by_id(list.sessions)[own]
@@ -204,6 +212,7 @@ function command.findings()
   local guard <close> = client
   if check_server(findings, guard) and check_table(findings, guard) and check_rights(findings, guard) then
     check_lists(findings, guard)
+    check_answers(findings, guard)
   end
   return findings
 end

@@ -1,6 +1,6 @@
 #include "elastic/answer.h"
 
-enum { DEPTH = 64 };
+enum { DEPTH = 64, SEQ_NO_BITS = 40, TERM_BITS = 23 }; /* what a fence has room for, in 63 bits */
 
 static inline void blank(mt_answers *a) {
   while (a->p < a->end && (unsigned char)*a->p <= ' ' &&
@@ -80,10 +80,6 @@ static inline bool number(mt_answers *a, uint64_t *out) {
   blank(a);
   const char *p = a->p;
   uint64_t value = 0;
-  if (p < a->end && *p == '-') { /* an unassigned _seq_no is -2 */
-    *out = 0;
-    return skip(a, NULL);
-  }
   for (; p < a->end && *p >= '0' && *p <= '9'; p++) {
     if (value > (UINT64_MAX - 9) / 10) return fail(a);
     value = value * 10 + (uint64_t)(*p - '0');
@@ -92,6 +88,16 @@ static inline bool number(mt_answers *a, uint64_t *out) {
   a->p = p;
   *out = value;
   return true;
+}
+
+/* An unassigned _seq_no is -2: a write without a version. */
+static void seq_no(mt_answers *a, mt_answer *out) {
+  blank(a);
+  out->unassigned = a->p < a->end && *a->p == '-';
+  if (out->unassigned)
+    skip(a, NULL);
+  else
+    number(a, &out->version.seq_no);
 }
 
 /* The next member's key without its quotes; false at the end of the object. */
@@ -174,8 +180,10 @@ static void read_get(mt_answers *a, mt_answer *out) {
 static void read_member(mt_answers *a, mt_slice k, mt_answer *out) {
   uint64_t value = 0;
   mt_slice cause = {0};
-  if (NAMED(k, "_seq_no")) {
-    number(a, &out->version.seq_no);
+  if (NAMED(k, "_id")) {
+    skip(a, &out->id);
+  } else if (NAMED(k, "_seq_no")) {
+    seq_no(a, out);
   } else if (NAMED(k, "_primary_term")) {
     number(a, &out->version.term);
   } else if (NAMED(k, "status")) {
@@ -219,7 +227,17 @@ bool mt_answers_next(mt_answers *a, mt_answer *out) {
   if (!want(a, '{') || !string(a, &k) || !want(a, ':') || !want(a, '{')) return false;
   while (!a->failed && key(a, &first, &k)) read_member(a, k, out);
   if (a->failed || !want(a, '}')) return false;
-  return out->status ? true : fail(a);
+  if (out->unassigned) out->version = (mt_version){0, 0};
+  bool ranged = !(out->version.seq_no >> SEQ_NO_BITS) && !(out->version.term >> TERM_BITS);
+  return out->status && ranged ? true : fail(a);
+}
+
+bool mt_answer_is_of(const mt_answer *a, mt_slice id) {
+  mt_json value;
+  if (a->id.n == id.n + 2 && a->id.p[0] == '"' && !memcmp(a->id.p + 1, id.p, id.n)) return true;
+  return a->id.n && !mt_json_parse(a->id, "the answer", &value, NULL) &&
+         value.type == MT_JSON_STRING &&
+         mt_json_key_is((mt_slice){value.raw.p + 1, value.raw.n - 2}, id);
 }
 
 char *mt_answer_text(mt_slice raw, char *out, size_t size) {

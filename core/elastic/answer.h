@@ -19,6 +19,8 @@ typedef struct mt_answer {
   int status;
   mt_applied applied;
   mt_version version;                /* {0,0}: none */
+  bool unassigned;                   /* _seq_no was negative */
+  mt_slice id;
   mt_slice type, reason;             /* of the error */
   mt_slice cause_type, cause_reason; /* of what caused it */
   mt_slice source;                   /* get._source */
@@ -33,6 +35,10 @@ typedef struct mt_answers {
 void mt_answers_init(mt_answers *a, mt_slice text);
 /* false after the last item, or with `failed` set. */
 bool mt_answers_next(mt_answers *a, mt_answer *out);
+
+/* Is it the answer to the write of this document? Items come in the order they were sent in; each is
+ * asked all the same. */
+bool mt_answer_is_of(const mt_answer *a, mt_slice id);
 
 /* Copies a raw string, decoded, cut to fit. */
 char *mt_answer_text(mt_slice raw, char *out, size_t size);

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 void mt_bulk_add_filter(mt_buf *path) {
-  mt_buf_adds(path, "filter_path=items.*.status,items.*._seq_no,items.*._primary_term,"
+  mt_buf_adds(path, "filter_path=items.*._id,items.*.status,items.*._seq_no,items.*._primary_term,"
                     "items.*.result,items.*.error.type,items.*.error.reason,"
                     "items.*.error.caused_by");
 }
@@ -183,6 +183,10 @@ static void read_answer(mt_bulk *r, mt_slice text) {
     mt_write *w = &r->items[i];
     if (w->result == MT_WRITE_REJECTED) continue; /* was not sent */
     if (!mt_answers_next(&answers, &a)) break;
+    if (!mt_answer_is_of(&a, w->id)) {
+      disbelieve(r, "speaks of other documents");
+      return;
+    }
     read_item(w, &a);
     if (w->result == MT_WRITE_NONE && !unsure++) first = w;
   }

@@ -427,22 +427,30 @@ static void disbelieve(mt_lock_batch *r) {
   r->req.error.retryable = false;
 }
 
+static bool is_of(mt_buf *id, const mt_lock_batch *r, const mt_lock_item *item,
+                  const mt_answer *a) {
+  mt_buf_clear(id);
+  mt_lock_id(id, r->ns, item->path);
+  return !id->failed && mt_answer_is_of(a, mt_buf_slice(id));
+}
+
 void mt_table_read_batch(mt_elastic *e, mt_lock_batch *r, mt_slice text) {
   mt_answers answers;
   mt_answer a;
+  mt_buf id;
+  mt_buf_init(&id, MT_ID_MAX);
   mt_answers_init(&answers, text);
-  for (size_t i = 0; i < r->n; i++) {
+  bool good = true;
+  for (size_t i = 0; i < r->n && good; i++) {
     mt_lock_item *item = &r->items[i];
-    bool good = mt_answers_next(&answers, &a);
+    good = mt_answers_next(&answers, &a) && is_of(&id, r, item, &a);
     if (good && a.status < 300)
       good = read_applied(r, item, &a);
     else if (good)
       item->result = refused(e, item, &a, &r->req.error);
-    if (good) continue;
-    disbelieve(r);
-    return;
   }
-  if (mt_answers_next(&answers, &a) || answers.failed) disbelieve(r);
+  mt_buf_deinit(&id);
+  if (!good || mt_answers_next(&answers, &a) || answers.failed) disbelieve(r);
 }
 
 static void on_batch(mt_call *c) {

@@ -120,14 +120,25 @@ static bool clear(const mt_answer *a) {
          mt_answer_written(a);
 }
 
+/* One item, of this session, that says enough. */
+static bool read_answer(const mt_session_write *r, mt_slice text, mt_answer *a) {
+  mt_answers answers;
+  mt_answer more;
+  mt_buf id;
+  mt_buf_init(&id, MT_ID_MAX);
+  mt_session_id(&id, r->ns, r->session);
+  mt_answers_init(&answers, text);
+  bool good = mt_answers_next(&answers, a) && !id.failed && mt_answer_is_of(a, mt_buf_slice(&id)) &&
+              !mt_answers_next(&answers, &more) && !answers.failed && clear(a);
+  mt_buf_deinit(&id);
+  return good;
+}
+
 static void on_session(mt_call *c) {
   mt_session_write *r = (mt_session_write *)c->req;
   if (!mt_call_ok(c, "lock table", c->e->table)) return;
-  mt_answers answers;
-  mt_answer a, more;
-  mt_answers_init(&answers, mt_buf_slice(&c->http.answer));
-  if (!mt_answers_next(&answers, &a) || mt_answers_next(&answers, &more) || answers.failed ||
-      !clear(&a)) {
+  mt_answer a;
+  if (!read_answer(r, mt_buf_slice(&c->http.answer), &a)) {
     mt_error_set(&r->req.error, MORTISE_UNAVAILABLE,
                  "the answer to the write of a session is not understood");
     r->req.error.ambiguous = true;

@@ -15,7 +15,8 @@ static mt_lock_result result_of(mt_lock_verb verb, const char *answer) {
   return item.result;
 }
 
-#define ITEM(text) "{\"items\":[{\"update\":{" text "}}]}"
+#define ANY(text) "{\"items\":[{\"update\":{" text "}}]}"
+#define ITEM(text) ANY("\"_id\":\"default:/a\"," text)
 
 static void test_a_grant_is_a_write(void **state) {
   (void)state;
@@ -43,10 +44,48 @@ static void test_a_release_is_an_answer(void **state) {
                    MT_LOCK_ACKED);
 }
 
+#define GRANT "\"status\":200,\"result\":\"updated\","
+
+/* Each item's own document: by its id, however that is written. */
+static void test_an_item_is_of_its_document(void **state) {
+  (void)state;
+  static const char *const others[] = {
+      ANY(GRANT "\"_seq_no\":5,\"_primary_term\":1"),
+      ANY("\"_id\":\"default:/b\"," GRANT "\"_seq_no\":5,\"_primary_term\":1"),
+      ANY("\"_id\":\"default:/\"," GRANT "\"_seq_no\":5,\"_primary_term\":1"),
+      ANY("\"_id\":\"default:/aa\"," GRANT "\"_seq_no\":5,\"_primary_term\":1"),
+      ANY("\"_id\":\"other:/a\"," GRANT "\"_seq_no\":5,\"_primary_term\":1"),
+      ANY("\"_id\":7," GRANT "\"_seq_no\":5,\"_primary_term\":1"),
+      ANY("\"_id\":null," GRANT "\"_seq_no\":5,\"_primary_term\":1"),
+      ANY("\"_id\":\"default:\\u00\"," GRANT "\"_seq_no\":5,\"_primary_term\":1")};
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    assert_int_equal(result_of(MT_LOCK_SET, others[i]), MT_LOCK_NO_ANSWER);
+  assert_int_equal(result_of(MT_LOCK_SET, ANY("\"_id\":\"default:\\u002fa\"," GRANT
+                                              "\"_seq_no\":5,\"_primary_term\":1")),
+                   MT_LOCK_ACKED);
+}
+
+/* What has no room in a fence, or is no version at all, is no grant. */
+static void test_a_version_has_its_range(void **state) {
+  (void)state;
+  static const char *const odd[] = {
+      ITEM(GRANT "\"_seq_no\":-2,\"_primary_term\":1"),
+      ITEM(GRANT "\"_seq_no\":1099511627776,\"_primary_term\":1"),
+      ITEM(GRANT "\"_seq_no\":5,\"_primary_term\":8388608"),
+      ITEM(GRANT "\"_seq_no\":5,\"_primary_term\":18446744073709551615")};
+  for (size_t i = 0; i < sizeof odd / sizeof *odd; i++)
+    assert_int_equal(result_of(MT_LOCK_SET, odd[i]), MT_LOCK_NO_ANSWER);
+  assert_int_equal(result_of(MT_LOCK_SET, ITEM(GRANT "\"_seq_no\":1099511627775,"
+                                                     "\"_primary_term\":8388607")),
+                   MT_LOCK_ACKED);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_a_grant_is_a_write),
       cmocka_unit_test(test_a_release_is_an_answer),
+      cmocka_unit_test(test_an_item_is_of_its_document),
+      cmocka_unit_test(test_a_version_has_its_range),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
  *                              tasks it started; one that failed and was not joined fails it
  *   sleep(ms)                  at least that long; 0 lets others run
  *   now_ms() -> integer        a clock that never goes back, for durations
+ *   wall_ms() -> integer       milliseconds since 1970, for people
  *   interrupted([clear]) -> boolean   was this program asked to stop? true as argument forgets it
  *   interrupt()                what ^C does: `interrupted` in every waiting task and here
  *   running() -> integer       number of the running task; 1 outside of tasks
@@ -175,6 +176,11 @@ static int core_now_ms(lua_State *L) {
   return 1;
 }
 
+static int core_wall_ms(lua_State *L) {
+  lua_pushinteger(L, mt_clock_wall_ms());
+  return 1;
+}
+
 static int core_interrupted(lua_State *L) {
   mt_driver *d = mt_driver_get(L);
   lua_pushboolean(L, d->interrupted);
@@ -197,6 +203,7 @@ int mt_task_open(lua_State *L) {
   static const luaL_Reg functions[] = {{"spawn", core_spawn},
                                        {"sleep", core_sleep},
                                        {"now_ms", core_now_ms},
+                                       {"wall_ms", core_wall_ms},
                                        {"interrupted", core_interrupted},
                                        {"interrupt", core_interrupt},
                                        {"running", core_running},

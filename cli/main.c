@@ -6,11 +6,14 @@
 #include <lauxlib.h>
 #include <lua.h>
 
+#include <errno.h>
+#include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <unistd.h>
 
-enum { INTERRUPTED = 130 };
+enum { INTERRUPTED = 130, UNREAD = 128 + SIGPIPE };
 
 static mortise_host *volatile host;
 static volatile sig_atomic_t signals;
@@ -29,8 +32,26 @@ void mt_terminal_prompted(void) {
   signals = 0;
 }
 
-static void no_signal(int number) {
+enum { PIPES_MAX = 100 }; /* writes of a script that catches the interrupt and goes on writing */
+
+/* Nobody reads our output any more: as by the first ^C, so that locks are given back. Where that is
+ * not so, it was a connection, whose write says so itself. */
+static void on_pipe(int number) {
   (void)number;
+  int before = errno;
+  struct pollfd output = {.fd = STDOUT_FILENO};
+  if (poll(&output, 1, 0) > 0 && (output.revents & POLLERR)) {
+    if (mt_terminal_unread++ > PIPES_MAX) _exit(UNREAD);
+    if (host) mortise_host_interrupt(host);
+  }
+  errno = before;
+}
+
+/* Ends as a program does that knows nothing of closed pipes. */
+static int end_unread(void) {
+  signal(SIGPIPE, SIG_DFL);
+  raise(SIGPIPE);
+  return UNREAD;
 }
 
 static void catch_signals(void) {
@@ -41,9 +62,8 @@ static void catch_signals(void) {
   struct sigaction before;
   sigaction(SIGHUP, NULL, &before);
   if (before.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, NULL); /* nohup stays nohup */
-  /* A closed pipe is an error of the write. A handler, unlike SIG_IGN, is not inherited by the
-   * programs that a script starts. */
-  action.sa_handler = no_signal;
+  /* A handler, unlike SIG_IGN, is not inherited by the programs that a script starts. */
+  action.sa_handler = on_pipe;
   action.sa_flags = SA_RESTART;
   sigaction(SIGPIPE, &action, NULL);
 }
@@ -78,6 +98,7 @@ static int run(lua_State *L, int argc, char **argv) {
   if (lua_pcall(L, 2, argc, 0) != LUA_OK)
     return fail(lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "cannot start");
   if (mortise_host_call(host, argc - 1, 1, &err)) {
+    if (mt_terminal_unread) return UNREAD;
     fprintf(stderr, "mortise: %s: %s\n", mortise_status_name(err.code), err.message);
     return mortise_status_exit(err.code);
   }
@@ -104,6 +125,8 @@ int main(int argc, char **argv) {
   host =
       NULL; /* closing is bounded: a signal has nothing left to interrupt, a second one ends it */
   mortise_host_free(made);
-  if (fflush(stdout) != 0 && status == 0) return fail("the output could not be written");
+  bool unwritten = fflush(stdout) != 0;
+  if (mt_terminal_unread) return end_unread();
+  if (unwritten && status == 0) return fail("the output could not be written");
   return status;
 }

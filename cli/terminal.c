@@ -6,6 +6,7 @@
  *   complete(fn or nil)           fn(word, line, start) -> array of candidates for `word`, which
  *                                 begins at byte `start` of `line`
  *   isatty(fd) -> boolean         0 input, 1 output, 2 errors
+ *   unread() -> boolean           does nobody read our output any more?
  *   width() -> integer            columns; 80 where unknown
  *   editor                        "readline", "libedit" or "none" */
 #include "terminal.h"
@@ -28,7 +29,7 @@
 #include <readline/readline.h>
 #endif
 
-volatile sig_atomic_t mt_terminal_ending;
+volatile sig_atomic_t mt_terminal_ending, mt_terminal_unread;
 
 static struct termios saved;
 static bool has_saved;
@@ -303,6 +304,11 @@ static int terminal_isatty(lua_State *L) {
   return 1;
 }
 
+static int terminal_unread(lua_State *L) {
+  lua_pushboolean(L, mt_terminal_unread > 0);
+  return 1;
+}
+
 static int terminal_width(lua_State *L) {
   struct winsize size;
   bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
@@ -317,6 +323,7 @@ int mt_terminal_open(lua_State *L) {
                                        {"save_history", terminal_save_history},
                                        {"complete", terminal_complete},
                                        {"isatty", terminal_isatty},
+                                       {"unread", terminal_unread},
                                        {"width", terminal_width},
                                        {NULL, NULL}};
   set_up_editor();

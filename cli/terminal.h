@@ -14,6 +14,9 @@ void mt_terminal_restore(void);
 /* Asked to end, not only to interrupt: a prompt then sees the end of the input. */
 extern volatile sig_atomic_t mt_terminal_ending;
 
+/* How often a write found that nobody reads our output any more (main.c). */
+extern volatile sig_atomic_t mt_terminal_unread;
+
 /* Someone is at a prompt again: what was interrupted is over (main.c). */
 void mt_terminal_prompted(void);
 

@@ -84,6 +84,12 @@ end
 
 function client.class:rename(given) return rename(self, given) end
 
+-- Seconds since 1970 by this machine's clock, to the millisecond: for people and for documents. It may
+-- be set back, and no two machines' are alike: it says nothing about who came first.
+function mortise.now()
+  return core.wall_ms() / 1000
+end
+
 -- "1m30s" -> 90.0 seconds.
 function mortise.seconds(time)
   return duration.ms(time, "seconds") / 1000

@@ -20,7 +20,7 @@ stores.each("the prompt", function(store)
       program.quote(store.store), namespace)
     local state = stores.temporary ".state"
     local other = words .. " --wait 0 -e 'mortise.acquire {tree = \"/prompt/x\"}'; echo status $?"
-    local pipe = io.popen(("env -u LD_PRELOAD TERM=xterm XDG_STATE_HOME=%s OTHER=%s "
+    local pipe = io.popen(("env -u LD_PRELOAD TERM=dumb XDG_STATE_HOME=%s OTHER=%s "
       .. "expect spec/support/repl.exp %s repl 2>&1"):format(state, program.quote(other), words))
     local out = pipe:read "a"
     pipe:close()
@@ -39,7 +39,7 @@ describe("the prompt of a process that was stopped", function()
     if not has_expect() then pending "expect is not installed" return end
     local store = stores.all()[1].store
     stores.connect(stores.all()[1]):close()
-    local pipe = io.popen(("env -u LD_PRELOAD TERM=xterm XDG_STATE_HOME=/nonexistent "
+    local pipe = io.popen(("env -u LD_PRELOAD TERM=dumb XDG_STATE_HOME=/nonexistent "
       .. "expect spec/support/repl_lost.exp %s --store %s --lease 3s --namespace lost repl 2>&1"):format(
       program.quote(program.file), program.quote(store)))
     local out = pipe:read "a"

@@ -3,6 +3,8 @@
 --   read(prompt) -> line | nil, "eof" | nil, "interrupt"
 --   write(text), complain(text)
 --   remember(statement)      for its history; may be nil
+--   is_over()                does nobody read what is written? may be nil
+local config = require "mortise.config"
 local core = require "mortise.core"
 local failure = require "mortise.cli.failure"
 local printer = require "mortise.printer"
@@ -58,7 +60,9 @@ local function run(front, chunk)
     end
     return true
   end
-  front.complain(failure.text(results[2]) .. "\n")
+  if not (front.is_over and front.is_over()) then
+    front.complain(failure.text(results[2], config.command_line.verbose) .. "\n")
+  end
   return false
 end
 
@@ -74,7 +78,7 @@ function repl.loop(front, env)
     elseif chunk then
       good = run(front, chunk) and good
     end
-    if last then return good end
+    if last or front.is_over and front.is_over() then return good end
   end
 end
 

@@ -1,5 +1,6 @@
 -- Telling people what went wrong: where, what, who stood in the way.
 local core = require "mortise.core"
+local output = require "mortise.cli.output"
 
 local failure = {}
 
@@ -46,25 +47,33 @@ local function cut(traceback)
   return #lines > 1 and table.concat(lines, "\n") or nil
 end
 
--- One text for an error value: "file:line: code: message" with its blockers, and the traceback where
--- it is a script's.
-function failure.text(value, verbose)
+-- One text for an error value: "file:line: code: message" with its blockers; the traceback where it is
+-- a script's own bug, or `verbose`. `where` stands for a line that the traceback does not have, as after a
+-- tail call; may be nil.
+function failure.text(value, verbose, where)
   if not core.is_error(value) then return plain_text(value) end
   local traceback = rawget(value, "traceback") or ""
-  local place = position(traceback)
+  local place = position(traceback) or where
   local bare = value.code == "script_error" or value.code == "invalid_argument" and not place
   local text = bare and value.message or tostring(value)
   -- A script's own text has its place already, or wants none.
   if place and value.code ~= "script_error" then text = place .. ": " .. text end
-  local shown = verbose and traceback ~= "" and traceback or place and cut(traceback)
-  if value.code == "interrupted" and not verbose then shown = nil end
+  local shown
+  if verbose then
+    shown = traceback ~= "" and traceback
+  elseif value.code == "script_error" then
+    shown = place and cut(traceback)
+  end
   return shown and text .. "\n" .. shown or text
 end
 
--- Prints it. -> the exit status.
-function failure.report(value, verbose)
-  io.stderr:write("mortise: ", failure.text(value, verbose), "\n")
-  return core.exit_status(core.is_error(value) and value.code or "script_error")
+-- Prints it, as failure.text does. -> the exit status.
+function failure.report(value, verbose, where)
+  local code = core.is_error(value) and value.code or "script_error"
+  if code ~= "interrupted" or not output.is_unread() then
+    io.stderr:write("mortise: ", failure.text(value, verbose, where), "\n")
+  end
+  return core.exit_status(code)
 end
 
 return failure

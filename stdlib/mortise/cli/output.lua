@@ -15,6 +15,12 @@ function output.is_terminal(descriptor)
   return there and terminal.isatty(descriptor)
 end
 
+-- Does nobody read our output any more? Then the program ends like others, without a word.
+function output.is_unread()
+  local there, terminal = pcall(require, "mortise.terminal")
+  return there and terminal.unread()
+end
+
 -- Rows of cells as columns; the first row is the heading.
 function output.columns(rows)
   local widths = {}

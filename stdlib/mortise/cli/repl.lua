@@ -73,6 +73,7 @@ local function front_end(interactive, file)
     read = reader(interactive),
     write = function(text) io.stdout:write(text) io.stdout:flush() end,
     complain = function(text) io.stderr:write(text) end,
+    is_over = terminal.unread,
   }
   if interactive then
     front.remember = function(statement)

@@ -4,6 +4,7 @@ local config = require "mortise.config"
 local core = require "mortise.core"
 local errors = require "mortise.errors"
 local failure = require "mortise.cli.failure"
+local printer = require "mortise.printer"
 
 local run = {
   summary = "run a script (-: standard input)",
@@ -25,11 +26,11 @@ local function search_beside(file)
 end
 
 -- Runs the function as a task of its own, so that the tasks it left behind end with it, and an
--- interrupt reaches it before us.
+-- interrupt reaches it before us. -> what pcall gives, packed
 local function finish(task)
   repeat
-    local ok, why = pcall(task.join, task)
-    if task:done() then return ok, why end
+    local results = table.pack(pcall(task.join, task))
+    if task:done() then return results end
   until false
 end
 
@@ -46,15 +47,18 @@ local function exit_cleanly()
   end
 end
 
--- -> exit status
-function run.chunk(chunk, name, words, verbose)
+-- -> exit status. `show`, or nil, gets what the chunk returned, and how many values that are.
+function run.chunk(chunk, name, words, verbose, show)
   config.identity = {program = "mortise", script = name}
   set_arguments(name, words)
   exit_cleanly()
-  local ok, why = finish(core.spawn(chunk, table.unpack(words)))
+  local results = finish(core.spawn(chunk, table.unpack(words)))
+  if results[1] and results.n > 1 and show then
+    show(table.move(results, 2, results.n, 1, {}), results.n - 1)
+  end
   io.stdout:flush()
-  if ok then return 0 end
-  return failure.report(why, verbose)
+  if results[1] then return 0 end
+  return failure.report(results[2], verbose, name)
 end
 
 local function compiled(chunk, why)
@@ -82,10 +86,15 @@ function run.run(ctx)
   return run.chunk(chunk, file == "-" and "stdin" or file, {table.unpack(ctx.arguments, 2)}, ctx.verbose)
 end
 
+-- As the prompt prints it.
+local function print_results(values, n)
+  io.stdout:write(printer.list(values, n), "\n")
+end
+
 function run.run_code(ctx)
   local chunk = compiled(load(ctx.options.execute, "=(command line)", "t"))
   if not chunk then return 1 end
-  return run.chunk(chunk, "(command line)", ctx.arguments, ctx.verbose)
+  return run.chunk(chunk, "(command line)", ctx.arguments, ctx.verbose, print_results)
 end
 
 return run

@@ -13,9 +13,9 @@
 
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/number.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 enum { DEPTH_MAX = 128, TEXT_MAX = 1 << 30 };
@@ -75,16 +75,11 @@ static void set_class(lua_State *L, const char *name) {
 static void encode(lua_State *L, int index, mt_buf *out, int depth);
 
 static void encode_float(lua_State *L, lua_Number value, mt_buf *out) {
-  char text[40];
+  char text[MT_NUMBER_TEXT];
   if (!isfinite(value))
     mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "JSON has no %s",
                    isnan(value) ? "NaN" : "infinity");
-  for (int digits = 15; digits <= 17; digits++) {
-    snprintf(text, sizeof text, "%.*g", digits, value);
-    if (strtod(text, NULL) == value) break;
-  }
-  mt_buf_adds(out, text);
-  if (!strpbrk(text, ".e")) mt_buf_adds(out, ".0"); /* still a float when it is read back */
+  mt_buf_add(out, text, mt_number_text(value, text));
 }
 
 static void encode_number(lua_State *L, int index, mt_buf *out) {
@@ -213,7 +208,7 @@ static void push_text(lua_State *L, mt_json value) {
 
 static void push_number(lua_State *L, mt_json value) {
   int64_t i;
-  double d = 0;
+  double d = value.raw.p[0] == '-' ? -HUGE_VAL : HUGE_VAL; /* beyond the doubles, like 1e999 */
   if (mt_json_int(value, &i)) {
     lua_pushinteger(L, i);
     return;
@@ -281,7 +276,7 @@ static int core_json(lua_State *L) {
 
 static int core_json_decode(lua_State *L) {
   size_t n;
-  const char *p = luaL_checklstring(L, 1, &n);
+  const char *p = mt_check_text(L, 1, &n);
   mt_json root;
   mortise_error err;
   if (mt_json_parse((mt_slice){p, n}, "the text", &root, &err)) mt_error_raise(L, &err);
@@ -291,7 +286,7 @@ static int core_json_decode(lua_State *L) {
 
 static int core_json_quote(lua_State *L) {
   size_t n;
-  const char *p = luaL_checklstring(L, 1, &n);
+  const char *p = mt_check_text(L, 1, &n);
   mt_buf *b = mt_buf_push(L, TEXT_MAX);
   mt_json_add_string(b, (mt_slice){p, n});
   mt_buf_check(L, b, "the string");

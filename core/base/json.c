@@ -1,11 +1,8 @@
 #include "base/json.h"
 
-#include "base/mem.h"
+#include "base/number.h"
 
-#include <errno.h>
-#include <locale.h>
 #include <stdarg.h>
-#include <stdlib.h>
 
 /* ---- bytes ---- */
 
@@ -501,27 +498,8 @@ bool mt_json_uint(mt_json value, uint64_t *out) {
   return true;
 }
 
-/* A script may have set a locale whose decimal point is a comma. */
-static bool read_double(const char *text, double *out) {
-  locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-  if (!c) return false;
-  double n = strtod_l(text, NULL, c);
-  freelocale(c);
-  if (n > __DBL_MAX__ || n < -__DBL_MAX__) return false;
-  *out = n;
-  return true;
-}
-
 bool mt_json_double(mt_json value, double *out) {
-  if (value.type != MT_JSON_NUMBER) return false;
-  char small[64];
-  char *text = small;
-  if (value.raw.n >= sizeof small && !(text = mt_alloc(value.raw.n + 1))) return false;
-  memcpy(text, value.raw.p, value.raw.n);
-  text[value.raw.n] = '\0';
-  bool fits = read_double(text, out);
-  if (text != small) mt_free(text);
-  return fits;
+  return value.type == MT_JSON_NUMBER && mt_number_read(value.raw, out);
 }
 
 bool mt_json_bool(mt_json value, bool *out) {

@@ -1,9 +1,9 @@
 /* What an attempt that brought no answer means: one line, a code, and whether the node may have got
  * it. libcurl's own text is given for TLS only, where nothing else says the reason; it names
  * certificates and hosts, never a header. */
+#include "base/number.h"
 #include "http/internal.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 
@@ -29,7 +29,7 @@ static void os_reason(const mt_op *op, char *out, size_t size) {
   long number = 0;
   curl_easy_getinfo(op->easy, CURLINFO_OS_ERRNO, &number);
   snprintf(out, size, "%s", number ? strerror((int)number) : "no connection");
-  out[0] = (char)tolower((unsigned char)out[0]);
+  out[0] = mt_lower(out[0]);
 }
 
 static mortise_status unreachable(const mt_op *op, const mt_node *node, CURLcode code,

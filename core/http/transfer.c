@@ -16,11 +16,11 @@
  * itself (413, 502, ...) has none and is believed, but for a 408: that speaks of an idle
  * connection, not of this request. */
 #include "base/mem.h"
+#include "base/number.h"
 #include "http/internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <strings.h>
 
 enum {
   URL_MAX = 1 << 20,
@@ -105,7 +105,7 @@ static int on_seek(void *ctx, curl_off_t offset, int origin) {
 
 static bool named(const char *line, size_t n, const char *name) {
   size_t length = strlen(name);
-  return n >= length && !strncasecmp(line, name, length);
+  return n >= length && mt_slice_like((mt_slice){line, length}, (mt_slice){name, length});
 }
 
 /* `value` is that of our own header line, after its name. */

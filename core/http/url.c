@@ -1,10 +1,10 @@
 /* The list of nodes: "https://a:9200,b:9200/prefix". */
 #include "base/mem.h"
+#include "base/number.h"
 #include "http/internal.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>
-#include <strings.h>
 
 enum { LIST_MAX = 16384, PREFIX_MAX = 1024 };
 
@@ -15,8 +15,8 @@ typedef struct entry {
 
 bool mt_host_is_local(const char *host) {
   size_t n = strlen(host);
-  if (!strcasecmp(host, "localhost") || !strcmp(host, "::1")) return true;
-  if (n > 10 && !strcasecmp(host + n - 10, ".localhost")) return true;
+  if (mt_slice_like(mt_slice_of(host), MT_SLICE("localhost")) || !strcmp(host, "::1")) return true;
+  if (n > 10 && mt_slice_like(mt_slice_of(host + n - 10), MT_SLICE(".localhost"))) return true;
   struct in_addr address;
   return inet_pton(AF_INET, host, &address) == 1 && (ntohl(address.s_addr) >> 24) == 127;
 }
@@ -42,8 +42,8 @@ static const char *split_scheme(mt_slice *text, entry *e) {
   size_t n = (size_t)(sign - text->p);
   e->scheme = cut(*text, 0, n);
   *text = cut(*text, n + 3, text->n);
-  bool known = (n == 4 && !strncasecmp(e->scheme.p, "http", 4)) ||
-               (n == 5 && !strncasecmp(e->scheme.p, "https", 5));
+  bool known =
+      mt_slice_like(e->scheme, MT_SLICE("http")) || mt_slice_like(e->scheme, MT_SLICE("https"));
   return known ? NULL : "its scheme is neither http nor https";
 }
 

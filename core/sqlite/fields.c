@@ -1,8 +1,7 @@
 /* Values of fields, and how two of them compare. */
+#include "base/number.h"
 #include "sqlite/query.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 
 /* ---- scalars as text ---- */
 
@@ -20,21 +19,20 @@ static mt_slice plain_decimal(mt_slice raw) {
   return raw;
 }
 
-/* A number with an exponent, through a double; the locale's comma becomes a point. */
+/* A number with an exponent, through a double. */
 static bool exponent_text(mt_json value, mt_buf *scratch, mt_slice *out) {
   double d;
   if (!mt_json_double(value, &d)) {
     *out = value.raw; /* too large for any comparison: equal to itself */
     return true;
   }
+  char text[MT_NUMBER_TEXT];
   mt_buf_clear(scratch);
   if (d >= -9e18 && d <= 9e18 && d == (double)(int64_t)d)
     mt_buf_addi(scratch, (int64_t)d);
   else
-    mt_buf_addf(scratch, "%.17g", d);
+    mt_buf_add(scratch, text, mt_number_text(d, text));
   if (scratch->failed) return false;
-  for (size_t i = 0; i < scratch->n; i++)
-    if (scratch->p[i] == ',') scratch->p[i] = '.';
   *out = mt_buf_slice(scratch);
   return true;
 }

@@ -2,8 +2,9 @@
 #include "base/utf8.h"
 #include "property.h"
 
+#include "locales.h"
+
 #include <jansson.h>
-#include <locale.h>
 
 /* ---- by hand: RFC 8259 ---- */
 
@@ -294,9 +295,8 @@ static void integers_are_exact(void **state) {
 
 static void doubles_know_no_locale(void **state) {
   (void)state;
-  static const char *const locales[] = {"C", "de_DE.UTF-8", "de_DE.utf8"};
-  for (size_t i = 0; i < sizeof locales / sizeof locales[0]; i++) {
-    if (!setlocale(LC_ALL, locales[i])) continue;
+  for (size_t i = 0; i < TEST_LOCALES; i++) {
+    use_locale(test_locales[i]);
     double d = 0;
     assert_true(mt_json_double(parsed("-1.5e1"), &d) && d > -15.1 && d < -14.9);
   }

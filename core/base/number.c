@@ -1,0 +1,108 @@
+#include "base/number.h"
+
+#include "base/mem.h"
+
+#include <float.h>
+#include <locale.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* The locale "C" is built in: no library allocates or reads a file for it. */
+static locale_t c_locale;
+
+static void make_c_locale(void) {
+  c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+}
+
+/* Only this thread, and only until it is called again with what it returned. */
+static locale_t use_c_locale(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, make_c_locale);
+  return uselocale(c_locale);
+}
+
+/* ---- writing ---- */
+
+static bool reads_back(const char *text, double value) {
+  return strtod(text, NULL) == value;
+}
+
+/* Below a power of two the doubles are twice as dense as above it. So the nearest text of 16 digits
+ * may belong to the neighbour below where the next text, above, is still the number's own. */
+static bool try_above(double value, char *out) {
+  snprintf(out, MT_NUMBER_TEXT - 2, "%#.16g", value); /* its zeros at the end, too */
+  char *last = strchr(out, 'e');
+  last = (last ? last : out + strlen(out)) - 1;
+  if (*last < '0' || *last > '8') return false;
+  ++*last;
+  return reads_back(out, value);
+}
+
+static void shortest(double value, char *out) {
+  /* 15 digits of a text survive a double, except of the subnormal ones, which have fewer bits. */
+  int digits = fabs(value) < DBL_MIN ? 1 : 15;
+  for (; digits <= 17; digits++) {
+    snprintf(out, MT_NUMBER_TEXT - 2, "%.*g", digits, value);
+    if (reads_back(out, value) || (digits == 16 && try_above(value, out))) return;
+  }
+}
+
+size_t mt_number_text(double value, char out[MT_NUMBER_TEXT]) {
+  out[0] = '\0';
+  if (!isfinite(value)) return 0;
+  locale_t before = use_c_locale();
+  shortest(value, out);
+  uselocale(before);
+  if (!strpbrk(out, ".e")) strcat(out, ".0"); /* still a float when it is read back */
+  return strlen(out);
+}
+
+/* ---- reading ---- */
+
+static size_t digits_at(mt_slice text, size_t i) {
+  size_t n = 0;
+  while (i + n < text.n && text.p[i + n] >= '0' && text.p[i + n] <= '9') n++;
+  return n;
+}
+
+static bool is_number(mt_slice text) {
+  size_t i = text.n && text.p[0] == '-', n = digits_at(text, i);
+  if (!n) return false;
+  i += n;
+  if (i < text.n && text.p[i] == '.') i += 1 + digits_at(text, i + 1);
+  if (i < text.n && mt_lower(text.p[i]) == 'e') {
+    i++;
+    if (i < text.n && (text.p[i] == '+' || text.p[i] == '-')) i++;
+    n = digits_at(text, i);
+    if (!n) return false;
+    i += n;
+  }
+  return i == text.n;
+}
+
+bool mt_number_read(mt_slice text, double *out) {
+  char small[64];
+  char *copy = small;
+  if (!is_number(text)) return false;
+  if (text.n >= sizeof small && !(copy = mt_alloc(text.n + 1))) return false;
+  memcpy(copy, text.p, text.n);
+  copy[text.n] = '\0';
+  locale_t before = use_c_locale();
+  double n = strtod(copy, NULL);
+  uselocale(before);
+  if (copy != small) mt_free(copy);
+  if (!isfinite(n)) return false;
+  *out = n;
+  return true;
+}
+
+/* ---- letters ---- */
+
+bool mt_slice_like(mt_slice a, mt_slice b) {
+  if (a.n != b.n) return false;
+  for (size_t i = 0; i < a.n; i++)
+    if (mt_lower(a.p[i]) != mt_lower(b.p[i])) return false;
+  return true;
+}

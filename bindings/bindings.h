@@ -233,6 +233,16 @@ MT_LJMP void mt_page_push(lua_State *L, struct mt_page **page);
 /* The view of one document of the page at `page`. */
 MT_LJMP void mt_doc_push(lua_State *L, int page, const struct mt_doc *doc);
 
+/* ---- Text (lua_text.c) ---------------------------------------------------------------------- */
+
+/* Pushes and returns the value as text, like luaL_tolstring, whatever the locale. */
+MT_LJMP const char *mt_text_push(lua_State *L, int index);
+/* An argument that is a string; a whole number stands for its digits. */
+MT_LJMP const char *mt_check_text(lua_State *L, int index, size_t *n);
+MT_LJMP const char *mt_check_string(lua_State *L, int index);
+MT_LJMP const char *mt_opt_string(lua_State *L, int index); /* NULL for none and nil */
+MT_LJMP int mt_text_open(lua_State *L); /* adds number, tostring, ... to the table on the stack */
+
 /* ---- Clients and locks ---------------------------------------------------------------------- */
 
 MT_LJMP int mt_client_open_module(lua_State *L); /* adds open to the table on the stack */

@@ -69,7 +69,7 @@ static const char *text_of(lua_State *L, int index, const char *key) {
 static int read_failure(lua_State *L) {
   failure *f = lua_touserdata(L, 2);
   mt_error_read(L, 1, f->err);
-  const char *text = lua_pushfstring(L, "%s", luaL_tolstring(L, 1, NULL));
+  const char *text = lua_pushfstring(L, "%s", mt_text_push(L, 1));
   const char *traceback = mt_error_is(L, 1) ? text_of(L, 1, "traceback") : NULL;
   if (traceback) text = lua_pushfstring(L, "%s\n%s", text, traceback);
   f->host->traceback = mt_strdup(text);

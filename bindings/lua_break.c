@@ -61,7 +61,7 @@ static int breaking_progress(lua_State *L) {
 
 static int client_break_session(lua_State *L) {
   mt_box *box = mt_check_client(L, 1);
-  const char *session = luaL_checkstring(L, 2);
+  const char *session = mt_check_string(L, 2);
   mortise_error err;
   mt_await_check(L, box->driver);
   breaking_handle *handle = lua_newuserdatauv(L, sizeof *handle, 1);

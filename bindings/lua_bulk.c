@@ -137,7 +137,7 @@ static int push_bulk(lua_State *L, mt_call *call, int index) {
 
 static int client_bulk(lua_State *L) {
   mt_box *box = mt_check_client(L, 1);
-  const char *index = luaL_optstring(L, 2, NULL);
+  const char *index = mt_opt_string(L, 2);
   luaL_checktype(L, 3, LUA_TTABLE);
   lua_settop(L, 4);
   lua_Integer n = luaL_len(L, 3), kept = 0;

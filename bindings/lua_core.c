@@ -11,7 +11,7 @@
 
 static int core_path_check(lua_State *L) {
   size_t n;
-  const char *p = luaL_checklstring(L, 1, &n);
+  const char *p = mt_check_text(L, 1, &n);
   mt_slice out;
   mortise_error err;
   if (mt_path_check((mt_slice){p, n}, &out, &err)) mt_error_raise(L, &err);
@@ -21,7 +21,7 @@ static int core_path_check(lua_State *L) {
 
 static int core_path_segment(lua_State *L) {
   size_t n;
-  const char *p = luaL_checklstring(L, 1, &n);
+  const char *p = mt_check_text(L, 1, &n);
   mt_buf *b = mt_buf_push(L, 3 * n + 16);
   mt_path_add_segment(b, (mt_slice){p, n});
   mt_buf_check(L, b, "the segment");
@@ -39,6 +39,7 @@ int mt_core_open(lua_State *L) {
   lua_setfield(L, -2, "version");
   mt_error_open(L);
   mt_task_open(L);
+  mt_text_open(L);
   mt_json_open(L);
   mt_doc_open(L);
   mt_client_open_module(L);

@@ -80,8 +80,8 @@ static int error_tostring(lua_State *L);
 
 /* So that a handler that expects a string may join it to one. */
 static int error_concat(lua_State *L) {
-  luaL_tolstring(L, 1, NULL);
-  luaL_tolstring(L, 2, NULL);
+  mt_text_push(L, 1);
+  mt_text_push(L, 2);
   lua_concat(L, 2);
   return 1;
 }
@@ -232,7 +232,7 @@ void mt_error_read(lua_State *L, int index, mortise_error *out) {
     return;
   }
   if (lua_type(L, index) == LUA_TSTRING || lua_type(L, index) == LUA_TNUMBER)
-    mt_error_set(out, MORTISE_SCRIPT_ERROR, "%s", luaL_tolstring(L, index, NULL));
+    mt_error_set(out, MORTISE_SCRIPT_ERROR, "%s", mt_text_push(L, index));
   else if (luaL_callmeta(L, index, "__tostring") && lua_type(L, -1) == LUA_TSTRING)
     mt_error_set(out, MORTISE_SCRIPT_ERROR, "%s", lua_tostring(L, -1));
   else
@@ -351,7 +351,7 @@ static int core_is_error(lua_State *L) {
 
 static int core_exit_status(lua_State *L) {
   mortise_status code = MORTISE_SCRIPT_ERROR;
-  code_of(luaL_checkstring(L, 1), &code);
+  code_of(mt_check_string(L, 1), &code);
   lua_pushinteger(L, mortise_status_exit(code));
   return 1;
 }

@@ -247,7 +247,7 @@ static int client_acquire(lua_State *L) {
   static const char *const kinds[] = {"tree", "global", "document", "named", NULL};
   mt_box *box = mt_check_client(L, 1);
   mortise_lock_request request = {.kind = (mortise_lock_kind)luaL_checkoption(L, 2, NULL, kinds)};
-  request.index = luaL_optstring(L, 3, NULL);
+  request.index = mt_opt_string(L, 3);
   if (!lua_isnoneornil(L, 4)) luaL_checktype(L, 4, LUA_TTABLE);
   lua_settop(L, 5);
   options o = {.wait_ms = -1};
@@ -345,7 +345,7 @@ static void on_converted(void *ctx, mt_convert *c) {
 
 static int lock_convert(lua_State *L) {
   mt_lock_handle *h = mt_check_lock(L, 1);
-  mortise_lock_mode mode = check_mode(L, luaL_checkstring(L, 2));
+  mortise_lock_mode mode = check_mode(L, mt_check_string(L, 2));
   lua_settop(L, 3);
   options o = {.wait_ms = -1};
   mt_options_read(L, 3, rows, &o, "convert");

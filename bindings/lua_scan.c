@@ -138,7 +138,7 @@ static void deinit_open(mt_call *call) {
 
 static int client_scan(lua_State *L) {
   mt_box *box = mt_check_client(L, 1);
-  const char *index = luaL_checkstring(L, 2);
+  const char *index = mt_check_string(L, 2);
   lua_settop(L, 3);
   options o = {0};
   mt_options_read(L, 3, rows, &o, "scan");

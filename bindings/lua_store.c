@@ -13,7 +13,7 @@
 
 static mt_slice check_slice(lua_State *L, int index) {
   mt_slice s;
-  s.p = luaL_checklstring(L, index, &s.n);
+  s.p = mt_check_text(L, index, &s.n);
   return s;
 }
 
@@ -59,7 +59,7 @@ static void deinit_describe(mt_call *call) {
 
 static int client_describe(lua_State *L) {
   mt_box *box = mt_check_client(L, 1);
-  const char *index = luaL_checkstring(L, 2);
+  const char *index = mt_check_string(L, 2);
   lua_settop(L, 2);
   mt_call *call = mt_lua_call_new(L, 1, box, push_describe, deinit_describe);
   anchor_arguments(L, 2);
@@ -73,7 +73,7 @@ static int client_describe(lua_State *L) {
 
 static int client_index_create(lua_State *L) {
   mt_box *box = mt_check_client(L, 1);
-  const char *index = luaL_checkstring(L, 2);
+  const char *index = mt_check_string(L, 2);
   lua_settop(L, 3);
   mt_slice body = opt_slice(L, 3);
   mt_call *call = mt_lua_call_new(L, 1, box, NULL, NULL);
@@ -87,7 +87,7 @@ static int client_index_create(lua_State *L) {
 
 static int client_index_drop(lua_State *L) {
   mt_box *box = mt_check_client(L, 1);
-  const char *index = luaL_checkstring(L, 2);
+  const char *index = mt_check_string(L, 2);
   lua_settop(L, 2);
   mt_call *call = mt_lua_call_new(L, 1, box, NULL, NULL);
   anchor_arguments(L, 2);
@@ -99,7 +99,7 @@ static int client_index_drop(lua_State *L) {
 
 static int client_refresh(lua_State *L) {
   mt_box *box = mt_check_client(L, 1);
-  const char *index = luaL_checkstring(L, 2);
+  const char *index = mt_check_string(L, 2);
   lua_settop(L, 2);
   mt_call *call = mt_lua_call_new(L, 1, box, NULL, NULL);
   anchor_arguments(L, 2);
@@ -117,7 +117,7 @@ static int push_count(lua_State *L, mt_call *call, int index) {
 
 static int client_count(lua_State *L) {
   mt_box *box = mt_check_client(L, 1);
-  const char *index = luaL_checkstring(L, 2);
+  const char *index = mt_check_string(L, 2);
   lua_settop(L, 3);
   mt_slice query = opt_slice(L, 3);
   mt_call *call = mt_lua_call_new(L, 1, box, push_count, NULL);
@@ -143,7 +143,7 @@ static void deinit_search(mt_call *call) {
 
 static int client_search(lua_State *L) {
   mt_box *box = mt_check_client(L, 1);
-  const char *index = luaL_checkstring(L, 2);
+  const char *index = mt_check_string(L, 2);
   mt_slice body = check_slice(L, 3);
   lua_settop(L, 3);
   mt_call *call = mt_lua_call_new(L, 1, box, push_search, deinit_search);
@@ -168,10 +168,10 @@ static void deinit_raw(mt_call *call) {
 
 static int client_raw(lua_State *L) {
   mt_box *box = mt_check_client(L, 1);
-  const char *method = luaL_checkstring(L, 2);
-  const char *path = luaL_checkstring(L, 3);
+  const char *method = mt_check_string(L, 2);
+  const char *path = mt_check_string(L, 3);
   mt_slice body = opt_slice(L, 4);
-  const char *type = luaL_optstring(L, 5, NULL);
+  const char *type = mt_opt_string(L, 5);
   lua_settop(L, 5);
   lua_createtable(L, 2, 0); /* keeps two in one anchor */
   for (int i = 4; i <= 5; i++) {
@@ -238,7 +238,7 @@ static mt_slice *push_slices(lua_State *L, int from, lua_Integer n, int keep, bo
 
 static int client_mget(lua_State *L) {
   mt_box *box = mt_check_client(L, 1);
-  const char *index = luaL_checkstring(L, 2);
+  const char *index = mt_check_string(L, 2);
   luaL_checktype(L, 3, LUA_TTABLE);
   lua_settop(L, 4);
   lua_Integer n = luaL_len(L, 3);

@@ -193,7 +193,7 @@ static mt_writer_config read_config(lua_State *L, int index) {
 static int make_writer(lua_State *L) {
   mt_lock_handle *lock = luaL_testudata(L, 1, mt_lock_name) ? mt_check_lock(L, 1) : NULL;
   mt_box *box = lock ? lock->box : mt_check_client(L, 1);
-  luaL_optstring(L, 2, NULL);
+  mt_opt_string(L, 2);
   lua_settop(L, 3);
   const mt_writer_config config = read_config(L, 3);
   writer *self = lua_newuserdatauv(L, sizeof *self, 2);

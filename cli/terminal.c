@@ -231,18 +231,18 @@ static int terminal_complete(lua_State *L) {
 /* ---- History -------------------------------------------------------------------------------- */
 
 static int terminal_add_history(lua_State *L) {
-  const char *line = luaL_checkstring(L, 1);
+  const char *line = mt_check_string(L, 1);
   if (line[0]) add_history(line);
   return 0;
 }
 
 static int terminal_load_history(lua_State *L) {
-  lua_pushboolean(L, read_history(luaL_checkstring(L, 1)) == 0);
+  lua_pushboolean(L, read_history(mt_check_string(L, 1)) == 0);
   return 1;
 }
 
 static int terminal_save_history(lua_State *L) {
-  const char *file = luaL_checkstring(L, 1);
+  const char *file = mt_check_string(L, 1);
   int most = (int)luaL_optinteger(L, 2, 1000);
   stifle_history(most);
   lua_pushboolean(L, write_history(file) == 0);
@@ -294,7 +294,7 @@ static int read_edited(lua_State *L, const char *text) {
 /* ---- The module ----------------------------------------------------------------------------- */
 
 static int terminal_readline(lua_State *L) {
-  const char *text = luaL_optstring(L, 1, "");
+  const char *text = lua_isnoneornil(L, 1) ? "" : mt_check_string(L, 1);
   lua_settop(L, 1);
   return isatty(STDIN_FILENO) ? read_edited(L, text) : read_plain(L);
 }

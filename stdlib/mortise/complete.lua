@@ -3,7 +3,7 @@ local core = require "mortise.core"
 
 local keywords = {}
 for word in ([[and break do else elseif end false for function goto if in local nil not or repeat
-  return then true until while]]):gmatch "%a+" do keywords[#keywords + 1] = word end
+  return then true until while]]):gmatch "[a-z]+" do keywords[#keywords + 1] = word end
 
 local most = 200
 
@@ -45,7 +45,7 @@ end
 
 -- "a.b:c" -> the value of a.b, "c", ":"
 local function resolve(chain, env)
-  local path, separator, word = chain:match "^(.*)([.:])([%w_]*)$"
+  local path, separator, word = chain:match "^(.*)([.:])([0-9A-Za-z_]*)$"
   if not path then return env, chain end
   local value = env
   for name in path:gmatch "[^.:]+" do
@@ -65,12 +65,12 @@ end
 -- `text` is what stands before the cursor. -> the sorted words that may stand in place of the last
 -- one, and the position where that begins.
 return function(text, env)
-  local chain = text:match "[%a_][%w_.:]*$" or ""
+  local chain = text:match "[A-Za-z_][0-9A-Za-z_.:]*$" or ""
   local value, word, separator = resolve(chain, env)
   local seen, list = {}, {}
   local function see(name, field)
     if seen[name] or #list >= most or name:sub(1, #word) ~= word then return end
-    if not name:find "^[%a_][%w_]*$" then return end
+    if not name:find "^[A-Za-z_][0-9A-Za-z_]*$" then return end
     if separator == ":" and type(field) ~= "function" then return end
     if name:sub(1, 2) == "__" and word == "" then return end
     seen[name] = true
@@ -83,6 +83,6 @@ return function(text, env)
   if not separator and word ~= "" then
     for _, keyword in ipairs(keywords) do see(keyword) end
   end
-  table.sort(list)
+  table.sort(list, core.before)
   return list, #text - #word + 1
 end

@@ -10,6 +10,7 @@
 --     },
 --   }
 -- or, for a single store, its settings at the top: return {store = "..."}.
+local core = require "mortise.core"
 local errors = require "mortise.errors"
 local options = require "mortise.options"
 local secret = require "mortise.secret"
@@ -65,7 +66,7 @@ local function evaluate(text, file)
   local chunk, why = load(text, "@" .. file, "t", {})
   if not chunk then errors.bad("configuration: %s", why) end
   local ok, value = call_bounded(chunk)
-  if not ok then errors.bad("configuration: %s", tostring(value)) end
+  if not ok then errors.bad("configuration: %s", core.tostring(value)) end
   if type(value) ~= "table" then
     errors.bad("configuration: %s must return a table, not a %s", file, type(value))
   end
@@ -82,7 +83,7 @@ local function check_setting(where, name, value)
   local row = type(name) == "string" and settings.by_name[name]
   if not row then
     local near = type(name) == "string" and suggest(name, all_names {"profiles", "default"})
-    errors.bad("configuration: %s: unknown setting `%s`%s", where, tostring(name),
+    errors.bad("configuration: %s: unknown setting `%s`%s", where, core.tostring(name),
       near and (": did you mean `%s`?"):format(near) or "")
   end
   if row.secret then
@@ -107,7 +108,7 @@ local function check_file(value, file)
   for name in pairs(value) do
     if name ~= "profiles" and name ~= "default" then
       errors.bad("configuration: %s: beside `profiles` there is only `default`, not `%s`", file,
-        tostring(name))
+        core.tostring(name))
     end
   end
   if type(value.profiles) ~= "table" then errors.bad("configuration: %s: `profiles` is a table", file) end
@@ -116,7 +117,7 @@ local function check_file(value, file)
     check_profile(("%s: profile %s"):format(file, name), profile)
   end
   if value.default ~= nil and not value.profiles[value.default] then
-    errors.bad("configuration: %s: `default` names no profile: %s", file, tostring(value.default))
+    errors.bad("configuration: %s: `default` names no profile: %s", file, core.tostring(value.default))
   end
   return value
 end
@@ -134,7 +135,7 @@ end
 local function sorted_keys(t)
   local keys = {}
   for key in pairs(t) do keys[#keys + 1] = key end
-  table.sort(keys)
+  table.sort(keys, core.before)
   return keys
 end
 
@@ -167,7 +168,7 @@ local function from_text(row, text, where)
     if known[text] ~= nil then return known[text] end
     errors.bad("%s: true or false, not %q", where, text)
   end
-  local result, why = options.read(row, tonumber(text) or text)
+  local result, why = options.read(row, core.number(text) or text)
   if result == nil then errors.bad("%s: %s", where, why) end
   return result
 end
@@ -271,7 +272,7 @@ end
 -- A store's URL without the credentials that someone put into it by mistake.
 function config.show_store(url)
   if url:find "^sqlite:" then return url end
-  return (url:gsub("^(%a*:?/*).*@", "%1...@"))
+  return (url:gsub("^([A-Za-z]*:?/*).*@", "%1...@"))
 end
 
 -- For people and programs: rows {name, value (text), from} of every setting, defaults included. A
@@ -280,7 +281,7 @@ function config.describe(resolved)
   local rows = {}
   for i, row in ipairs(settings.rows) do
     local found = resolved.found[row.name]
-    local value = found and tostring(found.value) or row.default_text
+    local value = found and core.tostring(found.value) or row.default_text
     if found and row.type == "duration" then value = require("mortise.duration").text(found.value) end
     if found and row.name == "store" then value = config.show_store(value) end
     if found and found.secret then value = ("(set, from %s)"):format(found.from) end

@@ -117,7 +117,7 @@ end
 
 local function check_id(what, id)
   if type(id) ~= "string" or id == "" then
-    errors.bad("%s: a document's id is a string that is not empty, not %s", what, tostring(id))
+    errors.bad("%s: a document's id is a string that is not empty, not %s", what, core.tostring(id))
   end
 end
 

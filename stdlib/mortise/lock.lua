@@ -1,6 +1,7 @@
 -- A lock that is held. `lock.fence` grows with every grant; `lock.paths` are what it was asked for,
 -- `lock.modes` the mode of each in the literature's terms, `lock.mode` "exclusive", "shared" or "SIX",
 -- `lock.ids` a document lock's ids.
+local core = require "mortise.core"
 local duration = require "mortise.duration"
 local errors = require "mortise.errors"
 local options = require "mortise.options"
@@ -28,7 +29,7 @@ end
 
 -- Raises lock_lost unless it is held for sure. No I/O.
 function Lock:check()
-  if self.released then errors.raise("lock_lost", "the lock was released: %s", tostring(self)) end
+  if self.released then errors.raise("lock_lost", "the lock was released: %s", core.tostring(self)) end
   self.held:check()
 end
 

@@ -1,18 +1,19 @@
 -- Tables of options, checked against rows of {name=, type=, default=, required=, help=}. The rows
 -- that check an option also print its help.
+local core = require "mortise.core"
 local duration = require "mortise.duration"
 local errors = require "mortise.errors"
 local suggest = require "mortise.suggest"
 
 local options = {}
 
-local size_units = {[""] = 1, K = 2^10, M = 2^20, G = 2^30}
+local size_units = {[""] = 1, k = 2^10, m = 2^20, g = 2^30}
 
 -- Bytes, from a whole number or text like "64MB"; nil where it is neither.
 function options.parse_size(value)
   if type(value) == "string" then
-    local number, unit = value:upper():match "^(%d+)%s*([KMG]?)I?B?$"
-    value = number and tonumber(number) * size_units[unit]
+    local number, unit = core.lower(value):match "^(%d+)[ \t]*([kmg]?)i?b?$"
+    value = number and (core.number(number) or math.huge) * size_units[unit]
   end
   local whole = type(value) == "number" and math.tointeger(value)
   return whole and whole > 0 and whole or nil
@@ -48,7 +49,7 @@ local readers = {
 }
 
 local function show(value)
-  return type(value) == "string" and ("%q"):format(value) or tostring(value)
+  return type(value) == "string" and ("%q"):format(value) or core.tostring(value)
 end
 
 -- One value by its row: the value to be used, or nil and the whole complaint.

@@ -7,5 +7,5 @@ return function(path)
   if type(path) ~= "string" then errors.bad("a path is a string, not a %s", type(path)) end
   local ok, result = pcall(core.path_check, path)
   if ok then return result end
-  errors.bad("%s: %q", core.is_error(result) and result.message or tostring(result), path:sub(1, 200))
+  errors.bad("%s: %q", core.is_error(result) and result.message or core.tostring(result), path:sub(1, 200))
 end

@@ -6,7 +6,7 @@ local printer = {}
 
 local keywords = {}
 for word in ([[and break do else elseif end false for function goto if in local nil not or repeat
-  return then true until while]]):gmatch "%a+" do keywords[word] = true end
+  return then true until while]]):gmatch "[a-z]+" do keywords[word] = true end
 
 local defaults = {width = 100, depth = 12, items = 1000, total = math.huge, text = math.huge}
 -- What `print` and tostring show of a document or a result: enough to see what it is.
@@ -22,7 +22,7 @@ end
 
 -- UTF-8 stays readable; every other byte outside of ASCII is escaped.
 local function quote(s)
-  local pattern = utf8.len(s) and '[%c"\\]' or '[%c"\\\x80-\xff]'
+  local pattern = utf8.len(s) and '[\0-\x1f\x7f"\\]' or '[\0-\x1f\x7f-\xff"\\]'
   return '"' .. s:gsub(pattern, escape_byte) .. '"'
 end
 
@@ -36,19 +36,16 @@ end
 
 local function number(n)
   if math.type(n) == "integer" then
-    return n == math.mininteger and "math.mininteger" or tostring(n)
+    return n == math.mininteger and "math.mininteger" or core.tostring(n)
   end
   if n ~= n then return "(0/0)" end
   if n == math.huge then return "math.huge" end
   if n == -math.huge then return "-math.huge" end
-  for digits = 15, 17 do
-    local text = ("%." .. digits .. "g"):format(n)
-    if tonumber(text) == n then return text:find "[%.e]" and text or text .. ".0" end
-  end
+  return core.tostring(n)
 end
 
 local function comment(state, value)
-  local text = tostring(value):gsub("%c", " "):gsub("%]", ")")
+  local text = core.tostring(value):gsub("[\0-\x1f\x7f]", " "):gsub("%]", ")")
   if #text > 200 then text = text:sub(1, 200) .. "..." end
   return (state.alone and "--[[" or "nil --[[") .. text .. "]]"
 end
@@ -60,8 +57,8 @@ local rank = {number = 1, string = 2, boolean = 3}
 local function before(a, b)
   local ra, rb = rank[type(a)] or 4, rank[type(b)] or 4
   if ra ~= rb then return ra < rb end
-  if ra <= 2 then return a < b end
-  return tostring(a) < tostring(b)
+  if ra == 1 then return a < b end
+  return core.before(core.tostring(a), core.tostring(b))
 end
 
 local function other_keys(t, length)
@@ -74,10 +71,10 @@ local function other_keys(t, length)
 end
 
 local function key_text(key)
-  if type(key) == "string" and key:find "^[%a_][%w_]*$" and not keywords[key] then return key end
+  if type(key) == "string" and key:find "^[A-Za-z_][0-9A-Za-z_]*$" and not keywords[key] then return key end
   if type(key) == "string" then return "[" .. quote(key) .. "]" end
   if type(key) == "number" then return "[" .. number(key) .. "]" end
-  if type(key) == "boolean" then return "[" .. tostring(key) .. "]" end
+  if type(key) == "boolean" then return "[" .. core.tostring(key) .. "]" end
 end
 
 local render
@@ -153,7 +150,7 @@ function render(state, value, depth)
   if kind == "number" then return number(value) end
   if kind == "table" then return table_text(state, value, depth) end
   if kind == "userdata" then return userdata_text(state, value, depth) end
-  if kind == "nil" or kind == "boolean" then return tostring(value) end
+  if kind == "nil" or kind == "boolean" then return core.tostring(value) end
   return comment(state, value)
 end
 

@@ -19,7 +19,7 @@ end
 -- A function for the text; or nil and the message, or nil, the message, true where more lines may
 -- make it whole. An expression gives its values, also after "=".
 function repl.compile(text, env)
-  local expression = text:match "^%s*=(.*)$" or text
+  local expression = text:match "^[ \t\r\n\f\v]*=(.*)$" or text
   local chunk, why_not = load("return " .. expression, "=stdin", "t", env)
   if chunk then return chunk end
   local why
@@ -42,7 +42,7 @@ local function read_statement(front, env)
     end
     lines[#lines + 1] = line
     local text = table.concat(lines, "\n")
-    if not text:find "%S" then return function() end end
+    if not text:find "[^ \t\r\n\f\v]" then return function() end end
     local chunk, why, more = repl.compile(text, env)
     if chunk or not more then
       if front.remember then front.remember(text) end

@@ -13,7 +13,7 @@ local function permissions(file)
   if not pipe then return nil end
   local line = pipe:read "l"
   pipe:close()
-  return line and line:match "^%S+"
+  return line and line:match "^[^ \t]+"
 end
 
 -- What is wrong with who may read the file, or nil.

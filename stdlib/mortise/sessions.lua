@@ -1,5 +1,6 @@
 -- What the lists of locks and sessions say about who is alive. For people: locks are taken over by
 -- the protocol alone, which compares no clocks.
+local core = require "mortise.core"
 local duration = require "mortise.duration"
 
 local sessions = {}
@@ -30,19 +31,19 @@ end
 
 local function same(a, b)
   if not a or not b then return false end
-  a, b = tostring(a):gsub("%W", ""), tostring(b):gsub("%W", "")
+  a, b = core.tostring(a):gsub("[^0-9A-Za-z]", ""), core.tostring(b):gsub("[^0-9A-Za-z]", "")
   return a:find(b, 1, true) ~= nil or b:find(a, 1, true) ~= nil
 end
 
 -- Start time of a process, in the kernel's ticks.
 local function start_of(pid)
   local line = first_line(("/proc/%d/stat"):format(pid))
-  local rest = line and line:match ".*%)%s+(.*)$"
+  local rest = line and line:match ".*%) +(.*)$"
   if not rest then return nil end
   local at = 0
-  for field in rest:gmatch "%S+" do
+  for field in rest:gmatch "[^ ]+" do
     at = at + 1
-    if at == 20 then return math.tointeger(tonumber(field)) end
+    if at == 20 then return math.tointeger(core.number(field)) end
   end
 end
 
@@ -61,7 +62,7 @@ function sessions.owner_text(owner)
   local parts = {}
   local function add(format, value)
     if value ~= nil and value ~= "" and type(value) ~= "userdata" then
-      parts[#parts + 1] = format:format(tostring(value))
+      parts[#parts + 1] = format:format(core.tostring(value))
     end
   end
   add("%s", owner.script ~= "" and owner.script or owner.program)

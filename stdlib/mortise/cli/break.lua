@@ -1,4 +1,5 @@
 -- mortise locks break: ends a session against its owner's will.
+local core = require "mortise.core"
 local duration = require "mortise.duration"
 local errors = require "mortise.errors"
 local mortise = require "mortise"
@@ -22,7 +23,7 @@ local function read_hold(text)
   if not id or #id < shortest then
     errors.bad("--hold %s: as `mortise locks` shows it, like 3f9a12cd/7", text)
   end
-  return id:lower(), math.tointeger(tonumber(n))
+  return core.lower(id), math.tointeger(core.number(n))
 end
 
 local function check(ctx)
@@ -90,7 +91,7 @@ end
 
 local function find(list, ctx, path)
   if path then return by_hold(list, path, ctx.options.hold) end
-  return by_session(list, ctx.options.session:lower())
+  return by_session(list, core.lower(ctx.options.session))
 end
 
 -- ---- Saying what it means ------------------------------------------------------------------------
@@ -100,7 +101,7 @@ local intention = {IS = true, IX = true}
 -- What goes: {path=, mode=, n=} of each hold that is no mark of intention, and how many entries there are.
 local function holds_of(list, id)
   local found, entries = {}, 0
-  table.sort(list.locks, function(a, b) return a.path < b.path end)
+  table.sort(list.locks, function(a, b) return core.before(a.path, b.path) end)
   for _, lock in ipairs(list.locks) do
     for _, entry in ipairs(lock.holders or {}) do
       if entry.session == id then
@@ -149,7 +150,7 @@ local function confirmed(ctx)
     errors.bad("nobody can be asked whether to do this: say --yes")
   end
   io.stderr:write("Break it? (yes/no) ")
-  return (io.stdin:read "l" or ""):lower() == "yes"
+  return core.lower(io.stdin:read "l" or "") == "yes"
 end
 
 -- ---- Doing it ------------------------------------------------------------------------------------

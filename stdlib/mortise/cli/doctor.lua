@@ -27,7 +27,7 @@ local function add(findings, check, state, message, advice)
 end
 
 local function first_line(value)
-  return (tostring(value):match "^[^\n]*")
+  return (core.tostring(value):match "^[^\n]*")
 end
 
 local advice_for = {
@@ -66,7 +66,7 @@ local function is_supported(distribution, number)
   local major, minor = number:match "^(%d+)%.(%d+)"
   if not major then return false end
   if distribution == "opensearch" then return true end
-  return tonumber(major) > 7 or (tonumber(major) == 7 and tonumber(minor) >= 17)
+  return core.number(major) > 7 or (core.number(major) == 7 and core.number(minor) >= 17)
 end
 
 -- An embedded store. It is not made by looking at it.

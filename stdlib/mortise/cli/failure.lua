@@ -12,7 +12,7 @@ end
 
 local function plain_text(value)
   local meta = debug.getmetatable(value)
-  if type(value) == "string" or meta and meta.__tostring then return tostring(value) end
+  if type(value) == "string" or meta and meta.__tostring then return core.tostring(value) end
   return ("(the error is a %s value)"):format(type(value))
 end
 
@@ -30,7 +30,7 @@ end
 -- The place in a script nearest to the error: "file:line", or nil.
 local function position(traceback)
   for line in traceback:gmatch "[^\n]+" do
-    local file, number = line:match "^%s+(.-):(%d+): in "
+    local file, number = line:match "^[ \t]+(.-):(%d+): in "
     if file and file ~= "[C]" and not is_own(file) then return file .. ":" .. number end
   end
 end
@@ -39,10 +39,12 @@ end
 local function cut(traceback)
   local lines = {}
   for line in traceback:gmatch "[^\n]+" do
-    local file = line:match "^%s+(.-):%d+: in "
+    local file = line:match "^[ \t]+(.-):%d+: in "
     if not (file and is_own(file)) then lines[#lines + 1] = line end
   end
-  local function is_outer(line) return line:find "^%s+%[C%]: in " or line:find "^%s+%(%.%.%.tail calls" end
+  local function is_outer(line)
+    return line:find "^[ \t]+%[C%]: in " or line:find "^[ \t]+%(%.%.%.tail calls"
+  end
   while #lines > 1 and is_outer(lines[#lines]) do lines[#lines] = nil end
   return #lines > 1 and table.concat(lines, "\n") or nil
 end
@@ -55,7 +57,7 @@ function failure.text(value, verbose, where)
   local traceback = rawget(value, "traceback") or ""
   local place = position(traceback) or where
   local bare = value.code == "script_error" or value.code == "invalid_argument" and not place
-  local text = bare and value.message or tostring(value)
+  local text = bare and value.message or core.tostring(value)
   -- A script's own text has its place already, or wants none.
   if place and value.code ~= "script_error" then text = place .. ": " .. text end
   local shown

@@ -60,7 +60,7 @@ end
 function help.of(cli, name)
   local command = cli.command(name)
   local parts = {
-    ("usage: mortise [GLOBAL OPTIONS] %s %s"):format(name, command.usage or ""):gsub("%s+$", ""),
+    ("usage: mortise [GLOBAL OPTIONS] %s %s"):format(name, command.usage or ""):gsub(" +$", ""),
     "",
     command.help or command.summary,
   }

@@ -1,4 +1,5 @@
 -- mortise locks [break ...]
+local core = require "mortise.core"
 local breaking = require "mortise.cli.break"
 local config = require "mortise.config"
 local duration = require "mortise.duration"
@@ -71,8 +72,8 @@ function command.rows(list, now, all, namespace)
   local known = sessions.by_id(list.sessions)
   local rows = {{"PATH", "MODE", "", "HOLD", "SINCE", "WHO", "SESSION"}}
   table.sort(list.locks, function(a, b)
-    if a.path ~= b.path then return a.path < b.path end
-    return (a.ns or "") < (b.ns or "")
+    if a.path ~= b.path then return core.before(a.path, b.path) end
+    return core.before(a.ns or "", b.ns or "")
   end)
   for _, lock in ipairs(list.locks) do add_lock(rows, lock, known, now, all, namespace) end
   return rows

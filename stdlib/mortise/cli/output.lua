@@ -34,7 +34,7 @@ function output.columns(rows)
     for i, cell in ipairs(row) do
       cells[i] = i == #row and cell or cell .. (" "):rep(widths[i] - (utf8.len(cell) or #cell))
     end
-    io.stdout:write((table.concat(cells, "  "):gsub("%s+$", "")), "\n")
+    io.stdout:write((table.concat(cells, "  "):gsub(" +$", "")), "\n")
   end
 end
 

@@ -1,5 +1,6 @@
 -- The command line of the program itself, from rows {flag=, short=, value=, name=, type=, help=}: the
 -- same rows make the help. `value` names the argument of an option that takes one.
+local core = require "mortise.core"
 local errors = require "mortise.errors"
 local options = require "mortise.options"
 local suggest = require "mortise.suggest"
@@ -32,7 +33,7 @@ end
 -- Text of the command line as a value of the row's type.
 local function convert(row, text)
   if row.type == "string" then return text end
-  local value, why = options.read(row, tonumber(text) or text)
+  local value, why = options.read(row, core.number(text) or text)
   if value == nil then errors.bad("%s %s: %s", row.flag, text, why) end
   return value
 end
@@ -90,7 +91,7 @@ function parser.columns(pairs_list, indent)
   local lines = {}
   for i, each in ipairs(pairs_list) do
     local pad = (" "):rep(width - (utf8.len(each[1]) or #each[1]) + 2)
-    lines[i] = ((indent or "") .. each[1] .. pad .. each[2]):gsub("%s+$", "")
+    lines[i] = ((indent or "") .. each[1] .. pad .. each[2]):gsub("[ \n]+$", "")
   end
   return table.concat(lines, "\n")
 end

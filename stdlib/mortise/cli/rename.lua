@@ -102,7 +102,7 @@ local function print_result(ctx, result)
     result.changed, duration.text(result.seconds * 1000), beside))
   if ctx.verbose then
     for _, name in ipairs {"matched", "unchanged", "redone", "passes", "round_trips", "bytes"} do
-      io.stdout:write(("  %s %s\n"):format(name, tostring(result[name])))
+      io.stdout:write(("  %s %s\n"):format(name, core.tostring(result[name])))
     end
   end
 end

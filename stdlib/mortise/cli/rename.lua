@@ -27,7 +27,7 @@ own there: the same again with --merge does what is left.]],
 -- ---- What to type -------------------------------------------------------------------------------
 
 local function quoted(word)
-  if word:find "^[%w_@%%+=:,./-]+$" then return word end
+  if word:find "^[0-9A-Za-z_@%%+=:,./-]+$" then return word end
   return "'" .. word:gsub("'", "'\\''") .. "'"
 end
 

@@ -39,6 +39,8 @@ typedef struct mt_op_type {
   int (*finish)(lua_State *L, mt_op *op, int index);
   /* Frees what it owns; called once, from __gc. May be NULL. */
   void (*deinit)(mt_op *op);
+  /* Gives something back, in a time of its own bound: an interrupt that is raised again lets it. */
+  bool gives_back;
 } mt_op_type;
 
 /* First member of every operation, which is a full userdata. */
@@ -120,8 +122,13 @@ struct mt_driver {
   uint64_t last_id;
   uint64_t wakes; /* passes of mt_client_wake_lost */
   const mortise_options *defaults; /* the host's, borrowed; or NULL */
-  atomic_bool interrupt;           /* asked for, not yet delivered */
+  uint64_t calls;                  /* of the host so far */
+  _Atomic uint64_t call;           /* the number of the one under way; 0: none */
+  _Atomic uint64_t asked;          /* of the call that is to be interrupted; 0: none */
   atomic_uint lost;                /* clients that lost their lease, not yet told to a script */
+  int64_t patience_ms;             /* with who caught an interrupt and goes on; 0: for ever */
+  int64_t again_ms;                /* when it is raised again; INT64_MAX: never */
+  unsigned raised;                 /* how often it was */
   bool interrupted;                /* one was delivered */
   mt_driver *outer;                /* bound to the same thread before this one */
   struct mt_interrupt *gate;       /* owned; see interrupt.c */
@@ -163,6 +170,24 @@ void mt_interrupt_deinit(mt_driver *d);
 /* The calling thread runs this driver from now on, until unbound: before the thread may end. */
 bool mt_interrupt_bind(mt_driver *d); /* false: it did already */
 void mt_interrupt_unbind(mt_driver *d);
+/* Around a host's call, which is the only time when an interrupt counts. */
+typedef struct mt_interrupt_call {
+  bool outermost, bound, blocked;
+} mt_interrupt_call;
+mt_interrupt_call mt_interrupt_enter(mt_driver *d);
+void mt_interrupt_leave(mt_driver *d, mt_interrupt_call call);
+/* Any thread, any signal handler: interrupts the call under way, if there is one. */
+void mt_interrupt_ask(mt_driver *d);
+/* Is one to be delivered: asked for, or again since the script went on? Asks once only. */
+bool mt_interrupt_due(mt_driver *d);
+/* Milliseconds until it is raised again; -1: never. */
+int64_t mt_interrupt_patience(const mt_driver *d);
+/* This coroutine is about to run: it looks at the clock while an interrupt insists. */
+void mt_interrupt_arm(mt_driver *d, lua_State *L);
+/* For who has caught the error on top: raises it further where it is an interrupt that was raised
+ * again, and from the third time on whatever it is, since that may be what the interrupt became. */
+MT_LJMP void mt_interrupt_pass(lua_State *L);
+void mt_interrupt_forget(mt_driver *d);
 /* Any thread, any signal handler: makes the driver look at its flags soon, by waking its loop and,
  * where Lua runs, by a hook. */
 void mt_interrupt_kick(mt_driver *d);
@@ -263,8 +288,9 @@ MT_LJMP int mt_core_open(lua_State *L); /* `mortise.core` */
 /* Puts every module of ours into package.preload, where none is yet. */
 MT_LJMP void mt_modules_preload(lua_State *L);
 /* Replaces coroutine.resume and wrap by ones that say which coroutine runs, so that an interrupt
- * finds it. */
+ * finds it, and these, pcall and xpcall by ones that do not catch one that insists. */
 MT_LJMP void mt_coroutine_track(lua_State *L);
+MT_LJMP int mt_coroutine_catch(lua_State *L); /* (fn, handler, ...): xpcall that catches all */
 
 /* A metatable with these methods as __index, `__name` set and `metamethods` added; pushed. */
 MT_LJMP void mt_class(lua_State *L, const char *name, const luaL_Reg *methods,

@@ -1,5 +1,6 @@
 /* coroutine.resume and wrap that note which coroutine runs, for a host of our own: only there can
- * the hook of an interrupt find a script's own coroutines. They behave as Lua's. */
+ * the hook of an interrupt find a script's own coroutines. They, pcall and xpcall behave as Lua's,
+ * but for an interrupt that insists (interrupt.c): that one passes. */
 #include "bindings.h"
 
 /* Resumes `co` with the `nargs` values on top of L; the number of results, left on L, or -1 with
@@ -14,8 +15,10 @@ static int resume_tracked(lua_State *L, lua_State *co, int nargs) {
   lua_State *before = d->current;
   lua_xmove(L, co, nargs);
   d->current = co;
+  mt_interrupt_arm(d, co);
   int status = lua_resume(co, L, nargs, &n);
   d->current = before;
+  mt_interrupt_arm(d, L);
   if (status != LUA_OK && status != LUA_YIELD) {
     lua_xmove(co, L, 1);
     return -1;
@@ -33,6 +36,7 @@ static int tracked_resume(lua_State *L) {
   lua_State *co = lua_tothread(L, 1);
   luaL_argexpected(L, co, 1, "coroutine");
   int n = resume_tracked(L, co, lua_gettop(L) - 1);
+  if (n < 0) mt_interrupt_pass(L);
   lua_pushboolean(L, n >= 0);
   lua_insert(L, -((n < 0 ? 1 : n) + 1));
   return (n < 0 ? 1 : n) + 1;
@@ -63,7 +67,49 @@ static int tracked_wrap(lua_State *L) {
   return 1;
 }
 
+/* Below the results stand `below` values; where it failed, only its error counts. */
+static int finish_catch(lua_State *L, int status, lua_KContext below) {
+  if (status == LUA_OK || status == LUA_YIELD) return lua_gettop(L) - (int)below;
+  lua_pushboolean(L, false);
+  lua_insert(L, -2);
+  return 2;
+}
+
+static int finish_protected(lua_State *L, int status, lua_KContext below) {
+  if (status != LUA_OK && status != LUA_YIELD) mt_interrupt_pass(L);
+  return finish_catch(L, status, below);
+}
+
+static int protected_call(lua_State *L) {
+  luaL_checkany(L, 1);
+  lua_pushboolean(L, true); /* the first result of a call that goes well */
+  lua_insert(L, 1);
+  int status = lua_pcallk(L, lua_gettop(L) - 2, LUA_MULTRET, 0, 0, finish_protected);
+  return finish_protected(L, status, 0);
+}
+
+/* (fn, handler, ...) to handler, true, fn, ...: what stands below the results is the handler. */
+static int call_handled(lua_State *L, lua_KFunction finish) {
+  luaL_checktype(L, 2, LUA_TFUNCTION);
+  lua_pushboolean(L, true);
+  lua_pushvalue(L, 1);
+  lua_copy(L, 2, 1);
+  lua_remove(L, 2);
+  lua_rotate(L, 2, 2);
+  return finish(L, lua_pcallk(L, lua_gettop(L) - 3, LUA_MULTRET, 1, 1, finish), 1);
+}
+
+static int handled_call(lua_State *L) {
+  return call_handled(L, finish_protected);
+}
+
+int mt_coroutine_catch(lua_State *L) {
+  return call_handled(L, finish_catch);
+}
+
 void mt_coroutine_track(lua_State *L) {
+  lua_register(L, "pcall", protected_call);
+  lua_register(L, "xpcall", handled_call);
   if (lua_getglobal(L, "coroutine") == LUA_TTABLE) {
     lua_pushcfunction(L, tracked_resume);
     lua_setfield(L, -2, "resume");

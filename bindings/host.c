@@ -19,6 +19,8 @@ struct mortise_host {
   char *traceback; /* owned; NULL none */
 };
 
+enum { PATIENCE_MS = 5000 }; /* with a script that caught an interrupt */
+
 int luaopen_mortise(lua_State *L);
 
 /* ---- Options, copied ------------------------------------------------------------------------ */
@@ -108,6 +110,7 @@ static int panic(lua_State *L) {
 static int set_up(lua_State *L) {
   mortise_host *host = lua_touserdata(L, 1);
   host->driver = mt_driver_get(L);
+  host->driver->patience_ms = PATIENCE_MS;
   host->driver->defaults = host->has_options ? &host->options : NULL;
   luaL_openlibs(L);
   mt_coroutine_track(L);
@@ -163,8 +166,11 @@ int mortise_host_open_libs(struct lua_State *L) {
 }
 
 void mortise_host_interrupt(mortise_host *host) {
-  atomic_store(&host->driver->interrupt, true);
-  mt_interrupt_kick(host->driver);
+  mt_interrupt_ask(host->driver);
+}
+
+void mortise_host_set_patience(mortise_host *host, int64_t ms) {
+  host->driver->patience_ms = ms > 0 ? ms : 0;
 }
 
 /* ---- Running -------------------------------------------------------------------------------- */
@@ -198,14 +204,13 @@ mortise_status mortise_host_call(mortise_host *host, int nargs, int nresults, mo
   mt_error_clear(err);
   mt_free(host->traceback);
   host->traceback = NULL;
-  bool bound = mt_interrupt_bind(host->driver);
-  if (!host->driver->running) host->driver->interrupted = false; /* of an earlier run */
+  mt_interrupt_call call = mt_interrupt_enter(host->driver);
   mortise_status status = MORTISE_OUT_OF_MEMORY;
   if (lua_checkstack(host->L, LUA_MINSTACK))
     status = run(host, nargs, nresults, err);
   else
     mt_error_memory(err);
-  if (bound) mt_interrupt_unbind(host->driver);
+  mt_interrupt_leave(host->driver, call);
   return status;
 }
 

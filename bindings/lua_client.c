@@ -162,7 +162,7 @@ static int finish_close(lua_State *L, mt_op *op, int index) {
   return 0;
 }
 
-static const mt_op_type close_type = {cancel_close, finish_close, NULL};
+static const mt_op_type close_type = {cancel_close, finish_close, NULL, true};
 
 static int client_close(lua_State *L) {
   mt_handle *handle = luaL_checkudata(L, 1, mt_client_name);
@@ -299,7 +299,7 @@ static void deinit_call(mt_op *op) {
   if (call->deinit) call->deinit(call);
 }
 
-static const mt_op_type call_type = {cancel_call, finish_call, deinit_call};
+static const mt_op_type call_type = {cancel_call, finish_call, deinit_call, false};
 
 static const char closed_text[] = "the client was closed";
 

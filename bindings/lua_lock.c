@@ -155,7 +155,7 @@ static int finish_acquire(lua_State *L, mt_op *op, int index) {
   return 1;
 }
 
-static const mt_op_type acquire_type = {cancel_acquire, finish_acquire, deinit_acquire};
+static const mt_op_type acquire_type = {cancel_acquire, finish_acquire, deinit_acquire, false};
 
 static void on_acquired(void *ctx, mt_acquire *a) {
   (void)a;
@@ -336,7 +336,7 @@ static int finish_convert(lua_State *L, mt_op *op, int index) {
   return 0;
 }
 
-static const mt_op_type convert_type = {cancel_convert, finish_convert, deinit_convert};
+static const mt_op_type convert_type = {cancel_convert, finish_convert, deinit_convert, false};
 
 static void on_converted(void *ctx, mt_convert *c) {
   (void)c;
@@ -399,7 +399,7 @@ static int finish_release(lua_State *L, mt_op *op, int index) {
   return 0;
 }
 
-static const mt_op_type release_type = {cancel_release, finish_release, deinit_release};
+static const mt_op_type release_type = {cancel_release, finish_release, deinit_release, true};
 
 static void on_released(void *ctx, mt_release *r) {
   (void)r;

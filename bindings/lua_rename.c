@@ -160,14 +160,14 @@ static int finish_run(lua_State *L, mt_op *op, int index) {
   return 1;
 }
 
-static const mt_op_type run_type = {cancel_run, finish_run, NULL};
+static const mt_op_type run_type = {cancel_run, finish_run, NULL, false};
 
 static int finish_settle(lua_State *L, mt_op *op, int index) {
   (void)L, (void)op, (void)index;
   return 0;
 }
 
-static const mt_op_type settle_type = {cancel_run, finish_settle, NULL};
+static const mt_op_type settle_type = {cancel_run, finish_settle, NULL, false};
 
 static int rename_settle(lua_State *L) {
   moving *self = check_rename(L);

@@ -6,6 +6,8 @@
  *   wall_ms() -> integer       milliseconds since 1970, for people
  *   interrupted([clear]) -> boolean   was this program asked to stop? true as argument forgets it
  *   interrupt()                what ^C does: `interrupted` in every waiting task and here
+ *   catch(fn, handler, ...)    xpcall; in a host, where those of scripts do not catch an interrupt
+ *                              that is raised again, this one does
  *   running() -> integer       number of the running task; 1 outside of tasks
  * A task:
  *   :join() -> ...             its results, or its error raised; again and again
@@ -47,7 +49,7 @@ static int finish_join(lua_State *L, mt_op *op, int index) {
   return join->target->failed ? lua_error(L) : n;
 }
 
-static const mt_op_type join_type = {cancel_join, finish_join, NULL};
+static const mt_op_type join_type = {cancel_join, finish_join, NULL, false};
 
 mt_task *mt_join_target(const mt_op *op) {
   return op->type == &join_type ? ((const mt_join *)op)->target : NULL;
@@ -147,7 +149,7 @@ static void wake_sleeper(void *ctx) {
   mt_op_done(ctx);
 }
 
-static const mt_op_type sleep_type = {cancel_sleep, finish_sleep, NULL};
+static const mt_op_type sleep_type = {cancel_sleep, finish_sleep, NULL, false};
 
 static int core_sleep(lua_State *L) {
   lua_Number ms = luaL_checknumber(L, 1);
@@ -184,7 +186,7 @@ static int core_wall_ms(lua_State *L) {
 static int core_interrupted(lua_State *L) {
   mt_driver *d = mt_driver_get(L);
   lua_pushboolean(L, d->interrupted);
-  if (lua_toboolean(L, 1)) d->interrupted = false;
+  if (lua_toboolean(L, 1)) mt_interrupt_forget(d);
   return 1;
 }
 
@@ -207,6 +209,7 @@ int mt_task_open(lua_State *L) {
                                        {"interrupted", core_interrupted},
                                        {"interrupt", core_interrupt},
                                        {"running", core_running},
+                                       {"catch", mt_coroutine_catch},
                                        {NULL, NULL}};
   static const luaL_Reg methods[] = {
       {"join", task_join}, {"cancel", task_cancel}, {"done", task_done}, {NULL, NULL}};

@@ -97,7 +97,7 @@ static void deinit_write(mt_op *op) {
   mt_undepend(&((write_op *)op)->dependent);
 }
 
-static const mt_op_type write_type = {cancel_write, finish_write, deinit_write};
+static const mt_op_type write_type = {cancel_write, finish_write, deinit_write, false};
 
 static void on_written(void *ctx, mt_write_batch *b) {
   (void)b;

@@ -8,6 +8,7 @@
  * generator, a sort callback), none, but for the task it joins and what that one started. */
 #include "bindings.h"
 
+#include "base/clock.h"
 #include "base/mem.h"
 
 #include <string.h>
@@ -314,6 +315,7 @@ static void resume(mt_driver *d, mt_task *task) {
   int n = 0;
   d->running = task;
   d->current = task->co;
+  mt_interrupt_arm(d, task->co);
   int status = lua_resume(task->co, from, nargs, &n);
   d->current = from;
   d->running = outer;
@@ -369,11 +371,12 @@ static bool runnable(mt_driver *d, const mt_task *joined) {
 
 /* One turn: what is ready, then what the loop has. false when the loop itself fails. */
 static bool turn(mt_driver *d, const mt_task *joined, const bool *done) {
-  if (atomic_exchange(&d->interrupt, false)) mt_interrupt_deliver(d, NULL);
+  if (mt_interrupt_due(d)) mt_interrupt_deliver(d, NULL);
   if (atomic_load(&d->lost)) mt_client_wake_lost(d);
   run_ready(d, joined, done);
   if (*done) return true;
-  return mt_loop_step(d->loop, runnable(d, joined) ? 0 : -1, NULL) == MORTISE_OK;
+  int64_t wait = runnable(d, joined) ? 0 : mt_interrupt_patience(d);
+  return mt_loop_step(d->loop, wait, NULL) == MORTISE_OK;
 }
 
 void mt_driver_pump(mt_driver *d, mt_op *op) {
@@ -430,9 +433,12 @@ void mt_task_stop(mt_task *task, const char *why) {
 }
 
 static void stop_all(mt_driver *d, const char *why, const mt_task *running) {
+  bool again = d->raised > 1;
   for (int i = 0; i < MT_TASK_BUCKETS; i++)
-    for (mt_task *task = d->buckets[i]; task; task = task->next_in_bucket)
-      if (task != running) mt_task_stop(task, why);
+    for (mt_task *task = d->buckets[i]; task; task = task->next_in_bucket) {
+      const mt_op *op = awaited(task);
+      if (task != running && !(again && op && op->type->gives_back)) mt_task_stop(task, why);
+    }
   for (mt_pump *pump = d->pumps; pump; pump = pump->outer)
     if (pump->op && pump->task == &d->main_task && pump->task != running) mt_op_stop(pump->op, why);
 }
@@ -441,5 +447,7 @@ const char mt_interrupted_text[] = "asked to stop";
 
 void mt_interrupt_deliver(mt_driver *d, const mt_task *running) {
   d->interrupted = true;
+  d->raised++;
+  d->again_ms = d->patience_ms ? mt_clock_boot_ms() + d->patience_ms : INT64_MAX;
   stop_all(d, mt_interrupted_text, running);
 }

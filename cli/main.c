@@ -66,9 +66,29 @@ static void catch_signals(void) {
   action.sa_handler = on_pipe;
   action.sa_flags = SA_RESTART;
   sigaction(SIGPIPE, &action, NULL);
+  sigset_t ours; /* whoever started us may have blocked them */
+  sigemptyset(&ours);
+  sigaddset(&ours, SIGINT);
+  sigaddset(&ours, SIGTERM);
+  sigaddset(&ours, SIGHUP);
+  sigprocmask(SIG_UNBLOCK, &ours, NULL);
 }
 
-/* (argv, argc) -> main, arguments */
+static int return_all(lua_State *L, int status, lua_KContext context) {
+  (void)status;
+  (void)context;
+  return lua_gettop(L);
+}
+
+/* (main, arguments) -> its results. Signals are caught from here on, where an interrupt has a call
+ * to reach; before, they end the program, which has nothing to give back yet. */
+static int call_main(lua_State *L) {
+  catch_signals();
+  lua_callk(L, lua_gettop(L) - 1, LUA_MULTRET, 0, return_all);
+  return return_all(L, LUA_OK, 0);
+}
+
+/* (argv, argc) -> call_main, main, arguments */
 static int load_cli(lua_State *L) {
   char **argv = lua_touserdata(L, 1);
   int argc = (int)lua_tointeger(L, 2);
@@ -78,10 +98,11 @@ static int load_cli(lua_State *L) {
   lua_getglobal(L, "require");
   lua_pushliteral(L, "mortise.cli");
   lua_call(L, 1, 1);
-  lua_getfield(L, -1, "main");
+  lua_pushcfunction(L, call_main);
+  lua_getfield(L, -2, "main");
   luaL_checkstack(L, argc, "too many arguments");
   for (int i = 1; i < argc; i++) lua_pushstring(L, argv[i]);
-  return argc;
+  return argc + 1;
 }
 
 static int fail(const char *message) {
@@ -95,9 +116,9 @@ static int run(lua_State *L, int argc, char **argv) {
   lua_pushcfunction(L, load_cli);
   lua_pushlightuserdata(L, argv);
   lua_pushinteger(L, argc);
-  if (lua_pcall(L, 2, argc, 0) != LUA_OK)
+  if (lua_pcall(L, 2, argc + 1, 0) != LUA_OK)
     return fail(lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "cannot start");
-  if (mortise_host_call(host, argc - 1, 1, &err)) {
+  if (mortise_host_call(host, argc, 1, &err)) {
     if (mt_terminal_unread) return UNREAD;
     fprintf(stderr, "mortise: %s: %s\n", mortise_status_name(err.code), err.message);
     return mortise_status_exit(err.code);
@@ -120,7 +141,6 @@ int main(int argc, char **argv) {
   mortise_host *made = mortise_host_new(&options, &err);
   if (!made) return fail(err.message);
   host = made;
-  catch_signals();
   int status = run(mortise_host_state(made), argc < 1 ? 1 : argc, argv);
   host =
       NULL; /* closing is bounded: a signal has nothing left to interrupt, a second one ends it */

@@ -152,7 +152,7 @@ static int finish_prompt(lua_State *L, mt_op *op, int index) {
   return 1;
 }
 
-static const mt_op_type prompt_type = {cancel_prompt, finish_prompt, deinit_prompt};
+static const mt_op_type prompt_type = {cancel_prompt, finish_prompt, deinit_prompt, false};
 
 static int read_edited(lua_State *L, const char *text) {
   if (showing) return luaL_error(L, "there is a prompt already");

@@ -6,7 +6,9 @@
 
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -279,10 +281,145 @@ static void interrupts_reach_a_task_that_computes(void **state) {
   passes(*state, "for i = 1, 1e5 do end"); /* nothing is left armed */
 }
 
-static void an_interrupt_before_the_run_counts(void **state) {
-  mortise_error err;
+static void interrupts_reach_a_thread_that_blocks_signals(void **state) {
+  sigset_t all, before, after;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &before);
+  interrupted(*state, FOR_EVER);
+  interrupted(*state, "require 'mortise.core'.sleep(1e6)");
+  pthread_sigmask(SIG_SETMASK, &before, &after);
+  assert_int_equal(sigismember(&after, SIGURG), 1);
+  assert_int_equal(sigismember(&after, SIGTERM), 1);
+}
+
+static atomic_int urgent;
+
+static void on_urgent(int number) {
+  (void)number;
+  urgent++;
+}
+
+static void (*ours)(int, siginfo_t *, void *);
+
+/* A program that takes the handler over and calls the one that it found. */
+static void chain(int number, siginfo_t *info, void *context) {
+  urgent++;
+  ours(number, info, context);
+}
+
+static void interrupts_reach_a_program_with_a_handler_of_its_own(void **state) {
+  struct sigaction found, action = {.sa_handler = SIG_IGN};
+  sigaction(SIGURG, &action, &found);
+  interrupted(*state, FOR_EVER);
+  action.sa_handler = on_urgent;
+  sigaction(SIGURG, &action, NULL);
+  urgent = 0;
+  interrupted(*state, FOR_EVER);
+  assert_int_equal(urgent, 1); /* it is called as well */
+  ours = found.sa_sigaction;
+  action = (struct sigaction){.sa_sigaction = chain, .sa_flags = SA_SIGINFO};
+  sigaction(SIGURG, &action, NULL);
+  urgent = 0;
+  interrupted(*state, FOR_EVER);
+  assert_int_equal(urgent, 1);
+  sigaction(SIGURG, &found, NULL);
+}
+
+static void interrupts_cannot_be_swallowed(void **state) {
+  static const char *const loops[] = {
+      "while true do pcall(function() " FOR_EVER " end) end",
+      "while true do pcall(pcall, pcall, function() " FOR_EVER " end) end",
+      "while true do pcall(core.sleep, 1e6) end",
+      "while true do xpcall(function() " FOR_EVER " end, tostring) end",
+      "while true do xpcall(core.sleep, tostring, 1e6) end",
+      "coroutine.wrap(function() while true do pcall(function() " FOR_EVER " end) end end)()",
+      "while true do coroutine.resume(coroutine.create(function() " FOR_EVER " end)) end",
+      "while true do coroutine.resume(coroutine.create(core.sleep), 1e6) end",
+      "while true do pcall(coroutine.wrap(function() pcall(function() " FOR_EVER " end) end)) end",
+      "core.spawn(function() while true do pcall(function() " FOR_EVER " end) end end):join()",
+      "local t = core.spawn(function() while true do pcall(core.sleep, 1e6) end end)\n"
+      "while true do pcall(t.join, t) end",
+      "local bad = setmetatable({}, {__close = function() error 'another' end})\n"
+      "while true do pcall(function() local x <close> = bad " FOR_EVER " end) end",
+      "local t = {} while true do pcall(table.sort, {3, 1, 2}, function() " FOR_EVER " end) end",
+  };
+  mortise_host_set_patience(*state, 50);
+  for (size_t i = 0; i < sizeof loops / sizeof *loops; i++) {
+    char code[512];
+    snprintf(code, sizeof code,
+             "local core = require 'mortise.core'\n"
+             "local x <close> = setmetatable({}, {__close = function() closed = %zu end}) %s",
+             i, loops[i]);
+    interrupted(*state, code);
+    snprintf(code, sizeof code, "assert(closed == %zu)", i);
+    passes(*state, code);
+  }
+}
+
+/* Clean-up has its time, in a handler as after a pcall; and what ended is over. */
+static void interrupts_leave_time_to_clean_up(void **state) {
+  interrupted(*state, "local core = require 'mortise.core'\n"
+                      "local x <close> = setmetatable({}, {__close = function()\n"
+                      "  core.sleep(20) for i = 1, 1e5 do end closed = true end})\n"
+                      "local ok, e = pcall(core.sleep, 1e6)\n"
+                      "assert(not pcall(error, 'a failure is caught as ever'))\n"
+                      "core.sleep(20) for i = 1, 1e5 do end cleaned = true error(e)");
+  passes(*state, "assert(cleaned and closed)");
+  mortise_host_set_patience(*state, 30);
+  interrupted(*state, "local core = require 'mortise.core'\n"
+                      "pcall(core.sleep, 1e6) pcall(core.sleep, 1e6)");
+  passes(*state, "require 'mortise.core'.sleep(100)\n"
+                 "for i = 1, 100 do assert(not pcall(error)) end");
+}
+
+/* Who owns the loop catches it all the same, and may go on when it has forgotten it. */
+static void interrupts_can_be_forgotten(void **state) {
+  mortise_host_set_patience(*state, 30);
+  pthread_t thread;
+  assert_int_equal(pthread_create(&thread, NULL, interrupt_later, *state), 0);
+  passes(*state, "local core = require 'mortise.core'\n"
+                 "local ok, e = core.catch(function() while true do pcall(core.sleep, 1e6) end end,\n"
+                 "  function(why) return why end)\n"
+                 "assert(not ok and e.code == 'interrupted' and core.interrupted(true))\n"
+                 "assert(not pcall(error)) core.sleep(100) for i = 1, 1e5 do end");
+  pthread_join(thread, NULL);
+}
+
+static void an_interrupt_between_calls_is_for_nobody(void **state) {
   mortise_host_interrupt(*state);
-  assert_int_equal(run(*state, FOR_EVER, &err), MORTISE_INTERRUPTED);
+  passes(*state, "for i = 1, 1e5 do end require 'mortise.core'.sleep(10)");
+  mortise_error err;
+  assert_int_equal(run(*state, "error 'no'", &err), MORTISE_SCRIPT_ERROR);
+  mortise_host_interrupt(*state);
+  passes(*state, "for i = 1, 1e5 do end require 'mortise.core'.sleep(10)");
+}
+
+typedef struct bursts {
+  mortise_host *host;
+  _Atomic bool stop;
+} bursts;
+
+static void *interrupt_often(void *ctx) {
+  bursts *b = ctx;
+  while (!atomic_load(&b->stop)) mortise_host_interrupt(b->host);
+  return NULL;
+}
+
+/* Each call, however short, ends well or interrupted; the one after the last interrupt ends well. */
+static void interrupts_race_with_the_end_of_calls(void **state) {
+  for (int round = 0; round < 10; round++) {
+    bursts b = {.host = *state};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, interrupt_often, &b), 0);
+    for (int i = 0; i < 50; i++) {
+      mortise_error err;
+      mortise_status status = run(*state, "for i = 1, 50 do local t = {} end", &err);
+      assert_true(status == MORTISE_OK || status == MORTISE_INTERRUPTED);
+    }
+    atomic_store(&b.stop, true);
+    pthread_join(thread, NULL);
+    passes(*state, "for i = 1, 1e4 do local t = {} end require 'mortise.core'.sleep(0)");
+  }
 }
 
 /* ---- Two at once ---------------------------------------------------------------------------- */
@@ -384,7 +521,13 @@ int main(void) {
       TEST(tracked_coroutines_are_luas),
       TEST(interrupts_reach_waiting_tasks),
       TEST(interrupts_reach_a_task_that_computes),
-      TEST(an_interrupt_before_the_run_counts),
+      TEST(interrupts_reach_a_thread_that_blocks_signals),
+      TEST(interrupts_reach_a_program_with_a_handler_of_its_own),
+      TEST(interrupts_cannot_be_swallowed),
+      TEST(interrupts_leave_time_to_clean_up),
+      TEST(interrupts_can_be_forgotten),
+      TEST(an_interrupt_between_calls_is_for_nobody),
+      TEST(interrupts_race_with_the_end_of_calls),
       cmocka_unit_test(hosts_do_not_touch_each_other),
       TEST(memory_may_run_out_anywhere),
   };

@@ -1,6 +1,7 @@
 -- The program's commands: mortise [GLOBAL OPTIONS] COMMAND [OPTIONS] [ARGS]. cli/main.c calls
 -- main(words...) in a task and ends with the status that it returns.
 local config = require "mortise.config"
+local core = require "mortise.core"
 local errors = require "mortise.errors"
 local failure = require "mortise.cli.failure"
 local options = require "mortise.options"
@@ -115,7 +116,7 @@ end
 
 -- The program. -> its exit status.
 function cli.main(...)
-  local ok, result = xpcall(dispatch, failure.handler, {...})
+  local ok, result = core.catch(dispatch, failure.handler, {...})
   io.stdout:flush()
   if ok then return result end
   return failure.report(result, config.command_line.verbose)

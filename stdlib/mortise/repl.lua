@@ -52,7 +52,7 @@ local function read_statement(front, env)
 end
 
 local function run(front, chunk)
-  local results = table.pack(xpcall(chunk, failure.handler))
+  local results = table.pack(core.catch(chunk, failure.handler))
   core.interrupted(true) -- it was for this statement
   if results[1] then
     if results.n > 1 then

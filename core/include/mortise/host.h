@@ -49,9 +49,17 @@ MORTISE_API mortise_status mortise_host_call(mortise_host *host, int nargs, int 
 /* Message and traceback of the last error, "" when there was none. Borrowed until the next call. */
 MORTISE_API const char *mortise_host_traceback(const mortise_host *host);
 
-/* The first: an `interrupted` error in every waiting task and in the running one, so that locks are
- * given back. Safe in a signal handler and from other threads. */
+/* Interrupts the call of mortise_host_run_... or mortise_host_call that is under way: an
+ * `interrupted` error in every waiting task and in the running one, so that locks are given back.
+ * It is for that call only; between calls, and while one is being raised, it does nothing. Safe in a signal handler and from other
+ * threads. */
 MORTISE_API void mortise_host_interrupt(mortise_host *host);
+
+/* For how long a script may go on after it caught an interrupt: 5000 ms unless set; 0: for ever.
+ * Then it is raised again, each time after as long. From the second time on the script's pcall,
+ * xpcall and coroutines do not catch it, from the third on no error at all; `__close` handlers
+ * run. */
+MORTISE_API void mortise_host_set_patience(mortise_host *host, int64_t ms);
 
 #ifdef __cplusplus
 }

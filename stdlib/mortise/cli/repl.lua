@@ -31,12 +31,14 @@ end
 
 local failures_most = 5
 
+local function itself(why) return why end
+
 -- Reads lines: a line, or nil and what happened instead. What is raised while someone thinks (a lost
 -- lease) is said and clears the line; without a terminal it ends the input.
 local function reader(interactive)
   local failures = 0
   return function(prompt)
-    local ok, line = pcall(terminal.readline, prompt)
+    local ok, line = core.catch(terminal.readline, itself, prompt)
     if ok then
       failures = 0
       if line then return line end
@@ -60,7 +62,7 @@ local raised_anywhere = {lock_lost = true, interrupted = true}
 -- The prompt goes on after those.
 local function loop(front, interactive)
   while true do
-    local ok, result = pcall(repl.loop, front, _G)
+    local ok, result = core.catch(repl.loop, itself, front, _G)
     if ok then return result end
     if not interactive or not raised_anywhere[errors.code(result)] then error(result, 0) end
     core.interrupted(true)

@@ -25,11 +25,13 @@ local function search_beside(file)
   package.path = ("%s/?.lua;%s/?/init.lua;%s"):format(folder, folder, package.path)
 end
 
+local function itself(why) return why end
+
 -- Runs the function as a task of its own, so that the tasks it left behind end with it, and an
 -- interrupt reaches it before us. -> what pcall gives, packed
 local function finish(task)
   repeat
-    local results = table.pack(pcall(task.join, task))
+    local results = table.pack(core.catch(task.join, itself, task))
     if task:done() then return results end
   until false
 end

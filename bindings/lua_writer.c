@@ -1,6 +1,6 @@
 /* Protected writes:
  *   lock:writer(index or nil, {strength="cas", stamp_field=, docs=, bytes=, in_flight=, tries=,
- *                              backoff_ms=})
+ *                              backoff_ms=})      strength: cas, stamp or none, see lock/writer.h
  *   client:writer(index or nil, {...})      the same without a lock: nothing protects it
  * A writer (closable; it ends with its lock) sends batches of items (lua_bulk.c says how one looks)
  * in requests of at most `docs` items and `bytes`, refuses past the lock's deadline, and tries
@@ -165,7 +165,7 @@ typedef struct options {
 } options;
 
 static const mt_option rows[] = {
-    {"strength", MT_OPTION_STRING, offsetof(options, strength), 0, 0, "cas (or stamp)"},
+    {"strength", MT_OPTION_STRING, offsetof(options, strength), 0, 0, "cas, stamp or none; cas"},
     {"stamp_field", MT_OPTION_STRING, offsetof(options, stamp_field), 0, 0, MT_STAMP_FIELD},
     {"docs", MT_OPTION_INT, offsetof(options, docs), 1, 100000, "items a request; 1000"},
     {"bytes", MT_OPTION_INT, offsetof(options, bytes), 1024, 1 << 30, "a request; 2 MiB"},
@@ -175,18 +175,26 @@ static const mt_option rows[] = {
     {"backoff_ms", MT_OPTION_INT, offsetof(options, backoff_ms), 1, 60000, "the first wait; 50"},
     {NULL, MT_OPTION_BOOL, 0, 0, 0, NULL}};
 
+static mt_strength strength_of(lua_State *L, const char *name) {
+  static const char *const names[] = {
+      [MT_STRENGTH_CAS] = "cas", [MT_STRENGTH_STAMP] = "stamp", [MT_STRENGTH_NONE] = "none"};
+  for (size_t i = 0; name && i < sizeof names / sizeof *names; i++)
+    if (!strcmp(name, names[i])) return (mt_strength)i;
+  if (name)
+    mt_error_throw(L, MORTISE_INVALID_ARGUMENT,
+                   "writer: option \"strength\" is cas, stamp or none");
+  return MT_STRENGTH_CAS;
+}
+
 static mt_writer_config read_config(lua_State *L, int index) {
   options o = {0};
   mt_options_read(L, index, rows, &o, "writer");
-  bool stamp = o.strength && !strcmp(o.strength, "stamp");
-  if (o.strength && !stamp && strcmp(o.strength, "cas"))
-    mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "writer: option \"strength\" is cas or stamp");
   return (mt_writer_config){.docs = (uint32_t)o.docs,
                             .bytes = (size_t)o.bytes,
                             .in_flight = (uint32_t)o.in_flight,
                             .tries = (uint32_t)o.tries,
                             .backoff_ms = o.backoff_ms,
-                            .strength = stamp ? MT_STRENGTH_STAMP : MT_STRENGTH_CAS,
+                            .strength = strength_of(L, o.strength),
                             .stamp_field = o.stamp_field};
 }
 

@@ -37,9 +37,15 @@ static mortise_status say_unread(const mt_mget *r, mt_json error, mortise_error 
   char type[96], reason[256];
   mt_json_copy(mt_json_get(error, "type"), type, sizeof type);
   mt_json_copy(mt_json_get(error, "reason"), reason, sizeof reason);
-  bool gone = !strcmp(type, "index_not_found_exception");
-  return mt_error_set(err, gone ? MORTISE_NOT_FOUND : MORTISE_UNAVAILABLE, "get from %s: %s: %s",
-                      r->index, type, reason);
+  mortise_status code = MORTISE_UNAVAILABLE;
+  if (!strcmp(type, "index_not_found_exception")) code = MORTISE_NOT_FOUND;
+  /* An alias of several indices; a routing that is required. */
+  if (!strcmp(type, "illegal_argument_exception") || !strcmp(type, "routing_missing_exception"))
+    code = MORTISE_REJECTED;
+  mt_error_set(err, code, "get from %s: %s: %s", r->index, type, reason);
+  memcpy(err->type, type, sizeof type);
+  memcpy(err->reason, reason, sizeof reason);
+  return code;
 }
 
 static mortise_status read_docs(const mt_mget *r, mt_page *page, mt_json root, mortise_error *err) {
@@ -90,7 +96,9 @@ static void mget(mt_call *c) {
   if (!mt_call_index(c, r->index, true)) return;
   mt_server v = c->e->server;
   bool vectors = !v.opensearch && (v.major > 9 || (v.major == 9 && v.minor >= 2));
-  mt_buf_adds(&c->path, vectors ? "/_mget?_source_exclude_vectors=false" : "/_mget");
+  mt_buf_adds(&c->path, r->no_source ? "/_mget?_source=false"
+                        : vectors    ? "/_mget?_source_exclude_vectors=false"
+                                     : "/_mget");
   if (!build_mget(&c->body, r)) {
     mt_call_error(c, MORTISE_INVALID_ARGUMENT, "get from %s: an id is empty or no UTF-8", r->index);
     return;

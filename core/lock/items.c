@@ -2,6 +2,7 @@
 
 #include "base/json_edit.h"
 #include "base/mem.h"
+#include "base/utf8.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -93,9 +94,54 @@ static bool body_tells(const mt_item *item) {
   return w->kind == MT_WRITE_INDEX && item->of_source && is_version(w->if_version);
 }
 
+/* What names no document cannot be asked for; the store refuses to write it. */
+static bool can_be_asked(const mt_write *w) {
+  return w->id.n && mt_utf8_valid(w->id) == w->id.n && mt_utf8_valid(w->routing) == w->routing.n;
+}
+
 /* Must the document be read before the item can be sent? A create has none. */
 bool mt_item_looks_first(const mt_writer *w, const mt_item *item) {
-  return w->stamps && item->write.kind != MT_WRITE_CREATE && !body_tells(item);
+  if (item->write.kind == MT_WRITE_CREATE || !can_be_asked(&item->write)) return false;
+  if (w->stamps) return !body_tells(item);
+  return w->compares && !is_version(item->write.if_version);
+}
+
+/* The members of an update's body. */
+typedef struct update_parts {
+  mt_json doc, upsert;
+  bool by_script, as_upsert, scripted_upsert;
+} update_parts;
+
+static update_parts read_update(const mt_write *w) {
+  mt_json body;
+  update_parts u = {0};
+  if (w->kind != MT_WRITE_UPDATE || mt_json_parse(w->body, "the update", &body, NULL)) return u;
+  u.doc = mt_json_get(body, "doc");
+  u.upsert = mt_json_get(body, "upsert");
+  u.by_script = mt_json_get(body, "script").type != MT_JSON_NONE;
+  mt_json_bool(mt_json_get(body, "doc_as_upsert"), &u.as_upsert);
+  mt_json_bool(mt_json_get(body, "scripted_upsert"), &u.scripted_upsert);
+  return u;
+}
+
+mt_slice mt_item_upsert(const mt_item *item) {
+  const update_parts u = read_update(&item->write);
+  mt_json source = u.as_upsert ? u.doc : u.upsert;
+  return source.type == MT_JSON_OBJECT ? source.raw : (mt_slice){NULL, 0};
+}
+
+/* May it be carried out on top of itself? */
+static bool may_repeat(const mt_item *item) {
+  const update_parts u = read_update(&item->write);
+  return !u.by_script && (u.as_upsert || u.upsert.type == MT_JSON_NONE);
+}
+
+static bool refuse_scripted_upsert(mt_item *item) {
+  if (!read_update(&item->write).scripted_upsert) return false;
+  mortise_error err;
+  mt_error_set(&err, MORTISE_UNSUPPORTED, "an upsert by a script compares with nothing");
+  mt_item_reject(item, &err);
+  return true;
 }
 
 /* The document was looked at: what is sent compares with this version of it. False: it is not the
@@ -106,14 +152,18 @@ static bool compare_with(mt_item *item, const mt_doc *doc) {
   if (is_version(w->if_version)) {
     if (!doc->found || !same_version(doc->version, w->if_version)) return false;
     resend(item, (mt_version){0, 0});
-  } else if (doc->found) {
-    resend(item, doc->version);
-  } else if (w->kind == MT_WRITE_INDEX) {
-    resend(item, (mt_version){0, 0});
-    item->absent = true;
-  } else {
-    return false;
+    return true;
   }
+  if (doc->found) {
+    bool looked = item->absent || is_version(item->at); /* and what it saw has changed since */
+    if (looked && !same_version(item->at, doc->version) && !may_repeat(item)) return false;
+    resend(item, doc->version);
+    return true;
+  }
+  if (refuse_scripted_upsert(item)) return true;
+  if (w->kind != MT_WRITE_INDEX && !mt_item_upsert(item).p) return false;
+  resend(item, (mt_version){0, 0});
+  item->absent = true;
   return true;
 }
 
@@ -165,6 +215,13 @@ static bool is_ours(const mt_lane *l, const mt_item *item, mt_slice source) {
       stamp.p && !stamp_body(l, item, stamp, &buf, NULL) && mt_slice_eq(mt_buf_slice(&buf), source);
   mt_buf_deinit(&buf);
   return same;
+}
+
+/* Somebody changes it again and again. */
+static void give_up(mt_item *item) {
+  bool dirty = item->dirty;
+  settle(item, MT_OUTCOME_CONFLICT);
+  item->dirty = dirty;
 }
 
 static void conflict(mt_lane *l, mt_item *item, const mt_doc *doc) {
@@ -249,13 +306,16 @@ static bool may_be_own(const mt_item *item, const mt_doc *doc) {
 
 void mt_item_read(mt_lane *l, mt_item *item, const mt_doc *doc) {
   bool deleted = item->write.kind == MT_WRITE_DELETE && !doc->found, stamps = l->w->stamps;
+  bool looks = mt_item_looks_first(l->w, item);
   if (stamps && doc->found && !stamp_allows(l, item, doc->source)) return;
   if (deleted)
     settle(item, MT_OUTCOME_ALREADY);
   else if (++item->rereads > MT_AGAIN_MAX)
-    settle(item, MT_OUTCOME_CONFLICT);
-  else if (stamps && compare_with(item, doc))
+    give_up(item);
+  else if ((stamps || looks) && compare_with(item, doc))
     return;
+  else if (looks && !is_version(item->write.if_version))
+    conflict(l, item, doc); /* sent without a version it would compare with nothing */
   else if (!(item->dirty || may_be_own(item, doc)) || !decide(l, item, doc))
     conflict(l, item, doc);
 }

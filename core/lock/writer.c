@@ -175,22 +175,32 @@ static void nothing_there(mt_lane *l) {
   lane_step(l);
 }
 
+/* An item that names an index of its own fails for itself. */
+static void read_failed(mt_lane *l, const mortise_error *e) {
+  if (e->code == MORTISE_UNAVAILABLE || e->ambiguous) {
+    l->w->last = *e;
+    back_off(l);
+  } else if (e->code == MORTISE_REJECTED) {
+    narrow(l, e);
+  } else if (e->code == MORTISE_INVALID_ARGUMENT && l->items[0]->write.index.p) {
+    for (size_t i = 0; i < l->n; i++) mt_item_reject(l->items[i], e);
+    lane_step(l);
+  } else {
+    lane_fail(l, e);
+  }
+}
+
 static void on_read(void *ctx, mt_req *req) {
   mt_lane *l = ctx;
   mt_writer *w = l->w;
   l->request = NULL;
   if (!req->error.code) {
     read_answered(l);
-  } else if (req->error.code == MORTISE_NOT_FOUND && w->stamps) {
+  } else if (req->error.code == MORTISE_NOT_FOUND) {
     nothing_there(l);
   } else {
     mt_mget_deinit(&l->mget);
-    if (req->error.code == MORTISE_UNAVAILABLE || req->error.ambiguous) {
-      w->last = req->error;
-      back_off(l);
-    } else {
-      lane_fail(l, &req->error);
-    }
+    read_failed(l, &req->error);
   }
   start_lanes(w);
   reap(w);
@@ -200,15 +210,22 @@ static mt_slice item_index(const mt_lane *l, const mt_item *item) {
   return item->write.index.p ? item->write.index : mt_slice_of(l->batch->index);
 }
 
+/* An item that only compares with what is there asks for no source. */
+static bool needs_version_only(const mt_lane *l, const mt_item *item) {
+  return l->w->compares && mt_item_looks_first(l->w, item) && !l->batch->again;
+}
+
 /* Items to be read again, of one index (a multi-get names one). False: none. */
 static bool collect_reads(mt_lane *l) {
   mt_slice index = {NULL, 0};
   l->n = 0;
-  for (size_t i = l->first; i < l->end && l->n < l->w->config.docs; i++) {
+  l->versions_only = true;
+  for (size_t i = l->first; i < l->end && l->n < l->limit; i++) {
     mt_item *item = &l->batch->items[i];
     if (!item->reread) continue;
     if (!l->n) index = item_index(l, item);
     if (!mt_slice_eq(index, item_index(l, item))) continue;
+    l->versions_only &= needs_version_only(l, item);
     l->items[l->n] = item;
     l->ids[l->n] = item->write.id;
     l->routing[l->n++] = item->write.routing;
@@ -221,7 +238,11 @@ static bool collect_reads(mt_lane *l) {
 }
 
 static void send_read(mt_lane *l) {
-  l->mget = (mt_mget){.index = l->index, .ids = l->ids, .routing = l->routing, .n = l->n};
+  l->mget = (mt_mget){.index = l->index,
+                      .ids = l->ids,
+                      .routing = l->routing,
+                      .n = l->n,
+                      .no_source = l->versions_only};
   prepare(l, &l->mget.req, on_read);
   l->mget.req.may_send = NULL; /* reading harms nobody */
   l->mget.req.idempotent = true;
@@ -246,7 +267,10 @@ static void put_on_wire(mt_lane *l, mt_item *item) {
     to->if_version = item->at;
     if (to->kind == MT_WRITE_CREATE) to->kind = MT_WRITE_INDEX;
   }
-  if (item->absent) to->kind = MT_WRITE_CREATE;
+  if (item->absent) {
+    if (to->kind == MT_WRITE_UPDATE) to->body = mt_item_upsert(item);
+    to->kind = MT_WRITE_CREATE;
+  }
   to->result = MT_WRITE_NONE;
   to->status = 0;
   to->version = (mt_version){0, 0};
@@ -339,7 +363,7 @@ static void sum_up(mt_write_batch *b) {
   b->dirty = 0;
   for (size_t i = 0; i < b->n; i++) {
     b->counts[b->items[i].outcome]++;
-    if (!b->items[i].outcome && b->items[i].dirty) b->dirty++;
+    b->dirty += b->items[i].dirty;
   }
   if (b->dirty) b->error.ambiguous = true;
 }
@@ -500,6 +524,7 @@ mt_writer *mt_writer_new(mt_store *store, const mt_env *env, const mt_lock *lock
   }
   set_config(w, config);
   w->stamps = stamps;
+  w->compares = lock && w->config.strength == MT_STRENGTH_CAS;
   if (stamps) w->epoch = mt_manager_epoch(mt_lock_manager(lock));
   snprintf(w->field, sizeof w->field, "%s", field);
   if (!writer_init(w, err)) return w;

@@ -7,7 +7,12 @@
  *
  * What a failed request did is found out, never guessed: its documents are read again, and an item
  * counts as applied only when a write of it was acknowledged. Repeating an item is safe because its
- * compare-and-set lets at most one of the copies through, and the copies are equal. */
+ * compare-and-set lets at most one of the copies through, and the copies are equal.
+ *
+ * A request may also be carried out late, when another holder has written. So under a lock each item
+ * compares: with its if_version, or else with the version that a look at the document, under this
+ * very lock, has shown; where that shows none, and for a create, it is a create. docs/guarantees.md
+ * says why looking again after a conflict is safe. */
 #ifndef MT_LOCK_WRITER_H
 #define MT_LOCK_WRITER_H
 
@@ -35,7 +40,7 @@ typedef struct mt_item {
   mt_outcome outcome;
   bool dirty;  /* out: an unanswered request may have applied it, or may still */
   bool reread; /* the writer's, as all below */
-  bool absent; /* there was no document to compare with */
+  bool absent; /* there was no document to compare with: it is created */
   uint8_t rereads;
   mt_version at; /* compare-and-set with this one instead of write.if_version */
 } mt_item;
@@ -59,7 +64,7 @@ typedef struct mt_write_batch {
    * own memory and stays until `done`. Asked MT_AGAIN_MAX times at most for one item. */
   mt_again (*again)(void *ctx, struct mt_write_batch *b, mt_item *item, const mt_doc *doc);
   size_t counts[MT_OUTCOMES]; /* out: items with each outcome; they add up to `n` */
-  size_t dirty;               /* out: of those not done, how many may have been applied */
+  size_t dirty;               /* out: items that are not known to be done but may be */
   mortise_error error;        /* out: OK when each item has an outcome */
   size_t next;                /* the writer's, as all below */
   size_t active;
@@ -70,12 +75,19 @@ typedef struct mt_write_batch {
 enum { MT_AGAIN_MAX = 16, MT_WRITER_LANES = 16 };
 
 typedef enum mt_strength {
-  MT_STRENGTH_CAS = 0, /* what if_version says */
+  /* An item without if_version is read first (its version only), and overwrites what it then was;
+   * what was changed in between is read again, while the lock is held. An update by script, or an
+   * upsert, that may have been carried out already is a CONFLICT then; a scripted upsert of what is
+   * not there is REJECTED. Without a lock: as NONE. */
+  MT_STRENGTH_CAS = 0,
   /* Also puts the lock's stamp into each document, and changes none with a later one: such an item
    * is a CONFLICT of type "stamped". An item without if_version is read first, and so is one whose
    * stamp only the document can tell; what was changed in between is read again. Updates by script
    * and upserts are REJECTED. Needs a lock. */
   MT_STRENGTH_STAMP,
+  /* Only what if_version says: an item without one may, when it is late, overwrite what a later
+   * holder has written. */
+  MT_STRENGTH_NONE,
 } mt_strength;
 
 typedef struct mt_writer_config {

@@ -19,6 +19,7 @@ typedef struct mt_lane {
   mt_item **items;
   mt_slice *ids, *routing;
   size_t n, bytes;
+  bool versions_only; /* all that is read is read for its version */
   size_t limit;       /* documents in a request at the moment */
   mt_buf stamped;     /* their bodies, where they are stamped */
   mt_epoch foreign;   /* an epoch that was met and is not known, or "" */
@@ -45,6 +46,7 @@ struct mt_writer {
   mt_writer_guard guard;
   mt_writer_config config;
   bool stamps;
+  bool compares; /* also what has no if_version */
   char field[MT_STAMP_FIELD_MAX];
   mt_epoch epoch, older[MT_WRITER_EPOCHS]; /* the lock's; others that are known to come before it */
   size_t n_older;
@@ -61,6 +63,8 @@ struct mt_writer {
 void mt_item_reject(mt_item *item, const mortise_error *e);
 /* Must the document be read before the item can be sent? */
 bool mt_item_looks_first(const mt_writer *w, const mt_item *item);
+/* What an update creates where there is no document: a part of its body; {NULL, 0}: nothing. */
+mt_slice mt_item_upsert(const mt_item *item);
 /* What reading its document says. */
 void mt_item_read(mt_lane *l, mt_item *item, const mt_doc *doc);
 /* What the answer to its write says. True when it needs no more waiting: settled, or to be read. */

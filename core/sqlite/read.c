@@ -20,7 +20,8 @@ mortise_status mt_docs_mget(mt_work *w, mt_req *req, mortise_error *err) {
     bool found = false;
     status = mt_docs_get(w->db, index.idx, r->ids[i], &row, &found, err);
     mt_version version = found ? mt_docs_version(row.seq_no) : (mt_version){0};
-    if (!status) status = mt_pager_add(&pager, r->ids[i], found ? &row : NULL, version, false, err);
+    if (!status)
+      status = mt_pager_add(&pager, r->ids[i], found ? &row : NULL, version, r->no_source, err);
   }
   if (!status) r->page = mt_pager_take(&pager);
   mt_pager_deinit(&pager);

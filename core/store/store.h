@@ -98,6 +98,7 @@ typedef struct mt_mget {
   const mt_slice *ids;     /* in */
   const mt_slice *routing; /* in: NULL, or one for each id */
   size_t n;                /* in */
+  bool no_source;          /* in: versions only */
   mt_page *page;           /* out, owned */
 } mt_mget;
 void mt_mget_deinit(mt_mget *r);

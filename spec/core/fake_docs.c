@@ -136,14 +136,17 @@ static void update(fake_docs *f, fake_doc *d, mt_write *w) {
   mt_buf_deinit(&merged);
 }
 
-static void apply_item(fake_docs *f, mt_write *w) {
-  fake_doc *d = fake_get(f, w->id);
+static mt_write_result ask_test(fake_docs *f, mt_write *w) {
   w->result = f->item ? f->item(f->ctx, f, w) : MT_WRITE_NONE;
   if (w->result) {
     snprintf(w->type, sizeof w->type, "fake");
     snprintf(w->reason, sizeof w->reason, "as the test said");
-    return;
   }
+  return w->result;
+}
+
+void fake_apply(fake_docs *f, mt_write *w) {
+  fake_doc *d = fake_get(f, w->id);
   w->result = precondition(d, w);
   if (w->result != MT_WRITE_APPLIED) return;
   if (w->kind == MT_WRITE_UPDATE) {
@@ -179,7 +182,8 @@ static void run_bulk(fake_docs *f, mt_req *req) {
   f->items += r->n;
   fake_fate fate = f->fate ? f->fate(f->ctx, f, r) : FAKE_FINE;
   bool apply = fate == FAKE_FINE || fate == FAKE_LOST_AFTER;
-  for (size_t i = 0; apply && i < r->n; i++) apply_item(f, &r->items[i]);
+  for (size_t i = 0; apply && i < r->n; i++)
+    if (!ask_test(f, &r->items[i])) fake_apply(f, &r->items[i]);
   if (!fate) return;
   set_error(req, fate);
   for (size_t i = 0; i < r->n; i++) r->items[i].result = MT_WRITE_NONE;
@@ -232,6 +236,7 @@ static void run_mget(fake_docs *f, mt_req *req) {
     fake_doc *d = fake_get(f, r->ids[i]);
     docs[i].id = r->ids[i];
     if (d) fill(&docs[i], d);
+    if (r->no_source) docs[i].source = (mt_slice){NULL, 0};
   }
   r->page = page_of(docs, r->n);
   free(docs);

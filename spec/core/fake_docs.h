@@ -54,5 +54,6 @@ void fake_docs_deinit(fake_docs *f);
 mt_version fake_put(fake_docs *f, const char *id, const char *source); /* any writer's */
 void fake_remove(fake_docs *f, const char *id);
 fake_doc *fake_get(fake_docs *f, mt_slice id); /* NULL where it never was */
+void fake_apply(fake_docs *f, mt_write *w);    /* one item of a request that comes late */
 
 #endif

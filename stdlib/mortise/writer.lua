@@ -16,8 +16,9 @@ local writer = {class = Writer}
 
 local rows = {
   {name = "batch", type = "count", default = 4000, help = "items that are gathered before they are sent"},
-  {name = "strength", type = "string", default = "cas", values = {"cas", "stamp"},
-    help = "stamp: also put the lock's fence into each document, and change none with a later one"},
+  {name = "strength", type = "string", default = "cas", values = {"cas", "stamp", "none"},
+    help = "stamp: also put the lock's fence into each document, and change none with a later one; "
+      .. "none: compare nothing that names no version"},
   {name = "stamp_field", type = "string", help = "the field of the stamp; mortise_stamp"},
   {name = "bytes", type = "size", default = 8 << 20, help = "bytes that are gathered before they are sent"},
 }
@@ -82,6 +83,7 @@ end
 -- {op=, id=, doc=, ...} as of client:bulk.
 function Writer:add(given) put(self, to_item(given)) end
 
+-- Writes over whatever the document was when this writer looked at it, under the lock.
 function Writer:index(id, doc) put(self, {kind = "index", id = id, body = json.source(doc)}) end
 function Writer:create(id, doc) put(self, {kind = "create", id = id, body = json.source(doc)}) end
 

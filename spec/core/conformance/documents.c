@@ -209,6 +209,16 @@ static void mget_order(mt_fixture *f) {
              doc->source.p);
     MT_CHECK(doc->version.term >= 1, "%s has a version", names[i]);
   }
+  mt_mget bare = {.index = f->index, .ids = ids, .n = N, .no_source = true};
+  f->s->docs->mget(f->s, &bare);
+  MT_OK(f, bare);
+  for (size_t i = 0; i < N; i++) {
+    const mt_doc *with = &r.page->docs[i], *d = &bare.page->docs[i];
+    MT_CHECK(d->found == with->found && d->version.seq_no == with->version.seq_no &&
+                 d->version.term == with->version.term && !d->source.n,
+             "document %zu without its source", i);
+  }
+  mt_mget_deinit(&bare);
   mt_mget_deinit(&r);
 }
 

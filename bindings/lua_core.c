@@ -3,6 +3,7 @@
  *   path_check(path) -> path      normalised; raises invalid_argument, saying which rule
  *   path_segment(bytes) -> string any bytes as one segment of a path
  *   default_options() -> table    those the host was made with, in the names of open{}; nil without
+ *   warn(text)                    a warning to the host's log; nothing where it has none
  * All calls look synchronous and raise error objects (lua_error.c). Wrong types of arguments are
  * Lua's own "bad argument" strings: they are mistakes of the calling code. */
 #include "bindings.h"
@@ -29,9 +30,18 @@ static int core_path_segment(lua_State *L) {
   return 1;
 }
 
+static int core_warn(lua_State *L) {
+  const char *text = luaL_checkstring(L, 1);
+  const mortise_options *options = mt_driver_get(L)->defaults;
+  if (options && options->log) options->log(options->log_ctx, MORTISE_LOG_WARNING, text);
+  return 0;
+}
+
 int mt_core_open(lua_State *L) {
-  static const luaL_Reg functions[] = {
-      {"path_check", core_path_check}, {"path_segment", core_path_segment}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"path_check", core_path_check},
+                                       {"path_segment", core_path_segment},
+                                       {"warn", core_warn},
+                                       {NULL, NULL}};
   luaL_checkversion(L);
   mt_driver_get(L);
   luaL_newlib(L, functions);

@@ -59,7 +59,7 @@ end
 -- ---- The default client's methods ------------------------------------------------------------------
 
 for name, method in pairs(client.class) do
-  if type(method) == "function" and not name:find "^__" and mortise[name] == nil and name ~= "open_core" then
+  if type(method) == "function" and not name:find "^_" and mortise[name] == nil and name ~= "open_core" then
     mortise[name] = function(...) return method(mortise.client(), ...) end
   end
 end

@@ -76,10 +76,17 @@ local function piped(words, reader, input)
   return text
 end
 
+-- So that the client's namespace is not a new one.
+local function use(store, client)
+  client:acquire({tree = "/used"}):release()
+  if not store.store:find "^sqlite:" then client:refresh "mortise-locks" end
+end
+
 stores.each("a closed pipe", function(store)
   it("ends the program as it ends others, without a word, and gives back locks", function()
     local namespace = stores.name "ns"
     local client <close> = stores.connect(store, {namespace = namespace})
+    use(store, client)
     local also = {"--store", store.store, "--namespace", namespace, "-e"}
     local function ends(code)
       assert.equal("1\n141\n", piped(table.move({code}, 1, 1, #also + 1, {table.unpack(also)}), "head -1"))
@@ -100,8 +107,8 @@ describe("a closed pipe", function()
   it("of standard error ends nothing", function()
     local file = os.tmpname()
     local code = "for i = 1, 1e5 do io.stderr:write('x\\n') end io.open(arg[1], 'w'):write 'whole'"
-    os.execute("bash -c " .. program.quote(("env -u LD_PRELOAD %s -e %s %s 2>&1 >/dev/null | head -1 >/dev/null")
-      :format(program.quote(program.file), program.quote(code), file)))
+    os.execute("bash -c " .. program.quote(("env -u LD_PRELOAD %s -e %s %s 2>&1 >/dev/null | head -1 "
+      .. ">/dev/null"):format(program.quote(program.file), program.quote(code), file)))
     local handle = io.open(file)
     assert.equal("whole", handle:read "a")
     handle:close()
@@ -115,5 +122,35 @@ describe("mortise.now", function()
     local before, now = os.time(), mortise.now()
     assert.equal("float", math.type(now))
     assert.is_true(now >= before - 1 and now <= os.time() + 1)
+  end)
+end)
+
+stores.each("a namespace that nobody used", function(store)
+  it("is told at the first lock, with those that there are", function()
+    local known, new = stores.name "ns", stores.name "ns"
+    local client <close> = stores.connect(store, {namespace = known})
+    use(store, client)
+    local code = "for _ = 1, 2 do mortise.with_tree_lock('/a', function() end) end "
+      .. "local c <close> = mortise.connect {} c:acquire {tree = '/b'}"
+    local function says(namespace, lua)
+      local status, _, err = run {"--store", store.store, "--namespace", namespace, "-e", lua or code}
+      assert.equal(0, status, err)
+      return err
+    end
+    local err = says(new)
+    assert.equal(('mortise: warning: new namespace "%s"; there are: '):format(new), err:match "^.-: .-: .-: ")
+    assert.equal(1, select(2, err:gsub("\n", "")))
+    assert.equal("", says(known))
+    assert.equal("", says "default")
+    if not store.store:find "^sqlite:" then client:refresh "mortise-locks" end
+    assert.equal("", says(new))
+  end)
+
+  it("is not told where nothing is locked, or nobody else is there", function()
+    local name = stores.name "ns"
+    assert.equal("", select(3, run {"--store", store.store, "--namespace", name, "locks"}))
+    local alone = "sqlite:" .. stores.temporary ".db"
+    local lock = "mortise.acquire {tree = '/a'}"
+    assert.same({0, "", ""}, {run {"--store", alone, "--namespace", name, "-e", lock}})
   end)
 end)

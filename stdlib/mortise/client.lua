@@ -3,6 +3,7 @@ local core = require "mortise.core"
 local documents = require "mortise.documents"
 local errors = require "mortise.errors"
 local locks = require "mortise.locks"
+local namespaces = require "mortise.namespaces"
 
 local Client = {__name = "mortise.client"}
 Client.__index = Client
@@ -18,7 +19,9 @@ local all = setmetatable({}, {__mode = "k"})
 
 -- `core_options` are core.open's.
 function client.open(core_options)
-  local self = setmetatable({core = core.open(core_options)}, Client)
+  local self = setmetatable({
+    core = core.open(core_options), _namespace = core_options.ns or "default", _table = core_options.table,
+  }, Client)
   all[self] = true
   return self
 end
@@ -31,6 +34,16 @@ end
 -- What the bindings know it by; raises when it is closed.
 function Client:open_core()
   return self.core or errors.bad("the client is closed")
+end
+
+-- The same, for taking a lock.
+function Client:_lock_core()
+  local own = self:open_core()
+  if not self._told then
+    self._told = true
+    namespaces.tell(own, self._namespace, self._table)
+  end
+  return self:open_core()
 end
 
 -- Gives back every lock and closes the session; again is fine.

@@ -70,7 +70,7 @@ end
 
 local function take(client, request, o)
   request.mode = o.mode
-  local held = client:open_core():acquire(request.kind, request.index, request.paths,
+  local held = client:_lock_core():acquire(request.kind, request.index, request.paths,
     {mode = o.mode, wait_ms = o.wait})
   return lock.new(client, held, request)
 end
@@ -156,7 +156,7 @@ end
 -- Nothing matches: a place among the index's documents, so that the lock has a fence and a lease.
 local function take_none(client, index, o)
   local path = "/_doc/" .. core.path_segment(index)
-  local held = client:open_core():acquire_paths({{path, "IX"}}, {wait_ms = o.wait})
+  local held = client:_lock_core():acquire_paths({{path, "IX"}}, {wait_ms = o.wait})
   return lock.new(client, held, {mode = o.mode, ids = {}, nothing = true})
 end
 

@@ -3,7 +3,7 @@
  *
  * The rule of names. In a document, `doc.id` and every name that begins with `_` are mortise's own:
  *   doc.id, doc._id, doc._index, doc._routing, doc._seq_no, doc._term     (nil where unknown)
- *   doc:_source() -> string     the JSON text, assignments made
+ *   doc:_source() -> string     the JSON text, assignments made; nothing where it was read without
  *   doc:_changed() -> boolean   does an assignment make it differ?
  *   doc:_changes() -> table     {[name] = JSON text, or false where removed}
  *   doc:_get(name), doc:_set(name, value)   a field of any name, `id` and `_x` too
@@ -91,7 +91,7 @@ void mt_doc_push(lua_State *L, int page, const mt_doc *doc) {
   page = lua_absindex(L, page);
   mt_view *view = new_view(L, MT_VIEW_DOC);
   view->page = lua_touserdata(L, page);
-  view->value = (mt_json){MT_JSON_OBJECT, doc->source};
+  if (doc->source.p) view->value = (mt_json){MT_JSON_OBJECT, doc->source};
   view->meta = doc;
   lua_pushvalue(L, page);
   lua_setiuservalue(L, -2, 1);
@@ -151,7 +151,12 @@ static mt_view *push_root(lua_State *L, const mt_view *view) {
     lua_getiuservalue(L, 1, 1);
   else
     return NULL;
-  return check_view(L, lua_gettop(L));
+  mt_view *root = check_view(L, lua_gettop(L));
+  if (!root->value.type)
+    mt_error_throw(L, MORTISE_INVALID_ARGUMENT,
+                   "document %.200s was read without its source (a scan with source = false)",
+                   lua_pushlstring(L, root->meta->id.p, root->meta->id.n));
+  return root;
 }
 
 /* Pushes the name in the document of the field `key` (at `key`) of the view at 1. */
@@ -336,7 +341,9 @@ bool mt_view_encode(lua_State *L, int index, mt_buf *out) {
 }
 
 static int view_source(lua_State *L) {
-  mt_json value = current(L, check_view(L, 1));
+  const mt_view *view = check_view(L, 1);
+  if (view->kind == MT_VIEW_DOC && !view->value.type) return 0; /* read without it */
+  mt_json value = current(L, view);
   push_slice(L, value.type ? value.raw : (mt_slice){NULL, 0});
   return 1;
 }

@@ -324,6 +324,7 @@ static int error_tostring(lua_State *L) {
 
 static int core_error(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
+  lua_settop(L, 1);
   mortise_status code;
   const char *name = raw_string(L, 1, "code");
   if (!code_of(name, &code) || code == MORTISE_OK)

@@ -15,7 +15,7 @@ typedef struct scan_handle {
   mt_box *box;   /* NULL when closed */
   mt_scan *scan; /* NULL at its end too */
   uint64_t total;
-  bool busy;
+  mt_call *next; /* of its last page, while that is known; or NULL */
 } scan_handle;
 
 typedef struct options {
@@ -45,9 +45,14 @@ static void drop_scan(mt_dependent *self) {
   close_scan((scan_handle *)((char *)self - offsetof(scan_handle, dependent)));
 }
 
+/* Is a page under way? One that failed, or was taken back, is not. */
+static bool is_busy(const scan_handle *handle) {
+  return handle->next && handle->next->op.started && !handle->next->op.done;
+}
+
 static int scan_close(lua_State *L) {
   scan_handle *handle = luaL_checkudata(L, 1, scan_name);
-  if (handle->busy) luaL_error(L, "the scan is in use by another task: its next page is under way");
+  if (is_busy(handle)) luaL_error(L, "the scan is in use by another task: its next page is under way");
   close_scan(handle);
   return 0;
 }
@@ -59,13 +64,6 @@ static int collect_scan(lua_State *L) {
 
 /* ---- next ----------------------------------------------------------------------------------- */
 
-static scan_handle *handle_of(lua_State *L, int index) {
-  lua_getiuservalue(L, index, 2);
-  scan_handle *handle = lua_touserdata(L, -1);
-  lua_pop(L, 1);
-  return handle;
-}
-
 static int push_page(lua_State *L, mt_call *call, int index) {
   (void)index;
   if (!call->r.scan_next.page) return 0;
@@ -73,17 +71,10 @@ static int push_page(lua_State *L, mt_call *call, int index) {
   return 1;
 }
 
-/* The call is over or was cut off: the scan may be closed again. */
 static void deinit_next(mt_call *call) {
   scan_handle *handle = call->more;
-  if (handle) handle->busy = false;
+  if (handle && handle->next == call) handle->next = NULL;
   mt_page_free(call->r.scan_next.page);
-}
-
-static int finish_next(lua_State *L, mt_call *call, int index) {
-  handle_of(L, index)->busy = false;
-  call->more = NULL;
-  return push_page(L, call, index);
 }
 
 static int scan_next(lua_State *L) {
@@ -91,13 +82,13 @@ static int scan_next(lua_State *L) {
   mt_driver_get(L);
   lua_settop(L, 1);
   if (!handle->box) mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "the scan is closed");
-  if (handle->busy) luaL_error(L, "the scan is in use by another task");
+  if (is_busy(handle)) luaL_error(L, "the scan is in use by another task");
   lua_getiuservalue(L, 1, 1);
-  mt_call *call = mt_lua_call_new(L, 2, handle->box, finish_next, deinit_next);
+  mt_call *call = mt_lua_call_new(L, 2, handle->box, push_page, deinit_next);
   mt_op_anchor(L, -1, 2, 1);
   call->r.scan_next.scan = handle->scan;
   call->more = handle;
-  handle->busy = true;
+  handle->next = call;
   mt_lua_call_start(call, &call->r.scan_next.req);
   mt_store *store = handle->box->client->store;
   store->docs->scan_next(store, &call->r.scan_next);

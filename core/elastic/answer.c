@@ -1,6 +1,6 @@
 #include "elastic/answer.h"
 
-enum { DEPTH = 64, SEQ_NO_BITS = 40, TERM_BITS = 23 }; /* what a fence has room for, in 63 bits */
+enum { DEPTH = 64 };
 
 static inline void blank(mt_answers *a) {
   while (a->p < a->end && (unsigned char)*a->p <= ' ' &&
@@ -228,7 +228,7 @@ bool mt_answers_next(mt_answers *a, mt_answer *out) {
   while (!a->failed && key(a, &first, &k)) read_member(a, k, out);
   if (a->failed || !want(a, '}')) return false;
   if (out->unassigned) out->version = (mt_version){0, 0};
-  bool ranged = !(out->version.seq_no >> SEQ_NO_BITS) && !(out->version.term >> TERM_BITS);
+  bool ranged = out->version.seq_no <= MT_SEQ_NO_MAX && out->version.term <= MT_TERM_MAX;
   return out->status && ranged ? true : fail(a);
 }
 

@@ -16,7 +16,7 @@ mt_page *mt_page_take(mt_call *c) {
 /* Room for all decoded texts is made at once, so that the slices never move: decoding never makes
  * a text longer. */
 static bool take_text(mt_page *page, mt_json value, mt_slice *out) {
-  if (value.type != MT_JSON_STRING) return true;
+  if (value.type != MT_JSON_STRING) return false;
   if (mt_json_plain(value, out)) return true;
   if (!page->text.cap && !mt_buf_room(&page->text, page->bytes.n)) return false;
   size_t at = page->text.n;
@@ -25,8 +25,20 @@ static bool take_text(mt_page *page, mt_json value, mt_slice *out) {
   return !page->text.failed;
 }
 
+static bool take_source(mt_json value, mt_slice *out) {
+  *out = value.raw;
+  return value.type == MT_JSON_OBJECT;
+}
+
+/* Ones that are out of range, or not assigned (-2), are no version. */
+static bool take_number(mt_json value, uint64_t most, uint64_t *out, bool *versioned) {
+  if (!mt_json_uint(value, out) || *out > most) *versioned = false;
+  return value.type == MT_JSON_NUMBER;
+}
+
+/* false: a member is not of its kind, or there is no memory. */
 static bool read_hit(mt_page *page, mt_doc *doc, mt_json hit) {
-  bool good = true;
+  bool good = true, versioned = true;
   for (mt_json_iter it = mt_json_items(hit); good && mt_json_next(&it);) {
     if (mt_slice_eq(it.key, MT_SLICE("_index")))
       good = take_text(page, it.value, &doc->index);
@@ -35,22 +47,39 @@ static bool read_hit(mt_page *page, mt_doc *doc, mt_json hit) {
     else if (mt_slice_eq(it.key, MT_SLICE("_routing")))
       good = take_text(page, it.value, &doc->routing);
     else if (mt_slice_eq(it.key, MT_SLICE("_source")))
-      doc->source = it.value.raw;
+      good = take_source(it.value, &doc->source);
     else if (mt_slice_eq(it.key, MT_SLICE("_seq_no")))
-      mt_json_uint(it.value, &doc->version.seq_no);
+      good = take_number(it.value, MT_SEQ_NO_MAX, &doc->version.seq_no, &versioned);
     else if (mt_slice_eq(it.key, MT_SLICE("_primary_term")))
-      mt_json_uint(it.value, &doc->version.term);
+      good = take_number(it.value, MT_TERM_MAX, &doc->version.term, &versioned);
     else if (mt_slice_eq(it.key, MT_SLICE("found")))
-      mt_json_bool(it.value, &doc->found);
+      good = mt_json_bool(it.value, &doc->found);
   }
-  return good;
+  if (!versioned) doc->version = (mt_version){0, 0};
+  return good && doc->id.n;
 }
 
-bool mt_page_add(mt_page *page, size_t *cap, mt_json hit) {
-  if (!mt_grow((void **)&page->docs, cap, page->n + 1, sizeof *page->docs, DOCS_MAX)) return false;
+static mortise_status not_understood(const mt_page *page, const mt_doc *doc, mortise_error *err) {
+  if (page->text.failed == MORTISE_OUT_OF_MEMORY) return mt_error_memory(err);
+  return mt_error_set(err, MORTISE_UNAVAILABLE,
+                      "what answered is not understood: document %.*s of %.*s is none",
+                      (int)(doc->id.n < 100 ? doc->id.n : 100), doc->id.p ? doc->id.p : "",
+                      (int)(doc->index.n < 100 ? doc->index.n : 100),
+                      doc->index.p ? doc->index.p : "");
+}
+
+mortise_status mt_page_add(mt_page *page, size_t *cap, mt_json hit, bool no_source,
+                           mortise_error *err) {
+  if (!mt_grow((void **)&page->docs, cap, page->n + 1, sizeof *page->docs, DOCS_MAX))
+    return mt_error_memory(err);
   mt_doc *doc = &page->docs[page->n++];
   *doc = (mt_doc){.found = true};
-  return read_hit(page, doc, hit);
+  if (!read_hit(page, doc, hit)) return not_understood(page, doc, err);
+  if (!doc->found || doc->source.p || no_source) return MORTISE_OK;
+  return mt_error_set(err, MORTISE_UNSUPPORTED,
+                      "document %.*s of %.*s came without its source: the index stores none",
+                      (int)(doc->id.n < 100 ? doc->id.n : 100), doc->id.p,
+                      (int)(doc->index.n < 100 ? doc->index.n : 100), doc->index.p);
 }
 
 static void first_failure(mt_json shards, char *out, size_t size) {

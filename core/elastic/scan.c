@@ -31,6 +31,7 @@ struct mt_scan {
   mt_timer timer; /* when `waiting` is looked at again, or given up */
   slice *slices;
   uint32_t n, turn;
+  bool no_source;
   mortise_error error; /* nothing more comes after it */
   mt_scan *prev, *next;
 };
@@ -171,7 +172,7 @@ static mortise_status keep_cursor(slice *s, mt_json root, mortise_error *err) {
 static mortise_status read_hits(slice *s, mt_page *page, mt_json hits, mortise_error *err) {
   size_t cap = 0;
   for (mt_json_iter it = mt_json_items(mt_json_get(hits, "hits")); mt_json_next(&it);)
-    if (!mt_page_add(page, &cap, it.value)) return mt_error_memory(err);
+    if (mt_page_add(page, &cap, it.value, s->scan->no_source, err)) return err->code;
   s->received += page->n;
   if (s->received > s->total || (!page->n && s->received < s->total))
     return mt_error_set(err, MORTISE_UNAVAILABLE, "scan %s: %llu of %llu documents came",
@@ -306,6 +307,7 @@ static mt_scan *new_scan(mt_elastic *e, const mt_scan_open *r) {
   if (!scan) return NULL;
   scan->e = e;
   scan->n = r->slices ? r->slices : SLICES;
+  scan->no_source = r->no_source;
   scan->index = mt_strdup(r->index);
   scan->slices = mt_calloc(scan->n, sizeof *scan->slices);
   scan->timer = (mt_timer){.fire = look_again, .ctx = scan};

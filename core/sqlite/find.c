@@ -8,6 +8,15 @@
 
 enum { LOOK_UP_EVERY = 512, CANDIDATES_MAX = 1 << 26 };
 
+/* A document's text is validated where it leaves the file, once: all that reads it relies on that. */
+static mortise_status take_source(mt_db *db, mt_row *row, mt_slice text, mortise_error *err) {
+  if (!mt_json_parse(text, "the document", &row->source, NULL) &&
+      row->source.type == MT_JSON_OBJECT)
+    return MORTISE_OK;
+  return mt_error_set(err, MORTISE_CORRUPT_TABLE, "%s is damaged: document %.*s is no JSON object",
+                      db->file, (int)(row->id.n < 200 ? row->id.n : 200), row->id.p);
+}
+
 mortise_status mt_docs_get(mt_db *db, int64_t idx, mt_slice id, mt_row *row, bool *found,
                            mortise_error *err) {
   sqlite3_stmt *stmt = mt_db_stmt(db, DOCS_GET);
@@ -15,10 +24,9 @@ mortise_status mt_docs_get(mt_db *db, int64_t idx, mt_slice id, mt_row *row, boo
   mt_db_bind(stmt, 2, id);
   mortise_status status = mt_db_step(db, stmt, found, err);
   if (status || !*found) return status;
-  *row = (mt_row){
-      .id = id, .seq_no = mt_db_u(stmt, 0), .source = {MT_JSON_OBJECT, mt_db_text(stmt, 2)}};
+  *row = (mt_row){.id = id, .seq_no = mt_db_u(stmt, 0)};
   if (sqlite3_column_type(stmt, 1) != SQLITE_NULL) row->routing = mt_db_text(stmt, 1);
-  return MORTISE_OK;
+  return take_source(db, row, mt_db_text(stmt, 2), err);
 }
 
 /* ---- every document ---- */
@@ -35,8 +43,8 @@ static mortise_status look_at_all(mt_work *w, const mt_index *index, mt_query *q
     if (status || !more) return status;
     mt_row row = {.id = mt_db_text(stmt, 0), .seq_no = mt_db_u(stmt, 1)};
     if (sqlite3_column_type(stmt, 2) != SQLITE_NULL) row.routing = mt_db_text(stmt, 2);
-    if (sources) row.source = (mt_json){MT_JSON_OBJECT, mt_db_text(stmt, 3)};
-    if (mt_query_matches(q, &row)) status = use(ctx, &row, err);
+    if (sources) status = take_source(w->db, &row, mt_db_text(stmt, 3), err);
+    if (!status && mt_query_matches(q, &row)) status = use(ctx, &row, err);
     if (status) return status;
   }
 }

@@ -45,6 +45,10 @@ typedef struct mt_version {
   uint64_t term;       /* primary term, at least 1 for a version that exists */
 } mt_version;
 
+/* What a fence has room for, in the 63 bits of a Lua integer. A larger one is no version. */
+#define MT_SEQ_NO_MAX ((UINT64_C(1) << 40) - 1)
+#define MT_TERM_MAX ((UINT64_C(1) << 23) - 1)
+
 /* primary_term << 40 | seq_no: grows with every grant in one epoch of the lock table. */
 static inline uint64_t mt_version_fence(mt_version v) {
   return v.term << 40 | v.seq_no;
@@ -77,7 +81,7 @@ typedef struct mt_index_admin {
 
 typedef struct mt_doc {
   mt_slice index, id, routing; /* routing {NULL,0}: none */
-  mt_slice source;             /* raw JSON object */
+  mt_slice source;             /* raw JSON object, validated; {NULL,0}: not found, or not asked for */
   mt_version version;
   bool found;
 } mt_doc;

@@ -1,6 +1,8 @@
-/* What the answer to a batch of lock operations must say before it is believed. */
+/* What an answer must say before it is believed: to a batch of lock operations, and a document. */
+#include "base/mem.h"
 #include "elastic/answer.h"
 #include "elastic/internal.h"
+#include "elastic/page.h"
 
 #include "support/support.h"
 
@@ -80,12 +82,90 @@ static void test_a_version_has_its_range(void **state) {
                    MT_LOCK_ACKED);
 }
 
+/* ---- documents ---- */
+
+#define HIT "\"_index\":\"x\",\"_id\":\"1\",\"found\":true"
+#define VERSION "\"_seq_no\":5,\"_primary_term\":1"
+#define SOURCE "\"_source\":{\"a\":1}"
+
+static mortise_status read_hit(const char *text, bool no_source, mt_version *version,
+                               mortise_error *err) {
+  mt_page *page = mt_calloc(1, sizeof *page);
+  size_t cap = 0;
+  mt_json hit;
+  assert_non_null(page);
+  mt_buf_init(&page->bytes, 4096);
+  mt_buf_adds(&page->bytes, text);
+  mt_buf_init(&page->text, 4096);
+  assert_int_equal(mt_json_parse(mt_buf_slice(&page->bytes), "the hit", &hit, err), MORTISE_OK);
+  mortise_status status = mt_page_add(page, &cap, hit, no_source, err);
+  if (!status) *version = page->docs[0].version;
+  mt_page_free(page);
+  return status;
+}
+
+/* A member that is not of its kind makes the answer none; nothing is read as what it is not. */
+static void test_a_document_is_of_its_kind(void **state) {
+  (void)state;
+  static const char *const odd[] = {
+      "{" HIT "," VERSION ",\"_source\":[1,\"[,\"]}",
+      "{" HIT "," VERSION ",\"_source\":\"{\"}",
+      "{" HIT "," VERSION ",\"_source\":null}",
+      "{" HIT "," VERSION ",\"_source\":7}",
+      "{\"_index\":\"x\"," VERSION "," SOURCE "}",
+      "{\"_index\":\"x\",\"_id\":\"\"," VERSION "," SOURCE "}",
+      "{\"_index\":\"x\",\"_id\":1," VERSION "," SOURCE "}",
+      "{\"_index\":{},\"_id\":\"1\"," VERSION "," SOURCE "}",
+      "{" HIT ",\"_routing\":[]," VERSION "," SOURCE "}",
+      "{" HIT ",\"_seq_no\":\"5\",\"_primary_term\":1," SOURCE "}",
+      "{\"_id\":\"1\",\"found\":1}",
+      "[]",
+      "null"};
+  mt_version v;
+  mortise_error err;
+  for (size_t i = 0; i < sizeof odd / sizeof *odd; i++)
+    assert_int_equal(read_hit(odd[i], false, &v, &err), MORTISE_UNAVAILABLE);
+  assert_int_equal(read_hit("{" HIT "," VERSION "," SOURCE "}", false, &v, &err), MORTISE_OK);
+  assert_true(v.seq_no == 5 && v.term == 1);
+}
+
+static void test_a_document_without_source(void **state) {
+  (void)state;
+  mt_version v;
+  mortise_error err;
+  assert_int_equal(read_hit("{" HIT "," VERSION "}", false, &v, &err), MORTISE_UNSUPPORTED);
+  assert_non_null(strstr(err.message, "document 1 of x"));
+  assert_int_equal(read_hit("{" HIT "," VERSION "}", true, &v, &err), MORTISE_OK);
+  assert_int_equal(read_hit("{\"_index\":\"x\",\"_id\":\"1\",\"found\":false}", false, &v, &err),
+                   MORTISE_OK);
+}
+
+/* What is no version compares with nothing, rather than with another document's. */
+static void test_a_document_without_version(void **state) {
+  (void)state;
+  static const char *const odd[] = {
+      "{" HIT "," SOURCE "}", "{" HIT ",\"_seq_no\":-2,\"_primary_term\":0," SOURCE "}",
+      "{" HIT ",\"_seq_no\":-2,\"_primary_term\":1," SOURCE "}",
+      "{" HIT ",\"_seq_no\":1099511627776,\"_primary_term\":1," SOURCE "}",
+      "{" HIT ",\"_seq_no\":1.5,\"_primary_term\":1," SOURCE "}",
+      "{" HIT ",\"_seq_no\":5,\"_primary_term\":8388608," SOURCE "}"};
+  mt_version v;
+  mortise_error err;
+  for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+    assert_int_equal(read_hit(odd[i], false, &v, &err), MORTISE_OK);
+    assert_true(v.seq_no == 0 && v.term == 0);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_a_grant_is_a_write),
       cmocka_unit_test(test_a_release_is_an_answer),
       cmocka_unit_test(test_an_item_is_of_its_document),
       cmocka_unit_test(test_a_version_has_its_range),
+      cmocka_unit_test(test_a_document_is_of_its_kind),
+      cmocka_unit_test(test_a_document_without_source),
+      cmocka_unit_test(test_a_document_without_version),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,7 +38,8 @@ stores.each("documents that were read without their source", function(store)
         function() client:index(index, "b", doc) end,
       }
       for _, look in ipairs(looks) do
-        assert.matches("document a was read without its source", fails("invalid_argument", look).message, 1, true)
+        local why = fails("invalid_argument", look)
+        assert.matches("document a was read without its source", why.message, 1, true)
       end
       client:with_tree_lock("/a", function(lock)
         local w <close> = lock:bulk(index)

@@ -122,6 +122,7 @@ struct mt_driver {
   uint64_t last_id;
   uint64_t wakes; /* passes of mt_client_wake_lost */
   const mortise_options *defaults; /* the host's, borrowed; or NULL */
+  bool hosted;                     /* the state is a mortise_host's */
   uint64_t calls;                  /* of the host so far */
   _Atomic uint64_t call;           /* the number of the one under way; 0: none */
   _Atomic uint64_t asked;          /* of the call that is to be interrupted; 0: none */

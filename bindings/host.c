@@ -112,6 +112,7 @@ static int set_up(lua_State *L) {
   host->driver = mt_driver_get(L);
   host->driver->patience_ms = PATIENCE_MS;
   host->driver->defaults = host->has_options ? &host->options : NULL;
+  host->driver->hosted = true;
   luaL_openlibs(L);
   mt_coroutine_track(L);
   mt_modules_preload(L);
@@ -143,14 +144,6 @@ mortise_host *mortise_host_new(const mortise_options *options, mortise_error *er
   }
   mt_interrupt_unbind(host->driver);
   return host;
-}
-
-void mortise_host_free(mortise_host *host) {
-  if (!host) return;
-  if (host->L) lua_close(host->L);
-  free_options(&host->options);
-  mt_free(host->traceback);
-  mt_free(host);
 }
 
 struct lua_State *mortise_host_state(mortise_host *host) {
@@ -212,6 +205,34 @@ mortise_status mortise_host_call(mortise_host *host, int nargs, int nresults, mo
     mt_error_memory(err);
   mt_interrupt_leave(host->driver, call);
   return status;
+}
+
+/* ---- The end --------------------------------------------------------------------------------- */
+
+/* -> what ends the clients */
+static int push_end(lua_State *L) {
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  if (lua_getfield(L, -1, "mortise.client") != LUA_TTABLE) return 0;
+  return lua_getfield(L, -1, "end_quietly") == LUA_TFUNCTION;
+}
+
+/* Before the state is closed: its finalizers could send nothing any more. */
+static void end_clients(mortise_host *host) {
+  if (!host->driver || !lua_checkstack(host->L, LUA_MINSTACK)) return;
+  lua_pushcfunction(host->L, push_end);
+  if (lua_pcall(host->L, 0, 1, 0) == LUA_OK && lua_isfunction(host->L, -1))
+    mortise_host_call(host, 0, 0, NULL);
+}
+
+void mortise_host_free(mortise_host *host) {
+  if (!host) return;
+  if (host->L) {
+    end_clients(host);
+    lua_close(host->L);
+  }
+  free_options(&host->options);
+  mt_free(host->traceback);
+  mt_free(host);
 }
 
 /* ---- Scripts -------------------------------------------------------------------------------- */

@@ -3,7 +3,7 @@
  *   path_check(path) -> path      normalised; raises invalid_argument, saying which rule
  *   path_segment(bytes) -> string any bytes as one segment of a path
  *   default_options() -> table    those the host was made with, in the names of open{}; nil without
- *   warn(text)                    a warning to the host's log; nothing where it has none
+ *   warn(line) -> boolean         to the log of the host's options; false where no host of ours runs
  * All calls look synchronous and raise error objects (lua_error.c). Wrong types of arguments are
  * Lua's own "bad argument" strings: they are mistakes of the calling code. */
 #include "bindings.h"
@@ -30,11 +30,14 @@ static int core_path_segment(lua_State *L) {
   return 1;
 }
 
+/* A host without a log wants to hear nothing. */
 static int core_warn(lua_State *L) {
-  const char *text = luaL_checkstring(L, 1);
-  const mortise_options *options = mt_driver_get(L)->defaults;
-  if (options && options->log) options->log(options->log_ctx, MORTISE_LOG_WARNING, text);
-  return 0;
+  const char *line = mt_check_string(L, 1);
+  const mt_driver *d = mt_driver_get(L);
+  if (d->defaults && d->defaults->log)
+    d->defaults->log(d->defaults->log_ctx, MORTISE_LOG_WARNING, line);
+  lua_pushboolean(L, d->hosted);
+  return 1;
 }
 
 int mt_core_open(lua_State *L) {

@@ -452,6 +452,55 @@ static void hosts_do_not_touch_each_other(void **state) {
   for (int i = 0; i < HOSTS; i++) assert_int_equal(results[i], MORTISE_INTERRUPTED);
 }
 
+/* ---- The end of a host ---------------------------------------------------------------------- */
+
+static char folder[64], store[96], heard[1024];
+
+static void hear(void *ctx, mortise_log_level level, const char *line) {
+  (void)ctx;
+  size_t n = strlen(heard);
+  if (level == MORTISE_LOG_WARNING) snprintf(heard + n, sizeof heard - n, "%s\n", line);
+}
+
+static mortise_host *host_with_store(void) {
+  mortise_error err;
+  mortise_options options;
+  mortise_options_init(&options);
+  options.store = store;
+  options.log = hear;
+  mortise_host *host = mortise_host_new(&options, &err);
+  if (!host) fail_msg("%s", err.message);
+  return host;
+}
+
+/* What a script left unfinished. */
+static void its_end_finishes_writers(void **state) {
+  (void)state;
+  snprintf(folder, sizeof folder, "/tmp/mortise-host-XXXXXX");
+  assert_non_null(mkdtemp(folder));
+  snprintf(store, sizeof store, "sqlite:%s/x.db", folder);
+  mortise_host *host = host_with_store();
+  passes(host, "w = mortise.acquire{tree = '/a'}:bulk 'i' w:index('x', {n = 1})");
+  passes(host, "w:index('y', {n = 2})"); /* a host may run more than one */
+  mortise_host_free(host);
+  assert_string_equal(heard, "");
+  host = host_with_store();
+  passes(host, "assert(mortise.count 'i' == 2)");
+  passes(host, "do mortise.acquire{tree = '/a', wait = 0}:bulk('i'):index('z', {n = 1}) end "
+               "collectgarbage() collectgarbage()");
+  assert_non_null(strstr(heard, "test:1: writer on i: 1 item not sent: nothing refers to it"));
+  assert_non_null(strstr(heard, "test:1: the lock on /a was never released; it was given back"));
+  heard[0] = 0;
+  passes(host, "w = mortise.acquire{tree = '/a', wait = '5s'}:bulk 'i' "
+               "local doc = mortise.get('i', 'x') mortise.update('i', 'x', {n = 5}) "
+               "doc.n = 6 w:save(doc)");
+  mortise_host_free(host);
+  assert_non_null(strstr(heard, "conflict"));
+  char command[128];
+  snprintf(command, sizeof command, "rm -r %s", folder);
+  assert_int_equal(system(command), 0);
+}
+
 /* ---- Memory --------------------------------------------------------------------------------- */
 
 typedef struct limit {
@@ -529,6 +578,7 @@ int main(void) {
       TEST(an_interrupt_between_calls_is_for_nobody),
       TEST(interrupts_race_with_the_end_of_calls),
       cmocka_unit_test(hosts_do_not_touch_each_other),
+      cmocka_unit_test(its_end_finishes_writers),
       TEST(memory_may_run_out_anywhere),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -171,7 +171,7 @@ stores.each("a lock's writer", function(store)
     assert.equal(99, client:get(index, "b").n)
   end)
 
-  it("drops what was gathered when its block is left by an error", function()
+  it("sends nothing more when its block is left by an error", function()
     pcall(client.with_tree_lock, client, "/w", function(lock)
       local w <close> = lock:bulk(index)
       w:index("z", {n = 1})

@@ -2,8 +2,12 @@
 local core = require "mortise.core"
 local documents = require "mortise.documents"
 local errors = require "mortise.errors"
+local lock = require "mortise.lock"
 local locks = require "mortise.locks"
+local losses = require "mortise.losses"
 local namespaces = require "mortise.namespaces"
+local warn = require "mortise.warn"
+local writer = require "mortise.writer"
 
 local Client = {__name = "mortise.client"}
 Client.__index = Client
@@ -21,14 +25,10 @@ local all = setmetatable({}, {__mode = "k"})
 function client.open(core_options)
   local self = setmetatable({
     core = core.open(core_options), _namespace = core_options.ns or "default", _table = core_options.table,
+    locks = setmetatable({}, {__mode = "k"}),
   }, Client)
   all[self] = true
   return self
-end
-
--- Gives back every lock of every client; what fails ends with its lease.
-function client.close_all()
-  for each in pairs(all) do pcall(each.close, each) end
 end
 
 -- What the bindings know it by; raises when it is closed.
@@ -46,17 +46,65 @@ function Client:_lock_core()
   return self:open_core()
 end
 
--- Gives back every lock and closes the session; again is fine.
+-- Ends the writers of these clients, gives back their locks and closes their sessions. `why`: the
+-- error on the way, or nil. -> the error that comes of it, or nil. What fails ends with its lease.
+local function end_all(clients, why)
+  local writers, held = {}, {}
+  for _, each in ipairs(clients) do
+    for own in pairs(each.locks) do
+      held[#held + 1] = own
+      for w in pairs(own.writers) do writers[w] = true end
+    end
+  end
+  why = writer.end_all(writers, why)
+  for _, own in ipairs(held) do lock.forget(own) end
+  for _, each in ipairs(clients) do
+    local own = each.core
+    each.core, all[each] = nil, nil
+    if own then
+      local ok, failure = pcall(own.close, own)
+      if not ok then why = losses.join(why, failure) end
+    end
+  end
+  return why
+end
+
+local kept
+
+-- The locks that are held stay until end_all, also where nothing refers to them any more.
+function client.hold()
+  kept = {}
+  for each in pairs(all) do
+    for own in pairs(each.locks) do kept[#kept + 1] = own end
+  end
+end
+
+-- What a program's end does: all clients that are known. As end_all.
+function client.end_all(why)
+  local list = {}
+  for each in pairs(all) do list[#list + 1] = each end
+  why = end_all(list, why)
+  kept = nil
+  return why
+end
+
+-- The same where nobody is left to whom it could be raised: the end of a host.
+function client.end_quietly()
+  local why = client.end_all()
+  if why ~= nil then warn("%s", core.tostring(why)) end
+end
+
+-- Finishes the writers of its locks, gives back every lock and closes the session; again is fine.
+-- Raises what finishing raises.
 function Client:close()
-  local own = self.core
-  self.core = nil
-  if own then own:close() end
+  local why = end_all {self}
+  if why ~= nil then error(why, 0) end
 end
 
 -- An error on the way out is not hidden by one of closing.
 function Client:__close(why)
-  local ok, failure = pcall(self.close, self)
-  if not ok and why == nil then error(failure, 0) end
+  local _, failure = pcall(end_all, {self}, why)
+  if why == nil and failure ~= nil then error(failure, 0) end
 end
 
 function Client:url()

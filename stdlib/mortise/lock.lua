@@ -5,7 +5,9 @@ local core = require "mortise.core"
 local duration = require "mortise.duration"
 local errors = require "mortise.errors"
 local options = require "mortise.options"
+local place = require "mortise.place"
 local scan = require "mortise.scan"
+local warn = require "mortise.warn"
 local writer = require "mortise.writer"
 
 local Lock = {__name = "mortise.lock"}
@@ -18,13 +20,34 @@ lock.modes = {"shared", "SIX", "exclusive"}
 local strength = {}
 for i, mode in ipairs(lock.modes) do strength[mode] = i end
 
+-- Those that stay although nothing refers to them: of a console, where what a line takes is meant to
+-- last. nil: none.
+local kept
+
+function lock.keep() kept = kept or {} end
+
+-- Them, in the order in which they were taken.
+function lock.kept()
+  local list = {}
+  for each in pairs(kept or {}) do list[#list + 1] = each end
+  table.sort(list, function(a, b) return a.number < b.number end)
+  return list
+end
+
+local made = 0
+
 -- `held` is the core's lock; `request` {mode=, ids=, nothing=} what it was asked with. `nothing`: there
 -- was nothing to lock, it only has a place of its own.
 function lock.new(client, held, request)
-  return setmetatable({
+  made = made + 1
+  local self = setmetatable({
     client = client, held = held, fence = held.fence, paths = held.paths, modes = held.modes,
     mode = request.mode, ids = request.ids, nothing = request.nothing,
+    writers = {}, place = place(), number = made,
   }, Lock)
+  client.locks[self] = true
+  if kept then kept[self] = true end
+  return self
 end
 
 -- Raises lock_lost unless it is held for sure. No I/O.
@@ -38,17 +61,42 @@ function Lock:remaining()
   return self.released and 0.0 or self.held:remaining()
 end
 
--- Gives it back; again is fine. What could not be given back ends with the session's lease.
-function Lock:release()
-  if self.released then return end
+-- Nobody has to care for it any more: it was given back, or its client was closed.
+function lock.forget(self)
   self.released = true
-  self.held:release()
+  self.client.locks[self] = nil
+  if kept then kept[self] = nil end
 end
 
--- An error on the way out is not hidden by one of the release.
+local function give_back(self, why)
+  if self.released then return end
+  local held <close> = self.held -- whatever is raised below: an interrupt must not keep the lock
+  lock.forget(self)
+  local failure = writer.end_all(self.writers, why)
+  if held and why == nil and failure ~= nil then error(failure, 0) end
+end
+
+-- Finishes its writers and gives it back; again is fine. Raises what finishing raises. What could not
+-- be given back ends with the session's lease.
+function Lock:release() give_back(self) end
+
+-- An error on the way out is not hidden by one of the release; what its writers did not send is told
+-- with it.
 function Lock:__close(why)
-  local ok, failure = pcall(self.release, self)
+  local ok, failure = pcall(give_back, self, why)
   if not ok and why == nil then error(failure, 0) end
+end
+
+local function paths_text(self)
+  local shown = table.concat(self.paths, " ", 1, math.min(#self.paths, 3))
+  return #self.paths > 3 and ("%s and %d more"):format(shown, #self.paths - 3) or shown
+end
+
+-- The core's lock, which goes with it, is given back by its own finalizer.
+function Lock:__gc()
+  if self.released then return end
+  warn("%sthe lock on %s was never released; it was given back by the garbage collector",
+    self.place and self.place .. ": " or "", paths_text(self))
 end
 
 -- What it is now, also after an error: a lowering takes effect whatever the store says.
@@ -87,6 +135,7 @@ function Lock:downgrade(given)
   local o = options.check("downgrade", downgrade_rows, given)
   self:check()
   if strength[o.mode] >= strength[self.mode] then return self end
+  writer.flush_all(self.writers) -- what was gathered under the stronger mode is written under it
   return convert(self, o.mode)
 end
 
@@ -121,9 +170,7 @@ function Lock:__tostring()
   local left = self:remaining()
   local state = self.released and "released" or left <= 0 and "lost"
     or "held, " .. duration.text(left * 1000) .. " left"
-  local shown = table.concat(self.paths, " ", 1, math.min(#self.paths, 3))
-  if #self.paths > 3 then shown = ("%s and %d more"):format(shown, #self.paths - 3) end
-  return ("%s lock on %s (%s)"):format(self.mode, shown, state)
+  return ("%s lock on %s (%s)"):format(self.mode, paths_text(self), state)
 end
 
 return lock

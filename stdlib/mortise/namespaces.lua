@@ -40,7 +40,7 @@ local function used(own, table_name, mine)
     seen[name] = true
   end
   if not list or (more and not seen[mine]) then return nil end
-  table.sort(names)
+  table.sort(names, core.before)
   return names, seen
 end
 

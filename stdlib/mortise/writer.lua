@@ -1,12 +1,15 @@
 -- The writer bound to a lock: lock:bulk(index). Nothing is sent past the lock's deadline; every item
--- is accounted for.
+-- is accounted for: it is finished by itself, by its block, by its lock's end or by the script's, or
+-- what it did not send is told (mortise.losses).
 --   local w <close> = lock:bulk "fs"
 --   for doc in lock:scan("fs", {query = q}) do doc.seen = true; w:save(doc) end
 --   w:finish()
 local core = require "mortise.core"
 local errors = require "mortise.errors"
 local json = require "mortise.json"
+local losses = require "mortise.losses"
 local options = require "mortise.options"
+local place = require "mortise.place"
 local to_item = require "mortise.item"
 
 local Writer = {__name = "mortise.writer"}
@@ -23,19 +26,35 @@ local rows = {
   {name = "bytes", type = "size", default = 8 << 20, help = "bytes that are gathered before they are sent"},
 }
 
+local made = 0
+
 function writer.open(lock, index, given)
   local o = options.check("bulk", rows, given)
   local own = lock.held:writer(index, {strength = o.strength, stamp_field = o.stamp_field})
-  return setmetatable({
-    writer = own, limits = o, items = {}, size = 0,
+  made = made + 1
+  local self = setmetatable({
+    writer = own, lock = lock, target = index, place = place(), number = made, limits = o,
+    items = {}, size = 0, sending = 0,
     counts = {applied = 0, already = 0, unchanged = 0, conflict = 0, rejected = 0},
-    conflicts = {}, stamped = {}, rejects = {},
+    conflicts = core.array {}, stamped = core.array {}, rejects = core.array {},
+    unanswered = core.array {},
   }, Writer)
+  lock.writers[self] = true
+  return self
 end
+
+local function check_open(self)
+  if self.writer then return end
+  errors.bad("the writer on %s is closed%s", self.target,
+    self.lock.released and ": its lock was released" or "")
+end
+
+-- ---- Sending -------------------------------------------------------------------------------------
+
+local function weight(item) return #(item.body or "") + #item.id + 100 end
 
 local function account(self, item, answer)
   local outcome = answer.outcome
-  if outcome == "none" then return end
   self.counts[outcome] = self.counts[outcome] + 1
   if outcome == "conflict" then table.insert(self.conflicts, item.id) end
   if answer.type == "stamped" then
@@ -46,22 +65,74 @@ local function account(self, item, answer)
   end
 end
 
--- Sends what was gathered and waits for the answers. Raises what stopped it: lock_lost, unavailable.
-function Writer:flush()
-  if not self.writer then errors.bad("the writer is closed") end
-  local items = self.items
-  if #items == 0 then return end
+-- What was not done goes back in front of what came meanwhile, unless it may have been done.
+local function take_back(self, left)
+  table.move(self.items, 1, #self.items, #left + 1, left)
+  self.items, self.size = left, 0
+  for _, item in ipairs(left) do self.size = self.size + weight(item) end
+end
+
+-- The core's writer stays open where nothing was sent. Otherwise it was cut off, and has ended: what it
+-- sent has no answer.
+local function fail(self, items, why)
+  if self.writer and pcall(self.writer.write, self.writer, {}) then
+    take_back(self, items)
+    self.sending = self.sending - #items
+  else
+    self.broken = true
+  end
+  error(why, 0)
+end
+
+-- At no moment an item is in neither count: an interrupt may strike between any two of these lines.
+local function send(self, items)
+  self.sending = self.sending + #items
   self.items, self.size = {}, 0
-  local answers, why = self.writer:write(items)
-  for i, answer in ipairs(answers) do account(self, items[i], answer) end
+  local ok, answers, why = pcall(self.writer.write, self.writer, items)
+  if not ok then fail(self, items, answers) end
+  local left = {}
+  for i, answer in ipairs(answers) do
+    if answer.outcome ~= "none" then
+      account(self, items[i], answer)
+    elseif answer.dirty then
+      table.insert(self.unanswered, items[i].id)
+    else
+      left[#left + 1] = items[i]
+    end
+  end
+  if #left > 0 then take_back(self, left) end
+  self.sending = self.sending - #items
   if why then error(why, 0) end
 end
 
+-- Sends what was gathered and waits for the answers. Raises what stopped it: lock_lost, unavailable.
+-- What was not sent then stays in the writer, to be sent by the next flush.
+function Writer:flush()
+  check_open(self)
+  if #self.items == 0 then return end
+  self.lock.held:check()
+  if self.broken then errors.bad("the writer on %s was cut off while it was sending", self.target) end
+  send(self, self.items)
+end
+
+-- For a lock that will be another's too.
+function writer.flush_all(set)
+  local list = {}
+  for each in pairs(set) do list[#list + 1] = each end
+  for _, each in ipairs(list) do each:flush() end
+end
+
+local function is_full(self)
+  return #self.items >= self.limits.batch or self.size >= self.limits.bytes
+end
+
 local function put(self, item)
-  if not self.writer then errors.bad("the writer is closed") end
+  check_open(self)
+  if self.finishing then errors.bad("the writer on %s is being finished", self.target) end
+  if is_full(self) then self:flush() end -- it is still full where the last flush failed
   self.items[#self.items + 1] = item
-  self.size = self.size + #(item.body or "") + #item.id + 100
-  if #self.items >= self.limits.batch or self.size >= self.limits.bytes then self:flush() end
+  self.size = self.size + weight(item)
+  if is_full(self) then self:flush() end
 end
 
 -- Writes a changed view back, if nobody else has changed the document since it was read. One without
@@ -96,14 +167,20 @@ function Writer:delete(what)
   })
 end
 
--- What has become of the items so far: {applied=, already=, unchanged=, conflict=, rejected=,
--- conflicts = {id, ...}, stamped = {{id=, reason=}, ...}, rejects = {{id=, type=, reason=}, ...}}. Those
--- not yet sent are not in it. `stamped` are those of the conflicts that a later holder has stamped.
+-- What has become of the items so far: {applied=, already=, unchanged=, conflict=, rejected=, unsent=,
+-- conflicts = {id, ...}, stamped = {{id=, reason=}, ...}, rejects = {{id=, type=, reason=}, ...},
+-- unanswered = {id, ...}}. `unsent` are gathered, or on their way; `stamped` are those of the conflicts
+-- that a later holder has stamped; `unanswered` were sent, and may have been written or not.
 function Writer:report()
-  local report = {conflicts = self.conflicts, stamped = self.stamped, rejects = self.rejects}
+  local report = {
+    conflicts = self.conflicts, stamped = self.stamped, rejects = self.rejects, unanswered = self.unanswered,
+    unsent = #self.items + self.sending,
+  }
   for name, n in pairs(self.counts) do report[name] = n end
   return core.object(report)
 end
+
+-- ---- The end -------------------------------------------------------------------------------------
 
 local finish_rows = {
   {name = "partial", type = "boolean", default = false, help = "true: do not raise for single items"},
@@ -119,31 +196,108 @@ local function complain(report)
   }, 0)
 end
 
+-- Not by this task: it would be waiting for itself.
+local function check_answered(self)
+  if self.sending > 0 then
+    errors.bad("finish: %d items of the writer on %s are still being sent by another task: join it first",
+      self.sending, self.target)
+  end
+  if #self.unanswered > 0 then
+    error(core.error {
+      code = "unavailable", ambiguous = true, report = self:report(),
+      message = ("%d items on %s were sent without an answer; the first is %s"):format(#self.unanswered,
+        self.target, self.unanswered[1]),
+    }, 0)
+  end
+end
+
 -- Sends the rest and ends. -> the report; raises `conflict` or `rejected` (with err.report) where
--- single items failed, unless `partial`.
+-- single items failed, unless `partial`. An error that kept it from sending leaves it open.
 function Writer:finish(given)
   local o = options.check("finish", finish_rows, given)
-  self:flush()
+  check_open(self)
+  self.finishing = true
+  local ok, why = pcall(self.flush, self)
+  if ok then ok, why = pcall(check_answered, self) end
+  self.finishing = false
+  if not ok then error(why, 0) end
   self:close()
   local report = self:report()
   if not o.partial and report.conflict + report.rejected > 0 then complain(report) end
   return report
 end
 
--- Drops what was gathered and not sent.
+-- What it would lose if it were closed now, or nil.
+local function loss_of(self)
+  local items, unanswered = #self.items, self.sending + #self.unanswered
+  if not self.writer or items + unanswered == 0 then return nil end
+  return {index = self.target, items = items, unanswered = unanswered, place = self.place}
+end
+
+-- Drops what was gathered and not sent; again is fine.
 function Writer:close()
   local own = self.writer
-  self.writer, self.items = nil, {}
+  self.writer, self.items, self.size = nil, {}, 0
+  self.lock.writers[self] = nil
   if own then own:close() end
+end
+
+-- Closes it, and tells with the error on its way what it did not send.
+local function give_up(self, why)
+  local loss = loss_of(self)
+  self:close()
+  if loss then losses.add_to(why, loss) end
+end
+
+-- -> nil, or why it could not be finished; it is closed in any case.
+local function end_one(self)
+  local ok, why = pcall(self.finish, self)
+  if ok then return nil end
+  give_up(self, why)
+  return why
+end
+
+local of_items = {conflict = true, rejected = true}
+
+-- Ends the writers of a set, the newest first. They are finished, unless there is an error `why` on
+-- its way, or one of them could not send: then what is not sent is told with that error. -> the error
+-- that comes of it, or nil.
+function writer.end_all(set, why)
+  local list = {}
+  for each in pairs(set) do list[#list + 1] = each end
+  table.sort(list, function(a, b) return a.number > b.number end)
+  local stopped = why ~= nil
+  for _, each in ipairs(list) do
+    if stopped then
+      give_up(each, why)
+    elseif each.writer then -- by now another task may have finished it
+      local failure = end_one(each)
+      stopped = failure ~= nil and not of_items[errors.code(failure)]
+      if failure ~= nil then why = losses.join(why, failure) end
+    end
+  end
+  return why
 end
 
 -- Leaving its block finishes it, unless an error does that.
 function Writer:__close(why)
   if why ~= nil then
-    self:close()
+    give_up(self, why)
   elseif self.writer then
-    self:finish()
+    local failure = end_one(self)
+    if failure ~= nil then error(failure, 0) end
   end
+end
+
+-- With its lock: otherwise that would have finished it.
+function Writer:__gc()
+  local loss = loss_of(self)
+  if loss then losses.collected(loss) end
+end
+
+function Writer:__tostring()
+  if not self.writer then return ("writer on %s (closed)"):format(self.target) end
+  return ("writer on %s (%d items to be sent)"):format(self.target, #self.items + self.sending)
 end
 
 return writer

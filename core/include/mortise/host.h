@@ -20,7 +20,8 @@ typedef struct mortise_host mortise_host;
  * mortise_host_free. NULL with `err`. */
 MORTISE_API mortise_host *mortise_host_new(const mortise_options *options, mortise_error *err);
 
-/* Gives back every lock, closes the sessions, frees all. NULL is fine. */
+/* Finishes the writers that scripts left with items in them (what that raises goes to the log), gives
+ * back every lock, closes the sessions, frees all. NULL is fine. */
 MORTISE_API void mortise_host_free(mortise_host *host);
 
 /* Its state, to register functions of the program's own. Borrowed. */

@@ -1,11 +1,12 @@
 -- mortise repl
+local client = require "mortise.client"
 local complete = require "mortise.complete"
 local config = require "mortise.config"
 local core = require "mortise.core"
 local errors = require "mortise.errors"
 local failure = require "mortise.cli.failure"
 local history = require "mortise.history"
-local mortise = require "mortise"
+local lock = require "mortise.lock"
 local repl = require "mortise.repl"
 local terminal = require "mortise.terminal"
 
@@ -15,8 +16,9 @@ local command = {
   help = [[
 Reads Lua statements and runs each when it is whole; what an expression gives is printed as Lua that
 can be pasted back. Locals end with their statement: keep values in globals. ^C clears the line, or
-interrupts what runs; ^D leaves and gives back every lock. Locks taken here stay until then.
-Without a terminal it reads statements from standard input; the exit status is 1 when one failed.]],
+interrupts what runs; ^D leaves and gives back every lock. Locks taken here stay until they are
+released, or until then. Without a terminal it reads statements from standard input; the exit status
+is 1 when one failed.]],
   arguments = {0, 0},
 }
 
@@ -93,7 +95,25 @@ local function banner()
     "Locals end with their statement: use globals. ^C interrupts; ^D leaves and gives back all locks.\n")
 end
 
+-- What was taken here and not released. It goes now; someone may have thought that it went before.
+local function tell_locks()
+  local list = lock.kept()
+  if #list == 0 then return end
+  local lines = {("%d %s given back:"):format(#list, #list == 1 and "lock is" or "locks are")}
+  for i, each in ipairs(list) do lines[i + 1] = core.tostring(each) end
+  io.stderr:write("mortise: ", table.concat(lines, "\n  "), "\n")
+end
+
+-- -> did all of it go well?
+local function end_clients()
+  tell_locks()
+  local why = client.end_all()
+  if why ~= nil then failure.report(why) end
+  return why == nil
+end
+
 function command.run()
+  lock.keep()
   local interactive = terminal.isatty(0)
   config.identity = {program = "mortise", script = "(prompt)"}
   local file = interactive and history.file()
@@ -105,7 +125,7 @@ function command.run()
   end
   local good = loop(front_end(interactive, file), interactive)
   if interactive then io.stdout:write "\n" end
-  mortise.close()
+  good = end_clients() and good
   return (good or interactive) and 0 or 1
 end
 

@@ -4,6 +4,7 @@ local config = require "mortise.config"
 local core = require "mortise.core"
 local errors = require "mortise.errors"
 local failure = require "mortise.cli.failure"
+local losses = require "mortise.losses"
 local printer = require "mortise.printer"
 
 local run = {
@@ -40,27 +41,46 @@ local function set_arguments(name, words)
   arg = {[0] = name, table.unpack(words)} -- luacheck: globals arg
 end
 
--- os.exit does not unwind: locks are given back first.
-local function exit_cleanly()
+-- os.exit does not unwind: writers are finished and locks given back first. With a status that says
+-- failure nothing more is written; what was not sent is said.
+local function exit_cleanly(verbose, name)
   local exit = os.exit
-  os.exit = function(...) -- luacheck: globals os.exit
-    client.close_all()
-    exit(...)
+  os.exit = function(status, ...) -- luacheck: globals os.exit
+    local good = status == nil or status == true or status == 0
+    local why = client.end_all(not good and ("os.exit(%s)"):format(status) or nil)
+    local lost = losses.error()
+    if not good then
+      if lost then failure.report(lost, verbose, name) end
+    elseif why ~= nil or lost then
+      status = failure.report(losses.join(why, lost), verbose, name)
+    end
+    exit(status, ...)
   end
+end
+
+-- (chunk, arguments): the locks that only its locals knew stay while its tasks end. It is called
+-- without a name, so that a traceback calls it the main chunk.
+local function call(...)
+  local results = table.pack((...)(select(2, ...)))
+  client.hold()
+  return table.unpack(results, 1, results.n)
 end
 
 -- -> exit status. `show`, or nil, gets what the chunk returned, and how many values that are.
 function run.chunk(chunk, name, words, verbose, show)
   config.identity = {program = "mortise", script = name}
   set_arguments(name, words)
-  exit_cleanly()
-  local results = finish(core.spawn(chunk, table.unpack(words)))
+  losses.keep()
+  exit_cleanly(verbose, name)
+  local results = finish(core.spawn(call, chunk, table.unpack(words)))
   if results[1] and results.n > 1 and show then
     show(table.move(results, 2, results.n, 1, {}), results.n - 1)
   end
+  local why = client.end_all(not results[1] and results[2] or nil)
+  why = losses.join(why, losses.error())
   io.stdout:flush()
-  if results[1] then return 0 end
-  return failure.report(results[2], verbose, name)
+  if results[1] and why == nil then return 0 end
+  return failure.report(why, verbose, name)
 end
 
 local function compiled(chunk, why)

@@ -1,0 +1,23 @@
+-- Where in a script we were called: "move.lua:12", for what is told about a lock or a writer later.
+local root = debug.getinfo(1, "S").source:match "^@(.*)mortise/place%.lua$" or ""
+
+local function is_own(source)
+  local file = source:match "^@(.*)%.lua$"
+  if not file or file:sub(1, #root) ~= root then return false end
+  local module = file:sub(#root + 1):gsub("/", ".")
+  if module ~= "mortise" and not module:find "^mortise%." then return false end
+  return package.loaded[module] ~= nil or package.preload[module] ~= nil
+end
+
+local levels_max = 100
+
+-- The nearest frame that is a script's; nil where there is none (a task's own function in C).
+return function()
+  for level = 2, levels_max do
+    local info = debug.getinfo(level, "Sl")
+    if not info then return nil end
+    if info.currentline > 0 and not is_own(info.source) then
+      return ("%s:%d"):format(info.short_src, info.currentline)
+    end
+  end
+end

@@ -5,6 +5,7 @@ local client = require "mortise.client"
 local config = require "mortise.config"
 local duration = require "mortise.duration"
 local options = require "mortise.options"
+local reference = require "mortise.reference"
 local rename = require "mortise.rename"
 local settings = require "mortise.settings"
 local tasks = require "mortise.tasks"
@@ -26,6 +27,8 @@ local mortise = {
 -- ---- Clients -------------------------------------------------------------------------------------
 
 local connect_rows = options.join(settings.rows, settings.identity)
+
+options.register({"connect"}, connect_rows)
 
 -- Fills in who the session says it is.
 local function identified(core_options)
@@ -94,5 +97,11 @@ end
 function mortise.seconds(time)
   return duration.ms(time, "seconds") / 1000
 end
+
+reference.holders = {
+  {"mortise", mortise}, {"client", mortise}, {"client", client.class},
+  {"lock", require("mortise.lock").class}, {"writer", require("mortise.writer").class},
+  {"scan", require("mortise.scan").class},
+}
 
 return mortise

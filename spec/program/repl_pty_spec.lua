@@ -24,7 +24,7 @@ stores.each("the prompt", function(store)
       .. "expect spec/support/repl.exp %s repl 2>&1"):format(state, program.quote(other), words))
     local out = pipe:read "a"
     pipe:close()
-    assert.matches("^passed: 24", out)
+    assert.matches("^passed: 29", out)
     local history = io.open(state .. "/mortise/history")
     assert.matches("\nfor i = 1, 2 do\\ntotal = %(total or 0%) %+ i\\nend\n", history:read "a")
     history:close()

@@ -55,6 +55,70 @@ describe("the prompt", function()
   end)
 end)
 
+describe("the words of the prompt", function()
+  it("help", function()
+    local all = session {"help"}.out
+    for _, word in ipairs {"with_tree_lock", "quit", "help lock:upgrade", "next_page"} do
+      assert.truthy(all:find(word, 1, true), word)
+    end
+    for _, way in ipairs {"?", "help()", " help ", "help(mortise)"} do
+      assert.equal(all, session({way}, setmetatable({mortise = mortise}, {__index = _G})).out, way)
+    end
+    local scan = session {"help mortise.scan"}.out
+    assert.matches("^mortise%.scan%(index, %[options%]%): every document", scan)
+    assert.matches("\n  query +Query DSL", scan)
+    local function with_module() return setmetatable({mortise = mortise}, {__index = _G}) end
+    assert.equal(scan, session({"help(mortise.scan)"}, with_module()).out)
+    local both = session {"?scan"}.out
+    assert.equal(scan, both:sub(1, #scan))
+    assert.matches("\nlock:scan%(", both)
+    assert.equal(both, session {"help scan"}.out)
+    assert.equal(both, session {'help "scan"'}.out)
+    assert.matches("did you mean `scan`", session {"help sacn"}.out)
+    assert.matches("\n  wait +how long", session {"help lock:upgrade"}.out)
+    assert.matches("lock:release", session {"?lock"}.out)
+    assert.matches("doc[^\n]*_source", session({"help(mortise.view '{}')"}, with_module()).out)
+  end)
+
+  it("quit and exit", function()
+    for _, way in ipairs {"quit", "exit", "quit()", " exit ;"} do
+      assert.equal("1\n", session({"1", way, "2"}).out, way)
+    end
+  end)
+
+  it("give way to variables", function()
+    assert.equal("5\n", session {"help = 5", "help"}.out)
+    assert.equal("6\n7\n", session {"quit = 6", "quit", "7"}.out)
+  end)
+
+  it("are none of a script's", function()
+    assert.is_nil(rawget(_G, "help"))
+    assert.is_nil(rawget(_G, "quit"))
+  end)
+
+  it("hint at what was meant", function()
+    for line, says in pairs {
+      ["locks"] = "mortise%.list%(%)", ["locks /a"] = "shell: mortise locks", ["ls"] = "not a shell",
+      ["mortise rename fs /a /b"] = "mortise%.rename {", ["scan fs"] = "there is mortise%.scan%(",
+      ["get('fs', '1')"] = "there is mortise%.get%(",
+    } do
+      assert.matches(says, session({line}, {mortise = mortise}).bad)
+    end
+    assert.equal("", session({"total", "x"}, {}).bad)
+    assert.equal("", session({"ls"}, {ls = 1}).bad)
+  end)
+end)
+
+describe("functions", function()
+  it("say how they are called", function()
+    local env = {mortise = mortise}
+    assert.equal("function mortise.scan(index, [options]): every document that matches, once; for `for`\n",
+      session({"mortise.scan"}, env).out)
+    assert.equal("{f = nil --[[function mortise.get(index, id, [options])]]}\n",
+      session({"{f = mortise.get}"}, env).out)
+  end)
+end)
+
 describe("completion", function()
   local env = {mortise = mortise, string = string, value = {alpha = 1, beta = print, [1] = 2, ["a b"] = 1}}
   local function words(text) return (complete(text, env)) end
@@ -63,6 +127,16 @@ describe("completion", function()
     assert.same({"mortise"}, words "mort")
     assert.same({"function"}, words "x = fun")
     assert.same({"value"}, words "print(val")
+  end)
+  it("knows the words of the prompt, and the names that help knows", function()
+    assert.same({"quit"}, words "qui")
+    assert.same({"help"}, words "hel")
+    assert.same({}, words "x = qui")
+    assert.same({"with_document_locks", "with_global_lock", "with_lock", "with_tree_lock"},
+      words "help with_")
+    assert.same({"downgrade"}, words "?down")
+    assert.same({"update", "upgrade"}, words 'help "up')
+    assert.equal(6, select(2, complete("help with_", env)))
   end)
   it("knows fields and methods", function()
     assert.same({"with_document_locks", "with_global_lock", "with_lock", "with_tree_lock"},

@@ -1,5 +1,7 @@
--- Completion of Lua at a prompt: globals, keywords, fields, methods.
+-- Completion of Lua at a prompt: globals, keywords, fields, methods; and of what follows `help`.
+local console = require "mortise.console"
 local core = require "mortise.core"
+local reference = require "mortise.reference"
 
 local keywords = {}
 for word in ([[and break do else elseif end false for function goto if in local nil not or repeat
@@ -62,9 +64,20 @@ local function add_view_fields(value, see)
   end
 end
 
+local function beginning_with(word, names)
+  local list = {}
+  for _, name in ipairs(names) do
+    if name:sub(1, #word) == word then list[#list + 1] = name end
+  end
+  return list
+end
+
 -- `text` is what stands before the cursor. -> the sorted words that may stand in place of the last
 -- one, and the position where that begins.
 return function(text, env)
+  local asked = text:match "^[ \t]*help[ \t]+[\"']?([0-9A-Za-z_]*)$"
+    or text:match "^[ \t]*%?[ \t]*([0-9A-Za-z_]*)$"
+  if asked then return beginning_with(asked, reference.names()), #text - #asked + 1 end
   local chain = text:match "[A-Za-z_][0-9A-Za-z_.:]*$" or ""
   local value, word, separator = resolve(chain, env)
   local seen, list = {}, {}
@@ -72,7 +85,7 @@ return function(text, env)
     if seen[name] or #list >= most or name:sub(1, #word) ~= word then return end
     if not name:find "^[A-Za-z_][0-9A-Za-z_]*$" then return end
     if separator == ":" and type(field) ~= "function" then return end
-    if name:sub(1, 2) == "__" and word == "" then return end
+    if name:sub(1, 1) == "_" and word == "" then return end
     seen[name] = true
     list[#list + 1] = name
   end
@@ -82,6 +95,9 @@ return function(text, env)
   end
   if not separator and word ~= "" then
     for _, keyword in ipairs(keywords) do see(keyword) end
+    if chain == text then
+      for _, name in ipairs(console.words) do see(name) end
+    end
   end
   table.sort(list, core.before)
   return list, #text - #word + 1

@@ -27,6 +27,10 @@ local update_rows = {
   {name = "retries", type = "integer", default = 8, help = "when someone else changes it meanwhile"},
 }
 
+options.register({"create", "index", "delete"}, write_rows)
+options.register({"get", "mget"}, read_rows)
+options.register({"update"}, update_rows)
+
 -- ---- Reading -------------------------------------------------------------------------------------
 
 -- The document as it is now (no refresh needed), or nil.
@@ -176,6 +180,8 @@ end
 local bulk_rows = {
   {name = "refresh", type = "boolean", help = "return when searches see it"},
 }
+
+options.register({"bulk"}, bulk_rows)
 
 -- One request with these items {op=, id=, doc=, ...}. -> a list with a result for each: {result =
 -- "applied" | "noop" | "conflict" | "missing" | "busy" | "rejected", status, seq_no, term, type,

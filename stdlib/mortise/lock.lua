@@ -116,6 +116,8 @@ local upgrade_rows = {
   {name = "wait", type = "duration", help = "how long to wait; the client's default; 0: try once"},
 }
 
+options.register({"lock:upgrade"}, upgrade_rows)
+
 -- To a stronger mode without letting go: it waits for those whose locks exclude it, and has a new
 -- fence. Where that fails, the lock is as it was. One that is as strong already stays so.
 function Lock:upgrade(given)
@@ -128,6 +130,8 @@ end
 local downgrade_rows = {
   {name = "mode", type = "string", default = "shared", values = lock.modes, help = "shared, or SIX"},
 }
+
+options.register({"lock:downgrade"}, downgrade_rows)
 
 -- To a weaker mode without letting go of what it keeps; others that it no longer excludes are let in
 -- when this returns. One that is as weak already stays so.

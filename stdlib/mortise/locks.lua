@@ -23,6 +23,9 @@ local acquire_rows = options.join({
   {name = "global", type = "boolean", help = "true: everything"},
 }, common_rows)
 
+options.register({"acquire", "try_lock"}, acquire_rows)
+options.register({"with_tree_lock", "with_document_locks", "with_lock", "with_global_lock"}, common_rows)
+
 local function check_strings(what, list)
   if #list == 0 then errors.bad("%s: the list is empty", what) end
   for i, each in ipairs(list) do

@@ -104,6 +104,13 @@ function options.check(what, rows, given)
   return out
 end
 
+-- The rows of each call, for its help: by the name of the client's function, or "lock:upgrade".
+options.known = {}
+
+function options.register(names, rows)
+  for _, name in ipairs(names) do options.known[name] = rows end
+end
+
 -- Rows of several lists as one.
 function options.join(...)
   local all = {}

@@ -1,6 +1,7 @@
 -- Values as Lua that can be pasted back: format(value) is an expression that makes an equal value.
 -- What cannot be written (functions, userdata, a table inside itself) is nil with a comment.
 local core = require "mortise.core"
+local reference = require "mortise.reference"
 
 local printer = {}
 
@@ -45,7 +46,10 @@ local function number(n)
 end
 
 local function comment(state, value)
-  local text = core.tostring(value):gsub("[\0-\x1f\x7f]", " "):gsub("%]", ")")
+  local known = type(value) == "function" and reference.of_function(value)
+  if known and state.alone then return "function " .. known end
+  local text = known and "function " .. known:match "^(.-): "
+    or core.tostring(value):gsub("[\0-\x1f\x7f]", " "):gsub("%]", ")")
   if #text > 200 then text = text:sub(1, 200) .. "..." end
   return (state.alone and "--[[" or "nil --[[") .. text .. "]]"
 end

@@ -24,6 +24,8 @@ local rows = {
   {name = "stamp_field", type = "string", help = "as lock:bulk's"},
 }
 
+options.register({"rename"}, rows)
+
 local progress_ms = 200
 
 -- Calls it a few times a second; an error in it ends the rename.

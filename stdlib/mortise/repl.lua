@@ -5,6 +5,7 @@
 --   remember(statement)      for its history; may be nil
 --   is_over()                does nobody read what is written? may be nil
 local config = require "mortise.config"
+local console = require "mortise.console"
 local core = require "mortise.core"
 local failure = require "mortise.cli.failure"
 local printer = require "mortise.printer"
@@ -29,7 +30,23 @@ function repl.compile(text, env)
   return nil, why, is_incomplete(why) or is_incomplete(why_not)
 end
 
--- One whole statement: function or nil and message; "eof" or "interrupt" instead when it ended so.
+-- What the text means to the prompt itself: a function, or nil and "eof"; nil where it is Lua.
+local function read_word(front, env, text)
+  local word, wanted = console.read(text, env)
+  if word == "quit" then return nil, "eof" end
+  if wanted then
+    return function() front.write(console.help_text(wanted ~= "" and wanted or nil)) end
+  end
+end
+
+-- The message with a hint, where there is one.
+local function with_hint(why, text, env)
+  local hint = console.hint(text, env)
+  return hint and why .. "\n" .. hint or why
+end
+
+-- One whole statement: function or nil and message; "eof" or "interrupt" instead when it ended so;
+-- whether it was the last; its text.
 local function read_statement(front, env)
   local lines = {}
   while true do
@@ -43,40 +60,53 @@ local function read_statement(front, env)
     lines[#lines + 1] = line
     local text = table.concat(lines, "\n")
     if not text:find "[^ \t\r\n\f\v]" then return function() end end
-    local chunk, why, more = repl.compile(text, env)
-    if chunk or not more then
+    local chunk, event_of_word, why, more
+    if #lines == 1 then chunk, event_of_word = read_word(front, env, text) end
+    if not chunk and not event_of_word then chunk, why, more = repl.compile(text, env) end
+    if not more then
       if front.remember then front.remember(text) end
-      return chunk, why
+      return chunk, why and with_hint(why, text, env), event_of_word, false, text
     end
   end
 end
 
-local function run(front, chunk)
+-- A name that is not there: alone, or in an error about it.
+local function hint_at_missing(front, env, text, results)
+  local name = text:match "^[ \t]*([A-Za-z_][0-9A-Za-z_]*)"
+  local missing = name and env[name] == nil and console.hint(text, env)
+  if not missing then return end
+  local alone = results[1] and results[2] == nil and text:find "^[ \t]*[A-Za-z_][0-9A-Za-z_]*[ \t]*$"
+  local named = not results[1] and core.tostring(results[2]):find("global '" .. name .. "'", 1, true)
+  if alone or named then front.complain(missing .. "\n") end
+end
+
+local function run(front, chunk, env, text)
   local results = table.pack(core.catch(chunk, failure.handler))
   core.interrupted(true) -- it was for this statement
+  local is_over = front.is_over and front.is_over()
   if results[1] then
     if results.n > 1 then
       front.write(printer.list(table.move(results, 2, results.n, 1, {}), results.n - 1) .. "\n")
     end
-    return true
-  end
-  if not (front.is_over and front.is_over()) then
+  elseif not is_over then
     front.complain(failure.text(results[2], config.command_line.verbose) .. "\n")
   end
-  return false
+  if text and not is_over then hint_at_missing(front, env, text, results) end
+  return results[1]
 end
 
 -- Until the end of input. -> did every statement go well?
 function repl.loop(front, env)
   local good = true
+  console.install(env, front.write)
   while true do
-    local chunk, why, event, last = read_statement(front, env)
+    local chunk, why, event, last, text = read_statement(front, env)
     if event == "eof" then return good end
     if why then
       front.complain(why .. "\n")
       good = false
     elseif chunk then
-      good = run(front, chunk) and good
+      good = run(front, chunk, env, text) and good
     end
     if last or front.is_over and front.is_over() then return good end
   end

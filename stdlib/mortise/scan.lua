@@ -14,6 +14,8 @@ scan.rows = {
   {name = "source", type = "boolean", default = true, help = "false: ids and versions only"},
 }
 
+options.register({"scan", "lock:scan"}, scan.rows)
+
 -- What a page weighs, roughly: its bytes are outside of Lua's heap, so the collector is told.
 local page_kilobytes = 512
 

@@ -18,6 +18,8 @@ local map_rows = {
   {name = "limit", type = "count", default = 8, help = "how many run at the same time"},
 }
 
+options.register({"map"}, map_rows)
+
 -- The tasks of one map. The first error ends the others; it is the one that is raised.
 local Group = {}
 Group.__index = Group

@@ -26,6 +26,8 @@ local rows = {
   {name = "bytes", type = "size", default = 8 << 20, help = "bytes that are gathered before they are sent"},
 }
 
+options.register({"lock:bulk"}, rows)
+
 local made = 0
 
 function writer.open(lock, index, given)
@@ -185,6 +187,8 @@ end
 local finish_rows = {
   {name = "partial", type = "boolean", default = false, help = "true: do not raise for single items"},
 }
+
+options.register({"writer:finish"}, finish_rows)
 
 local function complain(report)
   local first = report.rejects[1] or report.stamped[1]

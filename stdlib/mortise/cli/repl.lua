@@ -16,9 +16,9 @@ local command = {
   help = [[
 Reads Lua statements and runs each when it is whole; what an expression gives is printed as Lua that
 can be pasted back. Locals end with their statement: keep values in globals. ^C clears the line, or
-interrupts what runs; ^D leaves and gives back every lock. Locks taken here stay until they are
-released, or until then. Without a terminal it reads statements from standard input; the exit status
-is 1 when one failed.]],
+interrupts what runs; ^D, `quit` or `exit` leaves and gives back every lock. Locks taken here stay
+until they are released, or until then. `help` lists what there is, `help NAME` or `?NAME` says more.
+Without a terminal it reads statements from standard input; the exit status is 1 when one failed.]],
   arguments = {0, 0},
 }
 
@@ -92,7 +92,8 @@ local function banner()
   local found = config.resolve().found
   local store = found.store and config.show_store(found.store.value) or "none is named yet"
   io.stdout:write(("mortise %s, %s, store: %s\n"):format(core.version, _VERSION, store),
-    "Locals end with their statement: use globals. ^C interrupts; ^D leaves and gives back all locks.\n")
+    "Locals end with their statement: use globals. `help` says more; ^C interrupts; ^D leaves and gives\n",
+    "back all locks.\n")
 end
 
 -- What was taken here and not released. It goes now; someone may have thought that it went before.

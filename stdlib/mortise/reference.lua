@@ -1,0 +1,192 @@
+-- What scripts can reach, in one line each: what the prompt's help and a printed function say. The
+-- options of a call are the rows that check them (mortise.options). docs/scripts.md names the same; the
+-- tests compare the two with what is there.
+local core = require "mortise.core"
+local options = require "mortise.options"
+
+local reference = {}
+
+-- Groups {name, what, rows}; a row is {name, how it is called or read, what it does}. "client" are also
+-- the module's own functions, those of the default client.
+reference.groups = {
+  {"mortise", "the module", {
+    {"connect", "{store=, namespace=, ...}", "a client of your own: another session, other locks"},
+    {"client", "()", "the default client, whose functions the module has too"},
+    {"spawn", "(fn, ...)", "runs fn beside this; gives a task"},
+    {"map", "(list, fn, [options])", "fn(value, index) for each, several at the same time; the results"},
+    {"sleep", "(time)", "waits while other tasks run"},
+    {"now", "()", "seconds since 1970, by this machine's clock"},
+    {"seconds", "(time)", "\"1m30s\" as 90.0"},
+    {"view", "(text, [about])", "a view over JSON text"},
+    {"json", "(value)", "the JSON text of a table, view or value"},
+    {"null", nil, "JSON's null"},
+    {"array", "(table)", "marks a table as an array, so that it may be empty"},
+    {"object", "(table)", "marks a table as an object, so that it may be empty"},
+    {"format", "(value, [options])", "the value as Lua that can be pasted back"},
+    {"is_error", "(value)", "is it an error object of mortise?"},
+    {"version", nil, "the version, as text"},
+  }},
+  {"client", "a client; its functions are also the module's", {
+    {"get", "(index, id, [options])", "the document as it is now, or nil"},
+    {"mget", "(index, ids, [options])", "a list of documents, false for what is not there"},
+    {"create", "(index, id, source, [options])", "writes a document; conflict if it is there"},
+    {"index", "(index, id, source, [options])", "writes a document, whatever is there"},
+    {"update", "(index, id, change, [options])", "changes a document, by a table or a function of it"},
+    {"delete", "(index, id, [options])", "removes a document; not_found if it is not there"},
+    {"count", "(index, [query])", "how many documents match, exactly"},
+    {"search", "(index, body)", "the server's answer, as a table"},
+    {"scan", "(index, [options])", "every document that matches, once; for `for`"},
+    {"refresh", "(index)", "what was written becomes visible to count, search and scan"},
+    {"bulk", "(index, items, [options])", "many writes in one request; a result for each"},
+    {"create_index", "(index, [body])", "makes an index, of {settings=, mappings=}"},
+    {"drop_index", "(index)", "removes an index and its documents"},
+    {"describe", "(index)", "is the index there, and what would writing whole documents lose?"},
+    {"raw", "(method, path, [body, content_type])", "any request: its HTTP status and answer"},
+    {"rename", "{index=, from=, to=, ...}", "renames a tree of documents, under its locks"},
+    {"with_tree_lock", "(path or paths, [options], fn)", "fn(lock) with the paths and all below locked"},
+    {"with_document_locks", "(index, ids or {query=}, [options], fn)", "fn(lock) with documents locked"},
+    {"with_lock", "(category, name, [options], fn)", "fn(lock) with a name of your own locked"},
+    {"with_global_lock", "([options], fn)", "fn(lock) with everything in the namespace locked"},
+    {"acquire", "{tree= or document= or named= or global=, ...}", "a lock, or an error raised"},
+    {"try_lock", "{tree= or document= or named= or global=, ...}", "a lock, or nil and the error"},
+    {"list", "([every_namespace])", "who holds and who waits for what: {locks, sessions}"},
+    {"session", "()", "the session of its locks; nil before the first"},
+    {"stats", "()", "how many requests, bytes, waits there were"},
+    {"init", "([print])", "makes the lock tables; true: only says how"},
+    {"verify", "()", "checks the lock tables"},
+    {"url", "()", "the store's URL"},
+    {"close", "()", "gives back every lock; again is fine"},
+  }},
+  {"lock", "a lock", {
+    {"check", "()", "raises lock_lost unless it is held for sure"},
+    {"remaining", "()", "seconds that it would last if the store fell silent"},
+    {"release", "()", "gives it back; again is fine"},
+    {"upgrade", "([options])", "to a stronger mode, without letting go"},
+    {"downgrade", "([options])", "to a weaker mode, without letting go"},
+    {"covers", "(path)", "is the path, with all below it, locked exclusively?"},
+    {"bulk", "(index, [options])", "a writer that writes nothing past the lock's deadline"},
+    {"scan", "(index, [options])", "every document that matches, those written a moment ago too"},
+    {"fence", nil, "larger than that of every earlier holder"},
+    {"paths", nil, "what it was asked for"},
+    {"modes", nil, "the mode of each path: X, S, SIX"},
+    {"mode", nil, "exclusive, shared or SIX"},
+    {"ids", nil, "the ids of a document lock"},
+  }},
+  {"writer", "a writer, from lock:bulk", {
+    {"save", "(view)", "writes a changed document, if nobody else has changed it"},
+    {"index", "(id, source)", "writes a document, whatever is there"},
+    {"create", "(id, source)", "writes a document that is not there"},
+    {"delete", "(id or view)", "removes a document"},
+    {"add", "(item)", "an item as of client:bulk"},
+    {"flush", "()", "sends what was gathered"},
+    {"report", "()", "what has become of the items so far"},
+    {"finish", "([options])", "sends the rest and ends; the report"},
+    {"close", "()", "drops what was not sent"},
+  }},
+  {"scan", "a scan", {
+    {"next", "()", "the next document; nil at the end"},
+    {"next_page", "()", "a list of documents; nil at the end"},
+    {"close", "()", "ends it; again is fine"},
+    {"total", nil, "how many documents will come"},
+  }},
+  {"task", "a task, from mortise.spawn", {
+    {"join", "()", "waits for it: what its function returned, or its error raised"},
+    {"cancel", "()", "raises interrupted where it waits"},
+    {"done", "()", "has it ended?"},
+  }},
+  {"document", "a document that was read: its fields, and", {
+    {"_id", nil, "its id, also as id"},
+    {"_index", nil, "its index"},
+    {"_routing", nil, "its routing"},
+    {"_seq_no", nil, "its version"},
+    {"_term", nil, "the version's primary term"},
+    {"_source", "()", "its JSON text, changes made"},
+    {"_table", "()", "all of it as tables"},
+    {"_changed", "()", "does an assignment make it differ?"},
+    {"_changes", "()", "the changed fields: their JSON text, or false"},
+    {"_get", "(name)", "a field of any name"},
+    {"_set", "(name, value)", "assigns a field of any name"},
+  }},
+}
+
+-- Groups whose functions are called with a colon.
+local function separator(group)
+  return group == "mortise" and "." or ":"
+end
+
+-- "mortise.scan(index, [options])": as it is written for the default client.
+local function signature(group, row)
+  local name = group == "client" and "mortise" or group
+  return name .. (row[2] and separator(name) or ".") .. row[1] .. (row[2] or "")
+end
+
+-- Calls see(group, row) for each.
+local function each(see)
+  for _, group in ipairs(reference.groups) do
+    for _, row in ipairs(group[3]) do see(group[1], row) end
+  end
+end
+
+-- The names as they are written: "scan", "lock:scan", ...
+function reference.names()
+  local list, seen = {}, {}
+  each(function(_, row)
+    if not seen[row[1]] then list[#list + 1] = row[1] end
+    seen[row[1]] = true
+  end)
+  table.sort(list, core.before)
+  return list
+end
+
+-- Rows {group=, name=, signature=, does=, options=} of a name, also of "lock:scan" or "mortise.scan".
+function reference.find(name)
+  local owner, last = name:match "^([0-9A-Za-z_]+)[.:]([0-9A-Za-z_]+)$"
+  local list = {}
+  each(function(group, row)
+    local is_owner = not owner or owner == group or owner == "mortise" and group == "client"
+    if is_owner and row[1] == (last or name) then
+      local key = (group == "client" or group == "mortise") and row[1] or group .. ":" .. row[1]
+      list[#list + 1] = {
+        group = group, name = row[1], signature = signature(group, row), does = row[3],
+        options = options.known[key],
+      }
+    end
+  end)
+  return list
+end
+
+-- The line of a row that find gives: "mortise.scan(index, [options]): every document that matches".
+function reference.line(row)
+  return row.signature .. ": " .. row.does
+end
+
+-- The rows of a group, as find gives them; nil where there is no such group. And what the group is.
+function reference.group(name)
+  for _, group in ipairs(reference.groups) do
+    if group[1] == name then
+      local list = {}
+      for i, row in ipairs(group[3]) do
+        list[i] = {name = row[1], signature = signature(name, row), does = row[3]}
+      end
+      return list, group[2]
+    end
+  end
+end
+
+-- The functions there are, for of_function: set once by the module, {group, table that has them}.
+reference.holders = {}
+
+-- The line of a function of these, or nil.
+function reference.of_function(value)
+  local found
+  each(function(group, row)
+    for _, holder in ipairs(reference.holders) do
+      if not found and row[2] and holder[1] == group and rawget(holder[2], row[1]) == value then
+        found = reference.line {signature = signature(group, row), does = row[3]}
+      end
+    end
+  end)
+  return found
+end
+
+return reference

@@ -12,6 +12,7 @@ stores.each("examples", function(store)
   before_each(function()
     namespace = stores.name "ns"
     client = stores.connect(store, {namespace = namespace})
+    stores.use(store, client)
     index = stores.name "files"
   end)
   after_each(function()

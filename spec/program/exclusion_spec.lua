@@ -55,6 +55,7 @@ stores.each("processes and tasks", function(store)
   it("lose no count under locks", function()
     local namespace = stores.name "ns"
     local client <close> = stores.connect(store, {namespace = namespace})
+    stores.use(store, client)
     local index = stores.fill(client, {leaf0 = {n = 0}, leaf1 = {n = 0}, named = {n = 0}})
     local file = program.write(worker, ".lua")
     local one = ("%s --store %s --namespace %s %s %s %d %d"):format(program.quote(program.file),

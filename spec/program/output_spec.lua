@@ -76,17 +76,11 @@ local function piped(words, reader, input)
   return text
 end
 
--- So that the client's namespace is not a new one.
-local function use(store, client)
-  client:acquire({tree = "/used"}):release()
-  if not store.store:find "^sqlite:" then client:refresh "mortise-locks" end
-end
-
 stores.each("a closed pipe", function(store)
   it("ends the program as it ends others, without a word, and gives back locks", function()
     local namespace = stores.name "ns"
     local client <close> = stores.connect(store, {namespace = namespace})
-    use(store, client)
+    stores.use(store, client)
     local also = {"--store", store.store, "--namespace", namespace, "-e"}
     local function ends(code)
       assert.equal("1\n141\n", piped(table.move({code}, 1, 1, #also + 1, {table.unpack(also)}), "head -1"))
@@ -129,7 +123,7 @@ stores.each("a namespace that nobody used", function(store)
   it("is told at the first lock, with those that there are", function()
     local known, new = stores.name "ns", stores.name "ns"
     local client <close> = stores.connect(store, {namespace = known})
-    use(store, client)
+    stores.use(store, client)
     local code = "for _ = 1, 2 do mortise.with_tree_lock('/a', function() end) end "
       .. "local c <close> = mortise.connect {} c:acquire {tree = '/b'}"
     local function says(namespace, lua)

@@ -73,6 +73,12 @@ end
 
 stores.at_exit = setmetatable({}, {__gc = remove_files})
 
+-- Takes a lock, so that the client's namespace is not a new one, of which the program warns.
+function stores.use(store, client)
+  client:acquire({tree = "/used"}):release()
+  if not store.store:find "^sqlite:" then client:refresh "mortise-locks" end
+end
+
 -- describe(), once for each store.
 function stores.each(what, fn)
   local describe = require("busted").describe

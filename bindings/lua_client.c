@@ -5,14 +5,14 @@
  * A client (closable; everything of it ends with it):
  *   :close()                      gives back every lock, closes the session
  *   :url() -> string
+ *   :namespace() -> string
  *   :init(print) -> {epoch=, created=, text=}   creates the lock tables; print: only says how
  *   :verify() -> {epoch=}         or corrupt_table, or not_found: say init. "" on an embedded store
  *                                 that has documents and was never locked
- *   :list([all_namespaces]) -> string   JSON: {"locks":[...],"sessions":[...]}, see store.h
  *   :session() -> {id=, ns=, remaining_ms=, lease_ms=, beats=, lost=} or nil before the first lock
  *   :stats() -> {requests=, retries=, sent_bytes=, received_bytes=, conflicts=, unidentified=, lock_batches=,
  *                lock_items=, lock_conflicts=, denials=, waits=, takeovers=}
- *   and what lua_store.c, lua_bulk.c, lua_scan.c, lua_lock.c, lua_break.c say. */
+ *   and what lua_store.c, lua_bulk.c, lua_scan.c, lua_list.c, lua_lock.c, lua_break.c say. */
 #include "lua_client.h"
 #include "lua_lock.h"
 
@@ -375,26 +375,6 @@ static int client_verify(lua_State *L) {
   return mt_await(L, lua_gettop(L));
 }
 
-static int push_list(lua_State *L, mt_call *call, int index) {
-  (void)index;
-  lua_pushstring(L, call->r.list.json);
-  return 1;
-}
-
-static void deinit_list(mt_call *call) {
-  mt_lock_list_deinit(&call->r.list);
-}
-
-static int client_list(lua_State *L) {
-  mt_box *box = mt_check_client(L, 1);
-  bool all = lua_toboolean(L, 2);
-  mt_call *call = mt_lua_call_new(L, 1, box, push_list, deinit_list);
-  call->r.list.ns = all ? NULL : mt_client_options(box->client)->ns;
-  mt_lua_call_start(call, &call->r.list.req);
-  box->client->store->locks->list(box->client->store, &call->r.list);
-  return mt_await(L, lua_gettop(L));
-}
-
 /* ---- Looking at it -------------------------------------------------------------------------- */
 
 static void set_integer(lua_State *L, const char *key, uint64_t value) {
@@ -441,6 +421,11 @@ static int client_session(lua_State *L) {
   return 1;
 }
 
+static int client_namespace(lua_State *L) {
+  lua_pushstring(L, mt_client_options(mt_check_client(L, 1)->client)->ns);
+  return 1;
+}
+
 static int client_url(lua_State *L) {
   lua_pushstring(L, mt_check_client(L, 1)->client->store->url);
   return 1;
@@ -462,8 +447,9 @@ int mt_client_open_module(lua_State *L) {
                                        {NULL, NULL}};
   static const luaL_Reg methods[] = {{"close", client_close},     {"url", client_url},
                                      {"init", client_init},       {"verify", client_verify},
-                                     {"list", client_list},       {"stats", client_stats},
-                                     {"session", client_session}, {NULL, NULL}};
+                                     {"stats", client_stats},     {"session", client_session},
+                                     {"namespace", client_namespace},
+                                     {NULL, NULL}};
   static const luaL_Reg metamethods[] = {{"__gc", collect_client},
                                          {"__close", client_close},
                                          {"__tostring", client_tostring},
@@ -476,6 +462,7 @@ int mt_client_open_module(lua_State *L) {
   mt_scan_methods(L);
   mt_lock_methods(L);
   mt_writer_methods(L);
+  mt_list_methods(L);
   mt_break_methods(L);
   lua_pop(L, 2);
   return 0;

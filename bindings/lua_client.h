@@ -60,6 +60,8 @@ struct mt_call {
     mt_raw raw;
     mt_locks_admin locks_admin;
     mt_lock_list list;
+    mt_lock_read lock_read;
+    mt_session_read session_read;
   } r;
 };
 
@@ -76,6 +78,7 @@ MT_LJMP void mt_store_methods(lua_State *L); /* lua_store.c: adds to the table o
 MT_LJMP void mt_bulk_methods(lua_State *L);  /* lua_bulk.c */
 MT_LJMP void mt_scan_methods(lua_State *L);  /* lua_scan.c */
 MT_LJMP void mt_lock_methods(lua_State *L);  /* lua_lock.c */
+MT_LJMP void mt_list_methods(lua_State *L);  /* lua_list.c */
 MT_LJMP void mt_break_methods(lua_State *L); /* lua_break.c */
 /* Raises LOCK_LOST for a lock of `box` that the running task relies on; false: nothing to tell. */
 MT_LJMP bool mt_lock_tell(lua_State *L, mt_box *box, uint64_t task);

@@ -25,6 +25,8 @@ const mt_locks_ops mt_elastic_locks = {
     .session_read = mt_elastic_session_read,
     .batch = mt_elastic_batch,
     .list = mt_elastic_list,
+    .list_close = mt_elastic_list_close,
+    .lock_read = mt_elastic_lock_read,
 };
 
 static mt_req *take_soon(mt_elastic *e) {
@@ -66,6 +68,7 @@ static void close_store(mt_store *s) {
   mt_elastic *e = mt_elastic_of(s);
   mt_scans_free(e);
   while (e->calls) mt_call_drop(e->calls);
+  mt_listings_free(e);
   mt_timer_stop(s->loop, &e->timer);
   mt_http_free(e->http);
   mt_free(e);

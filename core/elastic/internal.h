@@ -35,6 +35,7 @@ typedef struct mt_elastic {
   mt_server server;
   mt_call *calls; /* under way */
   mt_scan *scans; /* open */
+  mt_listing *listings; /* open */
   mt_req *soon;   /* finish at the next step; linked by `op` */
   mt_timer timer; /* always running, so that starting it cannot fail */
 } mt_elastic;
@@ -177,5 +178,9 @@ void mt_elastic_session(mt_store *s, mt_session_write *r);
 void mt_elastic_session_read(mt_store *s, mt_session_read *r);
 void mt_elastic_batch(mt_store *s, mt_lock_batch *r);
 void mt_elastic_list(mt_store *s, mt_lock_list *r);
+void mt_elastic_list_close(mt_store *s, mt_listing *listing);
+/* Those that nobody closed, when the store is closed. */
+void mt_listings_free(mt_elastic *e);
+void mt_elastic_lock_read(mt_store *s, mt_lock_read *r);
 
 #endif

@@ -1,16 +1,33 @@
-/* Listing locks and sessions for people: as a search sees them, the first ten thousand of each. */
+/* Listing locks and sessions for people, and reading locks by path.
+ *
+ * A list is a scroll: it is what every server has, it is of one moment, and it gives each document
+ * once. It is ended with its last page, and after an error: a server keeps only so many. */
+#include "elastic/page.h"
+
 #include "base/mem.h"
-#include "elastic/internal.h"
 
-enum { LIST_MAX = 10000, LIST_BYTES = 256 * 1024 * 1024 };
+#include <stdio.h>
 
-/* The part of an _id behind "NS:" (of any namespace where `ns` is NULL). */
-static bool in_namespace(const mt_lock_list *r, mt_slice id, mt_slice *ns, mt_slice *rest) {
+enum { LIST_BYTES = 256 * 1024 * 1024, SCROLL_ID_MAX = 1 << 20, END_MS = 2000 };
+#define KEEP "2m"
+
+struct mt_listing {
+  mt_elastic *e;
+  mt_buf scroll_id; /* raw, with quotes */
+  uint64_t total, received;
+  mortise_error error; /* of the page, while the scroll is ended */
+  mt_listing *prev, *next;
+};
+
+/* ---- What is shown -------------------------------------------------------------------------- */
+
+/* The part of an _id behind "NS:" (of any namespace where `only` is NULL). */
+static bool in_namespace(const char *only, mt_slice id, mt_slice *ns, mt_slice *rest) {
   const char *colon = memchr(id.p, ':', id.n);
   if (!colon) return false;
   *ns = (mt_slice){id.p, (size_t)(colon - id.p)};
   *rest = (mt_slice){colon + 1, id.n - ns->n - 1};
-  return !r->ns || mt_slice_eq(*ns, mt_slice_of(r->ns));
+  return rest->n && (!only || mt_slice_eq(*ns, mt_slice_of(only)));
 }
 
 static void add_member(mt_buf *out, mt_json source, const char *key) {
@@ -19,109 +36,346 @@ static void add_member(mt_buf *out, mt_json source, const char *key) {
   mt_buf_addslice(out, value.type ? value.raw : MT_SLICE("null"));
 }
 
-static void add_lock(mt_buf *out, mt_json source, mt_slice ns, mt_slice rest) {
-  (void)rest;
-  mt_buf_adds(out, "{\"ns\":");
+static void add_ns(mt_buf *out, mt_slice ns) {
+  mt_buf_adds(out, out->n && out->p[out->n - 1] != '[' ? ",{\"ns\":" : "{\"ns\":");
   mt_json_add_string(out, ns);
+}
+
+static void add_lock(mt_buf *out, mt_json source, mt_slice ns) {
+  add_ns(out, ns);
   add_member(out, source, "path");
   add_member(out, source, "holders");
   add_member(out, source, "queue");
-  mt_buf_adds(out, "}");
+  mt_buf_addc(out, '}');
 }
 
-static void add_session(mt_buf *out, mt_json source, mt_slice ns, mt_slice rest) {
+/* `rest` is "@ID". */
+static void add_session(mt_buf *out, const mt_lock_list *r, mt_json source, mt_slice ns,
+                        mt_slice rest) {
   static const char *const keys[] = {"state", "lease_ms", "opened", "beat_at", "owner", "waiting"};
-  mt_buf_adds(out, "{\"ns\":");
-  mt_json_add_string(out, ns);
+  mt_slice id = {rest.p + 1, rest.n - 1}, begins = mt_slice_of(r->session);
+  if (begins.n > id.n || (begins.n && memcmp(id.p, begins.p, begins.n) != 0)) return;
+  add_ns(out, ns);
   mt_json_add_key(out, "session");
-  mt_json_add_string(out, (mt_slice){rest.p + 1, rest.n - 1});
+  mt_json_add_string(out, id);
   for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) add_member(out, source, keys[i]);
-  mt_buf_adds(out, "}");
+  mt_buf_addc(out, '}');
 }
 
-static void add_hits(mt_buf *out, const mt_lock_list *r, mt_json answer,
-                     void (*add)(mt_buf *out, mt_json source, mt_slice ns, mt_slice rest)) {
-  mt_buf id;
-  mt_buf_init(&id, 4 * MT_ID_MAX);
-  mt_buf_adds(out, "[");
-  for (mt_json_iter it = mt_json_items(mt_json_at(answer, "hits", "hits", NULL));
-       mt_json_next(&it);) {
-    mt_slice ns, rest;
-    mt_buf_clear(&id);
-    if (!mt_json_text(mt_json_get(it.value, "_id"), &id)) continue;
-    if (id.failed) out->failed = id.failed;
-    if (!in_namespace(r, mt_buf_slice(&id), &ns, &rest) || !rest.n) continue;
-    if (out->n && out->p[out->n - 1] != '[') mt_buf_addc(out, ',');
-    add(out, mt_json_get(it.value, "_source"), ns, rest);
+static void add_hit(mt_buf *out, const mt_lock_list *r, mt_json hit, mt_buf *id) {
+  mt_slice ns, rest;
+  mt_json source = mt_json_get(hit, "_source");
+  mt_buf_clear(id);
+  if (!mt_json_text(mt_json_get(hit, "_id"), id)) {
+    if (id->failed) out->failed = id->failed;
+    return;
   }
-  mt_buf_adds(out, "]");
-  mt_buf_deinit(&id);
-}
-
-static bool failed_search(mt_call *c, mt_json answer) {
-  char type[96], reason[256];
-  mt_json error = mt_json_get(answer, "error");
-  if (!error.type && answer.type) return false;
-  mt_json_copy(mt_json_get(error, "type"), type, sizeof type);
-  if (!strcmp(type, "index_not_found_exception"))
-    mt_table_gone(c->e, &c->req->error);
+  if (!in_namespace(r->ns, mt_buf_slice(id), &ns, &rest)) return;
+  if (r->kind == MT_LIST_LOCKS)
+    add_lock(out, source, ns);
   else
-    mt_error_set(&c->req->error, MORTISE_UNAVAILABLE, "listing lock table \"%s\": %s: %s",
-                 c->e->table, type,
-                 mt_json_copy(mt_json_get(error, "reason"), reason, sizeof reason));
-  return true;
+    add_session(out, r, source, ns, rest);
 }
 
-static void on_list(mt_call *c) {
+/* ---- Pages ---------------------------------------------------------------------------------- */
+
+static mortise_status take_json(mt_buf *out, char **json, mortise_error *err) {
+  mt_buf_addc(out, ']');
+  if (!mt_buf_status(out, "a page of the list", err)) *json = mt_buf_take(out, NULL);
+  mt_buf_deinit(out);
+  return err->code;
+}
+
+static mortise_status read_hits(mt_lock_list *r, mt_json hits, mortise_error *err) {
+  mt_buf out, id;
+  uint64_t n = 0;
+  mt_buf_init(&out, LIST_BYTES);
+  mt_buf_init(&id, 4 * MT_ID_MAX);
+  mt_buf_addc(&out, '[');
+  for (mt_json_iter it = mt_json_items(mt_json_get(hits, "hits")); mt_json_next(&it); n++)
+    add_hit(&out, r, it.value, &id);
+  mt_buf_deinit(&id);
+  if (take_json(&out, &r->json, err)) return err->code;
+  mt_listing *l = r->listing;
+  l->received += n;
+  if (l->received <= l->total && (n || l->received == l->total)) return MORTISE_OK;
+  return mt_error_set(err, MORTISE_UNAVAILABLE,
+                      "listing lock table \"%s\": %llu of %llu documents came", l->e->table,
+                      (unsigned long long)l->received, (unsigned long long)l->total);
+}
+
+static mortise_status read_page(mt_call *c, mortise_error *err) {
   mt_lock_list *r = (mt_lock_list *)c->req;
-  mt_json root, answers[2] = {0};
-  if (!mt_call_ok(c, "list lock table", c->e->table)) return;
-  if (!mt_call_json(c, "the answer to a listing", &root)) return;
-  mt_json_iter it = mt_json_items(mt_json_get(root, "responses"));
-  for (size_t i = 0; i < 2 && mt_json_next(&it); i++) answers[i] = it.value;
-  if (!failed_search(c, answers[0]) && !failed_search(c, answers[1])) {
-    mt_buf out;
-    mt_buf_init(&out, LIST_BYTES);
-    mt_buf_adds(&out, "{\"locks\":");
-    add_hits(&out, r, answers[0], add_lock);
-    mt_buf_adds(&out, ",\"sessions\":");
-    add_hits(&out, r, answers[1], add_session);
-    mt_buf_adds(&out, "}");
-    if (!mt_buf_status(&out, "the list of locks", &r->req.error)) r->json = mt_buf_take(&out, NULL);
-    mt_buf_deinit(&out);
+  mt_listing *l = r->listing;
+  mt_json root;
+  if (mt_json_parse(mt_buf_slice(&c->http.answer), "a page of the list", &root, err)) {
+    err->code = MORTISE_UNAVAILABLE;
+    return err->code;
   }
+  mt_json id = mt_json_get(root, "_scroll_id"), hits = mt_json_get(root, "hits");
+  mt_json total = mt_json_get(hits, "total");
+  bool first = !l->scroll_id.n;
+  mt_buf_clear(&l->scroll_id);
+  if (id.type == MT_JSON_STRING) mt_buf_addslice(&l->scroll_id, id.raw);
+  if (mt_buf_status(&l->scroll_id, "a list's cursor", err)) return err->code;
+  if (mt_shards_check(root, "listing lock table", l->e->table, err)) return err->code;
+  if (!l->scroll_id.n || (first && (!mt_json_uint(mt_json_get(total, "value"), &l->total) ||
+                                    !mt_json_is(mt_json_get(total, "relation"), "eq"))))
+    return mt_error_set(err, MORTISE_UNAVAILABLE,
+                        "listing lock table \"%s\": the answer has no cursor or no exact total",
+                        l->e->table);
+  return read_hits(r, hits, err);
+}
+
+static void free_listing(mt_listing *l) {
+  if (!l) return;
+  if (l->prev)
+    l->prev->next = l->next;
+  else
+    l->e->listings = l->next;
+  if (l->next) l->next->prev = l->prev;
+  mt_buf_deinit(&l->scroll_id);
+  mt_free(l);
+}
+
+void mt_listings_free(mt_elastic *e) {
+  while (e->listings) free_listing(e->listings);
+}
+
+static mt_listing *new_listing(mt_elastic *e) {
+  mt_listing *l = mt_calloc(1, sizeof *l);
+  if (!l) return NULL;
+  l->e = e;
+  l->next = e->listings;
+  if (l->next) l->next->prev = l;
+  e->listings = l;
+  mt_buf_init(&l->scroll_id, SCROLL_ID_MAX);
+  return l;
+}
+
+static void on_ended(mt_call *c) {
+  mt_lock_list *r = (mt_lock_list *)c->req;
+  r->req.error = r->listing->error; /* a scroll that could not be ended ends by itself */
+  free_listing(r->listing);
+  r->listing = NULL;
   mt_call_finish(c);
+}
+
+static void send_end(mt_call *c, const mt_listing *l, void (*answered)(mt_call *c)) {
+  mt_call_again(c);
+  mt_buf_adds(&c->path, "/_search/scroll");
+  mt_buf_adds(&c->body, "{\"scroll_id\":[");
+  mt_buf_addslice(&c->body, mt_buf_slice(&l->scroll_id));
+  mt_buf_adds(&c->body, "]}");
+  c->http.idempotent = true;
+  mt_call_send(c, "DELETE", answered);
+}
+
+/* The end is waited for: a program that ends next would not send it any more. */
+static void end(mt_call *c) {
+  mt_listing *l = ((mt_lock_list *)c->req)->listing;
+  int64_t soon = mt_loop_now(c->e->store.loop) + END_MS;
+  if (c->deadline_ms < soon) c->deadline_ms = soon;
+  if (l->scroll_id.n)
+    send_end(c, l, on_ended);
+  else
+    on_ended(c);
+}
+
+static void on_page(mt_call *c) {
+  mt_lock_list *r = (mt_lock_list *)c->req;
+  mt_listing *l = r->listing;
+  mortise_status status = mt_call_check(c, "listing lock table", c->e->table);
+  l->error = r->req.error;
+  if (status == MORTISE_NOT_FOUND && !l->scroll_id.n) mt_table_gone(c->e, &l->error);
+  if (status == MORTISE_NOT_FOUND && l->scroll_id.n) l->error.code = MORTISE_UNAVAILABLE;
+  if (!status) status = read_page(c, &l->error);
+  if (status) mt_lock_list_deinit(r);
+  r->req.error = l->error;
+  if (status || l->received == l->total)
+    end(c);
+  else
+    mt_call_finish(c);
+}
+
+/* ---- The request ---------------------------------------------------------------------------- */
+
+static void add_term(mt_buf *b, const char *kind, const char *field, mt_slice value,
+                     const char *more) {
+  mt_buf_addf(b, "{\"%s\":{\"%s\":", kind, field);
+  if (!*more) {
+    mt_json_add_string(b, value);
+  } else {
+    mt_buf longer;
+    mt_buf_init(&longer, value.n + 2);
+    mt_buf_addslice(&longer, value);
+    mt_buf_adds(&longer, more);
+    if (longer.failed) b->failed = longer.failed;
+    mt_json_add_string(b, mt_buf_slice(&longer));
+    mt_buf_deinit(&longer);
+  }
+  mt_buf_adds(b, "}}");
+}
+
+static void add_query(mt_buf *b, const mt_lock_list *r) {
+  bool locks = r->kind == MT_LIST_LOCKS;
+  mt_buf_adds(b, "{\"bool\":{\"filter\":[");
+  add_term(b, "term", "kind", locks ? MT_SLICE("lock") : MT_SLICE("session"), "");
+  if (locks && r->path.n > 1) {
+    mt_buf_adds(b, ",{\"bool\":{\"minimum_should_match\":1,\"should\":[");
+    add_term(b, "term", "path", r->path, "");
+    mt_buf_addc(b, ',');
+    add_term(b, "prefix", "path", r->path, "/");
+    mt_buf_adds(b, "]}}");
+  }
+  if (locks && r->session) {
+    mt_buf_addc(b, ',');
+    add_term(b, "prefix", "sessions", mt_slice_of(r->session), "");
+  }
+  mt_buf_addc(b, ']');
+  if (!locks && !r->over)
+    mt_buf_adds(b, ",\"must_not\":[{\"terms\":{\"state\":[\"closed\",\"expired\"]}}]");
+  mt_buf_adds(b, "}}");
 }
 
 /* Who may only read cannot refresh, and sees what a search sees. */
 static void on_refreshed(mt_call *c) {
+  mt_lock_list *r = (mt_lock_list *)c->req;
   mortise_status status = mt_call_check(c, "refresh lock table", c->e->table);
   if (status && status != MORTISE_AUTH) {
-    if (status == MORTISE_NOT_FOUND) mt_table_gone(c->e, &c->req->error);
-    mt_call_finish(c);
+    if (status == MORTISE_NOT_FOUND) mt_table_gone(c->e, &r->req.error);
+    r->listing->error = r->req.error;
+    end(c);
     return;
   }
-  mt_error_clear(&c->req->error);
+  r->stale = status == MORTISE_AUTH;
+  mt_error_clear(&r->req.error);
   mt_call_again(c);
-  mt_buf_addf(&c->path, "/%s/_msearch", c->e->table);
-  mt_buf_addf(&c->body,
-              "{}\n{\"size\":%d,\"query\":{\"term\":{\"kind\":\"lock\"}},\"sort\":[\"path\"]}\n"
-              "{}\n{\"size\":%d,\"query\":{\"term\":{\"kind\":\"session\"}},"
-              "\"sort\":[{\"state\":\"desc\"},{\"beat_at\":\"desc\"}]}\n",
-              LIST_MAX, LIST_MAX);
-  c->http.idempotent = true;
-  mt_call_send(c, "POST", on_list);
+  mt_buf_addf(&c->path, "/%s/_search?scroll=" KEEP "&allow_partial_search_results=false",
+              c->e->table);
+  mt_buf_addf(&c->body, "{\"size\":%u,\"track_total_hits\":true,\"sort\":[\"%s\"],\"query\":",
+              r->page ? r->page : MT_LIST_PAGE, r->kind == MT_LIST_LOCKS ? "path" : "_doc");
+  add_query(&c->body, r);
+  mt_buf_addc(&c->body, '}');
+  c->http.idempotent = true; /* at worst a cursor is left to its keep-alive */
+  mt_call_send(c, "POST", on_page);
 }
 
-void mt_elastic_list(mt_store *s, mt_lock_list *r) {
-  r->json = NULL;
-  mt_call *c = mt_call_new(mt_elastic_of(s), &r->req);
-  if (!c) return;
-  if (r->ns && !mt_ns_valid(r->ns)) {
-    mt_call_error(c, MORTISE_INVALID_ARGUMENT, "\"%.80s\" is no namespace", r->ns);
+static void next_page(mt_call *c, const mt_listing *l) {
+  mt_buf_adds(&c->path, "/_search/scroll");
+  mt_buf_adds(&c->body, "{\"scroll\":\"" KEEP "\",\"scroll_id\":");
+  mt_buf_addslice(&c->body, mt_buf_slice(&l->scroll_id));
+  mt_buf_adds(&c->body, "}");
+  mt_call_send(c, "POST", on_page); /* not sent twice: a page would be skipped */
+}
+
+static bool fit(const mt_lock_list *r) {
+  return (!r->ns || mt_ns_valid(r->ns)) && r->page <= MT_LIST_PAGE_MAX &&
+         (!r->session || mt_session_valid(r->session));
+}
+
+/* One whose opening was cancelled has no cursor yet: it is opened anew. */
+static void open_listing(mt_call *c, mt_lock_list *r) {
+  free_listing(r->listing);
+  r->listing = r->end ? NULL : new_listing(c->e);
+  if (!r->listing) {
+    if (!r->end) mt_error_memory(&r->req.error);
+    mt_call_finish_soon(c);
     return;
   }
   mt_buf_addf(&c->path, "/%s/_refresh", c->e->table);
   c->http.idempotent = true;
   mt_call_send(c, "POST", on_refreshed);
+}
+
+void mt_elastic_list(mt_store *s, mt_lock_list *r) {
+  r->json = NULL;
+  r->req.idempotent = false;
+  mt_call *c = mt_call_new(mt_elastic_of(s), &r->req);
+  if (!c) return;
+  if (!fit(r)) {
+    mt_call_error(c, MORTISE_INVALID_ARGUMENT,
+                  "a list's namespace or session is none, or its page is larger than %d",
+                  MT_LIST_PAGE_MAX);
+  } else if (r->listing && r->listing->scroll_id.n) {
+    mt_error_clear(&r->listing->error);
+    if (r->end)
+      end(c);
+    else
+      next_page(c, r->listing);
+  } else {
+    open_listing(c, r);
+  }
+}
+
+void mt_elastic_list_close(mt_store *s, mt_listing *l) {
+  mt_call *c = l && l->scroll_id.n ? mt_call_new(mt_elastic_of(s), NULL) : NULL;
+  if (c) send_end(c, l, mt_call_drop);
+  free_listing(l);
+}
+
+/* ---- By path -------------------------------------------------------------------------------- */
+
+static mortise_status read_locks(const mt_call *c, mt_lock_read *r, mt_json root,
+                                 mortise_error *err) {
+  size_t n = 0;
+  mt_buf out;
+  mt_buf_init(&out, LIST_BYTES);
+  mt_buf_addc(&out, '[');
+  for (mt_json_iter it = mt_json_items(mt_json_get(root, "docs")); mt_json_next(&it); n++) {
+    bool found = false;
+    mt_json error = mt_json_get(it.value, "error");
+    if (error.type && !err->code) {
+      char type[96], reason[256];
+      mt_error_set(err, MORTISE_UNAVAILABLE, "reading lock table \"%s\": %s: %s", c->e->table,
+                   mt_json_copy(mt_json_get(error, "type"), type, sizeof type),
+                   mt_json_copy(mt_json_get(error, "reason"), reason, sizeof reason));
+      if (!strcmp(type, "index_not_found_exception")) mt_table_gone(c->e, err);
+    }
+    mt_json_bool(mt_json_get(it.value, "found"), &found);
+    if (found) add_lock(&out, mt_json_get(it.value, "_source"), mt_slice_of(r->ns));
+  }
+  if (n != r->n && !err->code)
+    mt_error_set(err, MORTISE_UNAVAILABLE, "%zu locks were read, %zu came", r->n, n);
+  if (!err->code) return take_json(&out, &r->json, err);
+  mt_buf_deinit(&out);
+  return err->code;
+}
+
+static void on_read(mt_call *c) {
+  mt_lock_read *r = (mt_lock_read *)c->req;
+  mt_json root;
+  if (mt_call_check(c, "read lock table", c->e->table)) {
+    if (c->http.status == 404) mt_table_gone(c->e, &r->req.error);
+    mt_call_finish(c);
+    return;
+  }
+  if (!mt_call_json(c, "the answer to a read of locks", &root)) return;
+  read_locks(c, r, root, &r->req.error);
+  mt_call_finish(c);
+}
+
+void mt_elastic_lock_read(mt_store *s, mt_lock_read *r) {
+  r->json = NULL;
+  mt_call *c = mt_call_new(mt_elastic_of(s), &r->req);
+  if (!c) return;
+  if (!mt_ns_valid(r->ns) || !r->n) {
+    mt_call_error(c, MORTISE_INVALID_ARGUMENT, "locks are read by a namespace and paths");
+    return;
+  }
+  mt_buf id;
+  mt_buf_init(&id, MT_PATH_BUF_MAX);
+  mt_buf_addf(&c->path, "/%s/_mget", c->e->table);
+  mt_buf_adds(&c->body, "{\"ids\":[");
+  for (size_t i = 0; i < r->n; i++) {
+    mt_buf_clear(&id);
+    mt_lock_id(&id, r->ns, r->paths[i]);
+    if (id.failed) c->body.failed = id.failed;
+    if (i) mt_buf_addc(&c->body, ',');
+    mt_json_add_string(&c->body, mt_buf_slice(&id));
+  }
+  mt_buf_adds(&c->body, "]}");
+  mt_buf_deinit(&id);
+  c->http.idempotent = true;
+  mt_call_send(c, "POST", on_read);
 }

@@ -8,8 +8,8 @@ enum {
   PEEK_MS = 1000,      /* how often the session is looked at while it is waited for */
   PAUSE_MS = 200,      /* after a request that failed */
   PATIENCE_MS = 30000, /* with requests that fail one after another */
-  EVICT_ITEMS = 1000,
-  ROUNDS_MAX = 1000, /* listing and evicting */
+  EVICT_ITEMS = MT_LIST_PAGE,
+  ROUNDS_MAX = 100, /* of listing all of it */
   REFUSALS_MAX = 100,
   PATHS_MAX = 64 << 20,
   MISSING_LEASE_MS = 60000,
@@ -69,11 +69,11 @@ static bool of_session(const mt_breaking *b, mt_json entries) {
   return false;
 }
 
-/* The paths of the first documents with entries of the session, as items. */
-static size_t collect(mt_breaking *b, mt_json locks) {
+/* The paths of the page's documents with entries of the session, as items. */
+static size_t collect(mt_breaking *b, mt_json page) {
   size_t n = 0;
   mt_buf_clear(&b->paths);
-  for (mt_json_iter it = mt_json_items(locks); n < EVICT_ITEMS && mt_json_next(&it);) {
+  for (mt_json_iter it = mt_json_items(page); n < EVICT_ITEMS && mt_json_next(&it);) {
     if (!of_session(b, mt_json_get(it.value, "holders")) &&
         !of_session(b, mt_json_get(it.value, "queue")))
       continue;
@@ -108,6 +108,24 @@ static void evict(mt_breaking *b, size_t n) {
   b->store->locks->batch(b->store, &b->batch);
 }
 
+static void drop_listing(mt_breaking *b) {
+  if (b->list.listing) b->store->locks->list_close(b->store, b->list.listing);
+  b->list.listing = NULL;
+  mt_lock_list_deinit(&b->list);
+}
+
+/* What a page shows is evicted before the next one is read. The end is a list without any of it. */
+static void go_through(mt_breaking *b, size_t n) {
+  bool last = !b->list.listing;
+  b->found |= n > 0;
+  if (last && (!b->found || ++b->rounds >= ROUNDS_MAX))
+    next(b, MT_BREAKING_DONE, INT64_MAX);
+  else if (n)
+    evict(b, n);
+  else
+    next(b, MT_BREAKING_EVICTING, now_of(b));
+}
+
 static void listed(void *ctx, mt_req *req) {
   mt_breaking *b = ctx;
   answered(b);
@@ -118,21 +136,20 @@ static void listed(void *ctx, mt_req *req) {
     if (mt_json_parse(mt_slice_of(b->list.json), "the list of locks", &root, &err))
       fail(b, &err);
     else
-      n = collect(b, mt_json_get(root, "locks"));
+      n = collect(b, root);
     if (mt_buf_status(&b->paths, "the paths of its locks", &err)) fail(b, &err);
   }
   mt_lock_list_deinit(&b->list);
-  if (b->phase == MT_BREAKING_EVICTING && !err.code) {
-    if (n && b->rounds++ < ROUNDS_MAX)
-      evict(b, n);
-    else
-      next(b, MT_BREAKING_DONE, INT64_MAX);
-  }
+  if (err.code)
+    drop_listing(b); /* from its beginning, if at all */
+  else if (b->phase == MT_BREAKING_EVICTING)
+    go_through(b, n);
   tell(b);
 }
 
 /* Listing is for cleaning up only: an entry that it does not show is evicted by the next one whom
- * it blocks, since its session is over. */
+ * it blocks, since its session is over. All of the namespace is listed: no search finds the marks of
+ * intention of one session. */
 static void list(mt_breaking *b) {
   if (!b->items) b->items = mt_calloc(EVICT_ITEMS, sizeof *b->items);
   if (!b->items) {
@@ -142,9 +159,11 @@ static void list(mt_breaking *b) {
     tell(b);
     return;
   }
-  b->list = (mt_lock_list){
-      .req = {.done = listed, .ctx = b, .deadline_ms = deadline(b), .idempotent = true},
-      .ns = b->ns};
+  if (!b->list.listing) {
+    b->list = (mt_lock_list){.ns = b->ns, .page = EVICT_ITEMS};
+    b->found = false;
+  }
+  b->list.req = (mt_req){.done = listed, .ctx = b, .deadline_ms = deadline(b)};
   b->busy = true;
   b->store->locks->list(b->store, &b->list);
 }
@@ -295,7 +314,7 @@ void mt_breaking_deinit(mt_breaking *b) {
     mt_store_cancel(b->store, &b->batch.req);
   }
   mt_session_read_deinit(&b->read);
-  mt_lock_list_deinit(&b->list);
+  drop_listing(b);
   if (b->batch.items) mt_lock_batch_deinit(&b->batch);
   mt_free(b->items);
   mt_buf_deinit(&b->paths);

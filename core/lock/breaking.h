@@ -54,6 +54,7 @@ typedef struct mt_breaking {
   mt_session_read read;
   mt_session_write write;
   mt_lock_list list;
+  bool found; /* something of the session, in this list so far */
   mt_lock_batch batch;
   mt_lock_item *items;
   mt_buf paths;

@@ -34,11 +34,13 @@ mt_work_fn mt_docs_describe, mt_docs_index_create, mt_docs_index_drop, mt_docs_m
     mt_docs_count, mt_docs_refresh, mt_docs_search, mt_docs_scan_open, mt_docs_scan_next;
 void mt_docs_scan_free(mt_scan *scan);
 
-mt_work_fn mt_locks_init, mt_locks_session, mt_locks_session_read, mt_locks_batch, mt_locks_list;
+mt_work_fn mt_locks_init, mt_locks_session, mt_locks_session_read, mt_locks_batch, mt_locks_list,
+    mt_locks_read;
+void mt_locks_listing_free(mt_listing *listing);
 
 /* What is answered where the file is missing, so that reading makes none: NOT_FOUND that names it, or
  * what is said of a thing that is empty. */
 mt_work_fn mt_work_missing, mt_docs_describe_missing, mt_locks_print, mt_locks_verify_missing,
-    mt_locks_list_missing;
+    mt_locks_list_missing, mt_locks_read_missing;
 
 #endif

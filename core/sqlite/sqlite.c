@@ -285,6 +285,11 @@ static void drop_answer(const op *o) {
     mt_page_free(r->page);
     r->page = NULL;
   }
+  if (o->run == mt_locks_list) {
+    mt_lock_list *r = (mt_lock_list *)(void *)o->req;
+    mt_locks_listing_free(r->listing);
+    r->listing = NULL;
+  }
 }
 
 static bool cancel_unsent(sqlite_store *s, mt_req *req) {
@@ -347,11 +352,17 @@ LOCKS(session, mt_locks_session, mt_session_write, NULL)
 LOCKS(session_read, mt_locks_session_read, mt_session_read, mt_work_missing)
 LOCKS(batch, mt_locks_batch, mt_lock_batch, NULL)
 LOCKS(list, mt_locks_list, mt_lock_list, mt_locks_list_missing)
+LOCKS(lock_read, mt_locks_read, mt_lock_read, mt_locks_read_missing)
 #undef LOCKS
 
 static void scan_close(mt_store *s, mt_scan *scan) {
   (void)s;
   mt_docs_scan_free(scan);
+}
+
+static void list_close(mt_store *s, mt_listing *listing) {
+  (void)s;
+  mt_locks_listing_free(listing);
 }
 
 static void raw(mt_store *s, mt_raw *r) {
@@ -384,6 +395,8 @@ static const mt_locks_ops locks_ops = {
     .session_read = submit_session_read,
     .batch = submit_batch,
     .list = submit_list,
+    .list_close = list_close,
+    .lock_read = submit_lock_read,
 };
 
 /* ---- opening and closing ---- */
@@ -406,7 +419,7 @@ static void stop(worker *k) {
 static void drop_ops(ops *list, bool done) {
   for (op *o; (o = pop(list)) != NULL; mt_free(o)) {
     o->req->op = NULL;
-    if (done) drop_answer(o);
+    if (done || o->run == mt_locks_list) drop_answer(o);
   }
 }
 

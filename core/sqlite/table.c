@@ -59,10 +59,19 @@ static const char *const sql[LOCKS_STATEMENTS] = {
         " seq_no = ?9",
     [LOCKS_SESSION_PURGE] = "DELETE FROM sessions WHERE ns = ?1 AND state IN (2, 3)"
                             " AND beat_ms < ?2",
-    [LOCKS_LIST] = "SELECT ns, path FROM locks WHERE ?1 IS NULL OR ns = ?1 ORDER BY ns, path",
+    /* Behind (?1, ?2); of namespace ?3; at ?4 and below it; with an entry of a session that begins
+     * with ?5. */
+    [LOCKS_LIST] =
+        "SELECT ns, path FROM locks WHERE (ns, path) > (?1, ?2) AND (?3 IS NULL OR ns = ?3)"
+        " AND (?4 IS NULL OR path = ?4 OR (path > ?4 || '/' AND path < ?4 || '0'))"
+        " AND (?5 IS NULL OR EXISTS (SELECT 1 FROM holders h WHERE h.ns = locks.ns"
+        " AND h.path = locks.path AND substr(h.session, 1, length(?5)) = ?5))"
+        " ORDER BY ns, path LIMIT ?6",
     [LOCKS_LIST_SESSIONS] =
         "SELECT ns, session, state, lease_ms, opened_ms, beat_ms, owner, waiting"
-        " FROM sessions WHERE ?1 IS NULL OR ns = ?1 ORDER BY ns, session",
+        " FROM sessions WHERE (ns, session) > (?1, ?2) AND (?3 IS NULL OR ns = ?3)"
+        " AND (?4 OR state NOT IN (2, 3))"
+        " AND (?5 IS NULL OR substr(session, 1, length(?5)) = ?5) ORDER BY ns, session LIMIT ?6",
 };
 
 /* The epoch: random, as old as the file. */

@@ -66,6 +66,10 @@ void mt_lock_list_deinit(mt_lock_list *r) {
   drop(&r->json);
 }
 
+void mt_lock_read_deinit(mt_lock_read *r) {
+  drop(&r->json);
+}
+
 void mt_session_read_deinit(mt_session_read *r) {
   for (size_t i = 0; r->docs && i < r->n; i++) {
     drop(&r->docs[i].owner);

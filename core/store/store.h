@@ -367,15 +367,50 @@ typedef struct mt_lock_batch {
 } mt_lock_batch;
 void mt_lock_batch_deinit(mt_lock_batch *r); /* frees the blockers of the items */
 
-/* For people: all lock documents and sessions of a namespace (NULL: of all), as a search sees them.
- * `json`: {"locks":[{"ns","path","holders":[{"session","n","mode","since","job"}],"queue":[...]}],
- * "sessions":[{"ns","session","state","lease_ms","opened","beat_at","owner","waiting"}]} */
+typedef enum mt_list_kind { MT_LIST_LOCKS, MT_LIST_SESSIONS } mt_list_kind;
+typedef struct mt_listing mt_listing;
+
+/* For people: lock documents or sessions, page after page. The first request opens a listing, each
+ * of the same struct gives the next page, until `listing` is NULL again: that was the last one. A
+ * page may be empty. Within a namespace locks come in the byte order of their paths. It fails,
+ * rather than skip; after an error there are no more pages.
+ *
+ * On a server the pages are of one moment and show what its searches show: the opening refreshes,
+ * so all that was acknowledged before, unless the right to do so is missing (`stale`). On sqlite
+ * each page is of its own moment; what stood all the time comes once.
+ *
+ * `json` is an array. A lock is {"ns","path","holders":[{"session","n","mode","since","job"}],
+ * "queue":[{"session","n","mode","until","job"}]}; a session {"ns","session","state","lease_ms",
+ * "opened","beat_at","owner","waiting"}. */
 typedef struct mt_lock_list {
   mt_req req;
-  const char *ns;
-  char *json;                /* out, owned */
+  mt_list_kind kind;   /* in, as all up to `page`; the same for all pages */
+  const char *ns;      /* NULL: of all namespaces */
+  mt_slice path;       /* LOCKS: at this path and below it; {NULL,0}: everywhere */
+  const char *session; /* the first digits of an id, or NULL. SESSIONS: of these. LOCKS: in which
+                          they hold what they asked for; on sqlite also those on the way there */
+  bool over;           /* SESSIONS: closed and expired ones too */
+  uint32_t page;       /* documents; 0: 1000 */
+  bool end;            /* in: no page any more, only end it */
+  mt_listing *listing; /* in/out: to be ended, or closed, where it is not NULL in the end; only a
+                          store that is closed while the request is under way takes it along */
+  bool stale;          /* out, of the first page */
+  char *json;          /* out, owned */
 } mt_lock_list;
-void mt_lock_list_deinit(mt_lock_list *r);
+void mt_lock_list_deinit(mt_lock_list *r); /* of `json` */
+
+enum { MT_LIST_PAGE = 1000, MT_LIST_PAGE_MAX = 10000 };
+
+/* Reads lock documents by path, in real time, for people: `json` as in a list, of those that are
+ * there. */
+typedef struct mt_lock_read {
+  mt_req req;
+  const char *ns;
+  const mt_slice *paths; /* normalised */
+  size_t n;
+  char *json;            /* out, owned */
+} mt_lock_read;
+void mt_lock_read_deinit(mt_lock_read *r);
 
 typedef struct mt_locks_ops {
   void (*init)(mt_store *s, mt_locks_admin *r);   /* creates the tables; fine when they are there */
@@ -384,6 +419,9 @@ typedef struct mt_locks_ops {
   void (*session_read)(mt_store *s, mt_session_read *r);
   void (*batch)(mt_store *s, mt_lock_batch *r);
   void (*list)(mt_store *s, mt_lock_list *r);
+  /* Ends a listing before its end; the server's cursor is freed in the background. NULL is fine. */
+  void (*list_close)(mt_store *s, mt_listing *listing);
+  void (*lock_read)(mt_store *s, mt_lock_read *r);
 } mt_locks_ops;
 
 /* ---- A store -------------------------------------------------------------------------------- */

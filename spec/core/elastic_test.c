@@ -505,9 +505,47 @@ static void data_stream(fixture *f) {
   must(f, "DELETE", PATH(path, "/_index_template/%s", name), NULL);
 }
 
+static void expect_no_cursor(fixture *f, const char *index) {
+  char path[200], *answer;
+  for (int i = 0; i < 50; i++) {
+    raw(f, "GET", PATH(path, "/%s/_stats/search", index), NULL, &answer);
+    bool none = strstr(answer, "\"scroll_current\":0") != NULL;
+    mt_free(answer);
+    if (none) return;
+    mt_test_sleep_ms(100);
+  }
+  MT_CHECK(false, "cursors are left on %s", index);
+}
+
+/* Read to its end, ended before it, and closed before it. */
+static void list_cursors(fixture *f) {
+  char path[32];
+  mt_locks_admin admin = {0};
+  init(f, &admin);
+  for (unsigned i = 0; i < 30; i++) {
+    snprintf(path, sizeof path, "/c/%u", i);
+    mt_lock_item item = {
+        .path = mt_slice_of(path), .n = i + 1, .mode = MT_X, .verb = MT_LOCK_CREATE};
+    MT_CHECK(one(f, a_, item) == MT_LOCK_ACKED, "%s", path);
+  }
+  for (int round = 0; round < 3; round++) {
+    mt_lock_list r = {.ns = "n", .page = 10};
+    for (unsigned pages = 0; pages == 0 || (r.listing && !r.end); pages++) {
+      r.end = round == 1 && pages == 1;
+      f->s->locks->list(f->s, &r);
+      MT_CHECK(!mt_test_pump(f->s, &r.req), "%s", r.req.error.message);
+      mt_lock_list_deinit(&r);
+      if (round == 2) break;
+    }
+    MT_CHECK(!r.listing == (round != 2), "round %d", round);
+    f->s->locks->list_close(f->s, r.listing);
+    expect_no_cursor(f, f->place.table);
+  }
+}
+
 /* Scans give the server's cursors back, also when they are left early. */
 static void cursors(fixture *f) {
-  char index[128], path[200], *answer;
+  char index[128], path[200];
   PATH(index, "%scursors", f->place.prefix);
   must(f, "PUT", PATH(path, "/%s", index), NULL);
   mt_buf body;
@@ -531,14 +569,7 @@ static void cursors(fixture *f) {
     MT_CHECK(!round || seen == 500, "%llu", (unsigned long long)seen);
     f->s->docs->scan_close(f->s, open.scan);
   }
-  for (int i = 0; i < 50; i++) {
-    raw(f, "GET", PATH(path, "/%s/_stats/search", index), NULL, &answer);
-    bool none = strstr(answer, "\"scroll_current\":0") != NULL;
-    mt_free(answer);
-    if (none) break;
-    MT_CHECK(i < 49, "cursors are left");
-    mt_test_sleep_ms(100);
-  }
+  expect_no_cursor(f, index);
   must(f, "DELETE", PATH(path, "/%s", index), NULL);
 }
 
@@ -580,6 +611,7 @@ static const test all[] = {
     {"locks: the scripts' matrix", matrix},
     {"locks: adopting joins modes", adopt_joins},
     {"locks: long paths", long_paths},
+    {"locks: a list's cursor is given back", list_cursors},
     {"documents: unsafe indices are described", flags},
     {"documents: a data stream is described", data_stream},
     {"documents: cursors are given back", cursors},

@@ -94,12 +94,15 @@ static size_t count_text(const char *text, const char *what) {
 void mt_test_expect_empty(const mt_test_place *place) {
   mt_test_store s;
   assert_true(mt_test_store_open(&s, place));
-  mt_lock_list list = {.ns = "default"};
-  s.store->locks->list(s.store, &list);
-  MT_CHECK(!mt_test_pump(s.store, &list.req), "%s", list.req.error.message);
-  MT_CHECK(count_text(list.json, "\"path\"") == 0, "left behind: %s", list.json);
-  MT_CHECK(count_text(list.json, "\"live\"") == 0, "left behind: %s", list.json);
-  mt_lock_list_deinit(&list);
+  for (int kind = MT_LIST_LOCKS; kind <= MT_LIST_SESSIONS; kind++) {
+    mt_lock_list list = {.ns = "default", .kind = (mt_list_kind)kind};
+    s.store->locks->list(s.store, &list);
+    MT_CHECK(!mt_test_pump(s.store, &list.req), "%s", list.req.error.message);
+    MT_CHECK(!list.listing && count_text(list.json, "\"path\"") == 0, "left behind: %s",
+             list.json);
+    MT_CHECK(count_text(list.json, "\"live\"") == 0, "left behind: %s", list.json);
+    mt_lock_list_deinit(&list);
+  }
   mt_test_store_close(&s);
 }
 

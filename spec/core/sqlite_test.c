@@ -155,8 +155,14 @@ static void reading_makes_no_file(void **state) {
   list = (mt_lock_list){0};
   h.s->locks->list(h.s, &list);
   assert_int_equal(finish(&h, &list.req), MORTISE_OK);
-  assert_string_equal(list.json, "{\"locks\":[],\"sessions\":[]}");
+  assert_string_equal(list.json, "[]");
+  assert_null(list.listing);
   mt_lock_list_deinit(&list);
+  mt_lock_read read = {.ns = "default", .paths = &(mt_slice){"/", 1}, .n = 1};
+  h.s->locks->lock_read(h.s, &read);
+  assert_int_equal(finish(&h, &read.req), MORTISE_OK);
+  assert_string_equal(read.json, "[]");
+  mt_lock_read_deinit(&read);
   assert_int_equal(access(file, F_OK), 0);
   char locks[128];
   snprintf(locks, sizeof locks, "%s-locks", file);
@@ -602,6 +608,11 @@ static void try_locks(handle *h) {
   h->s->locks->list(h->s, &list);
   may_lack_memory(h, &list.req);
   mt_lock_list_deinit(&list);
+  h->s->locks->list_close(h->s, list.listing);
+  mt_lock_read locks = {.ns = "default", .paths = &(mt_slice){"/", 1}, .n = 1};
+  h->s->locks->lock_read(h->s, &locks);
+  may_lack_memory(h, &locks.req);
+  mt_lock_read_deinit(&locks);
 }
 
 /* Each allocation fails once, in turn. */

@@ -351,8 +351,7 @@ def test_empty(stage):
     for each in stage.processes:
         each.end()
     stage.store.request("POST", "/%s/_refresh" % stage.table)
-    _, answer = stage.store.request("POST", "/%s/_search?size=1000" % stage.table)
-    docs = [hit["_source"] for hit in answer["hits"]["hits"]]
+    docs = [doc for _, doc in stage.store.scroll({"match_all": {}})]
     left = [d for d in docs if d["kind"] == "lock" or d["state"] == "live"]
     report(docs and not left, "nothing is left in the table but ended sessions", str(left or ""))
 

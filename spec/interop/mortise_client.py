@@ -179,14 +179,29 @@ class Table:
     def paths_of(self, session):
         """Where it has entries, as a search shows it."""
         self.request("POST", "/%s/_refresh" % self.table)
-        status, answer = self.request("POST", "/%s/_search?size=10000" % self.table,
-                                      b'{"query":{"term":{"kind":"lock"}}}')
-        if status != 200:
-            raise NoAnswer("status %d" % status)
-        found = [hit["_source"] for hit in answer["hits"]["hits"]
-                 if hit["_id"].startswith(self.namespace + ":")]
-        return [doc["path"] for doc in found
-                if any(e["session"] == session for e in doc["holders"] + doc["queue"])]
+        return [doc["path"] for name, doc in self.scroll({"term": {"kind": "lock"}})
+                if name.startswith(self.namespace + ":")
+                and any(e["session"] == session for e in doc["holders"] + doc["queue"])]
+
+    def scroll(self, query, page=1000):
+        """Every document that matches: (_id, source)."""
+        path = "/%s/_search?scroll=1m&allow_partial_search_results=false" % self.table
+        body = {"size": page, "query": query, "sort": ["_doc"]}
+        cursor = None
+        try:
+            while True:
+                status, answer = self.request("POST", path, json.dumps(body).encode())
+                if status != 200:
+                    raise NoAnswer("status %d" % status)
+                hits, cursor = answer["hits"]["hits"], answer["_scroll_id"]
+                if not hits:
+                    return
+                for hit in hits:
+                    yield hit["_id"], hit["_source"]
+                path, body = "/_search/scroll", {"scroll": "1m", "scroll_id": cursor}
+        finally:
+            if cursor:
+                self.request("DELETE", "/_search/scroll", json.dumps({"scroll_id": [cursor]}).encode())
 
     def session_item(self, session, verb, version=None, **params):
         head = {"_id": "%s:@%s" % (self.namespace, session)}

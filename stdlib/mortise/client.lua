@@ -117,9 +117,58 @@ function Client:init(print)
   return core.object(self:open_core():init(print or false))
 end
 
--- The locks and sessions of this namespace, or of all: {locks = {...}, sessions = {...}}.
+-- The namespace of its locks.
+function Client:namespace()
+  return self:open_core():namespace()
+end
+
+-- Goes through locks or sessions, page by page, as bindings/lua_list.c says: `for lock, list in
+-- client:each {kind = "locks", path = "/a"} do`. The list is ended with the loop.
+function Client:each(filter)
+  local list = self:open_core():list(filter)
+  local page, at = {}, 0
+  local function next_one()
+    at = at + 1
+    while not page[at] do
+      local text = list:next()
+      if not text then return nil end
+      page, at = core.json_decode(text), 1
+    end
+    return page[at], list
+  end
+  return next_one, nil, nil, list
+end
+
+-- The locks of this namespace, or of all, and the sessions that stand: {locks = {...}, sessions =
+-- {...}}. For few; `each` holds one page at a time.
 function Client:list(every_namespace)
-  return core.json_decode(self:open_core():list(every_namespace or false))
+  local found = {locks = {}, sessions = {}}
+  for kind, into in pairs(found) do
+    local ns = not every_namespace and self:namespace() or nil
+    for each in self:each {kind = kind, ns = ns} do into[#into + 1] = each end
+  end
+  return found
+end
+
+-- The locks at these paths, those that are there, as they are at this moment.
+function Client:read_locks(paths, namespace)
+  return core.json_decode(self:open_core():read_locks(namespace or self:namespace(), paths))
+end
+
+local read_most = 1000
+
+-- {[id] = session} of those that are there, as they are at this moment.
+function Client:read_sessions(ids, namespace)
+  local found = {}
+  for first = 1, #ids, read_most do
+    local part = table.move(ids, first, math.min(first + read_most - 1, #ids), 1, {})
+    for _, each in ipairs(self:open_core():read_sessions(namespace or self:namespace(), part)) do
+      each.owner = each.owner and core.json_decode(each.owner)
+      each.waiting = each.waiting and core.json_decode(each.waiting)
+      found[each.session] = each
+    end
+  end
+  return found
 end
 
 -- Ends a session and its locks against its owner's will, see bindings/lua_break.c. -> a breaking

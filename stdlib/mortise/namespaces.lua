@@ -25,9 +25,12 @@ local function search_ids(own, table_name)
 end
 
 local function list_sessions(own)
-  local list = core.json_decode(own:list(true)).sessions
-  for i, session in ipairs(list) do list[i] = session.ns end
-  return list, false
+  local names = {}
+  local list <close> = own:list {kind = "sessions", over = true}
+  for page in function() return list:next() end do
+    for _, session in ipairs(core.json_decode(page)) do names[#names + 1] = session.ns end
+  end
+  return names, false
 end
 
 -- The names in use, sorted; nil where they cannot be told, or not all.

@@ -94,7 +94,9 @@ const char *mt_lock_result_name(mt_lock_result result);
   } while (0)
 /* Did the last item name this blocker? */
 bool mt_blocked_by(const mt_fixture *f, const char *session, mt_mode mode, bool queued);
-/* The whole list of a namespace, decoded; json_decref. */
+/* All pages of a list, decoded; json_decref. */
+json_t *mt_list_pages(mt_fixture *f, mt_lock_list r);
+/* {"locks", "sessions"} of a namespace; json_decref. */
 json_t *mt_list(mt_fixture *f, const char *ns);
 /* Is there a lock document for the path? */
 bool mt_listed(mt_fixture *f, const char *path);

@@ -203,19 +203,28 @@ bool mt_blocked_by(const mt_fixture *f, const char *session, mt_mode mode, bool 
   return false;
 }
 
+json_t *mt_list_pages(mt_fixture *f, mt_lock_list r) {
+  json_t *all = json_array();
+  do {
+    f->s->locks->list(f->s, &r);
+    MT_OK(f, r);
+    json_error_t err;
+    json_t *page = json_loads(r.json, 0, &err);
+    MT_CHECK(page, "the list is no JSON: %s in %.600s", err.text, r.json);
+    MT_CHECK(json_array_size(page) <= (r.page ? r.page : MT_LIST_PAGE), "a page is too long");
+    json_array_extend(all, page);
+    json_decref(page);
+    mt_lock_list_deinit(&r);
+    memset(&r.req, 0, sizeof r.req);
+  } while (r.listing);
+  return all;
+}
+
 json_t *mt_list(mt_fixture *f, const char *ns) {
-  if (f->place->elastic) { /* a list is what a search sees */
-    mt_refresh refresh = {.index = f->place->table};
-    f->s->docs->refresh(f->s, &refresh);
-    MT_OK(f, refresh);
-  }
-  mt_lock_list r = {.ns = ns};
-  f->s->locks->list(f->s, &r);
-  MT_OK(f, r);
-  json_error_t err;
-  json_t *list = json_loads(r.json, 0, &err);
-  MT_CHECK(list, "the list is no JSON: %s in %.600s", err.text, r.json);
-  mt_lock_list_deinit(&r);
+  json_t *list = json_object();
+  json_object_set_new(list, "locks", mt_list_pages(f, (mt_lock_list){.ns = ns}));
+  mt_lock_list sessions = {.kind = MT_LIST_SESSIONS, .ns = ns, .over = true};
+  json_object_set_new(list, "sessions", mt_list_pages(f, sessions));
   return list;
 }
 

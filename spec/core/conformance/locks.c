@@ -418,6 +418,141 @@ static void listing(mt_fixture *f) {
   json_decref(list);
 }
 
+/* Paths of a list, in its order, joined by spaces; owned: free. */
+static char *paths_of(mt_fixture *f, mt_lock_list r) {
+  char *text = calloc(1, 65536);
+  json_t *list = mt_list_pages(f, r), *lock;
+  size_t i, n = 0;
+  MT_CHECK(text, "memory");
+  json_array_foreach(list, i, lock) n += (size_t)snprintf(
+      text + n, 65536 - n, "%s%s", i ? " " : "", json_string_value(json_object_get(lock, "path")));
+  json_decref(list);
+  return text;
+}
+
+static void expect_paths(mt_fixture *f, mt_lock_list r, const char *wanted) {
+  r.ns = f->ns;
+  char *found = paths_of(f, r);
+  MT_CHECK(!strcmp(found, wanted), "listed are %s, not %s", found, wanted);
+  free(found);
+}
+
+static void leaf(mt_fixture *f, const char *session, const char *path, uint64_t n) {
+  mt_lock_item item = {.verb = MT_LOCK_SET,
+                       .path = mt_slice_of(path),
+                       .n = n,
+                       .mode = MT_X,
+                       .leaf = true,
+                       .fresh = true};
+  MT_RESULT(mt_lock(f, session, item), MT_LOCK_ACKED);
+}
+
+/* By path, by session, and both; "/a-b" sorts between "/a" and "/a/b", and "/a0" behind them. */
+static void filtered(mt_fixture *f) {
+  static const char *const paths[] = {"/a", "/a-b", "/a/b", "/a/b/c", "/a0", "/b"};
+  for (size_t i = 0; i < 6; i++) leaf(f, i % 2 ? mt_b : mt_a, paths[i], i + 1);
+  expect_paths(f, (mt_lock_list){0}, "/a /a-b /a/b /a/b/c /a0 /b");
+  expect_paths(f, (mt_lock_list){.page = 2}, "/a /a-b /a/b /a/b/c /a0 /b");
+  expect_paths(f, (mt_lock_list){.page = 1}, "/a /a-b /a/b /a/b/c /a0 /b");
+  expect_paths(f, (mt_lock_list){.path = MT_SLICE("/a")}, "/a /a/b /a/b/c");
+  expect_paths(f, (mt_lock_list){.path = MT_SLICE("/a"), .page = 1}, "/a /a/b /a/b/c");
+  expect_paths(f, (mt_lock_list){.path = MT_SLICE("/")}, "/a /a-b /a/b /a/b/c /a0 /b");
+  expect_paths(f, (mt_lock_list){.path = MT_SLICE("/a/b/c/d")}, "");
+  expect_paths(f, (mt_lock_list){.session = mt_a}, "/a /a/b /a0");
+  char digits[9];
+  snprintf(digits, sizeof digits, "%.8s", mt_b);
+  expect_paths(f, (mt_lock_list){.session = digits}, "/a-b /a/b/c /b");
+  expect_paths(f, (mt_lock_list){.session = mt_b, .path = MT_SLICE("/a")}, "/a/b/c");
+  expect_paths(f, (mt_lock_list){.session = mt_c}, "");
+}
+
+/* Any path: what a pattern or a query could take for its own is a letter like any other. */
+static void filtered_odd(mt_fixture *f) {
+  static const char *const paths[] = {"/x*\"y?\\", "/x*\"y?\\/below", "/x%_", "/x%_/z", "/xxyz"};
+  for (size_t i = 0; i < 5; i++) leaf(f, mt_a, paths[i], i + 1);
+  expect_paths(f, (mt_lock_list){.path = mt_slice_of(paths[0])}, "/x*\"y?\\ /x*\"y?\\/below");
+  expect_paths(f, (mt_lock_list){.path = mt_slice_of(paths[2])}, "/x%_ /x%_/z");
+}
+
+/* What is put in before, and stays, comes once, whatever comes and goes meanwhile. */
+static void paged_under_change(mt_fixture *f) {
+  char path[32];
+  for (unsigned i = 0; i < 30; i++) {
+    snprintf(path, sizeof path, "/k/%02u", i);
+    leaf(f, mt_a, path, i + 1);
+  }
+  mt_lock_list r = {.ns = f->ns, .page = 7};
+  unsigned seen[30] = {0}, pages = 0;
+  do {
+    f->s->locks->list(f->s, &r);
+    MT_OK(f, r);
+    json_t *page = json_loads(r.json, 0, NULL), *lock;
+    size_t i;
+    json_array_foreach(page, i, lock) {
+      unsigned at = 30;
+      sscanf(json_string_value(json_object_get(lock, "path")), "/k/%2u", &at);
+      if (at < 30) seen[at]++;
+    }
+    json_decref(page);
+    mt_lock_list_deinit(&r);
+    memset(&r.req, 0, sizeof r.req);
+    snprintf(path, sizeof path, "/k/%02u", pages); /* of those that were read */
+    MT_RESULT(mt_release(f, mt_a, path, 99), MT_LOCK_ACKED);
+    snprintf(path, sizeof path, "/k/00-%u", pages++);
+    leaf(f, mt_a, path, 100 + pages);
+  } while (r.listing);
+  MT_CHECK(pages >= 5, "%u pages", pages);
+  for (unsigned i = 0; i < 30; i++) MT_CHECK(seen[i] == 1, "%u came %u times", i, seen[i]);
+}
+
+/* A list that is left off needs an end; one that is over, or never was, needs none. */
+static void left_off(mt_fixture *f) {
+  leaf(f, mt_a, "/1", 1);
+  leaf(f, mt_a, "/2", 2);
+  mt_lock_list r = {.ns = f->ns, .page = 1};
+  f->s->locks->list(f->s, &r);
+  MT_OK(f, r);
+  MT_CHECK(r.listing, "there is more");
+  mt_lock_list_deinit(&r);
+  r.end = true;
+  memset(&r.req, 0, sizeof r.req);
+  f->s->locks->list(f->s, &r);
+  MT_OK(f, r);
+  MT_CHECK(!r.listing && !r.json, "it is over");
+  memset(&r.req, 0, sizeof r.req);
+  f->s->locks->list(f->s, &r);
+  MT_OK(f, r);
+  mt_lock_list second = {.ns = f->ns, .page = 1};
+  f->s->locks->list(f->s, &second);
+  MT_OK(f, second);
+  mt_lock_list_deinit(&second);
+  f->s->locks->list_close(f->s, second.listing);
+  mt_lock_list large = {.ns = f->ns, .page = MT_LIST_PAGE_MAX + 1};
+  f->s->locks->list(f->s, &large);
+  MT_CHECK(mt_test_pump(f->s, &large.req) == MORTISE_INVALID_ARGUMENT, "a page that is too large");
+}
+
+static void read_by_path(mt_fixture *f) {
+  static char deep[4001];
+  memset(deep, 'x', sizeof deep - 1);
+  deep[0] = '/';
+  leaf(f, mt_a, "/r", 1);
+  leaf(f, mt_a, deep, 2);
+  MT_RESULT(mt_set_queue(f, mt_b, "/r", 3, MT_X), MT_LOCK_QUEUED);
+  mt_slice paths[] = {MT_SLICE("/none"), MT_SLICE("/r"), mt_slice_of(deep), MT_SLICE("/")};
+  mt_lock_read r = {.ns = f->ns, .paths = paths, .n = 4};
+  f->s->locks->lock_read(f->s, &r);
+  MT_OK(f, r);
+  json_t *list = json_loads(r.json, 0, NULL), *first = json_array_get(list, 0);
+  MT_CHECK(json_array_size(list) == 2, "those that are there: %.300s", r.json);
+  MT_CHECK(!strcmp(json_string_value(json_object_get(first, "path")), "/r"), "in their order");
+  MT_CHECK(!strcmp(json_string_value(json_object_get(first, "ns")), f->ns), "with its namespace");
+  MT_CHECK(json_array_size(json_object_get(first, "holders")) == 1, "who holds");
+  MT_CHECK(json_array_size(json_object_get(first, "queue")) == 1, "who waits");
+  json_decref(list);
+  mt_lock_read_deinit(&r);
+}
+
 /* A session that is not even open may hold: the manager's order of writes makes it so that none
  * does, the store does not look. */
 const mt_case mt_cases_locks[] = {
@@ -443,5 +578,10 @@ const mt_case mt_cases_locks[] = {
     {"locks: odd and long paths", odd_paths},
     {"locks: namespaces are apart", namespaces},
     {"locks: list", listing},
+    {"locks: list, filtered", filtered},
+    {"locks: list, filtered by odd paths", filtered_odd},
+    {"locks: list in pages, under change", paged_under_change},
+    {"locks: list, left off", left_off},
+    {"locks: read by path", read_by_path},
     {0},
 };

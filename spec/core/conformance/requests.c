@@ -25,6 +25,7 @@ typedef struct any_req {
     mt_session_read read;
     mt_lock_batch batch;
     mt_lock_list list;
+    mt_lock_read lock_read;
   } u;
   char index[96], other[112], ns[64], session[MT_SESSION_ID], path[128];
   mt_slice ids[3];
@@ -184,6 +185,17 @@ static void deinit_list(any_req *a) {
   mt_lock_list_deinit(&a->u.list);
 }
 
+static void submit_lock_read(mt_store *s, any_req *a) {
+  a->ids[0] = mt_slice_of(a->path);
+  a->u.lock_read.ns = a->ns;
+  a->u.lock_read.paths = a->ids;
+  a->u.lock_read.n = 1;
+  s->locks->lock_read(s, &a->u.lock_read);
+}
+static void deinit_lock_read(any_req *a) {
+  mt_lock_read_deinit(&a->u.lock_read);
+}
+
 static const kind kinds[] = {
     {"describe", submit_describe, deinit_describe},
     {"index_create", submit_create, deinit_none},
@@ -202,6 +214,7 @@ static const kind kinds[] = {
     {"session_read", submit_read, deinit_read},
     {"batch", submit_batch, deinit_batch},
     {"list", submit_list, deinit_list},
+    {"lock_read", submit_lock_read, deinit_lock_read},
 };
 
 enum { KINDS = sizeof kinds / sizeof *kinds };
@@ -234,6 +247,7 @@ static any_req *any_new(mt_fixture *f, const kind *k) {
 static void any_free(mt_fixture *f, const kind *k, any_req *a) {
   k->deinit(a);
   if (k->submit == submit_open && a->u.req.finished) f->s->docs->scan_close(f->s, a->u.open.scan);
+  if (k->submit == submit_list) f->s->locks->list_close(f->s, a->u.list.listing);
   f->s->docs->scan_close(f->s, a->scan);
   memset(a, 0xa5, sizeof *a);
   free(a);

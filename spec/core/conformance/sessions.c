@@ -230,6 +230,22 @@ static void listed(mt_fixture *f) {
   }
   MT_CHECK(live == 1 && expired == 1 && i == 2, "%zu live, %zu expired of %zu", live, expired, i);
   json_decref(list);
+  static const struct {
+    mt_lock_list r;
+    size_t n;
+  } rows[] = {{{.over = true, .page = 1}, 2},
+              {{.over = false}, 1}, /* who stands */
+              {{.session = mt_a}, 1},
+              {{.session = mt_b}, 0},
+              {{.session = mt_b, .over = true}, 1}};
+  for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+    mt_lock_list r = rows[i].r;
+    r.kind = MT_LIST_SESSIONS;
+    r.ns = f->ns;
+    list = mt_list_pages(f, r);
+    MT_CHECK(json_array_size(list) == rows[i].n, "row %zu: %zu", i, json_array_size(list));
+    json_decref(list);
+  }
 }
 
 /* What take-over does: prove, then evict, then a grant. */

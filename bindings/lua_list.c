@@ -1,0 +1,302 @@
+/* Lists of locks and sessions, for people:
+ *   client:list{kind="locks"|"sessions", ns=, path=, session=, over=, page=} -> list
+ * `ns`: of this namespace only; `path`: at it and below; `session`: the first digits of an id;
+ * `over`: sessions that are closed or expired too; `page`: documents; see store.h. A list
+ * (closable):
+ *   :next() -> JSON array, or nil at the end
+ *   .stale                  this client may not refresh: what was visible before
+ *   :close()                at any time; waits until the server has ended it
+ *   client:read_locks(ns, paths) -> JSON array    those that are there, in real time
+ *   client:read_sessions(ns, ids) -> array of {session=, state=, lease_ms=, opened=, beat_at=, and
+ *     as JSON owner=, waiting=}, of those that are there, in real time */
+#include "lua_client.h"
+
+#include <string.h>
+
+static const char list_name[] = "mortise.list";
+
+enum { READ_MAX = 10000 };
+
+typedef struct options {
+  const char *kind, *ns, *path, *session;
+  bool over;
+  int64_t page;
+} options;
+
+static const mt_option rows[] = {
+    {"kind", MT_OPTION_STRING, offsetof(options, kind), 0, 0, "locks or sessions"},
+    {"ns", MT_OPTION_STRING, offsetof(options, ns), 0, 0, "of this namespace only"},
+    {"path", MT_OPTION_STRING, offsetof(options, path), 0, 0, "locks at it and below"},
+    {"session", MT_OPTION_STRING, offsetof(options, session), 0, 0, "first digits of an id"},
+    {"over", MT_OPTION_BOOL, offsetof(options, over), 0, 0, "closed and expired ones too"},
+    {"page", MT_OPTION_INT, offsetof(options, page), 1, MT_LIST_PAGE_MAX, "documents a page"},
+    {NULL, MT_OPTION_BOOL, 0, 0, 0, NULL}};
+
+typedef struct list_handle {
+  mt_dependent dependent;
+  mt_box *box;         /* NULL when closed */
+  mt_call *call;       /* the last, until what it made was taken from it; or NULL */
+  mt_listing *listing; /* NULL while a call has it */
+  options o;           /* its strings are in user values */
+  bool ended, stale;
+} list_handle;
+
+/* ---- A list --------------------------------------------------------------------------------- */
+
+static void drop_list(mt_dependent *self) {
+  list_handle *handle = (list_handle *)((char *)self - offsetof(list_handle, dependent));
+  mt_undepend(&handle->dependent);
+  if (handle->box && handle->listing) {
+    mt_store *store = handle->box->client->store;
+    store->locks->list_close(store, handle->listing);
+  }
+  handle->listing = NULL;
+  handle->box = NULL;
+}
+
+static int collect_list(lua_State *L) {
+  drop_list(&((list_handle *)lua_touserdata(L, 1))->dependent);
+  return 0;
+}
+
+/* The call is over or was cut off: the listing is the handle's again. */
+static void deinit_next(mt_call *call) {
+  list_handle *handle = call->more;
+  mt_lock_list_deinit(&call->r.list);
+  if (!handle) return;
+  call->more = NULL;
+  handle->call = NULL;
+  handle->listing = call->r.list.listing;
+  if (!handle->box && handle->listing) { /* dropped meanwhile */
+    mt_store *store = call->box->client->store;
+    store->locks->list_close(store, handle->listing);
+    handle->listing = NULL;
+  }
+}
+
+static int finish_next(lua_State *L, mt_call *call, int index) {
+  (void)index;
+  list_handle *handle = call->more;
+  handle->ended = !call->r.list.listing;
+  handle->stale |= call->r.list.stale;
+  if (call->r.list.json)
+    lua_pushstring(L, call->r.list.json);
+  else
+    lua_pushnil(L);
+  deinit_next(call);
+  return 1;
+}
+
+static int go_on(lua_State *L, list_handle *handle, bool end) {
+  lua_getiuservalue(L, 1, 1);
+  mt_call *call = mt_lua_call_new(L, 2, handle->box, finish_next, deinit_next);
+  mt_op_anchor(L, -1, 2, 1);
+  mt_lock_list *r = &call->r.list;
+  r->kind = strcmp(handle->o.kind, "locks") != 0 ? MT_LIST_SESSIONS : MT_LIST_LOCKS;
+  r->ns = handle->o.ns;
+  r->path = mt_slice_of(handle->o.path);
+  r->session = handle->o.session;
+  r->over = handle->o.over;
+  r->page = (uint32_t)handle->o.page;
+  r->end = end;
+  r->listing = handle->listing;
+  handle->listing = NULL;
+  handle->call = call;
+  call->more = handle;
+  mt_lua_call_start(call, &r->req);
+  mt_store *store = handle->box->client->store;
+  store->locks->list(store, r);
+  return mt_await(L, lua_gettop(L));
+}
+
+static list_handle *check_list(lua_State *L) {
+  list_handle *handle = luaL_checkudata(L, 1, list_name);
+  mt_driver_get(L);
+  lua_settop(L, 1);
+  if (handle->call && !handle->call->op.done) luaL_error(L, "the list is in use by another task");
+  if (handle->call) deinit_next(handle->call); /* it failed */
+  return handle;
+}
+
+static int list_next(lua_State *L) {
+  list_handle *handle = check_list(L);
+  if (!handle->box) mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "the list is closed");
+  return handle->ended ? 0 : go_on(L, handle, false);
+}
+
+static int list_close(lua_State *L) {
+  list_handle *handle = check_list(L);
+  bool open = handle->box && handle->listing && !handle->ended;
+  handle->ended = true;
+  return open ? go_on(L, handle, true) : 0;
+}
+
+static int list_index(lua_State *L) {
+  const list_handle *handle = luaL_checkudata(L, 1, list_name);
+  if (lua_type(L, 2) == LUA_TSTRING && !strcmp(lua_tostring(L, 2), "stale")) {
+    lua_pushboolean(L, handle->stale);
+    return 1;
+  }
+  lua_pushvalue(L, 2);
+  lua_rawget(L, lua_upvalueindex(1));
+  return 1;
+}
+
+/* The text stays as long as the handle, whatever becomes of the table it came from. */
+static void keep(lua_State *L, const char **text, int slot) {
+  lua_pushstring(L, *text);
+  *text = lua_tostring(L, -1);
+  lua_setiuservalue(L, -2, slot);
+}
+
+static int client_list(lua_State *L) {
+  mt_box *box = mt_check_client(L, 1);
+  lua_settop(L, 2);
+  options o = {.kind = "locks"};
+  mt_options_read(L, 2, rows, &o, "list");
+  if (strcmp(o.kind, "locks") != 0 && strcmp(o.kind, "sessions") != 0)
+    mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "list: kind is locks or sessions");
+  list_handle *handle = lua_newuserdatauv(L, sizeof *handle, 5);
+  *handle = (list_handle){.dependent.drop = drop_list, .o = o};
+  luaL_setmetatable(L, list_name);
+  lua_pushvalue(L, 1);
+  lua_setiuservalue(L, -2, 1);
+  keep(L, &handle->o.kind, 2);
+  keep(L, &handle->o.ns, 3);
+  keep(L, &handle->o.path, 4);
+  keep(L, &handle->o.session, 5);
+  handle->box = box;
+  mt_depend(&box->dependents, &handle->dependent);
+  return 1;
+}
+
+/* ---- By key --------------------------------------------------------------------------------- */
+
+/* The strings of the array at 3 go into a table of their own, at 4, where nobody changes them. */
+static size_t copy_strings(lua_State *L) {
+  luaL_checktype(L, 3, LUA_TTABLE);
+  lua_settop(L, 3);
+  lua_Integer n = luaL_len(L, 3);
+  if (n > READ_MAX) luaL_error(L, "at most %d at once", READ_MAX);
+  lua_newtable(L);
+  for (lua_Integer i = 1; i <= n; i++) {
+    if (lua_geti(L, 3, i) != LUA_TSTRING) luaL_error(L, "number %I is no string", i);
+    lua_seti(L, 4, i);
+  }
+  return (size_t)n;
+}
+
+static const char *string_at(lua_State *L, size_t i, size_t *n) {
+  lua_geti(L, 4, (lua_Integer)i + 1);
+  const char *text = lua_tolstring(L, -1, n);
+  lua_pop(L, 1);
+  return text;
+}
+
+static int push_locks(lua_State *L, mt_call *call, int index) {
+  (void)index;
+  lua_pushstring(L, call->r.lock_read.json);
+  return 1;
+}
+
+static void deinit_locks(mt_call *call) {
+  mt_lock_read_deinit(&call->r.lock_read);
+}
+
+/* What the call borrows: the namespace at 2, the strings at 4, the array at 5. */
+static void anchor(lua_State *L) {
+  mt_op_anchor(L, -1, 2, 2);
+  mt_op_anchor(L, -1, 3, 4);
+  mt_op_anchor(L, -1, 4, 5);
+}
+
+static int client_read_locks(lua_State *L) {
+  mt_box *box = mt_check_client(L, 1);
+  const char *ns = mt_check_string(L, 2);
+  size_t n = copy_strings(L);
+  mt_slice *paths = lua_newuserdatauv(L, (n ? n : 1) * sizeof *paths, 0);
+  for (size_t i = 0; i < n; i++) paths[i].p = string_at(L, i, &paths[i].n);
+  mt_call *call = mt_lua_call_new(L, 1, box, push_locks, deinit_locks);
+  anchor(L);
+  call->r.lock_read.ns = ns;
+  call->r.lock_read.paths = paths;
+  call->r.lock_read.n = n;
+  mt_lua_call_start(call, &call->r.lock_read.req);
+  box->client->store->locks->lock_read(box->client->store, &call->r.lock_read);
+  return mt_await(L, lua_gettop(L));
+}
+
+static void set_text(lua_State *L, const char *key, const char *text) {
+  lua_pushstring(L, text);
+  lua_setfield(L, -2, key);
+}
+
+static void set_time(lua_State *L, const char *key, int64_t value) {
+  lua_pushinteger(L, value);
+  lua_setfield(L, -2, key);
+}
+
+static void push_session(lua_State *L, const mt_session_doc *doc) {
+  static const char *const states[] = {[MT_SESSION_LIVE] = "live",
+                                       [MT_SESSION_EXPIRED] = "expired",
+                                       [MT_SESSION_CLOSED] = "closed",
+                                       [MT_SESSION_BROKEN] = "broken"};
+  lua_createtable(L, 0, 7);
+  set_text(L, "session", doc->session);
+  set_text(L, "state", states[doc->state]);
+  set_time(L, "lease_ms", doc->lease_ms);
+  set_time(L, "opened", doc->opened_ms);
+  set_time(L, "beat_at", doc->beat_ms);
+  set_text(L, "owner", doc->owner);
+  set_text(L, "waiting", doc->waiting);
+}
+
+static int push_sessions(lua_State *L, mt_call *call, int index) {
+  (void)index;
+  const mt_session_read *r = &call->r.session_read;
+  lua_Integer n = 0;
+  lua_newtable(L);
+  for (size_t i = 0; r->docs && i < r->n; i++) {
+    if (r->docs[i].state == MT_SESSION_MISSING) continue;
+    push_session(L, &r->docs[i]);
+    lua_rawseti(L, -2, ++n);
+  }
+  return 1;
+}
+
+static void deinit_sessions(mt_call *call) {
+  mt_session_read_deinit(&call->r.session_read);
+}
+
+static int client_read_sessions(lua_State *L) {
+  mt_box *box = mt_check_client(L, 1);
+  const char *ns = mt_check_string(L, 2);
+  size_t n = copy_strings(L), length;
+  const char **ids = lua_newuserdatauv(L, (n ? n : 1) * sizeof *ids, 0);
+  for (size_t i = 0; i < n; i++) ids[i] = string_at(L, i, &length);
+  mt_call *call = mt_lua_call_new(L, 1, box, push_sessions, deinit_sessions);
+  anchor(L);
+  call->r.session_read.ns = ns;
+  call->r.session_read.ids = ids;
+  call->r.session_read.n = n;
+  mt_lua_call_start(call, &call->r.session_read.req);
+  box->client->store->locks->session_read(box->client->store, &call->r.session_read);
+  return mt_await(L, lua_gettop(L));
+}
+
+void mt_list_methods(lua_State *L) {
+  static const luaL_Reg methods[] = {{"list", client_list},
+                                     {"read_locks", client_read_locks},
+                                     {"read_sessions", client_read_sessions},
+                                     {NULL, NULL}};
+  static const luaL_Reg list_methods[] = {{"next", list_next}, {"close", list_close}, {NULL, NULL}};
+  static const luaL_Reg metamethods[] = {
+      {"__gc", collect_list}, {"__close", list_close}, {NULL, NULL}};
+  luaL_setfuncs(L, methods, 0);
+  mt_class(L, list_name, NULL, metamethods);
+  lua_newtable(L);
+  luaL_setfuncs(L, list_methods, 0);
+  lua_pushcclosure(L, list_index, 1);
+  lua_setfield(L, -2, "__index");
+  lua_pop(L, 1);
+}

@@ -198,6 +198,8 @@ static int core_open(lua_State *L) {
   if (d->defaults) {
     options.log = d->defaults->log;
     options.log_ctx = d->defaults->log_ctx;
+    options.notice = d->defaults->notice;
+    options.notice_ctx = d->defaults->notice_ctx;
   }
   luaL_checktype(L, 1, LUA_TTABLE);
   mt_options_read(L, 1, rows, &options, "open");

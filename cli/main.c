@@ -1,4 +1,5 @@
 /* The program: a host, its signals, and the commands, which are Lua (stdlib/mortise/cli.lua). */
+#include "status.h"
 #include "terminal.h"
 
 #include <mortise/host.h>
@@ -23,6 +24,7 @@ static void on_signal(int number) {
   if (number == SIGTERM) mt_terminal_ending = 1;
   if (signals++ > 0) {
     mt_terminal_restore();
+    mt_status_end();
     _exit(INTERRUPTED);
   }
   if (host) mortise_host_interrupt(host);
@@ -126,10 +128,10 @@ static int run(lua_State *L, int argc, char **argv) {
   return lua_isinteger(L, -1) ? (int)lua_tointeger(L, -1) : 0;
 }
 
-/* May come from the heartbeat's thread; stdio locks its streams. */
+/* May come from the heartbeat's thread. */
 static void warn(void *ctx, mortise_log_level level, const char *line) {
   (void)ctx;
-  if (level >= MORTISE_LOG_WARNING) fprintf(stderr, "mortise: warning: %s\n", line);
+  if (level >= MORTISE_LOG_WARNING) mt_status_say("warning: %s", line);
 }
 
 int main(int argc, char **argv) {
@@ -138,6 +140,7 @@ int main(int argc, char **argv) {
   mt_terminal_save();
   mortise_options_init(&options);
   options.log = warn;
+  options.notice = mt_status_notice;
   mortise_host *made = mortise_host_new(&options, &err);
   if (!made) return fail(err.message);
   host = made;

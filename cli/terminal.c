@@ -5,6 +5,10 @@
  * prompt add_history(line), load_history(file) -> boolean, save_history(file, most) -> boolean
  *   complete(fn or nil)           fn(word, line, start) -> array of candidates for `word`, which
  *                                 begins at byte `start` of `line`
+ *   progress(mode)                of the status line: "auto", "plain" or "none" (status.h)
+ *   status(text or nil)           what goes on, on that line
+ *   last_words(text or nil)       what a second interrupt, which ends at once, leaves behind
+ *   clear()                       takes the status line away, before something else is written
  *   isatty(fd) -> boolean         0 input, 1 output, 2 errors
  *   unread() -> boolean           does nobody read our output any more?
  *   width() -> integer            columns; 80 where unknown
@@ -12,6 +16,7 @@
 #include "terminal.h"
 
 #include "bindings.h"
+#include "status.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -84,6 +89,10 @@ typedef struct prompt {
 static prompt *showing;
 static lua_State *asking; /* runs the editor just now, for completion */
 static const char complete_key;
+
+bool mt_terminal_at_prompt(void) {
+  return showing != NULL;
+}
 
 static void hide(prompt *p) {
   if (showing != p) return;
@@ -282,6 +291,10 @@ static int terminal_save_history(lua_State *L) {
 
 static void set_up_editor(void) {}
 
+bool mt_terminal_at_prompt(void) {
+  return false;
+}
+
 static int read_edited(lua_State *L, const char *text) {
   mt_terminal_prompted();
   fputs(text, stdout);
@@ -316,12 +329,38 @@ static int terminal_width(lua_State *L) {
   return 1;
 }
 
+static int terminal_progress(lua_State *L) {
+  static const char *const modes[] = {"auto", "plain", "none", NULL};
+  mt_status_mode((mt_progress)luaL_checkoption(L, 1, NULL, modes));
+  return 0;
+}
+
+static int terminal_status(lua_State *L) {
+  mt_status_show(lua_isnoneornil(L, 1) ? NULL : mt_check_string(L, 1));
+  return 0;
+}
+
+static int terminal_last_words(lua_State *L) {
+  mt_status_last_words(lua_isnoneornil(L, 1) ? NULL : mt_check_string(L, 1));
+  return 0;
+}
+
+static int terminal_clear(lua_State *L) {
+  (void)L;
+  mt_status_clear();
+  return 0;
+}
+
 int mt_terminal_open(lua_State *L) {
   static const luaL_Reg functions[] = {{"readline", terminal_readline},
                                        {"add_history", terminal_add_history},
                                        {"load_history", terminal_load_history},
                                        {"save_history", terminal_save_history},
                                        {"complete", terminal_complete},
+                                       {"progress", terminal_progress},
+                                       {"status", terminal_status},
+                                       {"last_words", terminal_last_words},
+                                       {"clear", terminal_clear},
                                        {"isatty", terminal_isatty},
                                        {"unread", terminal_unread},
                                        {"width", terminal_width},

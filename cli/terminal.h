@@ -4,6 +4,7 @@
 
 #include <lua.h>
 #include <signal.h>
+#include <stdbool.h>
 
 int mt_terminal_open(lua_State *L);
 
@@ -16,6 +17,9 @@ extern volatile sig_atomic_t mt_terminal_ending;
 
 /* How often a write found that nobody reads our output any more (main.c). */
 extern volatile sig_atomic_t mt_terminal_unread;
+
+/* Is a prompt shown, whose line is not to be written over? */
+bool mt_terminal_at_prompt(void);
 
 /* Someone is at a prompt again: what was interrupted is over (main.c). */
 void mt_terminal_prompted(void);

@@ -157,6 +157,7 @@ void mt_client_free(mortise_client *c) {
   mt_manager_free(c->manager);
   mt_pulse_stop(c->pulse);
   if (c->loop) mt_timer_stop(c->loop, &c->tick);
+  if (c->loop) mt_timer_stop(c->loop, &c->look);
   mt_store_close(c->store);
   mt_identity_free(c->identity);
   mt_loop_free(c->own_loop);
@@ -201,6 +202,51 @@ static void due_changed(void *ctx) {
   mortise_client *c = ctx;
   if (c->manager) arm(c);
 }
+
+/* ---- Telling of what takes long -------------------------------------------------------------- */
+
+enum { LOOK_MS = 1000 };
+
+static int64_t asked_since(mortise_client *c, int64_t now) {
+  mt_session *session = mt_manager_session(c->manager);
+  int64_t locks = mt_manager_asked_ms(c->manager);
+  int64_t beat = session && !mt_session_dead(session, now) ? atomic_load(&session->asked_ms) : 0;
+  return locks && (!beat || locks < beat) ? locks : beat;
+}
+
+static int64_t lease_left(mortise_client *c, int64_t now) {
+  mt_session *session = mt_manager_session(c->manager);
+  int64_t deadline = session ? atomic_load(&session->deadline_ms) : 0;
+  if (!deadline) return -1;
+  return deadline > now ? deadline - now : 0;
+}
+
+static void look(void *ctx) {
+  mortise_client *c = ctx;
+  const mt_env *env = mt_env_system();
+  int64_t now = env->now_ms(env->ctx), since = asked_since(c, now);
+  bool silent = since && now - since >= LOOK_MS;
+  const mortise_notice n = {.kind = silent ? MORTISE_NOTICE_NO_ANSWER : MORTISE_NOTICE_ANSWERS,
+                            .for_ms = now - (silent ? since : c->silent_ms),
+                            .store = c->store->url,
+                            .lease_ms = lease_left(c, now)};
+  mt_timer_start(c->loop, &c->look, mt_loop_now(c->loop) + LOOK_MS, NULL);
+  if (silent || c->silent_ms) c->options.notice(c->options.notice_ctx, &n);
+  c->silent_ms = silent ? since : 0;
+}
+
+static mortise_status start_looking(mortise_client *c, mortise_error *err) {
+  if (!c->options.notice) return MORTISE_OK;
+  c->look = (mt_timer){.fire = look, .ctx = c};
+  return mt_timer_start(c->loop, &c->look, mt_loop_now(c->loop) + LOOK_MS, err);
+}
+
+static void notice(void *ctx, const mortise_notice *n) {
+  const mortise_client *c = ctx;
+  c->options.notice(c->options.notice_ctx, n);
+}
+
+/* ---- Making the manager ---------------------------------------------------------------------- */
 
 static mt_store *open_pulse_store(void *ctx, mt_loop *loop, mortise_error *err) {
   mortise_client *c = ctx;
@@ -258,11 +304,15 @@ mt_manager *mt_client_manager(mortise_client *c, mortise_error *err) {
       .heartbeat = heartbeat,
       .known_dead = known_dead,
       .nudge = nudge,
+      .notice = c->options.notice ? notice : NULL,
       .due_changed = due_changed,
       .ctx = c,
   };
   c->manager = mt_manager_new(c->store, mt_env_system(), &config, err);
-  return c->manager;
+  if (!c->manager || !start_looking(c, err)) return c->manager;
+  mt_manager_free(c->manager);
+  c->manager = NULL;
+  return NULL;
 }
 
 /* ---- Closing -------------------------------------------------------------------------------- */

@@ -13,6 +13,7 @@ enum {
   POLL_HEAD_MAX_MS = 50,
   POLL_MAX_MS = 400, /* well below the life of a place in the queue */
   PLACE_KEPT_MS = MT_QUEUE_LIFE_MS - MT_QUEUE_LIFE_MS / 30, /* by a clock that runs slow */
+  TELL_MS = 1000,   /* of waiting, before and between the notices */
   REWRITE_MS = 250, /* a hold that is passed on is written again after this, to see its queue */
 };
 
@@ -59,7 +60,9 @@ mortise_status mt_attempt_new(mt_manager *m, mt_acquire *a, mortise_error *err) 
   at->lock->attempt = at;
   at->try_once = wait == 0;
   at->alone = a->alone;
-  at->deadline_ms = mt_manager_now(m) + wait;
+  at->since_ms = mt_manager_now(m);
+  at->tell_ms = at->since_ms + TELL_MS;
+  at->deadline_ms = at->since_ms + wait;
   at->backoff_ms = POLL_FIRST_MS;
   at->denied = SIZE_MAX;
   at->next = m->attempts;
@@ -68,8 +71,18 @@ mortise_status mt_attempt_new(mt_manager *m, mt_acquire *a, mortise_error *err) 
   return MORTISE_OK;
 }
 
+static void tell_over(mt_attempt *at) {
+  mt_manager *m = at->lock->manager;
+  const mortise_notice n = {.kind = MORTISE_NOTICE_WAIT_OVER,
+                            .wait = at->told,
+                            .for_ms = mt_manager_now(m) - at->since_ms,
+                            .lease_ms = -1};
+  if (at->told) m->config.notice(m->config.ctx, &n);
+}
+
 static void unlink_attempt(mt_attempt *at) {
   mt_manager *m = at->lock->manager;
+  tell_over(at);
   mt_wait_end(at);
   if (at->prev) at->prev->next = at->next;
   if (at->next) at->next->prev = at->prev;
@@ -160,6 +173,31 @@ static void describe(mt_attempt *at, mortise_error *err) {
   err->blockers_shown = about.blockers_shown;
   err->blockers_total = about.blockers_total;
   err->retryable = true;
+}
+
+static bool tells(const mt_attempt *at) {
+  return at->lock->manager->config.notice && at->wait && !at->try_once;
+}
+
+static void tell_waiting(mt_attempt *at, int64_t now) {
+  mt_manager *m = at->lock->manager;
+  const mt_part *part = &at->lock->parts[at->wait_at];
+  mortise_error about;
+  if (!tells(at) || now < at->tell_ms) return;
+  if (!at->told) at->told = ++m->last_told;
+  at->tell_ms = now + TELL_MS;
+  describe(at, &about);
+  mortise_notice n = {.kind = MORTISE_NOTICE_WAITING,
+                      .wait = at->told,
+                      .for_ms = now - at->since_ms,
+                      .here = at->phase == MT_PHASE_LINE,
+                      .blockers = about.blockers,
+                      .blockers_shown = about.blockers_shown,
+                      .blockers_total = about.blockers_total,
+                      .lease_ms = -1};
+  snprintf(n.path, sizeof n.path, "%.*s", (int)part->path.n, part->path.p);
+  snprintf(n.mode, sizeof n.mode, "%s", mt_mode_name(part->mode));
+  m->config.notice(m->config.ctx, &n);
 }
 
 static void time_out(mt_attempt *at) {
@@ -378,7 +416,7 @@ static void go_on(mt_attempt *at) {
 /* ---- Events --------------------------------------------------------------------------------- */
 
 /* While requests are under way nothing is due: they are bounded by themselves. */
-int64_t mt_attempt_due(const mt_attempt *at) {
+static int64_t step_due(const mt_attempt *at) {
   switch (at->phase) {
   case MT_PHASE_READY:
     return at->start ? 0 : INT64_MAX;
@@ -391,6 +429,11 @@ int64_t mt_attempt_due(const mt_attempt *at) {
   }
   if (at->try_once) return mt_takeover_busy(at->lock->manager) ? INT64_MAX : at->poll_ms;
   return at->poll_ms < at->deadline_ms ? at->poll_ms : at->deadline_ms;
+}
+
+int64_t mt_attempt_due(const mt_attempt *at) {
+  int64_t due = step_due(at);
+  return tells(at) && at->tell_ms < due ? at->tell_ms : due;
 }
 
 static void tick_queue(mt_attempt *at, int64_t now) {
@@ -408,6 +451,7 @@ static void tick_queue(mt_attempt *at, int64_t now) {
 }
 
 void mt_attempt_tick(mt_attempt *at, int64_t now) {
+  tell_waiting(at, now);
   switch (at->phase) {
   case MT_PHASE_READY:
     if (at->start) go_on(at);

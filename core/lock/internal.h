@@ -35,6 +35,8 @@ typedef struct mt_attempt {
   int64_t asked_ms; /* when its place in the queue was asked for last */
   int64_t kept_ms;  /* when the last that was answered was; 0: none in this wait */
   uint64_t polled;  /* the fence of that write: what stood before it stood there then */
+  int64_t since_ms, tell_ms; /* when it began; when to tell next that it waits */
+  uint64_t told;             /* its number for the one who is told; 0: not told yet */
   /* Its wait, while it waits for others (waits.c). */
   uint64_t wait; /* a number of its own; 0: it does not wait */
   size_t wait_at;
@@ -80,6 +82,7 @@ typedef struct mt_outbox {
   size_t in_flight;      /* batches */
   int64_t paused_ms;     /* nothing is sent before; 0: no trouble */
   uint32_t troubles;     /* failed batches in a row */
+  int64_t asked_ms;      /* what is under way, or failed, was sent then, or answered last */
   struct mt_batch *batches;
 } mt_outbox;
 
@@ -220,7 +223,8 @@ struct mt_manager {
   mt_locks_admin verify;
   mt_epoch epoch;         /* of the table in which the current session was opened */
   mt_session_write write; /* open and close of our own session */
-  int64_t write_sent_ms;
+  int64_t write_sent_ms, phase_ms; /* when verifying or opening began */
+  uint64_t last_told;              /* wait */
   mt_lock *locks;
   mt_attempt *attempts;
   mt_attempt *cursor;   /* the next that a walk over them visits */

@@ -126,7 +126,7 @@ static void open_session(mt_manager *m) {
     return;
   }
   m->phase = MT_OPENING;
-  m->write_sent_ms = mt_manager_now(m);
+  m->write_sent_ms = m->phase_ms = mt_manager_now(m);
   m->write = (mt_session_write){
       .req = {.done = session_opened,
               .ctx = m,
@@ -161,6 +161,7 @@ static void want_session(mt_manager *m) {
     return;
   }
   m->phase = MT_VERIFYING;
+  m->phase_ms = mt_manager_now(m);
   m->verify = (mt_locks_admin){.req = {.done = verified, .ctx = m, .idempotent = true}};
   m->store->locks->verify(m->store, &m->verify);
 }
@@ -469,4 +470,11 @@ mt_epoch mt_manager_epoch(const mt_manager *m) {
 
 mt_manager_stats mt_manager_get_stats(const mt_manager *m) {
   return m->stats;
+}
+
+int64_t mt_manager_asked_ms(const mt_manager *m) {
+  const mt_outbox *o = &m->outbox;
+  if (m->phase == MT_VERIFYING || m->phase == MT_OPENING) return m->phase_ms;
+  bool asks = m->phase == MT_OPEN && (o->in_flight || (o->troubles && o->first));
+  return asks ? o->asked_ms : 0;
 }

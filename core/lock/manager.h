@@ -9,6 +9,8 @@
 #include "lock/session.h"
 #include "store/store.h"
 
+#include <mortise/mortise.h>
+
 typedef struct mt_manager mt_manager;
 typedef struct mt_lock mt_lock;
 struct mt_convert;
@@ -27,6 +29,8 @@ typedef struct mt_manager_config {
   bool (*known_dead)(void *ctx, const char *owner_json);
   /* May be NULL: there is something new for the heartbeat to tell; it has become due sooner. */
   void (*nudge)(void *ctx);
+  /* May be NULL: told of each acquisition that waits, and of the end of its wait. */
+  void (*notice)(void *ctx, const mortise_notice *notice);
   /* The time at which to call mt_manager_tick has changed. */
   void (*due_changed)(void *ctx);
   void *ctx;
@@ -132,5 +136,8 @@ mt_manager_stats mt_manager_get_stats(const mt_manager *m);
 /* The lock table's when the session of the locks held now was opened. */
 mt_epoch mt_manager_epoch(const mt_manager *m);
 mt_session *mt_manager_session(mt_manager *m); /* NULL before the first lock */
+/* Since when the store has not answered the lock requests that are under way, or being sent again;
+ * 0: there are none. */
+int64_t mt_manager_asked_ms(const mt_manager *m);
 
 #endif

@@ -442,6 +442,7 @@ static void batch_done(void *ctx, mt_req *req) {
   } else {
     m->outbox.troubles = 0;
     m->outbox.paused_ms = 0;
+    m->outbox.asked_ms = mt_manager_now(m);
     /* Only what is still believed now counts as granted. */
     bool alive = mt_manager_session_alive(m);
     for (size_t i = 0; alive && i < b->n && believed(m, b->table); i++)
@@ -531,6 +532,7 @@ static void send_batch(mt_manager *m, mt_batch *b) {
       .items = b->items,
       .n = b->n,
   };
+  if (!m->outbox.in_flight && !m->outbox.troubles) m->outbox.asked_ms = mt_manager_now(m);
   m->outbox.in_flight++;
   m->stats.batches++;
   m->stats.items += b->n;

@@ -121,6 +121,7 @@ static void beaten(void *ctx, mt_req *req) {
   if (h->write.result == MT_SESSION_ACKED) {
     mt_session_extend(h->session, h->sent_ms, now);
     board_acked(h);
+    atomic_store(&h->session->asked_ms, 0);
     h->failures = 0;
     h->due_ms = h->sent_ms + interval(h->session);
     return;
@@ -140,6 +141,7 @@ void mt_heartbeat_tick(mt_heartbeat *h) {
   if (h->busy || mt_session_dead(h->session, now) || now < mt_heartbeat_due(h)) return;
   copy_board(h);
   h->sent_ms = now;
+  if (!h->failures) atomic_store(&h->session->asked_ms, now);
   h->busy = true;
   int64_t patience = now + h->session->lease_ms / 3;
   int64_t deadline = atomic_load(&h->session->deadline_ms);
@@ -156,5 +158,6 @@ void mt_heartbeat_tick(mt_heartbeat *h) {
 void mt_heartbeat_deinit(mt_heartbeat *h) {
   if (h->busy) mt_store_cancel(h->store, &h->write.req);
   h->busy = false;
+  atomic_store(&h->session->asked_ms, 0);
   mt_buf_deinit(&h->waiting);
 }

@@ -40,6 +40,7 @@ typedef struct mt_session {
   /* An acknowledged answer said that it is no longer live. Never unset. */
   _Atomic bool lost;
   _Atomic uint64_t beats; /* acknowledged */
+  _Atomic int64_t asked_ms; /* the first beat was sent then that nobody has answered; 0: none */
   mt_board board;
 } mt_session;
 

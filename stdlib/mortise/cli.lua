@@ -5,6 +5,7 @@ local core = require "mortise.core"
 local errors = require "mortise.errors"
 local failure = require "mortise.cli.failure"
 local options = require "mortise.options"
+local output = require "mortise.cli.output"
 local parser = require "mortise.cli.parser"
 local settings = require "mortise.settings"
 local suggest = require "mortise.suggest"
@@ -20,6 +21,9 @@ local own_rows = {
     help = "a profile of the configuration file"},
   {name = "config", type = "string", flag = "--config", value = "FILE", env = "MORTISE_CONFIG",
     help = "the configuration file"},
+  {name = "progress", type = "string", flag = "--progress", value = "HOW", env = "MORTISE_PROGRESS",
+    values = {"auto", "plain", "none"}, default_text = "auto",
+    help = "what goes on, on standard error: auto (a terminal's), plain (lines), none"},
   {name = "verbose", type = "boolean", flag = "--verbose", short = "-v",
     help = "tracebacks and what is done"},
 }
@@ -74,6 +78,7 @@ end
 -- The global options are what the configuration calls the command line.
 local function adopt(found)
   for _, row in ipairs(cli.global_rows) do config.command_line[row.name] = found[row.name] end
+  output.progress(found.progress or os.getenv "MORTISE_PROGRESS")
 end
 
 local function start(name, command, globals, words, first)
@@ -117,6 +122,7 @@ end
 -- The program. -> its exit status.
 function cli.main(...)
   local ok, result = core.catch(dispatch, failure.handler, {...})
+  output.clear()
   io.stdout:flush()
   if ok then return result end
   return failure.report(result, config.command_line.verbose)

@@ -21,6 +21,31 @@ typedef enum mortise_log_level {
 /* One line, no newline, no secret. May come from the heartbeat's thread. */
 typedef void mortise_log_fn(void *ctx, mortise_log_level level, const char *line);
 
+typedef enum mortise_notice_kind {
+  MORTISE_NOTICE_WAITING,   /* a lock has been waited for, for a second or longer */
+  MORTISE_NOTICE_WAIT_OVER, /* that wait has ended, whether it was had or not */
+  MORTISE_NOTICE_NO_ANSWER, /* the store has not answered for a second or longer; it is asked again */
+  MORTISE_NOTICE_ANSWERS    /* it does again; or, with lease_ms 0, nothing is left to ask it for */
+} mortise_notice_kind;
+
+/* What keeps a client from going on, for people. Strings are cut to fit, always terminated. */
+typedef struct mortise_notice {
+  mortise_notice_kind kind;
+  uint64_t wait;        /* which one, of several at a time; 0: not of a wait */
+  int64_t for_ms;       /* how long it has lasted */
+  char path[256];       /* what is waited for: one path of the lock, that which is not had */
+  char mode[4];         /* in which mode */
+  bool here;            /* another task of this process has it */
+  const mortise_blocker *blockers; /* who is in the way; for the call only */
+  size_t blockers_shown, blockers_total;
+  const char *store;    /* who does not answer; for the call only */
+  int64_t lease_ms;     /* what is left of the session's lease; -1: no lock was ever had */
+} mortise_notice;
+
+/* Called from inside calls of the client, in their thread: first after a second, then every second,
+ * and when it is over. It must not use the client. */
+typedef void mortise_notice_fn(void *ctx, const mortise_notice *notice);
+
 /* Every option has a default; mortise_options_init sets them. Strings are borrowed until
  * mortise_client_open returns. */
 typedef struct mortise_options {
@@ -46,6 +71,8 @@ typedef struct mortise_options {
   const char *job;
   mortise_log_fn *log;
   void *log_ctx;
+  mortise_notice_fn *notice;
+  void *notice_ctx;
 } mortise_options;
 
 MORTISE_API void mortise_options_init(mortise_options *options);

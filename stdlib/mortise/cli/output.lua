@@ -1,5 +1,6 @@
 -- What commands print with.
 local core = require "mortise.core"
+local errors = require "mortise.errors"
 
 local output = {}
 
@@ -20,6 +21,34 @@ function output.is_unread()
   local there, terminal = pcall(require, "mortise.terminal")
   return there and terminal.unread()
 end
+
+-- ---- What goes on ------------------------------------------------------------------------------
+
+-- A line of standard error, which only the program has; see cli/terminal.c.
+local function call(name, ...)
+  local there, terminal = pcall(require, "mortise.terminal")
+  if there then terminal[name](...) end
+end
+
+local modes = {auto = true, plain = true, none = true}
+
+-- `how`: auto, plain or none; nil: auto.
+function output.progress(how)
+  how = how or "auto"
+  if not modes[how] then errors.bad("--progress %s: auto, plain or none", how) end
+  call("progress", how)
+end
+
+-- How far it is; nil: that is over.
+function output.status(text) call("status", text) end
+
+-- What is left behind by a second interrupt, which ends the program at once; nil: nothing.
+function output.last_words(text) call("last_words", text) end
+
+-- The status line goes, before something else is written.
+function output.clear() call "clear" end
+
+-- ---- Tables -------------------------------------------------------------------------------------
 
 -- Rows of cells as columns; the first row is the heading.
 function output.columns(rows)

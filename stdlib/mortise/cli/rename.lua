@@ -80,14 +80,11 @@ end
 
 -- ---- Doing it -----------------------------------------------------------------------------------
 
--- A line that is written over itself, a few times a second.
-local function progress_line()
-  local last = -math.huge
+-- Shows how far it is, and keeps the last words up to date.
+local function watcher(ctx)
   return function(done, total)
-    local now = core.now_ms()
-    if now - last < 200 and done ~= total then return end
-    last = now
-    io.stderr:write(("\r\27[K%d of %d documents"):format(done, total))
+    if not ctx.options.json then output.status(("%d of %d documents"):format(done, total)) end
+    if done > 0 then output.last_words("mortise: interrupted: at least " .. how_far(ctx, done, 0, total)) end
   end
 end
 
@@ -110,22 +107,18 @@ end
 function command.run(ctx)
   local index, from, to = table.unpack(ctx.arguments)
   local client <close> = mortise.connect {}
-  local shows = not ctx.options.json and output.is_terminal(2)
-  local clear <close> = setmetatable({}, {
-    __close = function() if shows then io.stderr:write "\r\27[K" end end,
-  })
   local ok, result = pcall(client.rename, client, {
     index = index, from = from, to = to, field = ctx.options.field,
     merge = ctx.options.merge, allow_empty = ctx.options.allow_empty,
-    on_progress = shows and progress_line() or nil,
+    on_progress = watcher(ctx),
   })
+  output.status(nil)
+  output.last_words(nil)
   if not ok then
     advise(ctx, result)
     error(result, 0)
   end
-  if shows then io.stderr:write "\r\27[K" end
   print_result(ctx, result)
-  return clear and 0
 end
 
 return command

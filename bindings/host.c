@@ -120,8 +120,16 @@ static int set_up(lua_State *L) {
   return 0;
 }
 
+/* A client of them sends nothing until it is used: it only says what is wrong with them. */
+static bool is_openable(const mortise_options *options, mortise_error *err) {
+  mortise_client *client = mortise_client_open(options, err);
+  mortise_client_free(client);
+  return client != NULL;
+}
+
 mortise_host *mortise_host_new(const mortise_options *options, mortise_error *err) {
   mt_error_clear(err);
+  if (options && options->store && !is_openable(options, err)) return NULL;
   mortise_host *host = mt_calloc(1, sizeof *host);
   if (!host) {
     mt_error_memory(err);
@@ -147,11 +155,11 @@ mortise_host *mortise_host_new(const mortise_options *options, mortise_error *er
 }
 
 struct lua_State *mortise_host_state(mortise_host *host) {
-  return host->L;
+  return host ? host->L : NULL;
 }
 
 const char *mortise_host_traceback(const mortise_host *host) {
-  return host->traceback ? host->traceback : "";
+  return host && host->traceback ? host->traceback : "";
 }
 
 int mortise_host_open_libs(struct lua_State *L) {
@@ -159,11 +167,11 @@ int mortise_host_open_libs(struct lua_State *L) {
 }
 
 void mortise_host_interrupt(mortise_host *host) {
-  mt_interrupt_ask(host->driver);
+  if (host) mt_interrupt_ask(host->driver);
 }
 
 void mortise_host_set_patience(mortise_host *host, int64_t ms) {
-  host->driver->patience_ms = ms > 0 ? ms : 0;
+  if (host) host->driver->patience_ms = ms > 0 ? ms : 0;
 }
 
 /* ---- Running -------------------------------------------------------------------------------- */
@@ -181,6 +189,8 @@ static int results(lua_State *L) {
   return task->failed ? lua_error(L) : n;
 }
 
+enum { CALL_MAX = 1000000 }; /* LUAI_MAXSTACK */
+
 /* Runs the function below `nargs` arguments; its results stay on the stack. */
 static mortise_status run(mortise_host *host, int nargs, int nresults, mortise_error *err) {
   lua_State *L = host->L;
@@ -195,6 +205,11 @@ static mortise_status run(mortise_host *host, int nargs, int nresults, mortise_e
 
 mortise_status mortise_host_call(mortise_host *host, int nargs, int nresults, mortise_error *err) {
   mt_error_clear(err);
+  if (!host) return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "the host is NULL");
+  if (nargs < 0 || nargs >= lua_gettop(host->L) || nresults < LUA_MULTRET || nresults > CALL_MAX)
+    return mt_error_set(err, MORTISE_INVALID_ARGUMENT,
+                        "a call of %d arguments and %d results, with %d values on the stack", nargs,
+                        nresults, lua_gettop(host->L));
   mt_free(host->traceback);
   host->traceback = NULL;
   mt_interrupt_call call = mt_interrupt_enter(host->driver);
@@ -271,9 +286,19 @@ static int load(lua_State *L) {
   return (int)s->n + 1;
 }
 
+static const char *missing(const mortise_host *host, const script *s) {
+  if (!host) return "the host";
+  if (!s->name) return s->code ? "the chunk's name" : "the file";
+  for (size_t i = 0; i < s->n; i++)
+    if (!s->args || !s->args[i]) return "an argument";
+  return NULL;
+}
+
 static mortise_status run_script(mortise_host *host, const script *s, mortise_error *err) {
-  lua_State *L = host->L;
   mt_error_clear(err);
+  const char *what = missing(host, s);
+  if (what) return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "%s is NULL", what);
+  lua_State *L = host->L;
   mt_free(host->traceback);
   host->traceback = NULL;
   if (s->n > ARGUMENTS_MAX || !lua_checkstack(L, (int)s->n + LUA_MINSTACK))
@@ -291,5 +316,6 @@ mortise_status mortise_host_run_file(mortise_host *host, const char *file, const
 
 mortise_status mortise_host_run_string(mortise_host *host, const char *code, const char *chunk_name,
                                        const char *const *args, size_t n, mortise_error *err) {
+  if (!code) return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "the code is NULL");
   return run_script(host, &(script){code, chunk_name, args, n}, err);
 }

@@ -168,7 +168,7 @@ typedef struct options {
 } options;
 
 static const mt_option rows[] = {
-    {"wait_ms", MT_OPTION_INT, offsetof(options, wait_ms), 0, INT64_MAX / 4,
+    {"wait_ms", MT_OPTION_INT, offsetof(options, wait_ms), 0, MORTISE_TIME_MAX_MS,
      "how long to wait; 0 tries once; the client's default"},
     {"mode", MT_OPTION_STRING, offsetof(options, mode), 0, 0, "exclusive, shared or SIX"},
     {NULL, MT_OPTION_BOOL, 0, 0, 0, NULL}};

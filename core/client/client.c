@@ -12,6 +12,7 @@
 /* ---- Options -------------------------------------------------------------------------------- */
 
 void mortise_options_init(mortise_options *o) {
+  if (!o) return;
   *o = (mortise_options){
       .ns = "default",
       .table = "mortise-locks",
@@ -66,7 +67,14 @@ static bool valid_namespace(const char *ns) {
   return n >= 1 && n <= 64 && !ns[n];
 }
 
+static mortise_status check_time(int64_t ms, int64_t least, const char *what, mortise_error *err) {
+  if (ms >= least && ms <= MORTISE_TIME_MAX_MS) return MORTISE_OK;
+  return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "%s: %lld ms, not %lld ms to 366 days", what,
+                      (long long)ms, (long long)least);
+}
+
 static mortise_status check_options(const mortise_options *o, mortise_error *err) {
+  if (!o) return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "the options are NULL");
   if (!o->store || !*o->store)
     return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "no store is named");
   if (!o->ns || !valid_namespace(o->ns))
@@ -77,8 +85,13 @@ static mortise_status check_options(const mortise_options *o, mortise_error *err
   if (o->margin_ms < -1 || o->margin_ms > o->lease_ms / 3)
     return mt_error_set(err, MORTISE_INVALID_ARGUMENT,
                         "margin: at most a third of the lease (%lld ms)", (long long)o->lease_ms);
-  if (o->wait_ms < 0 || o->request_ms < 1 || o->connect_ms < 1 || o->answer_max < 1024)
-    return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "a time-out or the answer cap is too small");
+  mortise_status status = check_time(o->wait_ms, 0, "wait", err);
+  if (!status) status = check_time(o->request_ms, 1, "time-out", err);
+  if (!status) status = check_time(o->connect_ms, 1, "connect time-out", err);
+  if (status) return status;
+  if (o->answer_max < 1024)
+    return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "answer cap: %zu bytes, not 1024 or more",
+                        o->answer_max);
   mt_error_clear(err);
   return MORTISE_OK;
 }
@@ -152,8 +165,23 @@ mortise_client *mortise_client_open(const mortise_options *options, mortise_erro
   return mt_client_open(options, NULL, NULL, err);
 }
 
+struct mortise_lock {
+  mortise_client *client;
+  mt_lock *lock;              /* the manager's */
+  mortise_lock *before, *next; /* of the client */
+};
+
+static void free_locks(mortise_client *c) {
+  while (c->locks) {
+    mortise_lock *lock = c->locks;
+    c->locks = lock->next;
+    mt_free(lock);
+  }
+}
+
 void mt_client_free(mortise_client *c) {
   if (!c) return;
+  free_locks(c);
   mt_manager_free(c->manager);
   mt_pulse_stop(c->pulse);
   if (c->loop) mt_timer_stop(c->loop, &c->tick);
@@ -341,7 +369,12 @@ void mortise_client_free(mortise_client *c) {
 
 /* ---- The synchronous face ------------------------------------------------------------------- */
 
+static mortise_status is_null(const char *what, mortise_error *err) {
+  return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "the %s is NULL", what);
+}
+
 mortise_status mortise_client_init_tables(mortise_client *c, mortise_error *err) {
+  if (!c) return is_null("client", err);
   mt_locks_admin init = {0};
   c->store->locks->init(c->store, &init);
   mortise_status status = mt_store_wait(c->store, &init.req, NULL, NULL);
@@ -350,10 +383,17 @@ mortise_status mortise_client_init_tables(mortise_client *c, mortise_error *err)
   return status;
 }
 
-struct mortise_lock {
-  mortise_client *client;
-  mt_lock *lock;
-};
+static void link_lock(mortise_lock *lock) {
+  mortise_client *c = lock->client;
+  lock->next = c->locks;
+  if (lock->next) lock->next->before = lock;
+  c->locks = lock;
+}
+
+static void unlink_lock(mortise_lock *lock) {
+  if (lock->next) lock->next->before = lock->before;
+  *(lock->before ? &lock->before->next : &lock->client->locks) = lock->next;
+}
 
 static void acquired(void *ctx, mt_acquire *a) {
   (void)a;
@@ -363,6 +403,10 @@ static void acquired(void *ctx, mt_acquire *a) {
 mortise_lock *mortise_lock_acquire(mortise_client *c, const mortise_lock_request *request,
                                    mortise_error *err) {
   mt_wants wants;
+  if (!c) {
+    is_null("client", err);
+    return NULL;
+  }
   mortise_lock *lock = mt_calloc(1, sizeof *lock);
   mt_manager *m = mt_client_manager(c, err);
   if (!lock || !m || mt_wants_make(request, &wants, err)) {
@@ -385,7 +429,10 @@ mortise_lock *mortise_lock_acquire(mortise_client *c, const mortise_lock_request
   lock->client = c;
   lock->lock = a.lock;
   if (err) *err = a.error;
-  if (a.lock) return lock;
+  if (a.lock) {
+    link_lock(lock);
+    return lock;
+  }
   mt_free(lock);
   return NULL;
 }
@@ -397,6 +444,9 @@ static void converted(void *ctx, mt_convert *c) {
 
 mortise_status mortise_lock_convert(mortise_lock *lock, mortise_lock_mode mode, int64_t wait_ms,
                                     mortise_error *err) {
+  if (!lock) return is_null("lock", err);
+  mortise_status bad = mt_wants_check(mode, wait_ms, err);
+  if (bad) return bad;
   bool done = false;
   mt_convert c = {.done = converted,
                   .ctx = &done,
@@ -426,6 +476,7 @@ mortise_status mortise_lock_release(mortise_lock *lock, mortise_error *err) {
   mt_manager *m = lock->client->manager;
   mt_loop *loop = lock->client->loop;
   mt_manager_release(m, &r);
+  unlink_lock(lock);
   mt_free(lock);
   while (!done && !mt_loop_step(loop, -1, &r.error)) {
   }
@@ -435,15 +486,15 @@ mortise_status mortise_lock_release(mortise_lock *lock, mortise_error *err) {
 }
 
 mortise_status mortise_lock_check(const mortise_lock *lock, mortise_error *err) {
-  return mt_lock_check(lock->lock, err);
+  return lock ? mt_lock_check(lock->lock, err) : is_null("lock", err);
 }
 
 int64_t mortise_lock_remaining_ms(const mortise_lock *lock) {
-  return mt_lock_remaining_ms(lock->lock);
+  return lock ? mt_lock_remaining_ms(lock->lock) : 0;
 }
 
 uint64_t mortise_lock_fence(const mortise_lock *lock) {
-  return mt_lock_fence(lock->lock);
+  return lock ? mt_lock_fence(lock->lock) : 0;
 }
 
 const char *mortise_version(void) {

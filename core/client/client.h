@@ -30,6 +30,7 @@ struct mortise_client {
   mt_timer look; /* whether the store answers; runs where someone wants to be told */
   int64_t silent_ms; /* since when it does not, as someone was told; 0: it does */
   mt_post lost; /* the pulse tells the loop that the session is dead */
+  mortise_lock *locks; /* of the synchronous face, owned; the bindings keep their own */
 };
 
 /* On a loop of the caller's (the host's), which must outlive it; NULL makes one of its own. `hooks`
@@ -54,6 +55,8 @@ mortise_status mt_wants_make(const mortise_lock_request *request, mt_wants *out,
                              mortise_error *err);
 void mt_wants_deinit(mt_wants *w);
 mt_mode mt_wants_mode(mortise_lock_mode mode);
+/* Those of a request, of a conversion: INVALID_ARGUMENT where out of range. */
+mortise_status mt_wants_check(mortise_lock_mode mode, int64_t wait_ms, mortise_error *err);
 
 /* The namespace, defaults and time-outs in force. Borrowed. */
 const mortise_options *mt_client_options(const mortise_client *client);

@@ -8,8 +8,10 @@ enum { TEXT_MAX = 1 << 30 };
 
 mortise_status mortise_path_normalise(const char *path, char *out, mortise_error *err) {
   mt_slice checked;
+  if (!path || !out) return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "a path is NULL");
   mortise_status status = mt_path_check(mt_slice_of(path), &checked, err);
   if (status) return status;
+  mt_error_clear(err);
   memcpy(out, checked.p, checked.n);
   out[checked.n] = '\0';
   return MORTISE_OK;
@@ -40,7 +42,28 @@ static void add_above(const mortise_lock_request *r, mt_buf *out) {
   mt_buf_addc(out, '/');
 }
 
+mortise_status mt_wants_check(mortise_lock_mode mode, int64_t wait_ms, mortise_error *err) {
+  if ((unsigned)mode > MORTISE_SIX)
+    return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "there is no lock mode %d", (int)mode);
+  if (wait_ms < -1 || wait_ms > MORTISE_TIME_MAX_MS)
+    return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "wait: %lld ms, not -1 to 366 days",
+                        (long long)wait_ms);
+  return MORTISE_OK;
+}
+
+static mortise_status check_names(const mortise_lock_request *r, mortise_error *err) {
+  for (size_t i = 0; i < r->n; i++)
+    if (!r->paths || !r->paths[i])
+      return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "path or name %zu of a lock is NULL", i);
+  return MORTISE_OK;
+}
+
 static mortise_status check_request(const mortise_lock_request *r, mortise_error *err) {
+  if (!r) return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "a lock request is NULL");
+  if ((unsigned)r->kind > MORTISE_LOCK_NAMED)
+    return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "there is no lock kind %d", (int)r->kind);
+  mortise_status status = mt_wants_check(r->mode, r->wait_ms, err);
+  if (status) return status;
   bool needs_index = r->kind == MORTISE_LOCK_DOCUMENT || r->kind == MORTISE_LOCK_NAMED;
   if (needs_index && (!r->index || !*r->index))
     return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "a %s lock needs %s",
@@ -49,7 +72,7 @@ static mortise_status check_request(const mortise_lock_request *r, mortise_error
   if (r->kind != MORTISE_LOCK_GLOBAL && !r->n)
     return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "a lock needs at least one %s",
                         r->kind == MORTISE_LOCK_TREE ? "path" : "name");
-  return MORTISE_OK;
+  return r->kind == MORTISE_LOCK_GLOBAL ? MORTISE_OK : check_names(r, err);
 }
 
 /* The text with the lengths: it moves while it grows. */
@@ -89,9 +112,10 @@ mortise_status mt_wants_make(const mortise_lock_request *r, mt_wants *out, morti
   static const char *const root[] = {"/"};
   *out = (mt_wants){0};
   mt_buf_init(&out->text, TEXT_MAX);
-  mortise_lock_request global = {.kind = MORTISE_LOCK_TREE, .paths = root, .n = 1, .mode = r->mode};
   mortise_status status = check_request(r, err);
   if (status) return status;
+  const mortise_lock_request global = {
+      .kind = MORTISE_LOCK_TREE, .paths = root, .n = 1, .mode = r->mode};
   if (r->kind == MORTISE_LOCK_GLOBAL) r = &global;
   out->wants = mt_calloc(r->n, sizeof *out->wants);
   if (!out->wants) return mt_error_memory(err);

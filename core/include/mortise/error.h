@@ -8,6 +8,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #if defined(__GNUC__)
 #define MORTISE_API __attribute__((visibility("default")))
 #define MORTISE_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
@@ -77,5 +81,9 @@ MORTISE_API const char *mortise_status_name(mortise_status status);
 /* The exit status of the program for it: 0 done, 1 script error, 2 usage, 3 lock not had,
  * 4 store unavailable, 5 lock lost, 6 a job needs recovery, 130 interrupted. */
 MORTISE_API int mortise_status_exit(mortise_status status);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -2,7 +2,8 @@
  *
  * A client belongs to the thread that uses it; different threads use different clients. Strings
  * given are copied. Functions return MORTISE_OK or a status whose detail is in the caller's `err`
- * (which may be NULL). */
+ * (which may be NULL). An argument that is NULL or out of its range, and is not said to be allowed,
+ * is INVALID_ARGUMENT and changes nothing. */
 #ifndef MORTISE_H
 #define MORTISE_H
 
@@ -47,17 +48,19 @@ typedef struct mortise_notice {
 typedef void mortise_notice_fn(void *ctx, const mortise_notice *notice);
 
 /* Every option has a default; mortise_options_init sets them. Strings are borrowed until
- * mortise_client_open returns. */
+ * mortise_client_open returns. Times are at most MORTISE_TIME_MAX_MS. */
+#define MORTISE_TIME_MAX_MS INT64_C(31622400000) /* 366 days */
+
 typedef struct mortise_options {
   const char *store;          /* "http(s)://HOST[:PORT][,...]" or "sqlite:FILE"; required */
   const char *ns;             /* namespace of the locks, [a-z0-9_-]{1,64}; "default" */
-  const char *table;          /* alias of the lock table on a server; "mortise-locks" */
+  const char *table;          /* alias of the lock table on a server; NULL "mortise-locks" */
   int64_t lease_ms;           /* 60000; 1000 to 3600000 */
   int64_t margin_ms;          /* -1: 1000, or a tenth of a shorter lease; at most a third of it */
-  int64_t wait_ms;            /* 30000; default of a lock's wait */
-  int64_t request_ms;         /* 30000 */
-  int64_t connect_ms;         /* 5000 */
-  size_t answer_max;          /* 64 MiB; a larger answer is REJECTED */
+  int64_t wait_ms;            /* 30000; 0 or more; default of a lock's wait */
+  int64_t request_ms;         /* 30000; 1 or more */
+  int64_t connect_ms;         /* 5000; 1 or more */
+  size_t answer_max;          /* 64 MiB; 1024 or more bytes; a larger answer is REJECTED */
   const char *user;           /* basic authentication, with `password` */
   const char *password;
   const char *api_key;        /* the encoded form, or */
@@ -75,12 +78,14 @@ typedef struct mortise_options {
   void *notice_ctx;
 } mortise_options;
 
+/* NULL is fine, and nothing is done. */
 MORTISE_API void mortise_options_init(mortise_options *options);
 
 typedef struct mortise_client mortise_client;
 typedef struct mortise_lock mortise_lock;
 
-/* Opens a store; nothing is sent yet. Owned: mortise_client_free. NULL with `err`. */
+/* Opens a store; nothing is sent and no file is made yet. Owned: mortise_client_free. NULL with
+ * `err`: INVALID_ARGUMENT where `options` cannot be right, a malformed store included. */
 MORTISE_API mortise_client *mortise_client_open(const mortise_options *options, mortise_error *err);
 
 /* Releases every hold, closes the session (bounded by the request time-out) and frees the client,
@@ -111,7 +116,7 @@ typedef struct mortise_lock_request {
   const char *const *paths;
   size_t n;
   mortise_lock_mode mode;
-  int64_t wait_ms;        /* -1: the client's default; 0: try once */
+  int64_t wait_ms;        /* -1: the client's default; 0: try once; at most MORTISE_TIME_MAX_MS */
 } mortise_lock_request;
 
 /* Waits until all are held. Owned: mortise_lock_release. NULL with `err`, whose blockers say who
@@ -135,7 +140,8 @@ MORTISE_API mortise_status mortise_lock_convert(mortise_lock *lock, mortise_lock
  * later, or to its lease. NULL is fine. */
 MORTISE_API mortise_status mortise_lock_release(mortise_lock *lock, mortise_error *err);
 
-/* OK while the lock is held for sure; LOCK_LOST past the deadline. No I/O. */
+/* OK while the lock is held for sure; LOCK_LOST past the deadline. No I/O. The two below it are 0
+ * for NULL. */
 MORTISE_API mortise_status mortise_lock_check(const mortise_lock *lock, mortise_error *err);
 MORTISE_API int64_t mortise_lock_remaining_ms(const mortise_lock *lock);
 /* Larger than that of any earlier holder of a conflicting lock, within one epoch of the table. */

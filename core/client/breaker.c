@@ -51,6 +51,7 @@ mt_breaker *mt_breaker_start(mortise_client *client, const char *session, mortis
   const mortise_options *o = mt_client_options(client);
   const mt_breaking_config config = {.ns = o->ns,
                                      .session = session,
+                                     .by = client->identity->json,
                                      .margin_ms = o->margin_ms,
                                      .known_dead = known_dead,
                                      .changed = arm,

@@ -46,8 +46,13 @@ static bool add_script(mt_buf *b, const mt_session_write *r) {
     good = add_value(b, "owner", r->owner, MT_SLICE("{}"), MT_JSON_OBJECT);
   } else if (r->verb == MT_SESSION_BEAT) {
     good = add_value(b, "waiting", r->waiting, MT_SLICE("[]"), MT_JSON_ARRAY);
+  } else if (r->verb == MT_SESSION_BREAK && r->by.n) {
+    good = add_value(b, "by", r->by, MT_SLICE("{}"), MT_JSON_OBJECT);
   }
-  mt_buf_adds(b, open ? "}},\"scripted_upsert\":true,\"upsert\":{}}\n" : "}}}\n");
+  mt_buf_adds(b, "}}");
+  if (open) mt_buf_adds(b, ",\"scripted_upsert\":true,\"upsert\":{}");
+  if (r->verb == MT_SESSION_BEAT) mt_buf_adds(b, ",\"_source\":[\"state\",\"owner.broken_by\"]");
+  mt_buf_adds(b, "}\n");
   return good;
 }
 
@@ -86,6 +91,15 @@ static void say_failed(mt_elastic *e, const mt_session_write *r, const mt_answer
   snprintf(err->reason, sizeof err->reason, "%s", reason);
 }
 
+static mt_session_state state_of(mt_json source);
+
+static void say_refused(mt_session_write *r, const mt_answer *a) {
+  mt_json source;
+  if (!a->source.n || mt_json_parse(a->source, "the answer", &source, NULL)) return;
+  r->found = state_of(source);
+  mt_session_breaker(mt_json_get(source, "owner"), r->breaker, sizeof r->breaker);
+}
+
 static void classify(mt_elastic *e, mt_session_write *r, const mt_answer *a) {
   bool missing =
       a->applied == MT_APPLIED_NOT_FOUND || mt_answer_is(a->type, "document_missing_exception");
@@ -94,6 +108,7 @@ static void classify(mt_elastic *e, mt_session_write *r, const mt_answer *a) {
     r->version = a->version;
   } else if (a->status < 300 || missing) {
     r->result = MT_SESSION_REFUSED;
+    if (r->verb == MT_SESSION_BEAT) say_refused(r, a);
   } else if (a->status == 409 && r->verb == MT_SESSION_EXPIRE) {
     r->result = MT_SESSION_REFUSED;
   } else if (a->status == 409) {
@@ -157,6 +172,8 @@ void mt_elastic_session(mt_store *s, mt_session_write *r) {
   mt_call *c = mt_call_new(mt_elastic_of(s), &r->req);
   r->result = MT_SESSION_NO_ANSWER;
   r->version = (mt_version){0};
+  r->found = MT_SESSION_MISSING;
+  r->breaker[0] = '\0';
   if (!c) return;
   if ((unsigned)r->verb > MT_SESSION_BREAK || !mt_ns_valid(r->ns) ||
       !mt_session_valid(r->session) || !build(&c->body, r)) {

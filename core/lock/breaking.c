@@ -215,6 +215,7 @@ static void write_session(mt_breaking *b, mt_session_verb verb) {
                                 .session = b->session,
                                 .lease_ms = missing ? MISSING_LEASE_MS : b->lease_ms};
   if (verb == MT_SESSION_EXPIRE) b->write.if_version = b->version;
+  if (verb == MT_SESSION_BREAK && b->config.by) b->write.by = mt_slice_of(b->config.by);
   if (verb != MT_SESSION_BREAK) b->phase = MT_BREAKING_ENDING;
   b->busy = true;
   b->store->locks->session(b->store, &b->write);

@@ -16,6 +16,7 @@
 
 typedef struct mt_breaking_config {
   const char *ns, *session; /* copied */
+  const char *by; /* JSON object: who breaks it, for its owner to know; borrowed; NULL: not said */
   int64_t margin_ms;
   /* As in mt_manager_config; may be NULL. */
   bool (*known_dead)(void *ctx, const char *owner_json);

@@ -5,7 +5,10 @@
 
 #include <stdio.h>
 
-enum { END_MS = 5000 /* patience for closing a session that is of no more use */ };
+enum {
+  END_MS = 5000, /* patience for closing a session that is of no more use */
+  PATH_SHOWN = 200,
+};
 
 /* ---- Time and chance ------------------------------------------------------------------------ */
 
@@ -205,10 +208,10 @@ static bool ended_by_another(mt_manager *m) {
 void mt_manager_session_lost(mt_manager *m) {
   mortise_error err;
   bool by_another = ended_by_another(m);
-  mt_error_set(
-      &err, MORTISE_LOCK_LOST,
-      "the lease of session %s (%lld ms) ran out, or another process ended it: its locks are lost",
-      m->table->session.id, (long long)m->lease_ms);
+  char why[MT_SESSION_BREAKER + 64];
+  mt_session_why(&m->table->session, why, sizeof why);
+  mt_error_set(&err, MORTISE_LOCK_LOST, "the locks of session %s are lost: %s",
+               m->table->session.id, why);
   atomic_store(&m->table->session.lost, true);
   m->verified = false;  /* the table itself may have gone */
   m->phase = MT_ENDING; /* nothing more is given back one by one */
@@ -434,10 +437,14 @@ void mt_manager_close(mt_manager *m, int64_t deadline_ms, void (*done)(void *ctx
 mortise_status mt_lock_check(const mt_lock *lock, mortise_error *err) {
   if (!lock->granted)
     return mt_error_set(err, MORTISE_LOCK_LOST, "the client of this lock was closed");
-  if (mt_session_dead(&lock->table->session, mt_manager_now(lock->manager)))
-    return mt_error_set(err, MORTISE_LOCK_LOST, "the lease on %.*s%s has run out: the lock is lost",
-                        (int)lock->wants[0].path.n, lock->wants[0].path.p,
-                        lock->n_wants > 1 ? " and others" : "");
+  if (mt_session_dead(&lock->table->session, mt_manager_now(lock->manager))) {
+    char why[MT_SESSION_BREAKER + 64];
+    mt_session_why(&lock->table->session, why, sizeof why);
+    const mt_slice path = lock->wants[0].path; /* the reason must still fit */
+    return mt_error_set(err, MORTISE_LOCK_LOST, "the lock on %.*s%s is lost: %s",
+                        (int)(path.n < PATH_SHOWN ? path.n : PATH_SHOWN), path.p,
+                        lock->n_wants > 1 ? " and others" : "", why);
+  }
   mt_error_clear(err);
   return MORTISE_OK;
 }

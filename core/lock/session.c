@@ -21,9 +21,33 @@ void mt_session_deinit(mt_session *s) {
   pthread_mutex_destroy(&s->board.lock);
 }
 
+/* Is it ours to say why? */
+static bool claim_end(mt_session *s, mt_session_end first) {
+  int none = MT_END_UNKNOWN;
+  return atomic_compare_exchange_strong(&s->end, &none, (int)first);
+}
+
+void mt_session_why(const mt_session *s, char *out, size_t size) {
+  switch (atomic_load(&s->end)) {
+  case MT_END_LEASE:
+    snprintf(out, size, "its lease (%lld ms) ran out", (long long)s->lease_ms);
+    return;
+  case MT_END_BROKEN:
+    snprintf(out, size, "its session was broken by hand%s%s", *s->breaker ? ", by " : "",
+             s->breaker);
+    return;
+  case MT_END_EXPIRED:
+    snprintf(out, size, "its session was expired by another process");
+    return;
+  default:
+    snprintf(out, size, "another process ended its session");
+  }
+}
+
 bool mt_session_dead(mt_session *s, int64_t now_ms) {
   if (atomic_load(&s->lost)) return true;
   if (now_ms < atomic_load(&s->deadline_ms)) return false;
+  claim_end(s, MT_END_LEASE);
   atomic_store(&s->lost, true);
   return true;
 }
@@ -114,6 +138,17 @@ int64_t mt_heartbeat_due(const mt_heartbeat *h) {
   return soon;
 }
 
+/* Somebody ended it: the store's word is final. What it says of why is for people only. */
+static void end_refused(mt_session *s, const mt_session_write *w) {
+  if (claim_end(s, MT_END_BEING_SAID)) {
+    memcpy(s->breaker, w->breaker, sizeof s->breaker);
+    atomic_store(&s->end, w->found == MT_SESSION_BROKEN    ? MT_END_BROKEN
+                          : w->found == MT_SESSION_EXPIRED ? MT_END_EXPIRED
+                                                           : MT_END_CLOSED);
+  }
+  atomic_store(&s->lost, true);
+}
+
 static void beaten(void *ctx, mt_req *req) {
   mt_heartbeat *h = ctx;
   int64_t now = h->env->now_ms(h->env->ctx);
@@ -127,8 +162,7 @@ static void beaten(void *ctx, mt_req *req) {
     return;
   }
   h->error = req->error;
-  /* Somebody expired it: the store's word is final. */
-  if (h->write.result == MT_SESSION_REFUSED) atomic_store(&h->session->lost, true);
+  if (h->write.result == MT_SESSION_REFUSED) end_refused(h->session, &h->write);
   /* A beat that was lost costs a sixth of the lease; sooner again, so that a short outage is
    * survived, but never in a tight loop. */
   int64_t pause = interval(h->session) / 8 << (h->failures < 3 ? h->failures : 3);

@@ -30,6 +30,16 @@ typedef struct mt_board {
 
 enum { MT_BOARD_MAX = 32 << 10 };
 
+/* Why a session ended, as far as this process knows; it is said once, by whoever saw it first. */
+typedef enum mt_session_end {
+  MT_END_UNKNOWN = 0,
+  MT_END_BEING_SAID,
+  MT_END_LEASE,   /* past its deadline */
+  MT_END_BROKEN,  /* by hand; `breaker` says by whom */
+  MT_END_EXPIRED, /* another process took over */
+  MT_END_CLOSED,
+} mt_session_end;
+
 typedef struct mt_session {
   char id[MT_SESSION_ID];
   char ns[65];
@@ -39,6 +49,8 @@ typedef struct mt_session {
   _Atomic int64_t deadline_ms;
   /* An acknowledged answer said that it is no longer live. Never unset. */
   _Atomic bool lost;
+  _Atomic int end; /* mt_session_end */
+  char breaker[MT_SESSION_BREAKER];
   _Atomic uint64_t beats; /* acknowledged */
   _Atomic int64_t asked_ms; /* the first beat was sent then that nobody has answered; 0: none */
   mt_board board;
@@ -56,6 +68,8 @@ uint64_t mt_board_put(mt_session *s, char *text, size_t n);
 /* Past the deadline, or lost? Once true it stays true: what was given up is never believed again,
  * whatever the network says later. Any thread. */
 bool mt_session_dead(mt_session *s, int64_t now_ms);
+/* "its lease (60000 ms) ran out", and the like, of a dead session. Any thread. */
+void mt_session_why(const mt_session *s, char *out, size_t size);
 /* An acknowledged heartbeat (or opening), sent at `sent_ms` and answered at `now_ms`, extends the
  * deadline, counted from the moment it was sent. Does nothing for a dead session. */
 void mt_session_extend(mt_session *s, int64_t sent_ms, int64_t now_ms);

@@ -80,8 +80,27 @@ static bool expire_row(const mt_session_write *r, row *s, int64_t now_ms) {
   return true;
 }
 
-/* What the verb makes of the row; false: its state forbids it. */
-static bool change_row(const mt_session_write *r, row *s, int64_t now_ms) {
+/* The owner with who breaks it as its last member; of a failed buffer it is nothing, and not written.
+ */
+static void add_breaker(const mt_session_write *r, row *s, mt_buf *text) {
+  if (!r->by.n || !s->owner.n) return;
+  mt_buf_add(text, s->owner.p, s->owner.n - 1); /* a whole object, without blanks around it */
+  mt_json_add_key(text, "broken_by");
+  mt_buf_addslice(text, r->by);
+  mt_buf_addc(text, '}');
+  s->owner = mt_buf_slice(text);
+}
+
+/* What a beat was refused by, for people. */
+static void say_refused(mt_session_write *r, const row *s) {
+  mt_json owner;
+  r->found = s->found ? s->state : MT_SESSION_MISSING;
+  if (s->found && !mt_json_parse(s->owner, "the owner", &owner, NULL))
+    mt_session_breaker(owner, r->breaker, sizeof r->breaker);
+}
+
+/* What the verb makes of the row; false: its state forbids it. `text` holds what is new in it. */
+static bool change_row(const mt_session_write *r, row *s, mt_buf *text, int64_t now_ms) {
   bool live = s->found && s->state == MT_SESSION_LIVE;
   bool broken = s->found && s->state == MT_SESSION_BROKEN;
   switch (r->verb) {
@@ -99,6 +118,7 @@ static bool change_row(const mt_session_write *r, row *s, int64_t now_ms) {
     return expire_row(r, s, now_ms);
   case MT_SESSION_BREAK:
     s->state = MT_SESSION_BROKEN;
+    if (live) add_breaker(r, s, text);
     return live;
   default:
     return s->found && !live && !broken; /* PROVE */
@@ -110,6 +130,7 @@ static mortise_status check_write(const mt_session_write *r, mortise_error *err)
   mortise_status status = mt_locks_check(r->ns, r->session, err);
   if (!status && r->owner.n) status = mt_json_parse(r->owner, "the session's owner", &json, err);
   if (!status && r->waiting.n) status = mt_json_parse(r->waiting, "the waiting list", &json, err);
+  if (!status && r->by.n) status = mt_json_parse(r->by, "who breaks it", &json, err);
   if (!status && r->verb == MT_SESSION_OPEN && !r->owner.n)
     status = mt_error_set(err, MORTISE_INVALID_ARGUMENT, "a session needs an owner");
   return status;
@@ -124,23 +145,24 @@ static mortise_status purge(mt_db *db, const mt_session_write *r, int64_t now_ms
   return mt_db_run(db, stmt, err);
 }
 
-mortise_status mt_locks_session(mt_work *w, mt_req *req, mortise_error *err) {
-  mt_session_write *r = (mt_session_write *)(void *)req;
+static mortise_status write_session(mt_work *w, mt_session_write *r, mt_buf *text,
+                                    mortise_error *err) {
   int64_t now_ms = mt_clock_wall_ms();
   row s;
   uint64_t seq_no = 0;
-  r->result = MT_SESSION_NO_ANSWER;
-  r->version = (mt_version){0};
   mortise_status status = check_write(r, err);
   if (!status) status = mt_work_write(w, err);
   if (!status) status = purge(w->db, r, now_ms, err);
   if (!status) status = read_row(w->db, r->ns, r->session, &s, err);
   if (status) return status;
-  if (!change_row(r, &s, now_ms)) {
+  row before = s;
+  if (!change_row(r, &s, text, now_ms)) {
+    if (r->verb == MT_SESSION_BEAT) say_refused(r, &before);
     r->result = MT_SESSION_REFUSED;
     return MORTISE_OK;
   }
-  status = mt_locks_seq_load(w->db, &seq_no, err);
+  status = mt_buf_status(text, "the session's owner", err);
+  if (!status) status = mt_locks_seq_load(w->db, &seq_no, err);
   s.seq_no = ++seq_no;
   if (!status) status = put_row(w->db, r, &s, err);
   if (!status) status = mt_locks_seq_store(w->db, seq_no, err);
@@ -149,6 +171,19 @@ mortise_status mt_locks_session(mt_work *w, mt_req *req, mortise_error *err) {
   r->result = MT_SESSION_ACKED;
   r->version = mt_locks_version(seq_no);
   return MORTISE_OK;
+}
+
+mortise_status mt_locks_session(mt_work *w, mt_req *req, mortise_error *err) {
+  mt_session_write *r = (mt_session_write *)(void *)req;
+  mt_buf text;
+  r->result = MT_SESSION_NO_ANSWER;
+  r->version = (mt_version){0};
+  r->found = MT_SESSION_MISSING;
+  r->breaker[0] = '\0';
+  mt_buf_init(&text, MT_SQLITE_TEXT_MAX);
+  mortise_status status = write_session(w, r, &text, err);
+  mt_buf_deinit(&text);
+  return status;
 }
 
 /* ---- reading ---- */

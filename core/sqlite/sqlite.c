@@ -61,7 +61,8 @@ mortise_status mt_work_check(mt_work *w, mortise_error *err) {
 static mortise_status may_send(mt_work *w, mortise_error *err) {
   mt_req *req = w->req;
   if (!req->may_send || req->may_send(req->may_send_ctx)) return MORTISE_OK;
-  return mt_error_set(err, MORTISE_LOCK_LOST, "%s: the lock's lease has run out", w->db->file);
+  return mt_error_set(err, MORTISE_LOCK_LOST,
+                      "%s: held back, since the lock is no longer held for sure", w->db->file);
 }
 
 mortise_status mt_work_read(mt_work *w, mortise_error *err) {

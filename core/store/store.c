@@ -2,6 +2,8 @@
 
 #include "base/mem.h"
 
+#include <stdio.h>
+
 void mt_store_cancel(mt_store *s, mt_req *req) {
   if (req->op && !req->finished) s->cancel(s, req);
 }
@@ -20,6 +22,17 @@ mortise_status mt_store_wait(mt_store *s, mt_req *req, bool (*stop)(void *ctx), 
     req->finished = true;
   }
   return req->error.code;
+}
+
+void mt_session_breaker(mt_json owner, char *out, size_t size) {
+  char user[64], host[80], process[32] = "";
+  int64_t pid = 0;
+  mt_json by = mt_json_get(owner, "broken_by");
+  mt_json_copy(mt_json_get(by, "user"), user, sizeof user);
+  mt_json_copy(mt_json_get(by, "host"), host, sizeof host);
+  if (mt_json_int(mt_json_get(by, "pid"), &pid))
+    snprintf(process, sizeof process, ", pid %lld", (long long)pid);
+  snprintf(out, size, "%s%s%s%s", user, *user && *host ? "@" : "", host, *user || *host ? process : "");
 }
 
 void mt_req_finish(mt_req *req) {

@@ -237,7 +237,7 @@ typedef struct mt_locks_admin {
 } mt_locks_admin;
 void mt_locks_admin_deinit(mt_locks_admin *r);
 
-enum { MT_SESSION_ID = 33 }; /* 32 hex digits and a NUL */
+enum { MT_SESSION_ID = 33 /* 32 hex digits and a NUL */, MT_SESSION_BREAKER = 160 };
 
 typedef enum mt_session_state {
   MT_SESSION_MISSING = 0,
@@ -256,7 +256,7 @@ typedef enum mt_session_verb {
   MT_SESSION_EXPIRE, /* compare-and-set by `version` to expired; with version {0,0}: create as
                         expired; REFUSED when it changed meanwhile */
   MT_SESSION_PROVE,  /* rewrite if expired or closed: the acknowledgement proves that it is */
-  MT_SESSION_BREAK,  /* live -> broken; REFUSED when it is not live */
+  MT_SESSION_BREAK,  /* live -> broken, with `by`; REFUSED when it is not live */
 } mt_session_verb;
 
 typedef enum mt_session_result {
@@ -274,10 +274,18 @@ typedef struct mt_session_write {
                                 script, job} */
   int64_t lease_ms;          /* in, OPEN and EXPIRE of a missing one */
   mt_slice waiting;          /* in, BEAT: JSON array, or empty for [] */
+  mt_slice by;               /* in, BREAK: JSON object, the owner's fields of who breaks it, or empty */
   mt_version if_version;     /* in, EXPIRE */
   mt_session_result result;  /* out */
   mt_version version;        /* out: of the acknowledged write */
+  /* Out, for people, of a BEAT that was refused: the state that it met (MISSING: not known), and
+   * who broke it (mt_session_breaker). */
+  mt_session_state found;
+  char breaker[MT_SESSION_BREAKER];
 } mt_session_write;
+
+/* "user@host, pid 12" of the member `broken_by` of an owner; "" where there is none. */
+void mt_session_breaker(mt_json owner, char *out, size_t size);
 
 typedef struct mt_session_doc {
   char session[MT_SESSION_ID];

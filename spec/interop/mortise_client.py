@@ -210,6 +210,8 @@ class Table:
         body = {"script": {"id": "mortise-session-1", "params": dict(params, verb=verb)}}
         if verb == "open":
             body.update(scripted_upsert=True, upsert={})
+        if verb == "beat":
+            body.update(_source=["state", "owner.broken_by"])
         return [{"update": head}, body]
 
     def set_item(self, session, n, path, mode, leaf, enqueue):
@@ -253,7 +255,7 @@ class Session:
     def __init__(self, table, owner, lease, margin):
         self.table, self.lease, self.margin = table, lease, margin
         self.id, self.n, self.ghost, self.lost = secrets.token_hex(16), 0, False, False
-        self.refused = False
+        self.refused, self.why = False, "the session's deadline has passed"
         self.deadline = now() + lease
         self.ended, self.mutex = threading.Event(), threading.Lock()
         while not self.write("open", owner=owner, lease=int(lease * 1000)):
@@ -272,6 +274,8 @@ class Session:
             with self.mutex:
                 if not applied(answer) or now() >= self.deadline:
                     self.lost, self.refused = True, not applied(answer)
+                    if self.refused:
+                        self.why = why_refused(answer)
                 elif verb != "close":
                     self.deadline = sent + self.lease - self.margin
             return applied(answer)
@@ -288,7 +292,7 @@ class Session:
 
     def check(self):
         if not self.alive():
-            raise LockLost("the session's deadline has passed")
+            raise LockLost(self.why)
 
     def next_number(self):
         self.n += 1
@@ -300,6 +304,13 @@ class Session:
         self.thread.join()
         if not self.refused:
             self.write("close")
+
+
+def why_refused(answer):
+    found = answer.get("get", {}).get("_source", {})
+    by = found.get("owner", {}).get("broken_by", {})
+    return "the session is %s%s" % (
+        found.get("state", "over"), " by %s, pid %s" % (by.get("host"), by.get("pid")) if by else "")
 
 
 # ---- Locks ----------------------------------------------------------------------------------------
@@ -474,7 +485,8 @@ class Client:
         while not self.is_dead(session):
             _, doc = self.table.session(session)
             if doc and doc["state"] == "live":
-                marked = self.table.apply([self.table.session_item(session, "break")], now() + 5)[0]
+                marked = self.table.apply(
+                    [self.table.session_item(session, "break", by=self.owner)], now() + 5)[0]
                 if applied(marked):  # from now on its owner's deadline stands still
                     self.seen[session] = ((marked["_seq_no"], marked["_primary_term"]), now())
             time.sleep(0.1)

@@ -155,7 +155,7 @@ stores.each("breaking a lock", function(store)
     first:kill "KILL"
     first:status()
     local _, listed = run()
-    assert.matches("marked as broken", listed)
+    assert.matches("marked as broken by %S+@%S+, pid %d+", listed)
     local second <close> = locks("break", "/a", "--hold", hold_text, "--yes")
     wait_for("the mark", function() return second:err():match "to wait" end)
     second:kill "INT"

@@ -100,6 +100,7 @@ stores.each("a lost session", function(store)
       -- A child that nobody joined in the end fails the script.
       assert.equal(what == "join" and 5 or 0, holder:status(), holder:err())
       assert.matches("%(lost%)", holder:out())
+      assert.matches("lost: its session was broken by hand, by %S+@%S+, pid %d+", holder:out())
       assert.is_false(taken.released == true)
     end)
   end
@@ -120,5 +121,6 @@ stores.each("a lost session", function(store)
     holder:kill "CONT"
     assert.is_true(holder:said "lock_lost" - began < 1500)
     assert.equal(0, holder:status(), holder:err())
+    assert.matches("is lost: its lease %(3000 ms%) ran out", holder:out())
   end)
 end)

@@ -90,7 +90,11 @@ function sessions.judge(session, now_ms)
       duration.text(session.lease_ms or 0))
   else
     result.dead, result.text = false, ("alive %s ago"):format(duration.text(silent))
-    if session.state == "broken" then result.text = "marked as broken: over after its lease" end
+    if session.state == "broken" then
+      local by = type(session.owner) == "table" and session.owner.broken_by
+      result.text = ("marked as broken%s: over after its lease"):format(
+        by and " by " .. sessions.owner_text {user = by.user, host = by.host, pid = by.pid} or "")
+    end
   end
   return result
 end

@@ -117,6 +117,31 @@ static void breaking(mt_fixture *f) {
   SESSION(session_verb(MT_SESSION_PROVE, mt_a), MT_SESSION_ACKED);
 }
 
+/* Who broke it is told to its owner, and is no more than that. */
+static void broken_by(mt_fixture *f) {
+  static const char by[] = "{\"host\":\"h\\u00e4\",\"user\":\"u\\\"x\",\"pid\":7}";
+  mt_version version;
+  mt_session_write beat = session_verb(MT_SESSION_BEAT, mt_a);
+  SESSION(session_open(mt_a), MT_SESSION_ACKED);
+  mt_session_write mark = session_verb(MT_SESSION_BREAK, mt_a);
+  mark.by = mt_slice_of(by);
+  SESSION(mark, MT_SESSION_ACKED);
+  beat.ns = f->ns;
+  f->s->locks->session(f->s, &beat);
+  MT_OK(f, beat);
+  MT_CHECK(beat.result == MT_SESSION_REFUSED && beat.found == MT_SESSION_BROKEN, "found %d",
+           (int)beat.found);
+  MT_CHECK(!strcmp(beat.breaker, "u\"x@h\xc3\xa4, pid 7"), "broken by %s", beat.breaker);
+  SESSION(session_open(mt_a), MT_SESSION_REFUSED);
+  MT_CHECK(state_of(f, mt_a, &version) == MT_SESSION_BROKEN, "broken");
+  SESSION(session_expire(mt_a, version), MT_SESSION_ACKED);
+  beat = session_verb(MT_SESSION_BEAT, mt_a);
+  beat.ns = f->ns;
+  f->s->locks->session(f->s, &beat);
+  MT_OK(f, beat);
+  MT_CHECK(beat.found == MT_SESSION_EXPIRED, "found %d", (int)beat.found);
+}
+
 static void broken_and_closed(mt_fixture *f) {
   mt_version version;
   SESSION(session_open(mt_a), MT_SESSION_ACKED);
@@ -265,6 +290,7 @@ const mt_case mt_cases_sessions[] = {
     {"sessions: from open to closed", life},
     {"sessions: expire is a compare-and-set, and final", expiring},
     {"sessions: a broken one stands still until it is expired", breaking},
+    {"sessions: who broke one is told to its owner", broken_by},
     {"sessions: a broken one is closed by its owner", broken_and_closed},
     {"sessions: a missing one is made as expired", expiring_the_missing},
     {"sessions: opened twice", opened_twice},

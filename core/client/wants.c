@@ -52,9 +52,13 @@ mortise_status mt_wants_check(mortise_lock_mode mode, int64_t wait_ms, mortise_e
 }
 
 static mortise_status check_names(const mortise_lock_request *r, mortise_error *err) {
+  const char *what = r->kind == MORTISE_LOCK_TREE ? "path" : "name";
+  if (!r->n || !r->paths)
+    return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "a lock needs at least one %s", what);
   for (size_t i = 0; i < r->n; i++)
-    if (!r->paths || !r->paths[i])
-      return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "path or name %zu of a lock is NULL", i);
+    if (!r->paths[i] || !*r->paths[i])
+      return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "%s %zu of the lock is %s", what, i + 1,
+                          r->paths[i] ? "empty" : "NULL");
   return MORTISE_OK;
 }
 
@@ -69,9 +73,6 @@ static mortise_status check_request(const mortise_lock_request *r, mortise_error
     return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "a %s lock needs %s",
                         r->kind == MORTISE_LOCK_NAMED ? "named" : "document",
                         r->kind == MORTISE_LOCK_NAMED ? "a category" : "an index");
-  if (r->kind != MORTISE_LOCK_GLOBAL && !r->n)
-    return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "a lock needs at least one %s",
-                        r->kind == MORTISE_LOCK_TREE ? "path" : "name");
   return r->kind == MORTISE_LOCK_GLOBAL ? MORTISE_OK : check_names(r, err);
 }
 

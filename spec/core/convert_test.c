@@ -446,6 +446,42 @@ static void test_closed_while_it_waits(void **state) {
 
 /* ---- The synchronous face ------------------------------------------------------------------- */
 
+/* What can be no request is told before anything is sent. */
+static void test_public_refusals(void **state) {
+  (void)state;
+  mt_test_client c[2];
+  open_two(c);
+  const char *good[] = {"/p", "/q"}, *null[] = {"/p", NULL}, *empty[] = {"/p", ""};
+  const mortise_lock_request bad[] = {
+      {.kind = MORTISE_LOCK_TREE},
+      {.kind = MORTISE_LOCK_TREE, .n = 1},
+      {.kind = MORTISE_LOCK_TREE, .paths = good},
+      {.kind = MORTISE_LOCK_TREE, .paths = null, .n = 2},
+      {.kind = MORTISE_LOCK_TREE, .paths = empty, .n = 2},
+      {.kind = MORTISE_LOCK_DOCUMENT, .paths = good, .n = 1},
+      {.kind = MORTISE_LOCK_DOCUMENT, .index = "", .paths = good, .n = 1},
+      {.kind = MORTISE_LOCK_DOCUMENT, .index = "i"},
+      {.kind = MORTISE_LOCK_DOCUMENT, .index = "i", .paths = null, .n = 2},
+      {.kind = MORTISE_LOCK_DOCUMENT, .index = "i", .paths = empty, .n = 2},
+      {.kind = MORTISE_LOCK_NAMED, .paths = good, .n = 1},
+      {.kind = MORTISE_LOCK_NAMED, .index = "c", .n = 3},
+      {.kind = MORTISE_LOCK_NAMED, .index = "c", .paths = empty, .n = 2},
+      {.kind = (mortise_lock_kind)9, .index = "c", .paths = good, .n = 1},
+      {.kind = MORTISE_LOCK_TREE, .paths = good, .n = 1, .mode = (mortise_lock_mode)9},
+  };
+  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    mortise_error err;
+    mortise_lock *lock = mortise_lock_acquire(c[0].client, &bad[i], &err);
+    MT_CHECK(!lock && err.code == MORTISE_INVALID_ARGUMENT && err.message[0], "request %zu: %s", i,
+             err.message);
+    assert_null(mortise_lock_acquire(c[0].client, &bad[i], NULL));
+  }
+  char path[4097];
+  assert_int_equal(mortise_path_normalise(NULL, path, NULL), MORTISE_INVALID_ARGUMENT);
+  assert_int_equal(mortise_path_normalise("", path, NULL), MORTISE_INVALID_ARGUMENT);
+  close_two(c);
+}
+
 static void test_public_face(void **state) {
   (void)state;
   mt_test_client c[2];
@@ -541,6 +577,7 @@ int main(void) {
       cmocka_unit_test(test_released_meanwhile),
       cmocka_unit_test(test_lost_while_it_waits),
       cmocka_unit_test(test_closed_while_it_waits),
+      cmocka_unit_test(test_public_refusals),
       cmocka_unit_test(test_public_face),
       cmocka_unit_test(test_at_random),
   };

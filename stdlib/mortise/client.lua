@@ -1,4 +1,5 @@
 -- A client: one store, one session. Made by mortise.connect.
+local argument = require "mortise.argument"
 local core = require "mortise.core"
 local documents = require "mortise.documents"
 local errors = require "mortise.errors"
@@ -172,7 +173,9 @@ function Client:read_sessions(ids, namespace)
 end
 
 -- Ends a session and its locks against its owner's will, see bindings/lua_break.c. -> a breaking
-function Client:break_session(id) return self:open_core():break_session(id) end
+function Client:break_session(id)
+  return self:open_core():break_session(argument.name("break_session", "id", id))
+end
 
 function Client:verify() return core.object(self:open_core():verify()) end
 function Client:stats() return core.object(self:open_core():stats()) end

@@ -1,5 +1,6 @@
 -- A client's methods for documents. A document that is read is a view (bindings/lua_doc.c); one that
 -- is given is a view, a table or JSON text.
+local argument = require "mortise.argument"
 local core = require "mortise.core"
 local errors = require "mortise.errors"
 local json = require "mortise.json"
@@ -33,14 +34,7 @@ options.register({"update"}, update_rows)
 
 -- ---- Reading -------------------------------------------------------------------------------------
 
--- The document as it is now (no refresh needed), or nil.
-function documents:get(index, id, given)
-  return self:mget(index, {id}, given)[1] or nil
-end
-
--- A list of views, false for what is not there. `routing` is one for all of them.
-function documents:mget(index, ids, given)
-  local o = options.check("mget", read_rows, given)
+local function read(self, index, ids, o)
   local routing
   if o.routing then
     routing = {}
@@ -49,19 +43,36 @@ function documents:mget(index, ids, given)
   return core.array(self:open_core():mget(index, ids, routing))
 end
 
+-- The document as it is now (no refresh needed), or nil.
+function documents:get(index, id, given)
+  argument.name("get", "index", index)
+  argument.name("get", "id", id)
+  return read(self, index, {id}, options.check("get", read_rows, given))[1] or nil
+end
+
+-- A list of views, false for what is not there. `routing` is one for all of them.
+function documents:mget(index, ids, given)
+  argument.name("mget", "index", index)
+  argument.names("mget", "ids", ids, true)
+  return read(self, index, ids, options.check("mget", read_rows, given))
+end
+
 -- The exact number of documents that match (all, without a query).
 function documents:count(index, query)
-  return self:open_core():count(index, json.body(query))
+  argument.name("count", "index", index)
+  return self:open_core():count(index, json.body(argument.body("count", "query", query)))
 end
 
 -- Makes what was written visible to searches; fails unless every shard did.
 function documents:refresh(index)
-  return self:open_core():refresh(index)
+  return self:open_core():refresh(argument.name("refresh", "index", index))
 end
 
 -- The servers' answer as a table: integers exact, arrays and objects told apart.
 function documents:search(index, body)
-  return core.json_decode(self:open_core():search(index, json.body(body or {})))
+  argument.name("search", "index", index)
+  body = argument.body("search", "body", body) or {}
+  return core.json_decode(self:open_core():search(index, json.body(body)))
 end
 
 -- for doc in client:scan(index, {query=}) do ... end; see mortise.scan.
@@ -71,7 +82,10 @@ end
 
 -- Status and text of any request, for stores over HTTP.
 function documents:raw(method, path, body, content_type)
-  return self:open_core():raw(method, path, json.body(body), content_type)
+  argument.name("raw", "method", method)
+  argument.name("raw", "path", path)
+  if content_type ~= nil then argument.name("raw", "content_type", content_type) end
+  return self:open_core():raw(method, path, json.body(argument.body("raw", "body", body)), content_type)
 end
 
 -- ---- Writing one ---------------------------------------------------------------------------------
@@ -119,29 +133,28 @@ local function write(self, index, item, o)
   return core.object {id = item.id, result = result.result, seq_no = result.seq_no, term = result.term}
 end
 
-local function check_id(what, id)
-  if type(id) ~= "string" or id == "" then
-    errors.bad("%s: a document's id is a string that is not empty, not %s", what, core.tostring(id))
-  end
+local function check_target(call, index, id)
+  argument.name(call, "index", index)
+  argument.name(call, "id", id)
 end
 
 -- Writes it if it is not there yet; else `conflict`. -> {id, result, seq_no, term}, as all below.
 function documents:create(index, id, source, given)
-  check_id("create", id)
-  return write(self, index, {kind = "create", id = id, body = json.source(source)},
+  check_target("create", index, id)
+  return write(self, index, {kind = "create", id = id, body = json.source(source, "create")},
     options.check("create", write_rows, given))
 end
 
 -- Writes it, whatever is there.
 function documents:index(index, id, source, given)
-  check_id("index", id)
-  return write(self, index, {kind = "index", id = id, body = json.source(source)},
+  check_target("index", index, id)
+  return write(self, index, {kind = "index", id = id, body = json.source(source, "index")},
     options.check("index", write_rows, given))
 end
 
 -- Removes it; `not_found` where it is not there.
 function documents:delete(index, id, given)
-  check_id("delete", id)
+  check_target("delete", index, id)
   return write(self, index, {kind = "delete", id = id}, options.check("delete", write_rows, given))
 end
 
@@ -153,7 +166,10 @@ end
 -- Reads it, changes it (a table of fields, or a function that gets the view) and writes it back if
 -- nobody else changed it meanwhile; otherwise all of it again.
 function documents:update(index, id, change, given)
-  check_id("update", id)
+  check_target("update", index, id)
+  if type(change) ~= "function" and type(change) ~= "table" then
+    errors.bad("update: `change` is a function or a table of fields, not %s", argument.shown(change))
+  end
   local o = options.check("update", update_rows, given)
   for _ = 0, o.retries do
     local view = self:get(index, id, {routing = o.routing})
@@ -187,6 +203,8 @@ options.register({"bulk"}, bulk_rows)
 -- "applied" | "noop" | "conflict" | "missing" | "busy" | "rejected", status, seq_no, term, type,
 -- reason}. It raises only where the request as a whole failed: look at every result.
 function documents:bulk(index, items, given)
+  argument.name("bulk", "index", index)
+  argument.list("bulk", "items", items)
   local o = options.check("bulk", bulk_rows, given)
   local list = {}
   for i, item in ipairs(items) do list[i] = to_item(item) end
@@ -200,17 +218,18 @@ end
 
 -- `body`: {settings=, mappings=} or nil. `conflict` where it exists.
 function documents:create_index(index, body)
-  return self:open_core():index_create(index, json.body(body))
+  argument.name("create_index", "index", index)
+  return self:open_core():index_create(index, json.body(argument.body("create_index", "body", body)))
 end
 
 -- `not_found` where it does not exist.
 function documents:drop_index(index)
-  return self:open_core():index_drop(index)
+  return self:open_core():index_drop(argument.name("drop_index", "index", index))
 end
 
 -- What writing whole sources into it would do; see store.h.
 function documents:describe(index)
-  return core.object(self:open_core():describe(index))
+  return core.object(self:open_core():describe(argument.name("describe", "index", index)))
 end
 
 return documents

@@ -18,7 +18,7 @@ local item_rows = {
 local function body_of(o)
   if o.op == "delete" then return nil end
   if o.doc == nil then errors.bad("bulk: %s of %s without `doc`", o.op, o.id) end
-  local source = json.source(o.doc)
+  local source = json.source(o.doc, "bulk")
   return o.op == "update" and '{"doc":' .. source .. "}" or source
 end
 

@@ -1,4 +1,5 @@
 -- Lua values as request bodies. Documents that come back are views and are never decoded.
+local argument = require "mortise.argument"
 local core = require "mortise.core"
 local errors = require "mortise.errors"
 
@@ -20,11 +21,17 @@ function json.body(value)
   return core.json(marked(value, 0))
 end
 
--- A document's source: JSON text, a view, or a table (strict: an empty one must be marked by
--- mortise.array or mortise.object, since both would be possible).
-function json.source(value)
-  if type(value) == "string" then return value end
-  return core.json(value)
+-- A document's source, for `call`: JSON text, a view, or a table (strict: an empty one must be marked
+-- by mortise.array or mortise.object, since both would be possible).
+function json.source(value, call)
+  if type(value) == "string" then return argument.name(call, "source", value) end
+  if type(value) ~= "table" and not core.is_view(value) then
+    errors.bad("%s: `source` is a table, JSON text or a document, not %s", call, argument.shown(value))
+  end
+  local ok, result = pcall(core.json, value)
+  if ok then return result end
+  if not core.is_error(result) then error(result, 0) end
+  errors.bad("%s: `source`: %s", call, result.message)
 end
 
 return json

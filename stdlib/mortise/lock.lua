@@ -2,6 +2,7 @@
 -- `lock.modes` the mode of each in the literature's terms, `lock.mode` "exclusive", "shared" or "SIX",
 -- `lock.ids` a document lock's ids.
 local core = require "mortise.core"
+local argument = require "mortise.argument"
 local duration = require "mortise.duration"
 local errors = require "mortise.errors"
 local options = require "mortise.options"
@@ -158,6 +159,7 @@ end
 
 -- The writer bound to the lock; see mortise.writer.
 function Lock:bulk(index, given)
+  argument.name("bulk", "index", index)
   self:check()
   return writer.open(self, index, given)
 end
@@ -165,6 +167,7 @@ end
 -- Every document that matches, everything acknowledged before it included: a refresh, then the
 -- scan, the lock checked before each page. Options as client:scan's.
 function Lock:scan(index, given)
+  argument.name("scan", "index", index)
   self:check()
   self.client:refresh(index)
   return scan.open(self.client, index, given, function() self:check() end)

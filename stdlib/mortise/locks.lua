@@ -1,4 +1,5 @@
 -- Taking locks: client:acquire, try_lock and the with_* helpers.
+local argument = require "mortise.argument"
 local core = require "mortise.core"
 local errors = require "mortise.errors"
 local check_path = require "mortise.path"
@@ -26,48 +27,37 @@ local acquire_rows = options.join({
 options.register({"acquire", "try_lock"}, acquire_rows)
 options.register({"with_tree_lock", "with_document_locks", "with_lock", "with_global_lock"}, common_rows)
 
-local function check_strings(what, list)
-  if #list == 0 then errors.bad("%s: the list is empty", what) end
-  for i, each in ipairs(list) do
-    if type(each) ~= "string" then errors.bad("%s: number %d is a %s, not a string", what, i, type(each)) end
-  end
-  return list
-end
-
-local function tree_request(tree)
+local function tree_request(call, tree)
   if type(tree) == "string" then tree = {tree} end
-  if type(tree) ~= "table" then
-    errors.bad("a tree lock is for a path or a list of paths, not a %s", type(tree))
-  end
   local paths = {}
-  for i, path in ipairs(check_strings("tree lock", tree)) do paths[i] = check_path(path) end
+  for i, path in ipairs(argument.names(call, "path", tree)) do paths[i] = check_path(path) end
   return {kind = "tree", paths = paths}
 end
 
-local function document_request(index, ids)
-  if type(ids) ~= "table" then errors.bad("a document lock is for a list of ids, not a %s", type(ids)) end
-  return {kind = "document", index = index, paths = check_strings("document lock", ids), ids = ids}
+local function document_request(call, index, ids)
+  argument.name(call, "index", index)
+  argument.names(call, "ids", ids)
+  return {kind = "document", index = index, paths = ids, ids = ids}
 end
 
-local function named_request(category, name)
-  if type(category) ~= "string" or type(name) ~= "string" then
-    errors.bad("a named lock is for a category and a name, both strings")
-  end
+local function named_request(call, category, name)
+  argument.name(call, "category", category)
+  argument.name(call, "name", name)
   return {kind = "named", index = category, paths = {name}}
 end
 
-local function to_request(o)
+local function to_request(call, o)
   local given = {}
   for _, kind in ipairs {"tree", "document", "named", "global"} do
     if o[kind] then given[#given + 1] = kind end
   end
   if #given ~= 1 then
-    errors.bad("acquire: exactly one of `tree`, `document`, `named`, `global`, not %d of them", #given)
+    errors.bad("%s: exactly one of `tree`, `document`, `named`, `global`, not %d of them", call, #given)
   end
-  if o.ids and not o.document then errors.bad("acquire: `ids` belongs to `document`") end
-  if o.tree then return tree_request(o.tree) end
-  if o.document then return document_request(o.document, o.ids) end
-  if o.named then return named_request(o.named[1], o.named[2]) end
+  if o.ids and not o.document then errors.bad("%s: `ids` belongs to `document`", call) end
+  if o.tree then return tree_request(call, o.tree) end
+  if o.document then return document_request(call, o.document, o.ids) end
+  if o.named then return named_request(call, o.named[1], o.named[2]) end
   return {kind = "global", paths = {}}
 end
 
@@ -81,7 +71,7 @@ end
 -- acquire{tree=, mode=, wait=} -> lock, or an error raised: lock_timeout, deadlock, ...
 function locks:acquire(given)
   local o = options.check("acquire", acquire_rows, given)
-  return take(self, to_request(o), o)
+  return take(self, to_request("acquire", o), o)
 end
 
 local not_had = {lock_timeout = true, deadlock = true, orphaned_job = true}
@@ -90,7 +80,7 @@ local not_had = {lock_timeout = true, deadlock = true, orphaned_job = true}
 function locks:try_lock(given)
   local o = options.check("try_lock", acquire_rows, given)
   o.wait = o.wait or 0
-  local ok, result = pcall(take, self, to_request(o), o)
+  local ok, result = pcall(take, self, to_request("try_lock", o), o)
   if ok then return result end
   if not_had[errors.code(result)] then return nil, result end
   error(result, 0)
@@ -117,7 +107,7 @@ end
 function locks:with_tree_lock(tree, given, fn)
   local o
   o, fn = rest("with_tree_lock", given, fn)
-  return run(take(self, tree_request(tree), o), fn)
+  return run(take(self, tree_request("with_tree_lock", tree), o), fn)
 end
 
 -- with_global_lock([opts], fn): nobody else holds any lock of this namespace.
@@ -131,7 +121,7 @@ end
 function locks:with_lock(category, name, given, fn)
   local o
   o, fn = rest("with_lock", given, fn)
-  return run(take(self, named_request(category, name), o), fn)
+  return run(take(self, named_request("with_lock", category, name), o), fn)
 end
 
 -- ---- Documents that a query finds -----------------------------------------------------------------
@@ -169,7 +159,7 @@ local function take_found(client, index, query, o)
   local ids = find_ids(client, index, query)
   for _ = 1, rounds_max do
     local held = #ids == 0 and take_none(client, index, o)
-      or take(client, document_request(index, ids), o)
+      or take(client, document_request("with_document_locks", index, ids), o)
     local ok, found = pcall(find_ids, client, index, query)
     if not ok then
       pcall(held.release, held)
@@ -194,14 +184,15 @@ end
 function locks:with_document_locks(index, what, given, fn)
   local o
   o, fn = rest("with_document_locks", given, fn)
-  if type(index) ~= "string" then
-    errors.bad("with_document_locks: an index is a string, not a %s", type(index))
-  end
+  argument.name("with_document_locks", "index", index)
   if type(what) == "string" then what = {what} end
-  if type(what) ~= "table" then errors.bad("with_document_locks: a list of ids or {query=}") end
-  if what[1] ~= nil then return run(take(self, document_request(index, what), o), fn) end
-  local query = options.check("with_document_locks", query_rows, what).query
-  return run(take_found(self, index, query, o), fn)
+  if type(what) == "table" and what.query ~= nil then
+    local query = options.check("with_document_locks", query_rows, what).query
+    return run(take_found(self, index, query, o), fn)
+  end
+  argument.names("with_document_locks", "ids", what, true)
+  if #what == 0 then return run(take_none(self, index, o), fn) end
+  return run(take(self, document_request("with_document_locks", index, what), o), fn)
 end
 
 return locks

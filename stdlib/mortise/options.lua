@@ -1,6 +1,7 @@
 -- Tables of options, checked against rows of {name=, type=, default=, required=, help=}. The rows
 -- that check an option also print its help.
 local core = require "mortise.core"
+local argument = require "mortise.argument"
 local duration = require "mortise.duration"
 local errors = require "mortise.errors"
 local suggest = require "mortise.suggest"
@@ -25,7 +26,10 @@ end
 
 -- Each gives the value to be used, or nil and what is wanted. `false` is a value.
 local readers = {
-  string = plain "string",
+  string = function(value) -- a name, an index, a file: never empty
+    local wanted = argument.wanted(value)
+    return not wanted and value or nil, wanted
+  end,
   table = plain "table",
   ["function"] = plain "function",
   boolean = function(value)
@@ -43,7 +47,8 @@ local readers = {
   size = function(value) return options.parse_size(value), 'a number of bytes or text like "64MB"' end,
   -- Query DSL: a table, or JSON text.
   query = function(value)
-    return (type(value) == "table" or type(value) == "string") and value or nil, "a table or JSON text"
+    local good = type(value) == "table" or argument.wanted(value) == nil
+    return good and value or nil, "a table or JSON text"
   end,
   any = function(value) return value end,
 }

@@ -1,4 +1,5 @@
 -- A scan: every document that matches, once. To be called by `for`, or with :next(); closable.
+local argument = require "mortise.argument"
 local json = require "mortise.json"
 local options = require "mortise.options"
 
@@ -21,6 +22,7 @@ local page_kilobytes = 512
 
 -- `before` (or nil) is called before each page: a lock's check.
 function scan.open(client, index, given, before)
+  argument.name("scan", "index", index)
   local o = options.check("scan", scan.rows, given)
   local source = client:open_core():scan(index, {
     query = json.body(o.query), page = o.page, slices = o.slices, no_source = not o.source,

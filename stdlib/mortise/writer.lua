@@ -4,6 +4,7 @@
 --   local w <close> = lock:bulk "fs"
 --   for doc in lock:scan("fs", {query = q}) do doc.seen = true; w:save(doc) end
 --   w:finish()
+local argument = require "mortise.argument"
 local core = require "mortise.core"
 local errors = require "mortise.errors"
 local json = require "mortise.json"
@@ -141,7 +142,7 @@ end
 -- a change is only counted.
 function Writer:save(view)
   if core.is_view(view) ~= "document" then
-    errors.bad("save: a document that was read, not a %s", type(view))
+    errors.bad("save: `view` is a document that was read, not %s", argument.shown(view))
   end
   if not view:_changed() then
     self.counts.unchanged = self.counts.unchanged + 1
@@ -157,12 +158,21 @@ end
 function Writer:add(given) put(self, to_item(given)) end
 
 -- Writes over whatever the document was when this writer looked at it, under the lock.
-function Writer:index(id, doc) put(self, {kind = "index", id = id, body = json.source(doc)}) end
-function Writer:create(id, doc) put(self, {kind = "create", id = id, body = json.source(doc)}) end
+function Writer:index(id, doc)
+  argument.name("index", "id", id)
+  put(self, {kind = "index", id = id, body = json.source(doc, "index")})
+end
+
+function Writer:create(id, doc)
+  argument.name("create", "id", id)
+  put(self, {kind = "create", id = id, body = json.source(doc, "create")})
+end
 
 -- An id, or a view: then only if nobody else has changed the document since it was read.
 function Writer:delete(what)
-  if core.is_view(what) ~= "document" then return put(self, {kind = "delete", id = what}) end
+  if core.is_view(what) ~= "document" then
+    return put(self, {kind = "delete", id = argument.name("delete", "id", what)})
+  end
   put(self, {
     kind = "delete", id = what._id, index = what._index, routing = what._routing,
     seq_no = what._seq_no, term = what._term,

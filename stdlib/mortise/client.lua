@@ -143,7 +143,7 @@ end
 -- The locks of this namespace, or of all, and the sessions that stand: {locks = {...}, sessions =
 -- {...}}. For few; `each` holds one page at a time.
 function Client:list(every_namespace)
-  local found = {locks = {}, sessions = {}}
+  local found = core.object {locks = core.array {}, sessions = core.array {}}
   for kind, into in pairs(found) do
     local ns = not every_namespace and self:namespace() or nil
     for each in self:each {kind = kind, ns = ns} do into[#into + 1] = each end

@@ -288,6 +288,8 @@ extern const char mt_lost_text[];
 MT_LJMP int mt_core_open(lua_State *L); /* `mortise.core` */
 /* Puts every module of ours into package.preload, where none is yet. */
 MT_LJMP void mt_modules_preload(lua_State *L);
+/* `cjson` for require, kept from the locale (lua_cjson.c). */
+MT_LJMP void mt_cjson_preload(lua_State *L);
 /* Replaces coroutine.resume and wrap by ones that say which coroutine runs, so that an interrupt
  * finds it, and these, pcall and xpcall by ones that do not catch one that insists. */
 MT_LJMP void mt_coroutine_track(lua_State *L);

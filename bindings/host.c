@@ -116,6 +116,7 @@ static int set_up(lua_State *L) {
   luaL_openlibs(L);
   mt_coroutine_track(L);
   mt_modules_preload(L);
+  mt_cjson_preload(L);
   luaL_requiref(L, "mortise", luaopen_mortise, 1);
   return 0;
 }

@@ -3,7 +3,6 @@
 #include "base/mem.h"
 
 #include <float.h>
-#include <locale.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -16,11 +15,14 @@ static void make_c_locale(void) {
   c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
 }
 
-/* Only this thread, and only until it is called again with what it returned. */
-static locale_t use_c_locale(void) {
+locale_t mt_locale_enter(void) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, make_c_locale);
   return uselocale(c_locale);
+}
+
+void mt_locale_leave(locale_t before) {
+  uselocale(before);
 }
 
 /* ---- writing ---- */
@@ -52,9 +54,9 @@ static void shortest(double value, char *out) {
 size_t mt_number_text(double value, char out[MT_NUMBER_TEXT]) {
   out[0] = '\0';
   if (!isfinite(value)) return 0;
-  locale_t before = use_c_locale();
+  locale_t before = mt_locale_enter();
   shortest(value, out);
-  uselocale(before);
+  mt_locale_leave(before);
   if (!strpbrk(out, ".e")) strcat(out, ".0"); /* still a float when it is read back */
   return strlen(out);
 }
@@ -89,9 +91,9 @@ bool mt_number_read(mt_slice text, double *out) {
   if (text.n >= sizeof small && !(copy = mt_alloc(text.n + 1))) return false;
   memcpy(copy, text.p, text.n);
   copy[text.n] = '\0';
-  locale_t before = use_c_locale();
+  locale_t before = mt_locale_enter();
   double n = strtod(copy, NULL);
-  uselocale(before);
+  mt_locale_leave(before);
   if (copy != small) mt_free(copy);
   if (!isfinite(n)) return false;
   *out = n;

@@ -6,6 +6,8 @@
 
 #include "base/buf.h"
 
+#include <locale.h>
+
 enum { MT_NUMBER_TEXT = 32 };
 
 /* The shortest decimal text that reads back as the same double: "1.5", "1e+300", "5.0" (always with
@@ -17,6 +19,11 @@ size_t mt_number_text(double value, char out[MT_NUMBER_TEXT]);
  * nearest double. false, and `*out` as it was: it is no such number, it is beyond the doubles, or
  * (a text of more than 63 bytes) there is no memory. */
 bool mt_number_read(mt_slice text, double *out);
+
+/* From the one to the other this thread, alone, is in the locale "C", for a library that reads and
+ * writes numbers itself. `before` is what entering returned. */
+locale_t mt_locale_enter(void);
+void mt_locale_leave(locale_t before);
 
 static inline char mt_lower(char c) {
   return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;

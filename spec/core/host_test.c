@@ -18,6 +18,8 @@
 
 #include <cmocka.h>
 
+#include "locales.h"
+
 static int set_up(void **state) {
   mortise_error err;
   *state = mortise_host_new(NULL, &err);
@@ -242,6 +244,39 @@ static void tracked_coroutines_are_luas(void **state) {
 }
 
 /* ---- Interrupts ----------------------------------------------------------------------------- */
+
+static void cjson_keeps_its_point(void **state) {
+  static const char code[] =
+      "local cjson = require 'cjson'\n"
+      "assert(cjson == require 'cjson' and package.loaded.cjson == cjson)\n"
+      "local function works(m)\n"
+      "  assert(m.encode {1.5, 2.25} == '[1.5,2.25]', m.encode {1.5})\n"
+      "  local t = m.decode '[1.5, -2.5e-3, 7]'\n"
+      "  assert(t[1] == 1.5 and t[2] == -2.5e-3 and t[3] == 7 and #t == 3)\n"
+      "end\n"
+      "local safe = require 'cjson.safe'\n"
+      "for _, m in ipairs {cjson, cjson.new(), cjson.new().new(), safe} do works(m) end\n"
+      "local ok, why = pcall(function() cjson.decode '[1,5' end)\n"
+      "assert(not ok and why:find '^test:10: Expected', why)\n"
+      "assert(select('#', safe.decode '[') == 2)\n"
+      "assert(cjson.null == mortise.null)\n"
+      "local lua = os.setlocale() ~= 'C' and '1,5' or '1.5'\n"
+      "assert(tostring(1.5) == lua)\n"
+      "local before = os.setlocale()\n"
+      "os.setlocale 'C' works(cjson) os.setlocale(before) works(cjson)\n";
+  for (size_t i = 0; i < TEST_LOCALES; i++) {
+    mortise_host *fresh = mortise_host_new(NULL, NULL);
+    use_locale(test_locales[i]);
+    passes(fresh, code); /* loaded under this one */
+    passes(*state, code); /* loaded under the first */
+    mortise_host_free(fresh);
+  }
+  setlocale(LC_ALL, "C");
+  passes(*state, "package.cpath = '' package.loaded.cjson = nil\n"
+                 "local ok, why = pcall(require, 'cjson')\n"
+                 "assert(not ok and why:find \"module 'cjson' not found\", why)\n"
+                 "assert(package.preload.cjson)");
+}
 
 static void *interrupt_later(void *host) {
   usleep(50000);
@@ -554,6 +589,7 @@ static void memory_may_run_out_anywhere(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
   const struct CMUnitTest tests[] = {
+      TEST(cjson_keeps_its_point),
       TEST(arguments_reach_a_script),
       TEST(files_run_with_a_first_line_for_the_shell),
       TEST(calls_give_results),

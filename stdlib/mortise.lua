@@ -4,6 +4,7 @@ local core = require "mortise.core"
 local client = require "mortise.client"
 local config = require "mortise.config"
 local duration = require "mortise.duration"
+local names = require "mortise.names"
 local options = require "mortise.options"
 local reference = require "mortise.reference"
 local rename = require "mortise.rename"
@@ -55,14 +56,14 @@ local default
 -- The default client: the host's options, else the command line's, the environment's, the
 -- configuration file's.
 function mortise.client()
-  if not default or not default.core then default = mortise.connect {} end
+  if not default or not default._core then default = mortise.connect {} end
   return default
 end
 
 -- ---- The default client's methods ------------------------------------------------------------------
 
 for name, method in pairs(client.class) do
-  if type(method) == "function" and not name:find "^_" and mortise[name] == nil and name ~= "open_core" then
+  if type(method) == "function" and not name:find "^_" and mortise[name] == nil then
     mortise[name] = function(...) return method(mortise.client(), ...) end
   end
 end
@@ -75,14 +76,14 @@ function mortise.close()
 end
 
 -- The default client's session, where there is one by now: nothing is opened for the question.
-function mortise.opened_session()
-  return default and default.core and default.core:session()
+function mortise._opened_session()
+  return default and default._core and default._core:session()
 end
 
 -- rename{index=, field=, from=, to=, lock=, ...}; see mortise.rename.
 function mortise.rename(given)
   local lock = type(given) == "table" and given.lock
-  return rename(type(lock) == "table" and lock.client or mortise.client(), given)
+  return rename(type(lock) == "table" and lock._client or mortise.client(), given)
 end
 
 function client.class:rename(given) return rename(self, given) end
@@ -103,5 +104,12 @@ reference.holders = {
   {"lock", require("mortise.lock").class}, {"writer", require("mortise.writer").class},
   {"scan", require("mortise.scan").class},
 }
+
+for _, each in ipairs(reference.holders) do
+  local group, holder = table.unpack(each)
+  if holder ~= mortise then names.guard(holder, "a " .. group, {group}) end
+end
+names.guard(mortise, "mortise", {"mortise", "client"})
+names.guard_tasks()
 
 return mortise

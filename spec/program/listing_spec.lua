@@ -30,7 +30,7 @@ stores.each("a list of many locks", function(store)
 
   it("is whole", function()
     local seen, n, entries = {}, 0, 0
-    for lock in client:each {kind = "locks", ns = namespace} do
+    for lock in client:_each {kind = "locks", ns = namespace} do
       n = n + 1
       assert.is_nil(seen[lock.path])
       seen[lock.path] = true
@@ -48,7 +48,7 @@ stores.each("a list of many locks", function(store)
 
   it("is left in the middle", function()
     for round = 1, 3 do
-      for lock, list in client:each {kind = "locks", ns = namespace, page = 10} do
+      for lock, list in client:_each {kind = "locks", ns = namespace, page = 10} do
         assert.is_string(lock.path)
         if round == 2 then list:close() end
         if round < 3 then break end
@@ -58,7 +58,7 @@ stores.each("a list of many locks", function(store)
   end)
 
   it("finds the last of them for a break", function()
-    local last = client:read_locks {"/_doc/many/25000"}[1].holders[1]
+    local last = client:_read_locks {"/_doc/many/25000"}[1].holders[1]
     local hold = ("%s/%d"):format(last.session:sub(1, 8), last.n)
     local status, _, err = run("break", "/_doc/many/25000", "--hold", hold:gsub("%d+$", "999999999"), "--yes")
     assert.equal(3, status)

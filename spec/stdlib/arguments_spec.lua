@@ -46,7 +46,7 @@ local function calls(client, lock, writer)
     with(of(client, "describe", "i"), index),
     with(of(client, "raw", "GET", "/i", {}, "text/plain"), {"method", bad_names}, {"path", bad_names},
       {"body", no_bodies}, {"content_type", {"", 42, {}, "a\0b"}}),
-    with(of(client, "break_session", "00"), id),
+    with(of(client, "_break_session", "00"), id),
     with(of(client, "with_tree_lock", "/a", nothing), {"path", {NIL, "", 42, {}, "a\0b", {""}, {"/a", 42}}}),
     with(of(client, "with_document_locks", "i", {"1"}, nothing), index,
       {"ids", {NIL, "", 42, {""}, {"a", 42}, {[2] = "b"}, {"a", "b\0"}}}),

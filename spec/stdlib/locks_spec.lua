@@ -221,7 +221,7 @@ stores.each("locks", function(store)
     local lock = one:acquire {tree = {"/r1", "/r2"}}
     lock:release()
     lock:release()
-    assert.is_true(lock.released)
+    assert.is_true(lock._released)
     assert.equal("lock_lost", (code_of(lock.check, lock)))
     assert.equal(0, lock:remaining())
     assert.is_false(lock:covers "/r1")

@@ -12,14 +12,14 @@ describe("the module", function()
     assert.is_false(ok)
     assert.matches("no store is named", why.message)
     config.command_line = {store = stores.all()[1].store, wait = 1000}
-    assert.is_nil(mortise.opened_session())
+    assert.is_nil(mortise._opened_session())
     stores.connect(stores.all()[1]):close()
     local lock = mortise.acquire {named = {"spec", stores.name "default"}}
-    assert.is_string(mortise.opened_session().id)
+    assert.is_string(mortise._opened_session().id)
     lock:release()
     mortise.close()
     mortise.close()
-    assert.is_nil(mortise.opened_session())
+    assert.is_nil(mortise._opened_session())
     config.getenv, config.command_line = getenv, command_line
   end)
 

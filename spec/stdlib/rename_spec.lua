@@ -88,7 +88,7 @@ stores.each("a rename", function(store)
   it("works under a lock that is given", function()
     client:with_tree_lock({"/clinton", "/p"}, function(lock)
       local seen
-      local result = lock.client:rename {
+      local result = lock._client:rename {
         index = index, from = "/clinton/", to = "/p/c", lock = lock,
         on_progress = function(done, total) seen = {done, total} end,
       }

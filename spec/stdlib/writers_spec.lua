@@ -167,8 +167,8 @@ stores.each("a writer that was not finished", function(store)
     local lock = client:acquire {tree = "/w"}
     local w = lock:bulk(index, {batch = 4})
     put(w, "x", 3)
-    local real = w.writer
-    w.writer = {
+    local real = w._writer
+    w._writer = {
       write = function(_, items)
         local answers = {}
         for i in ipairs(items) do answers[i] = {outcome = "none", dirty = i == 2} end
@@ -182,7 +182,7 @@ stores.each("a writer that was not finished", function(store)
     assert.equal("unavailable", why.code)
     local report = w:report()
     assert.same({1, 2, {"x2"}}, {report.applied, report.unsent, report.unanswered})
-    w.writer = real
+    w._writer = real
     put(w, "y", 1)
     ok, why = pcall(lock.release, lock)
     assert.is_false(ok)

@@ -25,26 +25,26 @@ local all = setmetatable({}, {__mode = "k"})
 -- `core_options` are core.open's.
 function client.open(core_options)
   local self = setmetatable({
-    core = core.open(core_options), _namespace = core_options.ns or "default", _table = core_options.table,
-    locks = setmetatable({}, {__mode = "k"}),
+    _core = core.open(core_options), _namespace = core_options.ns or "default", _table = core_options.table,
+    _locks = setmetatable({}, {__mode = "k"}),
   }, Client)
   all[self] = true
   return self
 end
 
 -- What the bindings know it by; raises when it is closed.
-function Client:open_core()
-  return self.core or errors.bad("the client is closed")
+function Client:_open_core()
+  return self._core or errors.bad("the client is closed")
 end
 
 -- The same, for taking a lock.
 function Client:_lock_core()
-  local own = self:open_core()
+  local own = self:_open_core()
   if not self._told then
     self._told = true
     namespaces.tell(own, self._namespace, self._table)
   end
-  return self:open_core()
+  return self:_open_core()
 end
 
 -- Ends the writers of these clients, gives back their locks and closes their sessions. `why`: the
@@ -52,16 +52,16 @@ end
 local function end_all(clients, why)
   local writers, held = {}, {}
   for _, each in ipairs(clients) do
-    for own in pairs(each.locks) do
+    for own in pairs(each._locks) do
       held[#held + 1] = own
-      for w in pairs(own.writers) do writers[w] = true end
+      for w in pairs(own._writers) do writers[w] = true end
     end
   end
   why = writer.end_all(writers, why)
   for _, own in ipairs(held) do lock.forget(own) end
   for _, each in ipairs(clients) do
-    local own = each.core
-    each.core, all[each] = nil, nil
+    local own = each._core
+    each._core, all[each] = nil, nil
     if own then
       local ok, failure = pcall(own.close, own)
       if not ok then why = losses.join(why, failure) end
@@ -76,7 +76,7 @@ local kept
 function client.hold()
   kept = {}
   for each in pairs(all) do
-    for own in pairs(each.locks) do kept[#kept + 1] = own end
+    for own in pairs(each._locks) do kept[#kept + 1] = own end
   end
 end
 
@@ -109,24 +109,24 @@ function Client:__close(why)
 end
 
 function Client:url()
-  return self:open_core():url()
+  return self:_open_core():url()
 end
 
 -- Creates the lock tables where they are missing. -> {epoch, created, text}; with `print` only the
 -- text: the requests and the least role.
 function Client:init(print)
-  return core.object(self:open_core():init(print or false))
+  return core.object(self:_open_core():init(print or false))
 end
 
 -- The namespace of its locks.
 function Client:namespace()
-  return self:open_core():namespace()
+  return self:_open_core():namespace()
 end
 
 -- Goes through locks or sessions, page by page, as bindings/lua_list.c says: `for lock, list in
--- client:each {kind = "locks", path = "/a"} do`. The list is ended with the loop.
-function Client:each(filter)
-  local list = self:open_core():list(filter)
+-- client:_each {kind = "locks", path = "/a"} do`. The list is ended with the loop.
+function Client:_each(filter)
+  local list = self:_open_core():list(filter)
   local page, at = {}, 0
   local function next_one()
     at = at + 1
@@ -141,29 +141,29 @@ function Client:each(filter)
 end
 
 -- The locks of this namespace, or of all, and the sessions that stand: {locks = {...}, sessions =
--- {...}}. For few; `each` holds one page at a time.
+-- {...}}. For few; `_each` holds one page at a time.
 function Client:list(every_namespace)
   local found = core.object {locks = core.array {}, sessions = core.array {}}
   for kind, into in pairs(found) do
     local ns = not every_namespace and self:namespace() or nil
-    for each in self:each {kind = kind, ns = ns} do into[#into + 1] = each end
+    for each in self:_each {kind = kind, ns = ns} do into[#into + 1] = each end
   end
   return found
 end
 
 -- The locks at these paths, those that are there, as they are at this moment.
-function Client:read_locks(paths, namespace)
-  return core.json_decode(self:open_core():read_locks(namespace or self:namespace(), paths))
+function Client:_read_locks(paths, namespace)
+  return core.json_decode(self:_open_core():read_locks(namespace or self:namespace(), paths))
 end
 
 local read_most = 1000
 
 -- {[id] = session} of those that are there, as they are at this moment.
-function Client:read_sessions(ids, namespace)
+function Client:_read_sessions(ids, namespace)
   local found = {}
   for first = 1, #ids, read_most do
     local part = table.move(ids, first, math.min(first + read_most - 1, #ids), 1, {})
-    for _, each in ipairs(self:open_core():read_sessions(namespace or self:namespace(), part)) do
+    for _, each in ipairs(self:_open_core():read_sessions(namespace or self:namespace(), part)) do
       each.owner = each.owner and core.json_decode(each.owner)
       each.waiting = each.waiting and core.json_decode(each.waiting)
       found[each.session] = each
@@ -173,19 +173,19 @@ function Client:read_sessions(ids, namespace)
 end
 
 -- Ends a session and its locks against its owner's will, see bindings/lua_break.c. -> a breaking
-function Client:break_session(id)
-  return self:open_core():break_session(argument.name("break_session", "id", id))
+function Client:_break_session(id)
+  return self:_open_core():break_session(argument.name("_break_session", "id", id))
 end
 
-function Client:verify() return core.object(self:open_core():verify()) end
-function Client:stats() return core.object(self:open_core():stats()) end
+function Client:verify() return core.object(self:_open_core():verify()) end
+function Client:stats() return core.object(self:_open_core():stats()) end
 function Client:session()
-  local session = self:open_core():session()
+  local session = self:_open_core():session()
   return session and core.object(session)
 end
 
 function Client:__tostring()
-  return self.core and "client of " .. self.core:url() or "client (closed)"
+  return self._core and "client of " .. self._core:url() or "client (closed)"
 end
 
 return client

@@ -40,7 +40,7 @@ local function read(self, index, ids, o)
     routing = {}
     for i = 1, #ids do routing[i] = o.routing end
   end
-  return core.array(self:open_core():mget(index, ids, routing))
+  return core.array(self:_open_core():mget(index, ids, routing))
 end
 
 -- The document as it is now (no refresh needed), or nil.
@@ -60,19 +60,19 @@ end
 -- The exact number of documents that match (all, without a query).
 function documents:count(index, query)
   argument.name("count", "index", index)
-  return self:open_core():count(index, json.body(argument.body("count", "query", query)))
+  return self:_open_core():count(index, json.body(argument.body("count", "query", query)))
 end
 
 -- Makes what was written visible to searches; fails unless every shard did.
 function documents:refresh(index)
-  return self:open_core():refresh(argument.name("refresh", "index", index))
+  return self:_open_core():refresh(argument.name("refresh", "index", index))
 end
 
 -- The servers' answer as a table: integers exact, arrays and objects told apart.
 function documents:search(index, body)
   argument.name("search", "index", index)
   body = argument.body("search", "body", body) or {}
-  return core.json_decode(self:open_core():search(index, json.body(body)))
+  return core.json_decode(self:_open_core():search(index, json.body(body)))
 end
 
 -- for doc in client:scan(index, {query=}) do ... end; see mortise.scan.
@@ -85,7 +85,7 @@ function documents:raw(method, path, body, content_type)
   argument.name("raw", "method", method)
   argument.name("raw", "path", path)
   if content_type ~= nil then argument.name("raw", "content_type", content_type) end
-  return self:open_core():raw(method, path, json.body(argument.body("raw", "body", body)), content_type)
+  return self:_open_core():raw(method, path, json.body(argument.body("raw", "body", body)), content_type)
 end
 
 -- ---- Writing one ---------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ end
 local function write_once(self, index, item, refresh)
   local result
   for try = 1, busy_tries do
-    result = self:open_core():bulk(index, {item}, refresh)[1]
+    result = self:_open_core():bulk(index, {item}, refresh)[1]
     if result.result ~= "busy" then break end
     if try < busy_tries then core.sleep(25 << try) end
   end
@@ -209,7 +209,7 @@ function documents:bulk(index, items, given)
   local list = {}
   for i, item in ipairs(items) do list[i] = to_item(item) end
   if #list == 0 then return core.array {} end
-  local results = core.array(self:open_core():bulk(index, list, o.refresh))
+  local results = core.array(self:_open_core():bulk(index, list, o.refresh))
   for _, result in ipairs(results) do core.object(result) end
   return results
 end
@@ -219,17 +219,17 @@ end
 -- `body`: {settings=, mappings=} or nil. `conflict` where it exists.
 function documents:create_index(index, body)
   argument.name("create_index", "index", index)
-  return self:open_core():index_create(index, json.body(argument.body("create_index", "body", body)))
+  return self:_open_core():index_create(index, json.body(argument.body("create_index", "body", body)))
 end
 
 -- `not_found` where it does not exist.
 function documents:drop_index(index)
-  return self:open_core():index_drop(argument.name("drop_index", "index", index))
+  return self:_open_core():index_drop(argument.name("drop_index", "index", index))
 end
 
 -- What writing whole sources into it would do; see store.h.
 function documents:describe(index)
-  return core.object(self:open_core():describe(argument.name("describe", "index", index)))
+  return core.object(self:_open_core():describe(argument.name("describe", "index", index)))
 end
 
 return documents

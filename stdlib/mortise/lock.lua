@@ -31,7 +31,7 @@ function lock.keep() kept = kept or {} end
 function lock.kept()
   local list = {}
   for each in pairs(kept or {}) do list[#list + 1] = each end
-  table.sort(list, function(a, b) return a.number < b.number end)
+  table.sort(list, function(a, b) return a._number < b._number end)
   return list
 end
 
@@ -42,38 +42,38 @@ local made = 0
 function lock.new(client, held, request)
   made = made + 1
   local self = setmetatable({
-    client = client, held = held, fence = held.fence, paths = held.paths, modes = held.modes,
-    mode = request.mode, ids = request.ids, nothing = request.nothing,
-    writers = {}, place = place(), number = made,
+    _client = client, _held = held, fence = held.fence, paths = held.paths, modes = held.modes,
+    mode = request.mode, ids = request.ids, _nothing = request.nothing,
+    _writers = {}, _place = place(), _number = made,
   }, Lock)
-  client.locks[self] = true
+  client._locks[self] = true
   if kept then kept[self] = true end
   return self
 end
 
 -- Raises lock_lost unless it is held for sure. No I/O.
 function Lock:check()
-  if self.released then errors.raise("lock_lost", "the lock was released: %s", core.tostring(self)) end
-  self.held:check()
+  if self._released then errors.raise("lock_lost", "the lock was released: %s", core.tostring(self)) end
+  self._held:check()
 end
 
 -- Seconds until it would be lost if the store were not heard of again.
 function Lock:remaining()
-  return self.released and 0.0 or self.held:remaining()
+  return self._released and 0.0 or self._held:remaining()
 end
 
 -- Nobody has to care for it any more: it was given back, or its client was closed.
 function lock.forget(self)
-  self.released = true
-  self.client.locks[self] = nil
+  self._released = true
+  self._client._locks[self] = nil
   if kept then kept[self] = nil end
 end
 
 local function give_back(self, why)
-  if self.released then return end
-  local held <close> = self.held -- whatever is raised below: an interrupt must not keep the lock
+  if self._released then return end
+  local held <close> = self._held -- whatever is raised below: an interrupt must not keep the lock
   lock.forget(self)
-  local failure = writer.end_all(self.writers, why)
+  local failure = writer.end_all(self._writers, why)
   if held and why == nil and failure ~= nil then error(failure, 0) end
 end
 
@@ -95,18 +95,18 @@ end
 
 -- The core's lock, which goes with it, is given back by its own finalizer.
 function Lock:__gc()
-  if self.released then return end
+  if self._released then return end
   warn("%sthe lock on %s was never released; it was given back by the garbage collector",
-    self.place and self.place .. ": " or "", paths_text(self))
+    self._place and self._place .. ": " or "", paths_text(self))
 end
 
 -- What it is now, also after an error: a lowering takes effect whatever the store says.
 local function convert(self, mode, wait)
   local ok, failure = true, nil
-  if not self.nothing then
-    ok, failure = pcall(self.held.convert, self.held, mode, {wait_ms = wait})
+  if not self._nothing then
+    ok, failure = pcall(self._held.convert, self._held, mode, {wait_ms = wait})
   end
-  self.fence, self.paths, self.modes = self.held.fence, self.held.paths, self.held.modes
+  self.fence, self.paths, self.modes = self._held.fence, self._held.paths, self._held.modes
   if ok or strength[mode] < strength[self.mode] then self.mode = mode end
   if not ok then error(failure, 0) end
   return self
@@ -140,7 +140,7 @@ function Lock:downgrade(given)
   local o = options.check("downgrade", downgrade_rows, given)
   self:check()
   if strength[o.mode] >= strength[self.mode] then return self end
-  writer.flush_all(self.writers) -- what was gathered under the stronger mode is written under it
+  writer.flush_all(self._writers) -- what was gathered under the stronger mode is written under it
   return convert(self, o.mode)
 end
 
@@ -150,7 +150,7 @@ end
 
 -- Is this (normalised) path, with all below it, locked exclusively?
 function Lock:covers(path)
-  if self.mode ~= "exclusive" or self.nothing or self.released then return false end
+  if self.mode ~= "exclusive" or self._nothing or self._released then return false end
   for _, own in ipairs(self.paths) do
     if is_inside(path, own) then return true end
   end
@@ -169,13 +169,13 @@ end
 function Lock:scan(index, given)
   argument.name("scan", "index", index)
   self:check()
-  self.client:refresh(index)
-  return scan.open(self.client, index, given, function() self:check() end)
+  self._client:refresh(index)
+  return scan.open(self._client, index, given, function() self:check() end)
 end
 
 function Lock:__tostring()
   local left = self:remaining()
-  local state = self.released and "released" or left <= 0 and "lost"
+  local state = self._released and "released" or left <= 0 and "lost"
     or "held, " .. duration.text(left * 1000) .. " left"
   return ("%s lock on %s (%s)"):format(self.mode, paths_text(self), state)
 end

@@ -51,6 +51,7 @@ reference.groups = {
     {"try_lock", "{tree= or document= or named= or global=, ...}", "a lock, or nil and the error"},
     {"list", "([every_namespace])", "who holds and who waits for what: {locks, sessions}"},
     {"session", "()", "the session of its locks; nil before the first"},
+    {"namespace", "()", "the namespace of its locks"},
     {"stats", "()", "how many requests, bytes, waits there were"},
     {"init", "([print])", "makes the lock tables; true: only says how"},
     {"verify", "()", "checks the lock tables"},
@@ -93,6 +94,7 @@ reference.groups = {
     {"join", "()", "waits for it: what its function returned, or its error raised"},
     {"cancel", "()", "raises interrupted where it waits"},
     {"done", "()", "has it ended?"},
+    {"id", nil, "its number"},
   }},
   {"document", "a document that was read: its fields, and", {
     {"_id", nil, "its id, also as id"},

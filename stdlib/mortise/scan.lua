@@ -24,26 +24,26 @@ local page_kilobytes = 512
 function scan.open(client, index, given, before)
   argument.name("scan", "index", index)
   local o = options.check("scan", scan.rows, given)
-  local source = client:open_core():scan(index, {
+  local source = client:_open_core():scan(index, {
     query = json.body(o.query), page = o.page, slices = o.slices, no_source = not o.source,
   })
-  local self = setmetatable({source = source, total = source.total, at = 0, before = before}, Scan)
+  local self = setmetatable({_source = source, total = source.total, _at = 0, _before = before}, Scan)
   return self, nil, nil, self
 end
 
 -- The next view, or nil at the end.
 function Scan:next()
   while true do
-    local page = self.page
-    if page and self.at < #page then
-      self.at = self.at + 1
-      return page[self.at]
+    local page = self._page
+    if page and self._at < #page then
+      self._at = self._at + 1
+      return page[self._at]
     end
-    if self.ended or not self.source then return nil end
+    if self._ended or not self._source then return nil end
     if page then collectgarbage("step", page_kilobytes) end
-    if self.before then self.before() end
-    self.page, self.at = self.source:next(), 0
-    self.ended = not self.page
+    if self._before then self._before() end
+    self._page, self._at = self._source:next(), 0
+    self._ended = not self._page
   end
 end
 
@@ -51,14 +51,14 @@ end
 function Scan:next_page()
   local list = {self:next()}
   if not list[1] then return nil end
-  for i = self.at + 1, #self.page do list[#list + 1] = self.page[i] end
-  self.at = #self.page
+  for i = self._at + 1, #self._page do list[#list + 1] = self._page[i] end
+  self._at = #self._page
   return list
 end
 
 function Scan:close()
-  local source = self.source
-  self.source, self.page, self.ended = nil, nil, true
+  local source = self._source
+  self._source, self._page, self._ended = nil, nil, true
   if source then source:close() end
 end
 
@@ -66,7 +66,7 @@ Scan.__call = Scan.next
 Scan.__close = Scan.close
 
 function Scan:__tostring()
-  return ("scan of %d documents%s"):format(self.total, self.source and "" or " (closed)")
+  return ("scan of %d documents%s"):format(self.total, self._source and "" or " (closed)")
 end
 
 return scan

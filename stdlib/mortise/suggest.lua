@@ -18,10 +18,11 @@ local function distance(a, b)
   return row[#b]
 end
 
--- The name in `names` (a list) that `name` was probably meant to be, or nil.
-return function(name, names)
+-- The name in `names` (a list) that `name` was probably meant to be, or nil; at most `most` steps away,
+-- by default as many as its length lets seem near.
+return function(name, names, most)
   if #name > 40 then return nil end
-  local best, least = nil, #name // 3 + 2
+  local best, least = nil, (most or #name // 3 + 1) + 1
   for _, known in ipairs(names) do
     local d = distance(name, known)
     if d < least then best, least = known, d end

@@ -33,23 +33,23 @@ local made = 0
 
 function writer.open(lock, index, given)
   local o = options.check("bulk", rows, given)
-  local own = lock.held:writer(index, {strength = o.strength, stamp_field = o.stamp_field})
+  local own = lock._held:writer(index, {strength = o.strength, stamp_field = o.stamp_field})
   made = made + 1
   local self = setmetatable({
-    writer = own, lock = lock, target = index, place = place(), number = made, limits = o,
-    items = {}, size = 0, sending = 0,
-    counts = {applied = 0, already = 0, unchanged = 0, conflict = 0, rejected = 0},
-    conflicts = core.array {}, stamped = core.array {}, rejects = core.array {},
-    unanswered = core.array {},
+    _writer = own, _lock = lock, _target = index, _place = place(), _number = made, _limits = o,
+    _items = {}, _size = 0, _sending = 0,
+    _counts = {applied = 0, already = 0, unchanged = 0, conflict = 0, rejected = 0},
+    _conflicts = core.array {}, _stamped = core.array {}, _rejects = core.array {},
+    _unanswered = core.array {},
   }, Writer)
-  lock.writers[self] = true
+  lock._writers[self] = true
   return self
 end
 
 local function check_open(self)
-  if self.writer then return end
-  errors.bad("the writer on %s is closed%s", self.target,
-    self.lock.released and ": its lock was released" or "")
+  if self._writer then return end
+  errors.bad("the writer on %s is closed%s", self._target,
+    self._lock._released and ": its lock was released" or "")
 end
 
 -- ---- Sending -------------------------------------------------------------------------------------
@@ -58,53 +58,53 @@ local function weight(item) return #(item.body or "") + #item.id + 100 end
 
 local function account(self, item, answer)
   local outcome = answer.outcome
-  self.counts[outcome] = self.counts[outcome] + 1
-  if outcome == "conflict" then table.insert(self.conflicts, item.id) end
+  self._counts[outcome] = self._counts[outcome] + 1
+  if outcome == "conflict" then table.insert(self._conflicts, item.id) end
   if answer.type == "stamped" then
-    table.insert(self.stamped, {id = item.id, reason = answer.reason})
+    table.insert(self._stamped, {id = item.id, reason = answer.reason})
   end
   if outcome == "rejected" then
-    table.insert(self.rejects, {id = item.id, type = answer.type, reason = answer.reason})
+    table.insert(self._rejects, {id = item.id, type = answer.type, reason = answer.reason})
   end
 end
 
 -- What was not done goes back in front of what came meanwhile, unless it may have been done.
 local function take_back(self, left)
-  table.move(self.items, 1, #self.items, #left + 1, left)
-  self.items, self.size = left, 0
-  for _, item in ipairs(left) do self.size = self.size + weight(item) end
+  table.move(self._items, 1, #self._items, #left + 1, left)
+  self._items, self._size = left, 0
+  for _, item in ipairs(left) do self._size = self._size + weight(item) end
 end
 
 -- The core's writer stays open where nothing was sent. Otherwise it was cut off, and has ended: what it
 -- sent has no answer.
 local function fail(self, items, why)
-  if self.writer and pcall(self.writer.write, self.writer, {}) then
+  if self._writer and pcall(self._writer.write, self._writer, {}) then
     take_back(self, items)
-    self.sending = self.sending - #items
+    self._sending = self._sending - #items
   else
-    self.broken = true
+    self._broken = true
   end
   error(why, 0)
 end
 
 -- At no moment an item is in neither count: an interrupt may strike between any two of these lines.
 local function send(self, items)
-  self.sending = self.sending + #items
-  self.items, self.size = {}, 0
-  local ok, answers, why = pcall(self.writer.write, self.writer, items)
+  self._sending = self._sending + #items
+  self._items, self._size = {}, 0
+  local ok, answers, why = pcall(self._writer.write, self._writer, items)
   if not ok then fail(self, items, answers) end
   local left = {}
   for i, answer in ipairs(answers) do
     if answer.outcome ~= "none" then
       account(self, items[i], answer)
     elseif answer.dirty then
-      table.insert(self.unanswered, items[i].id)
+      table.insert(self._unanswered, items[i].id)
     else
       left[#left + 1] = items[i]
     end
   end
   if #left > 0 then take_back(self, left) end
-  self.sending = self.sending - #items
+  self._sending = self._sending - #items
   if why then error(why, 0) end
 end
 
@@ -112,10 +112,10 @@ end
 -- What was not sent then stays in the writer, to be sent by the next flush.
 function Writer:flush()
   check_open(self)
-  if #self.items == 0 then return end
-  self.lock.held:check()
-  if self.broken then errors.bad("the writer on %s was cut off while it was sending", self.target) end
-  send(self, self.items)
+  if #self._items == 0 then return end
+  self._lock._held:check()
+  if self._broken then errors.bad("the writer on %s was cut off while it was sending", self._target) end
+  send(self, self._items)
 end
 
 -- For a lock that will be another's too.
@@ -126,15 +126,15 @@ function writer.flush_all(set)
 end
 
 local function is_full(self)
-  return #self.items >= self.limits.batch or self.size >= self.limits.bytes
+  return #self._items >= self._limits.batch or self._size >= self._limits.bytes
 end
 
 local function put(self, item)
   check_open(self)
-  if self.finishing then errors.bad("the writer on %s is being finished", self.target) end
+  if self._finishing then errors.bad("the writer on %s is being finished", self._target) end
   if is_full(self) then self:flush() end -- it is still full where the last flush failed
-  self.items[#self.items + 1] = item
-  self.size = self.size + weight(item)
+  self._items[#self._items + 1] = item
+  self._size = self._size + weight(item)
   if is_full(self) then self:flush() end
 end
 
@@ -145,7 +145,7 @@ function Writer:save(view)
     errors.bad("save: `view` is a document that was read, not %s", argument.shown(view))
   end
   if not view:_changed() then
-    self.counts.unchanged = self.counts.unchanged + 1
+    self._counts.unchanged = self._counts.unchanged + 1
     return
   end
   put(self, {
@@ -185,10 +185,10 @@ end
 -- that a later holder has stamped; `unanswered` were sent, and may have been written or not.
 function Writer:report()
   local report = {
-    conflicts = self.conflicts, stamped = self.stamped, rejects = self.rejects, unanswered = self.unanswered,
-    unsent = #self.items + self.sending,
+    conflicts = self._conflicts, stamped = self._stamped, rejects = self._rejects,
+    unanswered = self._unanswered, unsent = #self._items + self._sending,
   }
-  for name, n in pairs(self.counts) do report[name] = n end
+  for name, n in pairs(self._counts) do report[name] = n end
   return core.object(report)
 end
 
@@ -212,15 +212,15 @@ end
 
 -- Not by this task: it would be waiting for itself.
 local function check_answered(self)
-  if self.sending > 0 then
+  if self._sending > 0 then
     errors.bad("finish: %d items of the writer on %s are still being sent by another task: join it first",
-      self.sending, self.target)
+      self._sending, self._target)
   end
-  if #self.unanswered > 0 then
+  if #self._unanswered > 0 then
     error(core.error {
       code = "unavailable", ambiguous = true, report = self:report(),
-      message = ("%d items on %s were sent without an answer; the first is %s"):format(#self.unanswered,
-        self.target, self.unanswered[1]),
+      message = ("%d items on %s were sent without an answer; the first is %s"):format(#self._unanswered,
+        self._target, self._unanswered[1]),
     }, 0)
   end
 end
@@ -230,10 +230,10 @@ end
 function Writer:finish(given)
   local o = options.check("finish", finish_rows, given)
   check_open(self)
-  self.finishing = true
+  self._finishing = true
   local ok, why = pcall(self.flush, self)
   if ok then ok, why = pcall(check_answered, self) end
-  self.finishing = false
+  self._finishing = false
   if not ok then error(why, 0) end
   self:close()
   local report = self:report()
@@ -243,16 +243,16 @@ end
 
 -- What it would lose if it were closed now, or nil.
 local function loss_of(self)
-  local items, unanswered = #self.items, self.sending + #self.unanswered
-  if not self.writer or items + unanswered == 0 then return nil end
-  return {index = self.target, items = items, unanswered = unanswered, place = self.place}
+  local items, unanswered = #self._items, self._sending + #self._unanswered
+  if not self._writer or items + unanswered == 0 then return nil end
+  return {index = self._target, items = items, unanswered = unanswered, place = self._place}
 end
 
 -- Drops what was gathered and not sent; again is fine.
 function Writer:close()
-  local own = self.writer
-  self.writer, self.items, self.size = nil, {}, 0
-  self.lock.writers[self] = nil
+  local own = self._writer
+  self._writer, self._items, self._size = nil, {}, 0
+  self._lock._writers[self] = nil
   if own then own:close() end
 end
 
@@ -279,12 +279,12 @@ local of_items = {conflict = true, rejected = true}
 function writer.end_all(set, why)
   local list = {}
   for each in pairs(set) do list[#list + 1] = each end
-  table.sort(list, function(a, b) return a.number > b.number end)
+  table.sort(list, function(a, b) return a._number > b._number end)
   local stopped = why ~= nil
   for _, each in ipairs(list) do
     if stopped then
       give_up(each, why)
-    elseif each.writer then -- by now another task may have finished it
+    elseif each._writer then -- by now another task may have finished it
       local failure = end_one(each)
       stopped = failure ~= nil and not of_items[errors.code(failure)]
       if failure ~= nil then why = losses.join(why, failure) end
@@ -297,7 +297,7 @@ end
 function Writer:__close(why)
   if why ~= nil then
     give_up(self, why)
-  elseif self.writer then
+  elseif self._writer then
     local failure = end_one(self)
     if failure ~= nil then error(failure, 0) end
   end
@@ -310,8 +310,8 @@ function Writer:__gc()
 end
 
 function Writer:__tostring()
-  if not self.writer then return ("writer on %s (closed)"):format(self.target) end
-  return ("writer on %s (%d items to be sent)"):format(self.target, #self.items + self.sending)
+  if not self._writer then return ("writer on %s (closed)"):format(self._target) end
+  return ("writer on %s (%d items to be sent)"):format(self._target, #self._items + self._sending)
 end
 
 return writer

@@ -179,7 +179,7 @@ local function follow(state, quiet)
 end
 
 local function go(client, id, quiet)
-  local state <close> = client:break_session(id)
+  local state <close> = client:_break_session(id)
   local ok, result = pcall(follow, state, quiet)
   if ok then return result end
   io.stderr:write(hint)

@@ -1,0 +1,47 @@
+-- Names that are not there. What reads a name that is nearly one of ours has mistyped it, and is told;
+-- any other is nil, so that a script can ask whether a later version has something.
+local errors = require "mortise.errors"
+local reference = require "mortise.reference"
+local suggest = require "mortise.suggest"
+
+local names = {}
+
+-- Steps that a name may be away: a short one is near to too much.
+local function nearness(name)
+  return #name < 4 and 1 or #name < 12 and 2 or 3
+end
+
+-- Sets `__index` of the table's metatable, which is made: for a class, what its objects have not is
+-- looked for there. Names of these groups (mortise.reference) and those that begin with `_`, which are
+-- our own, are read as they are.
+function names.guard(t, what, groups)
+  local known, list = {}, {}
+  for _, group in ipairs(groups) do
+    for _, row in ipairs((reference.group(group))) do
+      known[row.name] = true
+      list[#list + 1] = row.name
+    end
+  end
+  local meta = debug.getmetatable(t) or {}
+  function meta.__index(_, name)
+    if type(name) ~= "string" or known[name] or name:byte() == 95 then return nil end
+    local near = suggest(name, list, nearness(name))
+    if near then errors.bad("%s has no `%s`: did you mean `%s`?", what, name, near) end
+  end
+  return setmetatable(t, meta)
+end
+
+-- The same for tasks, which are userdata.
+function names.guard_tasks()
+  local meta = debug.getregistry()["mortise.task"]
+  local own = meta.__index
+  local _, methods = debug.getupvalue(own, 1)
+  local missing = names.guard({}, "a task", {"task"})
+  function meta.__index(task, name)
+    local found = methods[name] or own(task, name)
+    if found == nil then return missing[name] end
+    return found
+  end
+end
+
+return names

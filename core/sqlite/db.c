@@ -27,7 +27,11 @@ enum {
   CHECKPOINT_PAGES = 1000, /* the log is moved into the file from this length on */
   CHECKPOINT_NOW = 8000,   /* and under the turnstile, where nobody adds to it, from this one */
   PAUSE_US = 1000,
+  LOOK_UP_OPS = 20000, /* of SQLite's machine, between looks at the clock: under a millisecond */
+  FILE_NAME_MAX = 8192,
 };
+
+static const mode_t file_mode = 0600;
 
 /* ---- errors ---- */
 
@@ -68,6 +72,9 @@ mortise_status mt_db_fail(mt_db *db, int code, mortise_error *err) {
   case SQLITE_READONLY:
   case SQLITE_PERM:
     return read_only(db, err);
+  case SQLITE_INTERRUPT:
+    if (db->patience && mt_patience_check(db->patience, db->file, err)) return err->code;
+    return mt_error_set(err, MORTISE_UNAVAILABLE, "%s: SQLite was interrupted", db->file);
   case SQLITE_TOOBIG:
     return mt_error_set(err, MORTISE_REJECTED, "%s: a value is too large", db->file);
   case SQLITE_NOTADB:
@@ -83,13 +90,16 @@ mortise_status mt_db_fail(mt_db *db, int code, mortise_error *err) {
   }
 }
 
-static mortise_status cannot_open(mt_db *db, int code, mortise_error *err) {
-  int failed = db->handle ? sqlite3_system_errno(db->handle) : 0;
-  if ((code & 0xff) != SQLITE_CANTOPEN) return mt_db_fail(db, code, err);
+static mortise_status no_file(mt_db *db, int failed, mortise_error *err) {
   if (failed == EACCES || failed == EROFS || failed == EPERM) return read_only(db, err);
   if (failed == ENOSPC || failed == EDQUOT) return no_space(db, err);
   return mt_error_set(err, MORTISE_UNAVAILABLE, "cannot open %s: %s", db->file,
                       failed ? strerror(failed) : "SQLite refuses it");
+}
+
+static mortise_status cannot_open(mt_db *db, int code, mortise_error *err) {
+  if ((code & 0xff) != SQLITE_CANTOPEN) return mt_db_fail(db, code, err);
+  return no_file(db, db->handle ? sqlite3_system_errno(db->handle) : 0, err);
 }
 
 /* ---- statements ---- */
@@ -162,8 +172,15 @@ static mortise_status prepare(mt_db *db, mortise_error *err) {
 
 mortise_status mt_db_init(mt_db *db, const mt_db_kind *kind, const char *file, mortise_error *err) {
   *db = (mt_db){.kind = kind, .turn = {.fd = -1}};
-  db->file = mt_strdup(file);
-  return db->file ? MORTISE_OK : mt_error_memory(err);
+  mt_buf name;
+  mt_buf_init(&name, FILE_NAME_MAX);
+  /* SQLite may have been built to take "file:..." for a URI. */
+  if (!strncmp(file, "file:", 5)) mt_buf_adds(&name, "./");
+  mt_buf_adds(&name, file);
+  mortise_status status = mt_buf_status(&name, "the file's name", err);
+  if (!status) db->file = mt_buf_take(&name, NULL);
+  mt_buf_deinit(&name);
+  return status;
 }
 
 static void close_handle(mt_db *db) {
@@ -295,15 +312,35 @@ static int note_wal(void *ctx, sqlite3 *handle, const char *name, int pages) {
   return SQLITE_OK;
 }
 
+/* A file may have been made by someone else, with more in it than our tables: nothing of that runs. */
+static bool distrust(mt_db *db) {
+  static const int settings[][2] = {
+      {SQLITE_DBCONFIG_DEFENSIVE, 1},      {SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0},
+      {SQLITE_DBCONFIG_ENABLE_TRIGGER, 0}, {SQLITE_DBCONFIG_ENABLE_VIEW, 0},
+      {SQLITE_DBCONFIG_ENABLE_FTS3_TOKENIZER, 0}, {SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0}};
+  for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+    if (sqlite3_db_config(db->handle, settings[i][0], settings[i][1], NULL)) return false;
+  return true;
+}
+
+/* Whatever it computes, it stops when the time is over, or when it is taken back. */
+static int is_over(void *ctx) {
+  const mt_db *db = ctx;
+  return db->patience && mt_patience_check(db->patience, db->file, NULL);
+}
+
 static mortise_status set_up(mt_db *db, const mt_patience *p, mortise_error *err) {
   bool fresh;
+  if (!distrust(db))
+    return mt_error_set(err, MORTISE_UNSUPPORTED, "SQLite refuses to distrust a file's schema");
+  sqlite3_progress_handler(db->handle, LOOK_UP_OPS, is_over, db);
   mortise_status status = inspect(db, &fresh, p, err);
   if (!status && fresh) status = create(db, p, err);
   if (!status && !fresh) status = want_wal(db, p, err);
   if (!status)
     status = exec(db,
                   "PRAGMA synchronous=FULL; PRAGMA cache_size=-32000; PRAGMA temp_store=MEMORY;"
-                  "PRAGMA trusted_schema=OFF; PRAGMA journal_size_limit=67108864",
+                  "PRAGMA cell_size_check=ON; PRAGMA journal_size_limit=67108864",
                   p, err);
   if (status) return status;
   sqlite3_wal_autocheckpoint(db->handle, 0);
@@ -331,12 +368,26 @@ bool mt_file_is_missing(const char *file) {
   return stat(file, &info) != 0 && errno == ENOENT;
 }
 
-static mortise_status open_turn(mt_db *db, mortise_error *err) {
+/* SQLite would make it readable for all, and follow a link to wherever it leads. Made without being
+ * opened: closing it would take the locks of another connection of this process along. */
+static mortise_status make_file(mt_db *db, mode_t *mode, mortise_error *err) {
+  struct stat info;
+  if ((mknod(db->file, S_IFREG | file_mode, 0) && errno != EEXIST) || lstat(db->file, &info))
+    return no_file(db, errno, err);
+  *mode = info.st_mode & 0666;
+  if (S_ISREG(info.st_mode)) return MORTISE_OK;
+  return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "%s is %s", db->file,
+                      S_ISLNK(info.st_mode) ? "a symbolic link: name the file that it leads to"
+                                            : "no regular file");
+}
+
+/* SQLite gives its log the mode that the file has; so does this. */
+static mortise_status open_turn(mt_db *db, mode_t mode, mortise_error *err) {
   mt_buf name;
-  mt_buf_init(&name, 8192);
+  mt_buf_init(&name, FILE_NAME_MAX);
   mt_buf_addf(&name, "%s.turn", db->file);
   mortise_status status = mt_buf_status(&name, "the file's name", err);
-  if (!status) status = mt_turn_open(&db->turn, name.p, err);
+  if (!status) status = mt_turn_open(&db->turn, name.p, mode, err);
   mt_buf_deinit(&name);
   if (status && (errno == EACCES || errno == EROFS || errno == EPERM)) return read_only(db, err);
   return status;
@@ -352,9 +403,12 @@ static mortise_status remember_file(mt_db *db, mortise_error *err) {
 }
 
 static mortise_status open_all(mt_db *db, const mt_patience *p, mortise_error *err) {
+  mode_t mode = file_mode;
   mortise_status status = mt_db_place(db, err);
-  if (!status) status = open_turn(db, err);
+  if (!status) status = make_file(db, &mode, err);
+  if (!status) status = open_turn(db, mode, err);
   if (status) return status;
+  db->patience = p;
   int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
               SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE;
   int code = sqlite3_open_v2(db->file, &db->handle, flags, NULL);
@@ -368,6 +422,7 @@ static mortise_status open_all(mt_db *db, const mt_patience *p, mortise_error *e
 mortise_status mt_db_open(mt_db *db, const mt_patience *p, mortise_error *err) {
   if (db->handle) return MORTISE_OK;
   mortise_status status = open_all(db, p, err);
+  db->patience = NULL;
   if (status) close_handle(db);
   return status;
 }
@@ -385,6 +440,7 @@ static mortise_status same_file(mt_db *db, mortise_error *err) {
 }
 
 mortise_status mt_db_read(mt_db *db, const mt_patience *p, mortise_error *err) {
+  db->patience = p;
   mortise_status status = same_file(db, err);
   if (status) return status;
   int code;
@@ -403,6 +459,7 @@ static void checkpoint(mt_db *db) {
 }
 
 mortise_status mt_db_write(mt_db *db, const mt_patience *p, mortise_error *err) {
+  db->patience = p;
   mortise_status status = same_file(db, err);
   if (!status) status = mt_turn_enter(&db->turn, db->file, p, err);
   if (status) return status;
@@ -449,6 +506,7 @@ bool mt_db_slice_over(const mt_db *db) {
 }
 
 void mt_db_tidy(mt_db *db) {
+  db->patience = NULL;
   if (!db->handle) return;
   mt_db_end(db);
   if (db->broken)

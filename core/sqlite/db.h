@@ -33,11 +33,12 @@ typedef struct mt_db {
   int wal_pages;    /* in the log after the last commit of ours */
   bool wal_grown;   /* since it was last looked at */
   int64_t began_us; /* the running write transaction; 0: none */
+  const mt_patience *patience; /* of the work at hand: what SQLite itself is asked to stop for */
   bool created;     /* this connection made the file */
   bool broken;      /* close it when the work at hand is over, and open it anew */
 } mt_db;
 
-/* Takes nothing; copies `file`. Opens nothing yet. */
+/* Takes nothing; copies `file`, which is a name, never a URI. Opens nothing yet. */
 mortise_status mt_db_init(mt_db *db, const mt_db_kind *kind, const char *file, mortise_error *err);
 void mt_db_deinit(mt_db *db);
 

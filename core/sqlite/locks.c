@@ -36,6 +36,11 @@ typedef struct run {
 
 /* ---- reading a document ---- */
 
+/* What mortise never wrote is in everybody's way, until a person looks at it. */
+static mt_mode mode_of(int64_t number) {
+  return number > MT_NL && number <= MT_X ? (mt_mode)number : MT_X;
+}
+
 static mortise_status read_entries(run *u, const mt_lock_item *item, bool queued, entries *out,
                                    mortise_error *err) {
   mt_db *db = u->w->db;
@@ -54,7 +59,7 @@ static mortise_status read_entries(run *u, const mt_lock_item *item, bool queued
       return mt_error_memory(err);
     entry *at = &out->list[out->n++];
     *at = (entry){.e = {.n = mt_db_u(stmt, 1), .queued = queued}};
-    at->e.mode = (mt_mode)(sqlite3_column_int(stmt, 2) % MT_MODES);
+    at->e.mode = mode_of(sqlite3_column_int64(stmt, 2));
     mt_slice session = mt_db_text(stmt, 0), job = mt_db_text(stmt, 4);
     snprintf(at->e.session, sizeof at->e.session, "%.*s", (int)session.n, session.p);
     snprintf(at->e.job, sizeof at->e.job, "%.*s", (int)job.n, job.p);

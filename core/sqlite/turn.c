@@ -26,8 +26,10 @@ void mt_patience_sleep(const mt_patience *p, int64_t us) {
   nanosleep(&t, NULL); /* a signal ends it early: the caller looks again */
 }
 
-mortise_status mt_turn_open(mt_turn *t, const char *file, mortise_error *err) {
-  t->fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+mortise_status mt_turn_open(mt_turn *t, const char *file, mode_t mode, mortise_error *err) {
+  t->fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, mode);
+  if (t->fd < 0 && errno == ELOOP)
+    return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "%s is a symbolic link: remove it", file);
   if (t->fd < 0)
     return mt_error_set(err, MORTISE_UNAVAILABLE, "cannot open %s: %s", file, strerror(errno));
   t->dice = (uint32_t)mt_clock_boot_us() ^ (uint32_t)getpid() * 2654435761u;

@@ -9,6 +9,8 @@
 
 #include "base/error.h"
 
+#include <sys/types.h>
+
 #include <stdatomic.h>
 
 /* How long a piece of work may wait, and whether its caller has given up meanwhile. */
@@ -28,8 +30,8 @@ typedef struct mt_turn {
   uint32_t dice;
 } mt_turn;
 
-/* `file` is FILE.turn; made where it is missing. */
-mortise_status mt_turn_open(mt_turn *t, const char *file, mortise_error *err);
+/* `file` is FILE.turn; made with `mode` where it is missing; a link is not followed. */
+mortise_status mt_turn_open(mt_turn *t, const char *file, mode_t mode, mortise_error *err);
 void mt_turn_close(mt_turn *t);
 /* Waits for the room. */
 mortise_status mt_turn_enter(mt_turn *t, const char *file, const mt_patience *p,

@@ -100,7 +100,8 @@ describe("a file that someone else has worked on", function()
       fill()
       local holder = mortise.connect {store = "sqlite:" .. file}
       local lock = holder:acquire {tree = "/a/b", mode = "shared"}
-      os.execute(([[sqlite3 '%s-locks' "UPDATE holders SET mode = %s WHERE path = '/a/b'"]]):format(file, mode))
+      local change = [[UPDATE holders SET mode = %s WHERE path = '/a/b']]
+      os.execute(('sqlite3 %s-locks "' .. change .. '"'):format(file, mode))
       local other <close> = mortise.connect {store = "sqlite:" .. file}
       local had, why = other:try_lock {tree = "/a/b", mode = "shared"}
       assert.is_nil(had)

@@ -8,6 +8,7 @@ static const char op_name[] = "mortise.operation";
 /* The op's coroutine was closed under it, or its state: the task cannot go on. */
 static int collect_op(lua_State *L) {
   mt_op *op = lua_touserdata(L, 1);
+  if (mt_driver_forked(op->driver)) return 0;
   if (op->started && !op->done) op->type->cancel(op);
   op->done = true;
   if (op->task) {
@@ -22,6 +23,7 @@ static int collect_op(lua_State *L) {
 void *mt_lua_op_new(lua_State *L, size_t size, int anchors, const mt_op_type *type) {
   static const luaL_Reg metamethods[] = {{"__gc", collect_op}, {NULL, NULL}};
   mt_driver *d = mt_driver_get(L);
+  mt_driver_check(d, L);
   mt_op *op = lua_newuserdatauv(L, size, anchors);
   memset(op, 0, size);
   op->type = type;
@@ -53,7 +55,7 @@ void mt_op_done(mt_op *op) {
 void mt_op_stop(mt_op *op, const char *why) {
   if (!op->started || op->done) return;
   op->stop = why;
-  op->type->cancel(op);
+  if (!mt_driver_forked(op->driver)) op->type->cancel(op);
   mt_op_done(op);
 }
 

@@ -119,6 +119,7 @@ struct mt_driver {
   mt_task *ready, *ready_last;
   mt_pump *pumps;
   mt_box *boxes; /* clients, also those that are being closed */
+  unsigned process; /* mt_process_number of whose it is */
   uint64_t last_id;
   uint64_t wakes; /* passes of mt_client_wake_lost */
   const mortise_options *defaults; /* the host's, borrowed; or NULL */
@@ -131,12 +132,17 @@ struct mt_driver {
   int64_t again_ms;                /* when it is raised again; INT64_MAX: never */
   unsigned raised;                 /* how often it was */
   bool interrupted;                /* one was delivered */
+  bool may_exit;                   /* a script may end the program */
   mt_driver *outer;                /* bound to the same thread before this one */
   struct mt_interrupt *gate;       /* owned; see interrupt.c */
 };
 
 /* The state's driver, made at the first call. */
 MT_LJMP mt_driver *mt_driver_get(lua_State *L);
+/* Is this the child of a fork? Then nothing of the driver's, its clients and operations is closed,
+ * cancelled or waited for: it is all its parent's. */
+bool mt_driver_forked(const mt_driver *d);
+MT_LJMP void mt_driver_check(const mt_driver *d, lua_State *L); /* raises where it is one */
 mt_driver *mt_driver_peek(lua_State *L); /* NULL where there is none; raises nothing */
 mt_task *mt_driver_task(mt_driver *d);   /* who runs; never NULL */
 
@@ -150,8 +156,8 @@ void mt_task_seen(mt_task *task);
 MT_LJMP int mt_task_results(lua_State *L, mt_task *task);
 void mt_task_stop(mt_task *task, const char *why);
 void mt_task_ready(mt_task *task);
-/* Ends what the tasks below `holder` wait for just now, and, unless it was told, what `holder` does.
- * Was `holder` among them, now or earlier in the same pass? */
+/* Ends what the tasks below `holder` wait for just now and, unless it was told, what `holder`
+ * waits for. Was `holder` among them, now or earlier in the same pass? */
 bool mt_tasks_wake(mt_driver *d, uint64_t holder, bool told, const char *why);
 /* Does a hold of task `holder` stand for `task` too: the same, or one above it? `ctx` the driver.
  */

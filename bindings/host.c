@@ -4,6 +4,7 @@
 #include "bindings.h"
 
 #include "base/mem.h"
+#include "base/process.h"
 
 #include <lualib.h>
 
@@ -12,6 +13,7 @@
 #include <string.h>
 
 struct mortise_host {
+  unsigned process; /* mt_process_number of who made it */
   lua_State *L;
   mt_driver *driver;
   mortise_options options; /* strings owned */
@@ -106,6 +108,26 @@ static int panic(lua_State *L) {
   abort();
 }
 
+/* os.exit: upvalue Lua's own. */
+static int checked_exit(lua_State *L) {
+  if (!mt_driver_get(L)->may_exit)
+    mt_error_throw(L, MORTISE_UNSUPPORTED,
+                   "os.exit would end the whole program that runs this script: return, or raise an "
+                   "error");
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_insert(L, 1);
+  lua_call(L, lua_gettop(L) - 1, 0);
+  return 0;
+}
+
+static void guard_exit(lua_State *L) {
+  lua_getglobal(L, "os");
+  lua_getfield(L, -1, "exit");
+  lua_pushcclosure(L, checked_exit, 1);
+  lua_setfield(L, -2, "exit");
+  lua_pop(L, 1);
+}
+
 /* (host) */
 static int set_up(lua_State *L) {
   mortise_host *host = lua_touserdata(L, 1);
@@ -115,6 +137,7 @@ static int set_up(lua_State *L) {
   host->driver->hosted = true;
   luaL_openlibs(L);
   mt_coroutine_track(L);
+  guard_exit(L);
   mt_modules_preload(L);
   mt_cjson_preload(L);
   luaL_requiref(L, "mortise", luaopen_mortise, 1);
@@ -136,6 +159,7 @@ mortise_host *mortise_host_new(const mortise_options *options, mortise_error *er
     mt_error_memory(err);
     return NULL;
   }
+  host->process = mt_process_number();
   host->has_options = options != NULL;
   host->L = luaL_newstate();
   if (!host->L || (options && !copy_options(&host->options, options))) {
@@ -168,11 +192,21 @@ int mortise_host_open_libs(struct lua_State *L) {
 }
 
 void mortise_host_interrupt(mortise_host *host) {
-  if (host) mt_interrupt_ask(host->driver);
+  if (host && host->process == mt_process_number()) mt_interrupt_ask(host->driver);
+}
+
+void mortise_host_allow_exit(mortise_host *host, bool allow) {
+  if (host) host->driver->may_exit = allow;
 }
 
 void mortise_host_set_patience(mortise_host *host, int64_t ms) {
   if (host) host->driver->patience_ms = ms > 0 ? ms : 0;
+}
+
+static bool forked(const mortise_host *host, mortise_error *err) {
+  if (host->process == mt_process_number()) return false;
+  mt_error_set(err, MORTISE_INVALID_ARGUMENT, "the host cannot be used: %s", mt_process_forked);
+  return true;
 }
 
 /* ---- Running -------------------------------------------------------------------------------- */
@@ -207,6 +241,7 @@ static mortise_status run(mortise_host *host, int nargs, int nresults, mortise_e
 mortise_status mortise_host_call(mortise_host *host, int nargs, int nresults, mortise_error *err) {
   mt_error_clear(err);
   if (!host) return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "the host is NULL");
+  if (forked(host, err)) return MORTISE_INVALID_ARGUMENT;
   if (nargs < 0 || nargs >= lua_gettop(host->L) || nresults < LUA_MULTRET || nresults > CALL_MAX)
     return mt_error_set(err, MORTISE_INVALID_ARGUMENT,
                         "a call of %d arguments and %d results, with %d values on the stack", nargs,
@@ -241,7 +276,7 @@ static void end_clients(mortise_host *host) {
 }
 
 void mortise_host_free(mortise_host *host) {
-  if (!host) return;
+  if (!host || host->process != mt_process_number()) return; /* in a child it is its parent's */
   if (host->L) {
     end_clients(host);
     lua_close(host->L);
@@ -299,6 +334,7 @@ static mortise_status run_script(mortise_host *host, const script *s, mortise_er
   mt_error_clear(err);
   const char *what = missing(host, s);
   if (what) return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "%s is NULL", what);
+  if (forked(host, err)) return MORTISE_INVALID_ARGUMENT;
   lua_State *L = host->L;
   mt_free(host->traceback);
   host->traceback = NULL;

@@ -3,17 +3,17 @@
  * A hook that is always on costs half the speed, so it is armed when there is a reason, and in the
  * thread that runs Lua, where lua_sethook may be called at any moment (as in lua.c's laction). From
  * another thread that takes a signal to this thread: SIGURG, which is ignored by default, so that
- * one that comes too late, or to a program that took its handler back, does nothing. For the time of
- * a host's call it is not blocked in the thread, and who sends it sees to it first that the handler
- * is ours.
+ * one that comes too late, or to a program that took its handler back, does nothing. For the time
+ * of a host's call it is not blocked in the thread, and who sends it sees to it first that the
+ * handler is ours.
  *
  * The hook counts instructions only: at the call of a C function it could strike a lock's __close
  * before it began.
  *
  * An interrupt is an error, which a script may catch. Where it goes on for longer than the host's
  * patience, the same is raised again, and again; from the second time on pcall and its like do not
- * catch it (coroutine.c). So clean-up has the time of one patience at each of them, and a loop around
- * a pcall ends. */
+ * catch it (coroutine.c). So clean-up has the time of one patience at each of them, and a loop
+ * around a pcall ends. */
 #include "bindings.h"
 
 #include "base/clock.h"

@@ -12,11 +12,13 @@ static const char breaking_name[] = "mortise.breaking";
 
 typedef struct breaking_handle {
   mt_dependent dependent;
+  mt_driver *driver;
   mt_breaker *breaker; /* NULL when closed */
 } breaking_handle;
 
 static void close_handle(breaking_handle *handle) {
   mt_undepend(&handle->dependent);
+  if (handle->driver && mt_driver_forked(handle->driver)) return;
   mt_breaker_free(handle->breaker);
   handle->breaker = NULL;
 }
@@ -65,7 +67,7 @@ static int client_break_session(lua_State *L) {
   mortise_error err;
   mt_await_check(L, box->driver);
   breaking_handle *handle = lua_newuserdatauv(L, sizeof *handle, 1);
-  *handle = (breaking_handle){.dependent.drop = drop};
+  *handle = (breaking_handle){.dependent.drop = drop, .driver = box->driver};
   luaL_setmetatable(L, breaking_name);
   lua_pushvalue(L, 1);
   lua_setiuservalue(L, -2, 1);

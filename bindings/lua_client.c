@@ -84,7 +84,7 @@ static void on_closed(void *ctx) {
 }
 
 static void start_closing(mt_box *box) {
-  if (box->closing) return;
+  if (box->closing || mt_driver_forked(box->driver)) return;
   box->closing = true;
   mt_drop_all(&box->dependents);
   mt_drop_all(&box->locks);
@@ -93,6 +93,7 @@ static void start_closing(mt_box *box) {
 
 /* Not from the loop's callbacks. */
 static void sweep(mt_driver *d) {
+  if (mt_driver_forked(d)) return;
   for (mt_box **slot = &d->boxes; *slot;) {
     mt_box *box = *slot;
     if (!box->closed) {
@@ -107,6 +108,7 @@ static void sweep(mt_driver *d) {
 }
 
 void mt_client_close_all(mt_driver *d) {
+  if (mt_driver_forked(d)) return;
   for (mt_box *box = d->boxes; box; box = box->next) start_closing(box);
   sweep(d);
   while (d->boxes && !mt_loop_step(d->loop, -1, NULL)) sweep(d);
@@ -192,6 +194,7 @@ static bool inherits(void *ctx, uint64_t holder, uint64_t task) {
 
 static int core_open(lua_State *L) {
   mt_driver *d = mt_driver_get(L);
+  mt_driver_check(d, L);
   mortise_options options;
   mortise_error err;
   mortise_options_init(&options);
@@ -224,7 +227,7 @@ static int core_open(lua_State *L) {
 
 mt_box *mt_check_client(lua_State *L, int index) {
   const mt_handle *handle = luaL_checkudata(L, index, mt_client_name);
-  mt_driver_get(L);
+  mt_driver_check(mt_driver_get(L), L);
   if (!handle->box) mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "the client is closed");
   return handle->box;
 }

@@ -13,8 +13,8 @@
  * .paths, .modes arrays of what was asked for; .released boolean and what lua_writer.c and
  * lua_rename.c say. Using a released lock is an error. A lock that is collected is given back in
  * the background. A lost lease is raised, once for each lock, at the next operation of the task
- * that holds it (or one below it), or into it while it computes; whatever it and those below it wait
- * for just then ends with it at once. */
+ * that holds it (or one below it), or into it while it computes; whatever it and those below it
+ * wait for just then ends with it at once. */
 #include "lua_lock.h"
 
 #include "base/mem.h"
@@ -48,6 +48,7 @@ static void give_back(mt_box *box, mt_lock *lock) {
 
 static int collect_lock(lua_State *L) {
   mt_lock_handle *h = lua_touserdata(L, 1);
+  if (h->lock && mt_driver_forked(h->box->driver)) return 0;
   mt_drop_all(&h->users);
   mt_undepend(&h->dependent);
   if (h->lock) give_back(h->box, h->lock);
@@ -409,8 +410,16 @@ static void on_released(void *ctx, mt_release *r) {
 /* Submitted before anything may be raised: an interrupt must not keep the lock. */
 static int release(lua_State *L, bool quiet) {
   mt_lock_handle *h = luaL_checkudata(L, 1, mt_lock_name);
-  mt_driver_get(L);
+  mt_driver *d = mt_driver_get(L);
   if (!h->lock) return 0;
+  if (mt_driver_forked(d)) { /* it stays its parent's */
+    mortise_error err;
+    mt_lock_check(h->lock, &err);
+    mt_undepend(&h->dependent);
+    h->lock = NULL;
+    if (!quiet) mt_error_raise(L, &err);
+    return 0;
+  }
   release_op *self = mt_lua_op_new(L, sizeof *self, 1, &release_type);
   lua_getiuservalue(L, 1, 1);
   lua_setiuservalue(L, -2, 1);

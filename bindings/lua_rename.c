@@ -36,6 +36,7 @@ typedef struct moving {
 
 static void abandon(moving *self) {
   mt_undepend(&self->dependent);
+  if (self->driver && mt_driver_forked(self->driver)) return;
   if (self->started && !self->ended) mt_change_abandon(&self->rename.change);
   self->ended = self->started;
 }
@@ -51,7 +52,7 @@ static void drop_rename(mt_dependent *d) {
 static int collect_rename(lua_State *L) {
   moving *self = lua_touserdata(L, 1);
   abandon(self);
-  if (self->made) mt_rename_deinit(&self->rename);
+  if (self->made && !mt_driver_forked(self->driver)) mt_rename_deinit(&self->rename);
   self->made = false;
   return 0;
 }

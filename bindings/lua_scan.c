@@ -33,7 +33,7 @@ static const mt_option rows[] = {
 
 static void close_scan(scan_handle *handle) {
   mt_undepend(&handle->dependent);
-  if (handle->box && handle->scan) {
+  if (handle->box && handle->scan && !mt_driver_forked(handle->box->driver)) {
     mt_store *store = handle->box->client->store;
     store->docs->scan_close(store, handle->scan);
   }

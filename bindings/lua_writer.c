@@ -35,7 +35,7 @@ static const char *const outcomes[MT_OUTCOMES] = {"none", "applied", "already", 
 /* ---- The end of a writer -------------------------------------------------------------------- */
 
 static void close_writer(writer *self) {
-  mt_writer *w = self->w;
+  mt_writer *w = mt_driver_forked(self->driver) ? NULL : self->w;
   self->w = NULL;
   mt_undepend(&self->dependent);
   mt_writer_free(w);

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/process.h"
 
 #include <string.h>
 
@@ -23,7 +24,7 @@ const char mt_task_name[] = "mortise.task";
 /* Last of all our userdata, since it was the first: operations, locks and clients are gone. */
 static int collect_driver(lua_State *L) {
   mt_driver *d = lua_touserdata(L, 1);
-  if (!d->loop) return 0;
+  if (!d->loop || mt_driver_forked(d)) return 0;
   mt_client_close_all(d);
   mt_interrupt_deinit(d);
   mt_loop_free(d->loop);
@@ -31,6 +32,16 @@ static int collect_driver(lua_State *L) {
   lua_pushnil(L);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &registry_key);
   return 0;
+}
+
+bool mt_driver_forked(const mt_driver *d) {
+  return d->process != mt_process_number();
+}
+
+void mt_driver_check(const mt_driver *d, lua_State *L) {
+  if (mt_driver_forked(d))
+    mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "mortise cannot be used here: %s",
+                   mt_process_forked);
 }
 
 mt_driver *mt_driver_peek(lua_State *L) {
@@ -54,6 +65,7 @@ static mt_driver *make_driver(lua_State *L) {
   lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
   d->main = d->current = lua_tothread(L, -1);
   lua_pop(L, 1);
+  d->process = mt_process_number();
   d->last_id = MT_MAIN_TASK;
   d->main_task = (mt_task){.driver = d, .id = MT_MAIN_TASK, .co = d->main, .live = true};
   if (mt_interrupt_init(d, &err)) mt_error_raise(L, &err);
@@ -375,6 +387,7 @@ static bool turn(mt_driver *d, const mt_task *joined, const bool *done) {
   if (atomic_load(&d->lost)) mt_client_wake_lost(d);
   run_ready(d, joined, done);
   if (*done) return true;
+  if (mt_driver_forked(d)) return false;
   int64_t wait = runnable(d, joined) ? 0 : mt_interrupt_patience(d);
   return mt_loop_step(d->loop, wait, NULL) == MORTISE_OK;
 }

@@ -144,6 +144,7 @@ int main(int argc, char **argv) {
   mortise_host *made = mortise_host_new(&options, &err);
   if (!made) return fail(err.message);
   host = made;
+  mortise_host_allow_exit(made, true); /* run.lua gives back the locks first */
   int status = run(mortise_host_state(made), argc < 1 ? 1 : argc, argv);
   host =
       NULL; /* closing is bounded: a signal has nothing left to interrupt, a second one ends it */

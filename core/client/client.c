@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/process.h"
 #include "client/identity.h"
 #include "client/pulse.h"
 #include "elastic/elastic.h"
@@ -130,6 +131,15 @@ static mt_store *open_store(const mortise_options *o, mt_loop *loop, const mt_lo
   return mt_elastic_open(loop, &config, o->table, log, err);
 }
 
+/* In the child of a fork everything of the parent's stays as it is, also its memory: threads that
+ * are not here may have held its locks, and what is closed in order would be closed for the parent.
+ */
+static bool forked(const mortise_client *c, mortise_error *err) {
+  if (c->process == mt_process_number()) return false;
+  mt_error_set(err, MORTISE_INVALID_ARGUMENT, "the client cannot be used: %s", mt_process_forked);
+  return true;
+}
+
 /* ---- Opening and freeing -------------------------------------------------------------------- */
 
 static void log_line(void *ctx, mortise_log_level level, const char *line) {
@@ -147,6 +157,7 @@ mortise_client *mt_client_open(const mortise_options *options, mt_loop *loop,
     mt_client_free(c);
     return NULL;
   }
+  c->process = mt_process_number();
   if (hooks) c->hooks = *hooks;
   if (c->options.margin_ms < 0) {
     int64_t tenth = c->options.lease_ms / 10;
@@ -180,7 +191,7 @@ static void free_locks(mortise_client *c) {
 }
 
 void mt_client_free(mortise_client *c) {
-  if (!c) return;
+  if (!c || forked(c, NULL)) return;
   free_locks(c);
   mt_manager_free(c->manager);
   mt_pulse_stop(c->pulse);
@@ -346,7 +357,7 @@ mt_manager *mt_client_manager(mortise_client *c, mortise_error *err) {
 /* ---- Closing -------------------------------------------------------------------------------- */
 
 void mt_client_close(mortise_client *c, void (*done)(void *ctx), void *ctx) {
-  if (!c->manager) {
+  if (!c->manager || forked(c, NULL)) {
     done(ctx);
     return;
   }
@@ -359,7 +370,7 @@ static void set_flag(void *ctx) {
 }
 
 void mortise_client_free(mortise_client *c) {
-  if (!c) return;
+  if (!c || forked(c, NULL)) return;
   bool closed = false;
   mt_client_close(c, set_flag, &closed);
   while (!closed && !mt_loop_step(c->loop, -1, NULL)) {
@@ -375,6 +386,7 @@ static mortise_status is_null(const char *what, mortise_error *err) {
 
 mortise_status mortise_client_init_tables(mortise_client *c, mortise_error *err) {
   if (!c) return is_null("client", err);
+  if (forked(c, err)) return MORTISE_INVALID_ARGUMENT;
   mt_locks_admin init = {0};
   c->store->locks->init(c->store, &init);
   mortise_status status = mt_store_wait(c->store, &init.req, NULL, NULL);
@@ -407,6 +419,7 @@ mortise_lock *mortise_lock_acquire(mortise_client *c, const mortise_lock_request
     is_null("client", err);
     return NULL;
   }
+  if (forked(c, err)) return NULL;
   mortise_lock *lock = mt_calloc(1, sizeof *lock);
   mt_manager *m = mt_client_manager(c, err);
   if (!lock || !m || mt_wants_make(request, &wants, err)) {
@@ -447,6 +460,7 @@ mortise_status mortise_lock_convert(mortise_lock *lock, mortise_lock_mode mode, 
   if (!lock) return is_null("lock", err);
   mortise_status bad = mt_wants_check(mode, wait_ms, err);
   if (bad) return bad;
+  if (forked(lock->client, err)) return MORTISE_INVALID_ARGUMENT;
   bool done = false;
   mt_convert c = {.done = converted,
                   .ctx = &done,
@@ -471,6 +485,7 @@ static void released(void *ctx, mt_release *r) {
 mortise_status mortise_lock_release(mortise_lock *lock, mortise_error *err) {
   mt_error_clear(err);
   if (!lock) return MORTISE_OK;
+  if (forked(lock->client, NULL)) return mt_lock_check(lock->lock, err);
   bool done = false;
   mt_release r = {.done = released, .ctx = &done, .lock = lock->lock};
   mt_manager *m = lock->client->manager;

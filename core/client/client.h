@@ -17,6 +17,7 @@ typedef struct mt_client_hooks {
 } mt_client_hooks;
 
 struct mortise_client {
+  unsigned process; /* mt_process_number of who opened it */
   mt_loop *loop;
   mt_store *store;
   mt_manager *manager; /* NULL until mt_client_manager */

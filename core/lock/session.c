@@ -1,6 +1,7 @@
 #include "lock/session.h"
 
 #include "base/mem.h"
+#include "base/process.h"
 
 #include <stdio.h>
 
@@ -10,6 +11,7 @@ void mt_session_init(mt_session *s, const mt_env *env, const char *ns, int64_t l
   unsigned long long high = env->random(env->ctx), low = env->random(env->ctx);
   snprintf(s->id, sizeof s->id, "%016llx%016llx", high, low);
   snprintf(s->ns, sizeof s->ns, "%s", ns);
+  s->process = mt_process_number();
   s->lease_ms = lease_ms;
   s->margin_ms = margin_ms;
   pthread_mutex_init(&s->board.lock, NULL); /* of the default kind it cannot fail */
@@ -28,6 +30,10 @@ static bool claim_end(mt_session *s, mt_session_end first) {
 }
 
 void mt_session_why(const mt_session *s, char *out, size_t size) {
+  if (s->process != mt_process_number()) {
+    snprintf(out, size, "%s", mt_process_forked);
+    return;
+  }
   switch (atomic_load(&s->end)) {
   case MT_END_LEASE:
     snprintf(out, size, "its lease (%lld ms) ran out", (long long)s->lease_ms);
@@ -45,7 +51,7 @@ void mt_session_why(const mt_session *s, char *out, size_t size) {
 }
 
 bool mt_session_dead(mt_session *s, int64_t now_ms) {
-  if (atomic_load(&s->lost)) return true;
+  if (atomic_load(&s->lost) || s->process != mt_process_number()) return true;
   if (now_ms < atomic_load(&s->deadline_ms)) return false;
   claim_end(s, MT_END_LEASE);
   atomic_store(&s->lost, true);

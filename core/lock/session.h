@@ -49,7 +49,8 @@ typedef struct mt_session {
   _Atomic int64_t deadline_ms;
   /* An acknowledged answer said that it is no longer live. Never unset. */
   _Atomic bool lost;
-  _Atomic int end; /* mt_session_end */
+  unsigned process; /* mt_process_number of whose it is: in a child of it, it is dead */
+  _Atomic int end;  /* mt_session_end */
   char breaker[MT_SESSION_BREAKER];
   _Atomic uint64_t beats; /* acknowledged */
   _Atomic int64_t asked_ms; /* the first beat was sent then that nobody has answered; 0: none */

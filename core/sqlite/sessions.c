@@ -80,8 +80,7 @@ static bool expire_row(const mt_session_write *r, row *s, int64_t now_ms) {
   return true;
 }
 
-/* The owner with who breaks it as its last member; of a failed buffer it is nothing, and not written.
- */
+/* The owner with who breaks it as its last member. A failed buffer is the caller's to check. */
 static void add_breaker(const mt_session_write *r, row *s, mt_buf *text) {
   if (!r->by.n || !s->owner.n) return;
   mt_buf_add(text, s->owner.p, s->owner.n - 1); /* a whole object, without blanks around it */

@@ -32,7 +32,8 @@ void mt_session_breaker(mt_json owner, char *out, size_t size) {
   mt_json_copy(mt_json_get(by, "host"), host, sizeof host);
   if (mt_json_int(mt_json_get(by, "pid"), &pid))
     snprintf(process, sizeof process, ", pid %lld", (long long)pid);
-  snprintf(out, size, "%s%s%s%s", user, *user && *host ? "@" : "", host, *user || *host ? process : "");
+  if (!*user && !*host) process[0] = '\0';
+  snprintf(out, size, "%s%s%s%s", user, *user && *host ? "@" : "", host, process);
 }
 
 void mt_req_finish(mt_req *req) {

@@ -274,7 +274,7 @@ typedef struct mt_session_write {
                                 script, job} */
   int64_t lease_ms;          /* in, OPEN and EXPIRE of a missing one */
   mt_slice waiting;          /* in, BEAT: JSON array, or empty for [] */
-  mt_slice by;               /* in, BREAK: JSON object, the owner's fields of who breaks it, or empty */
+  mt_slice by;               /* in, BREAK: JSON object, an owner's of who breaks it, or empty */
   mt_version if_version;     /* in, EXPIRE */
   mt_session_result result;  /* out */
   mt_version version;        /* out: of the acknowledged write */

@@ -1,5 +1,5 @@
 /* The embedding interface: tasks, errors, interrupts, two hosts at once, memory running out. */
-#include <mortise/host.h>
+#include "host_fixture.h"
 
 #include <lauxlib.h>
 #include <lua.h>
@@ -19,28 +19,6 @@
 #include <cmocka.h>
 
 #include "locales.h"
-
-static int set_up(void **state) {
-  mortise_error err;
-  *state = mortise_host_new(NULL, &err);
-  if (!*state) fprintf(stderr, "%s\n", err.message);
-  return *state ? 0 : -1;
-}
-
-static int tear_down(void **state) {
-  mortise_host_free(*state);
-  return 0;
-}
-
-static mortise_status run(mortise_host *host, const char *code, mortise_error *err) {
-  return mortise_host_run_string(host, code, "=test", NULL, 0, err);
-}
-
-static void passes(mortise_host *host, const char *code) {
-  mortise_error err;
-  if (run(host, code, &err)) fail_msg("%s\n%s", err.message, mortise_host_traceback(host));
-  assert_string_equal(mortise_host_traceback(host), "");
-}
 
 /* The thread sanitizer delivers signals at calls of the C library only. */
 #ifdef __SANITIZE_THREAD__
@@ -413,7 +391,8 @@ static void interrupts_can_be_forgotten(void **state) {
   pthread_t thread;
   assert_int_equal(pthread_create(&thread, NULL, interrupt_later, *state), 0);
   passes(*state, "local core = require 'mortise.core'\n"
-                 "local ok, e = core.catch(function() while true do pcall(core.sleep, 1e6) end end,\n"
+                 "local ok, e = core.catch(function()\n"
+                 "  while true do pcall(core.sleep, 1e6) end end,\n"
                  "  function(why) return why end)\n"
                  "assert(not ok and e.code == 'interrupted' and core.interrupted(true))\n"
                  "assert(not pcall(error)) core.sleep(100) for i = 1, 1e5 do end");
@@ -440,7 +419,7 @@ static void *interrupt_often(void *ctx) {
   return NULL;
 }
 
-/* Each call, however short, ends well or interrupted; the one after the last interrupt ends well. */
+/* Each call, however short, ends well or interrupted; one after the last interrupt ends well. */
 static void interrupts_race_with_the_end_of_calls(void **state) {
   for (int round = 0; round < 10; round++) {
     bursts b = {.host = *state};

@@ -60,6 +60,10 @@ MORTISE_API const char *mortise_host_traceback(const mortise_host *host);
  * a signal handler and from other threads. NULL is fine. */
 MORTISE_API void mortise_host_interrupt(mortise_host *host);
 
+/* May a script end the whole program by os.exit? It may not (`unsupported`) unless this says so:
+ * os.exit gives no lock back, and closes nothing of the program's. */
+MORTISE_API void mortise_host_allow_exit(mortise_host *host, bool allow);
+
 /* For how long a script may go on after it caught an interrupt: 5000 ms unless set; 0: for ever.
  * Then it is raised again, each time after as long. From the second time on the script's pcall,
  * xpcall and coroutines do not catch it, from the third on no error at all; `__close` handlers

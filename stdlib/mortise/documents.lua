@@ -1,6 +1,7 @@
 -- A client's methods for documents. A document that is read is a view (bindings/lua_doc.c); one that
 -- is given is a view, a table or JSON text.
 local argument = require "mortise.argument"
+local context = require "mortise.context"
 local core = require "mortise.core"
 local errors = require "mortise.errors"
 local json = require "mortise.json"
@@ -159,7 +160,11 @@ function documents:delete(index, id, given)
 end
 
 local function apply(change, view)
-  if type(change) == "function" then return change(view) end
+  if type(change) == "function" then
+    local _ <close> = context.at("update of %s/%s: nothing was written", view._index, view._id)
+    change(view)
+    return
+  end
   for name, value in pairs(change) do view[name] = value end
 end
 

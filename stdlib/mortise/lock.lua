@@ -71,10 +71,10 @@ end
 
 local function give_back(self, why)
   if self._released then return end
-  local held <close> = self._held -- whatever is raised below: an interrupt must not keep the lock
+  local _ <close> = self._held -- whatever is raised below: an interrupt must not keep the lock
   lock.forget(self)
   local failure = writer.end_all(self._writers, why)
-  if held and why == nil and failure ~= nil then error(failure, 0) end
+  if why == nil and failure ~= nil then error(failure, 0) end
 end
 
 -- Finishes its writers and gives it back; again is fine. Raises what finishing raises. What could not

@@ -131,7 +131,7 @@ local rounds_max = 8
 local query_rows = {{name = "query", type = "query", required = true, help = "Query DSL"}}
 
 local function find_ids(client, index, query)
-  local ids = {}
+  local ids = core.array {}
   client:refresh(index)
   for doc in client:scan(index, {query = query, source = false}) do ids[#ids + 1] = doc._id end
   return ids
@@ -150,7 +150,7 @@ end
 local function take_none(client, index, o)
   local path = "/_doc/" .. core.path_segment(index)
   local held = client:_lock_core():acquire_paths({{path, "IX"}}, {wait_ms = o.wait})
-  return lock.new(client, held, {mode = o.mode, ids = {}, nothing = true})
+  return lock.new(client, held, {mode = o.mode, ids = core.array {}, nothing = true})
 end
 
 -- Locks what the query finds, then asks again: only when the second answer, from after the grant, has

@@ -1,5 +1,6 @@
 -- Renaming a tree of documents: mortise.rename{index=, from=, to=, ...}.
 local check_path = require "mortise.path"
+local context = require "mortise.context"
 local core = require "mortise.core"
 local errors = require "mortise.errors"
 local json = require "mortise.json"
@@ -28,13 +29,20 @@ options.register({"rename"}, rows)
 
 local progress_ms = 200
 
+local function tell(moving, o)
+  local done, all = moving:progress()
+  local _ <close> = context.at("on_progress of renaming %s in %s: %d of %d documents done", o.from, o.index,
+    done, all)
+  o.on_progress(done, all)
+end
+
 -- Calls it a few times a second; an error in it ends the rename.
-local function watch(moving, on_progress, state)
+local function watch(moving, o, state)
   return core.spawn(function()
     local ok, why = pcall(function()
       while true do
         core.sleep(progress_ms)
-        on_progress(moving:progress())
+        tell(moving, o)
       end
     end)
     if not ok and not state.over then
@@ -44,16 +52,16 @@ local function watch(moving, on_progress, state)
   end)
 end
 
-local function run_watched(moving, on_progress)
+local function run_watched(moving, o)
   local state = {}
-  local watcher = watch(moving, on_progress, state)
+  local watcher = watch(moving, o, state)
   local ok, result = pcall(moving.run, moving)
   state.over = true
   watcher:cancel()
   watcher:join()
   if state.failed then error(state.why, 0) end
   if not ok then error(result, 0) end
-  on_progress(moving:progress())
+  tell(moving, o)
   return result
 end
 
@@ -73,7 +81,7 @@ local function move(lock, o)
   }
   local ok, result
   if o.on_progress then
-    ok, result = pcall(run_watched, moving, o.on_progress)
+    ok, result = pcall(run_watched, moving, o)
   else
     ok, result = pcall(moving.run, moving)
   end

@@ -1,5 +1,6 @@
 -- A scan: every document that matches, once. To be called by `for`, or with :next(); closable.
 local argument = require "mortise.argument"
+local context = require "mortise.context"
 local json = require "mortise.json"
 local options = require "mortise.options"
 
@@ -27,7 +28,9 @@ function scan.open(client, index, given, before)
   local source = client:_open_core():scan(index, {
     query = json.body(o.query), page = o.page, slices = o.slices, no_source = not o.source,
   })
-  local self = setmetatable({_source = source, total = source.total, _at = 0, _before = before}, Scan)
+  local self = setmetatable({
+    _source = source, total = source.total, _at = 0, _passed = 0, _before = before, _index = index,
+  }, Scan)
   return self, nil, nil, self
 end
 
@@ -40,7 +43,10 @@ function Scan:next()
       return page[self._at]
     end
     if self._ended or not self._source then return nil end
-    if page then collectgarbage("step", page_kilobytes) end
+    if page then
+      self._passed, self._page = self._passed + #page, nil -- none is at hand while the next comes
+      collectgarbage("step", page_kilobytes)
+    end
     if self._before then self._before() end
     self._page, self._at = self._source:next(), 0
     self._ended = not self._page
@@ -52,7 +58,7 @@ function Scan:next_page()
   local list = {self:next()}
   if not list[1] then return nil end
   for i = self._at + 1, #self._page do list[#list + 1] = self._page[i] end
-  self._at = #self._page
+  self._at, self._lists = #self._page, true
   return list
 end
 
@@ -63,7 +69,23 @@ function Scan:close()
 end
 
 Scan.__call = Scan.next
-Scan.__close = Scan.close
+
+-- Where the loop was when it was left by an error.
+local function where(self)
+  local n = self._passed + self._at
+  local view = self._page and not self._lists and self._page[self._at]
+  if not view then
+    return ("after %d of %d documents of the scan of %s"):format(self._page and n or self._passed,
+      self.total, self._index)
+  end
+  return ("at %s/%s, document %d of %d of the scan"):format(view._index, view._id, n, self.total)
+end
+
+function Scan:__close(why)
+  local text = why ~= nil and where(self)
+  self:close()
+  if text then context.add(why, text) end
+end
 
 function Scan:__tostring()
   return ("scan of %d documents%s"):format(self.total, self._source and "" or " (closed)")

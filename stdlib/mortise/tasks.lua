@@ -1,4 +1,5 @@
 -- Doing several things at the same time.
+local context = require "mortise.context"
 local core = require "mortise.core"
 local duration = require "mortise.duration"
 local errors = require "mortise.errors"
@@ -35,12 +36,19 @@ function Group.__close(self, why)
   for _, task in ipairs(self.tasks) do pcall(task.join, task) end
 end
 
+-- fn's first result; its error names the document that it was for.
+local function call(fn, value, i)
+  if core.is_view(value) ~= "document" then return (fn(value, i)) end
+  local _ <close> = context.at("map: at %s/%s", value._index, value._id)
+  return (fn(value, i))
+end
+
 local function work(group, list, fn, results)
   local ok, why = pcall(function()
     while not group.failed and group.next <= #list do
       local i = group.next
       group.next = i + 1
-      results[i] = fn(list[i], i)
+      results[i] = call(fn, list[i], i)
     end
   end)
   if not ok then group:fail(why) end

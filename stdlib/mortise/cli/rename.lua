@@ -73,8 +73,10 @@ local function advise(ctx, why)
     end
   elseif why.code == "interrupted" then
     why.message = how_far(ctx, r.changed, r.unknown, r.matched)
-  else
+  elseif why.message:find("documents had been changed", 1, true) then -- it says how far
     why.message = ("%s; to finish: %s"):format(why.message, to_finish(ctx, r.changed, r.unknown, r.matched))
+  else
+    why.message = ("%s; %s"):format(why.message, how_far(ctx, r.changed, r.unknown, r.matched))
   end
 end
 
@@ -83,8 +85,9 @@ end
 -- Shows how far it is, and keeps the last words up to date.
 local function watcher(ctx)
   return function(done, total)
+    if done == 0 then return end
+    output.last_words("mortise: interrupted: at least " .. how_far(ctx, done, 0, total))
     if not ctx.options.json then output.status(("%d of %d documents"):format(done, total)) end
-    if done > 0 then output.last_words("mortise: interrupted: at least " .. how_far(ctx, done, 0, total)) end
   end
 end
 

@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 static char folder[] = "/tmp/mortise-arguments-XXXXXX";
-static char store[64];
+static char store[64], ns[32];
 
 typedef struct things {
   mortise_client *client;
@@ -32,9 +32,10 @@ static mortise_options options_for(const char *url) {
   return o;
 }
 
-static mortise_client *open_client(void) {
+static mortise_client *open_client(const char *url) {
   mortise_error err;
-  const mortise_options o = options_for(store);
+  mortise_options o = options_for(url);
+  o.ns = ns;
   mortise_client *client = mortise_client_open(&o, &err);
   if (!client || mortise_client_init_tables(client, &err)) fail_msg("%s", err.message);
   return client;
@@ -59,7 +60,8 @@ static int set_up(void **state) {
   mortise_error err;
   if (!mkdtemp(folder)) return -1;
   snprintf(store, sizeof store, "sqlite:%s/store.db", folder);
-  t.client = open_client();
+  snprintf(ns, sizeof ns, "arguments-%d", (int)getpid());
+  t.client = open_client(store);
   t.lock = held(t.client, "/held");
   t.host = mortise_host_new(NULL, &err);
   *state = &t;
@@ -183,6 +185,7 @@ static void null_is_fine_where_it_is_said(void **state) {
   mortise_host_free(NULL);
   mortise_host_interrupt(NULL);
   mortise_host_set_patience(NULL, 1);
+  mortise_host_allow_exit(NULL, true);
   assert_int_equal(mortise_lock_release(NULL, NULL), MORTISE_OK);
   assert_true(mortise_lock_remaining_ms(NULL) == 0);
   assert_true(mortise_lock_fence(NULL) == 0);
@@ -304,10 +307,9 @@ static void strings_are_what_they_must_be(void **state) {
 
 /* ---- What a client frees -------------------------------------------------------------------- */
 
-static void a_client_frees_its_locks(void **state) {
-  (void)state;
+static void frees_its_locks(const char *url) {
   mortise_error err;
-  mortise_client *client = open_client(), *other = open_client();
+  mortise_client *client = open_client(url), *other = open_client(url);
   held(client, "/a");
   mortise_lock *middle = held(client, "/b"), *last = held(client, "/c");
   held(client, "/d");
@@ -323,15 +325,37 @@ static void a_client_frees_its_locks(void **state) {
   mortise_client_free(other);
 }
 
+/* The embedded store, and the first server of MORTISE_TEST_URLS. */
+static void a_client_frees_its_locks(void **state) {
+  (void)state;
+  const char *urls = getenv("MORTISE_TEST_URLS");
+  char first[256];
+  frees_its_locks(store);
+  if (!urls || !*urls) return;
+  snprintf(first, sizeof first, "%.*s", (int)strcspn(urls, ","), urls);
+  frees_its_locks(first);
+}
+
+/* The child ends as a program of its own, with what it inherited. */
+static _Noreturn void be_child(mortise_client *client, mortise_lock *lock) {
+  bool refused = mortise_lock_convert(lock, MORTISE_SHARED, 0, NULL) == MORTISE_INVALID_ARGUMENT &&
+                 mortise_client_init_tables(client, NULL) == MORTISE_INVALID_ARGUMENT &&
+                 mortise_lock_check(lock, NULL) == MORTISE_LOCK_LOST;
+  mortise_lock_release(lock, NULL);
+  mortise_client_free(client);
+  _exit(refused ? 0 : 1);
+}
+
 static void a_lock_taken_before_a_fork_is_freed_after_it(void **state) {
   (void)state;
   int status;
-  mortise_client *client = open_client();
+  mortise_client *client = open_client(store);
   mortise_lock *lock = held(client, "/a");
   held(client, "/b");
   pid_t child = fork();
-  if (!child) _exit(0);
+  if (!child) be_child(client, lock);
   assert_int_equal(waitpid(child, &status, 0), child);
+  assert_int_equal(status, 0);
   assert_int_equal(mortise_lock_check(lock, NULL), MORTISE_OK);
   mortise_client_free(client);
 }

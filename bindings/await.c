@@ -1,6 +1,8 @@
 /* Operations, and waiting for one: see bindings.h. */
 #include "bindings.h"
 
+#include "base/error.h"
+
 #include <string.h>
 
 static const char op_name[] = "mortise.operation";
@@ -55,20 +57,30 @@ void mt_op_done(mt_op *op) {
 void mt_op_stop(mt_op *op, const char *why) {
   if (!op->started || op->done) return;
   op->stop = why;
-  if (!mt_driver_forked(op->driver)) op->type->cancel(op);
+  op->applied = mt_driver_forked(op->driver) || op->type->cancel(op);
   mt_op_done(op);
 }
 
-static _Noreturn void raise_stop(lua_State *L, mt_driver *d, const char *why) {
-  if (why == mt_lost_text) mt_client_raise_lost(L, d);
-  mt_error_throw(L, MORTISE_INTERRUPTED, "%s", why);
+static void read_stop(mt_driver *d, const char *why, mortise_error *out) {
+  if (why == mt_lost_text)
+    mt_client_read_lost(d, out);
+  else
+    mt_error_set(out, MORTISE_INTERRUPTED, "%s", why);
+}
+
+static int finish_stopped(lua_State *L, mt_op *op) {
+  mortise_error err;
+  read_stop(op->driver, op->stop, &err);
+  err.ambiguous = op->applied;
+  if (op->type->stopped) return op->type->stopped(L, op, &err);
+  mt_error_raise(L, &err);
 }
 
 /* One finisher for the direct return and for the return after a yield, as lbaselib's finishpcall.
  */
 static int finish(lua_State *L, int index) {
   mt_op *op = lua_touserdata(L, index);
-  if (op->stop) raise_stop(L, op->driver, op->stop);
+  if (op->stop) return finish_stopped(L, op);
   return op->type->finish(L, op, index);
 }
 
@@ -93,14 +105,18 @@ void mt_await_check(lua_State *L, mt_driver *d) {
   mt_task *task = mt_driver_task(d);
   const char *why = task->stop;
   task->stop = NULL;
-  if (why) raise_stop(L, d, why);
+  if (why) {
+    mortise_error err;
+    read_stop(d, why, &err);
+    mt_error_raise(L, &err);
+  }
   mt_client_check_lost(L, d);
 }
 
 int mt_await(lua_State *L, int index) {
   mt_op *op = lua_touserdata(L, index);
   mt_driver *d = op->driver;
-  mt_await_check(L, d); /* the op's __gc takes it back when this raises */
+  if (!op->checked) mt_await_check(L, d); /* the op's __gc takes it back when this raises */
   if (!may_yield(L, d)) {
     mt_driver_pump(d, op);
     return finish(L, index);

@@ -33,14 +33,17 @@ typedef struct mt_op mt_op;
 
 typedef struct mt_op_type {
   /* Takes back the core's request: afterwards its memory is ours and no completion comes. Only
-   * called for one that is under way. */
-  void (*cancel)(mt_op *op);
+   * called for one that is under way. True: something of it was applied, or may still be. */
+  bool (*cancel)(mt_op *op);
   /* Pushes the results and returns their number, or raises. The op is at `index`. */
   int (*finish)(lua_State *L, mt_op *op, int index);
   /* Frees what it owns; called once, from __gc. May be NULL. */
   void (*deinit)(mt_op *op);
   /* Gives something back, in a time of its own bound: an interrupt that is raised again lets it. */
   bool gives_back;
+  /* In place of `finish` for one that was taken back; raises, or tells what came of it. NULL: the
+   * error is raised. */
+  int (*stopped)(lua_State *L, mt_op *op, const mortise_error *why);
 } mt_op_type;
 
 /* First member of every operation, which is a full userdata. */
@@ -50,6 +53,8 @@ struct mt_op {
   mt_task *task;    /* the task that yielded for it, or NULL */
   const char *stop; /* why it was taken back, or NULL */
   bool started, done;
+  bool checked; /* what was postponed was raised before it was submitted, see mt_await_check */
+  bool applied; /* where `stop`: something of it was, or may be */
 };
 
 /* A zeroed operation of `size` bytes with `anchors` user values, on the stack. */
@@ -67,7 +72,8 @@ void mt_op_stop(mt_op *op, const char *why);
  * pumping elsewhere. To be returned by the C function: `return mt_await(L, i)`. */
 MT_LJMP int mt_await(lua_State *L, int index);
 /* Raises what was postponed for the running task: an interrupt, a cancellation, a lost lease.
- * mt_await does it too; call it before something is submitted that cannot be taken back. */
+ * mt_await does it too, but for an op that is `checked`: what cannot be taken back is checked
+ * before it is submitted, so that the error knows of nothing that is under way. */
 MT_LJMP void mt_await_check(lua_State *L, mt_driver *d);
 /* Would the caller wait without letting its siblings run? */
 bool mt_alone(lua_State *L, const mt_driver *d);
@@ -285,8 +291,8 @@ MT_LJMP void mt_client_check_lost(lua_State *L, mt_driver *d);
 /* Ends what tasks that rely on a lost lock wait for, whatever it is: with mt_lost_text. Once for
  * each lock. From the driver's turn only. */
 void mt_client_wake_lost(mt_driver *d);
-/* Raises the LOCK_LOST of a lock that the running task relies on. */
-MT_LJMP _Noreturn void mt_client_raise_lost(lua_State *L, mt_driver *d);
+/* The LOCK_LOST of a lock that the running task relies on. */
+void mt_client_read_lost(mt_driver *d, mortise_error *out);
 extern const char mt_lost_text[];
 
 /* ---- Modules (modules.c, coroutine.c) ------------------------------------------------------- */

@@ -60,13 +60,19 @@ bool mt_interrupt_due(mt_driver *d) {
   return mt_clock_boot_ms() >= d->again_ms; /* asked again meanwhile, it is as before */
 }
 
-/* A lock that is about to be given back is given back first. */
-static bool gives_back(lua_State *L, lua_Debug *ar) {
-  return lua_getinfo(L, "S", ar) && !strcmp(ar->source, "@mortise/lock.lua");
+/* A lock that is about to be given back is given back first; and what a write has come to is told
+ * first: an error in its place would hide that it was applied. These files wait, or end soon. */
+static bool must_end(lua_State *L, lua_Debug *ar) {
+  static const char *const files[] = {"@mortise/lock.lua", "@mortise/documents.lua",
+                                      "@mortise/writer.lua", "@mortise/rename.lua"};
+  if (!lua_getinfo(L, "S", ar)) return false;
+  for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+    if (!strcmp(ar->source, files[i])) return true;
+  return false;
 }
 
 static void on_hook(lua_State *L, lua_Debug *ar) {
-  if (gives_back(L, ar)) return;
+  if (must_end(L, ar)) return;
   lua_sethook(L, NULL, 0, 0);
   mt_driver *d = mt_driver_peek(L);
   if (!d || !d->loop) return;

@@ -139,12 +139,11 @@ void mt_client_wake_lost(mt_driver *d) {
     if (atomic_load(&box->lost)) mt_lock_wake(box);
 }
 
-void mt_client_raise_lost(lua_State *L, mt_driver *d) {
-  mortise_error err;
+void mt_client_read_lost(mt_driver *d, mortise_error *out) {
   uint64_t task = mt_driver_task(d)->id;
   for (const mt_box *box = d->boxes; box; box = box->next)
-    if (mt_lock_find_lost(box, task, &err)) mt_error_raise(L, &err);
-  mt_error_throw(L, MORTISE_LOCK_LOST, "%s", mt_lost_text); /* it was released meanwhile */
+    if (mt_lock_find_lost(box, task, out)) return;
+  mt_error_set(out, MORTISE_LOCK_LOST, "%s", mt_lost_text); /* it was released meanwhile */
 }
 
 typedef struct close_op {
@@ -152,9 +151,10 @@ typedef struct close_op {
   mt_box *box;
 } close_op;
 
-static void cancel_close(mt_op *op) { /* it goes on without us */
+static bool cancel_close(mt_op *op) { /* it goes on without us */
   mt_box *box = ((close_op *)op)->box;
   if (box->closer == op) box->closer = NULL;
+  return true;
 }
 
 static int finish_close(lua_State *L, mt_op *op, int index) {
@@ -164,7 +164,7 @@ static int finish_close(lua_State *L, mt_op *op, int index) {
   return 0;
 }
 
-static const mt_op_type close_type = {cancel_close, finish_close, NULL, true};
+static const mt_op_type close_type = {cancel_close, finish_close, NULL, true, NULL};
 
 static int client_close(lua_State *L) {
   mt_handle *handle = luaL_checkudata(L, 1, mt_client_name);
@@ -285,10 +285,10 @@ static int core_default_options(lua_State *L) {
 
 /* ---- Calls ---------------------------------------------------------------------------------- */
 
-static void cancel_call(mt_op *op) {
+static bool cancel_call(mt_op *op) {
   mt_call *call = (mt_call *)op;
   mt_undepend(&call->dependent);
-  mt_store_cancel(call->box->client->store, call->req);
+  return mt_store_cancel(call->box->client->store, call->req);
 }
 
 static int finish_call(lua_State *L, mt_op *op, int index) {
@@ -304,14 +304,17 @@ static void deinit_call(mt_op *op) {
   if (call->deinit) call->deinit(call);
 }
 
-static const mt_op_type call_type = {cancel_call, finish_call, deinit_call, false};
+static const mt_op_type call_type = {cancel_call, finish_call, deinit_call, false, NULL};
 
 static const char closed_text[] = "the client was closed";
 
 static void drop_call(mt_dependent *self) {
   mt_call *call = (mt_call *)((char *)self - offsetof(mt_call, dependent));
   mt_op_stop(&call->op, closed_text);
-  call->op.stop = closed_text; /* also where it was answered, but not yet taken */
+  if (!call->op.stop) { /* it was answered, but not yet taken */
+    call->op.stop = closed_text;
+    call->op.applied = mt_req_applied(call->req);
+  }
   if (call->deinit) call->deinit(call);
   call->deinit = NULL;
 }
@@ -327,6 +330,7 @@ mt_call *mt_lua_call_new(lua_State *L, int client, mt_box *box,
   client = lua_absindex(L, client);
   mt_await_check(L, box->driver); /* before it is sent: a write cannot be taken back */
   mt_call *call = mt_lua_op_new(L, sizeof *call, MT_CALL_ANCHORS, &call_type);
+  call->op.checked = true;
   call->box = box;
   call->push = push;
   call->deinit = deinit;

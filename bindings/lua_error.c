@@ -310,6 +310,7 @@ static int error_tostring(lua_State *L) {
     luaL_addstring(&b, e->reason);
     luaL_addstring(&b, ")");
   }
+  if (e->ambiguous) luaL_addstring(&b, "; it may have been applied");
   for (size_t i = 0; i < e->blockers_shown; i++) add_blocker(&b, &e->blockers[i]);
   if (e->blockers_total > e->blockers_shown) {
     char more[48];

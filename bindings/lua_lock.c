@@ -105,10 +105,11 @@ typedef struct acquire_op {
   mt_wants wants;
 } acquire_op; /* anchors: the client, what the wants borrow, the handle */
 
-static void cancel_acquire(mt_op *op) {
+static bool cancel_acquire(mt_op *op) {
   acquire_op *self = (acquire_op *)op;
   mt_undepend(&self->dependent);
   mt_manager_cancel(self->box->client->manager, &self->a);
+  return false; /* what is granted late is given back */
 }
 
 static void deinit_acquire(mt_op *op) {
@@ -156,7 +157,7 @@ static int finish_acquire(lua_State *L, mt_op *op, int index) {
   return 1;
 }
 
-static const mt_op_type acquire_type = {cancel_acquire, finish_acquire, deinit_acquire, false};
+static const mt_op_type acquire_type = {cancel_acquire, finish_acquire, deinit_acquire, false, NULL};
 
 static void on_acquired(void *ctx, mt_acquire *a) {
   (void)a;
@@ -309,10 +310,11 @@ typedef struct convert_op {
   mt_convert c;
 } convert_op; /* anchors: the lock */
 
-static void cancel_convert(mt_op *op) {
+static bool cancel_convert(mt_op *op) {
   convert_op *self = (convert_op *)op;
   mt_undepend(&self->dependent);
   mt_manager_convert_cancel(self->handle->box->client->manager, &self->c);
+  return false;
 }
 
 static void deinit_convert(mt_op *op) {
@@ -337,7 +339,7 @@ static int finish_convert(lua_State *L, mt_op *op, int index) {
   return 0;
 }
 
-static const mt_op_type convert_type = {cancel_convert, finish_convert, deinit_convert, false};
+static const mt_op_type convert_type = {cancel_convert, finish_convert, deinit_convert, false, NULL};
 
 static void on_converted(void *ctx, mt_convert *c) {
   (void)c;
@@ -377,10 +379,11 @@ typedef struct release_op {
   bool quiet; /* another error is on its way */
 } release_op;
 
-static void cancel_release(mt_op *op) { /* it goes on without us */
+static bool cancel_release(mt_op *op) { /* it goes on without us */
   release_op *self = (release_op *)op;
   mt_undepend(&self->dependent);
   mt_manager_release_forget(self->box->client->manager, &self->r);
+  return true;
 }
 
 static void deinit_release(mt_op *op) {
@@ -400,7 +403,7 @@ static int finish_release(lua_State *L, mt_op *op, int index) {
   return 0;
 }
 
-static const mt_op_type release_type = {cancel_release, finish_release, deinit_release, true};
+static const mt_op_type release_type = {cancel_release, finish_release, deinit_release, true, NULL};
 
 static void on_released(void *ctx, mt_release *r) {
   (void)r;

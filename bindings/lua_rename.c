@@ -147,10 +147,11 @@ typedef struct run_op {
 } run_op;
 
 /* What was sent is not taken back: `settle` waits for it, before the lock is given back. */
-static void cancel_run(mt_op *op) {
+static bool cancel_run(mt_op *op) {
   moving *self = ((run_op *)op)->moving;
   self->runner = NULL;
   if (!self->ended) mt_change_cancel(&self->rename.change);
+  return mt_change_applied(&self->rename.change);
 }
 
 static int finish_run(lua_State *L, mt_op *op, int index) {
@@ -161,14 +162,14 @@ static int finish_run(lua_State *L, mt_op *op, int index) {
   return 1;
 }
 
-static const mt_op_type run_type = {cancel_run, finish_run, NULL, false};
+static const mt_op_type run_type = {cancel_run, finish_run, NULL, false, NULL};
 
 static int finish_settle(lua_State *L, mt_op *op, int index) {
   (void)L, (void)op, (void)index;
   return 0;
 }
 
-static const mt_op_type settle_type = {cancel_run, finish_settle, NULL, false};
+static const mt_op_type settle_type = {cancel_run, finish_settle, NULL, false, NULL};
 
 static int rename_settle(lua_State *L) {
   moving *self = check_rename(L);
@@ -177,6 +178,7 @@ static int rename_settle(lua_State *L) {
   mt_await_check(L, self->driver);
   run_op *op = mt_lua_op_new(L, sizeof *op, 1, &settle_type);
   mt_op_anchor(L, -1, 1, 1);
+  op->op.checked = true;
   op->moving = self;
   self->runner = &op->op;
   mt_op_start(&op->op);
@@ -191,6 +193,7 @@ static int rename_run(lua_State *L) {
   mt_await_check(L, self->driver);
   run_op *op = mt_lua_op_new(L, sizeof *op, 1, &run_type);
   mt_op_anchor(L, -1, 1, 1);
+  op->op.checked = true;
   op->moving = self;
   mortise_error err;
   if (mt_change_start(&self->rename.change, &err)) mt_error_raise(L, &err);

@@ -33,11 +33,12 @@ static mt_task *check_task(lua_State *L) {
 
 /* ---- join ----------------------------------------------------------------------------------- */
 
-static void cancel_join(mt_op *op) {
+static bool cancel_join(mt_op *op) {
   mt_join *join = (mt_join *)op;
   mt_join **slot = &join->target->waiters;
   while (*slot && *slot != join) slot = &(*slot)->next;
   if (*slot) *slot = join->next;
+  return false;
 }
 
 static int finish_join(lua_State *L, mt_op *op, int index) {
@@ -49,7 +50,7 @@ static int finish_join(lua_State *L, mt_op *op, int index) {
   return join->target->failed ? lua_error(L) : n;
 }
 
-static const mt_op_type join_type = {cancel_join, finish_join, NULL, false};
+static const mt_op_type join_type = {cancel_join, finish_join, NULL, false, NULL};
 
 mt_task *mt_join_target(const mt_op *op) {
   return op->type == &join_type ? ((const mt_join *)op)->target : NULL;
@@ -134,8 +135,9 @@ typedef struct sleep_op {
   mt_timer timer;
 } sleep_op;
 
-static void cancel_sleep(mt_op *op) {
+static bool cancel_sleep(mt_op *op) {
   mt_timer_stop(op->driver->loop, &((sleep_op *)op)->timer);
+  return false;
 }
 
 static int finish_sleep(lua_State *L, mt_op *op, int index) {
@@ -149,7 +151,7 @@ static void wake_sleeper(void *ctx) {
   mt_op_done(ctx);
 }
 
-static const mt_op_type sleep_type = {cancel_sleep, finish_sleep, NULL, false};
+static const mt_op_type sleep_type = {cancel_sleep, finish_sleep, NULL, false, NULL};
 
 static int core_sleep(lua_State *L) {
   lua_Number ms = luaL_checknumber(L, 1);

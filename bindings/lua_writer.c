@@ -60,11 +60,17 @@ typedef struct write_op {
   mt_write_batch batch;
 } write_op; /* anchors: the writer, strings, items */
 
+/* Was something of it applied, or may it be? */
+static bool is_applied(const mt_write_batch *b) {
+  return b->dirty || b->counts[MT_OUTCOME_APPLIED];
+}
+
 /* One batch cannot be taken back alone. */
-static void cancel_write(mt_op *op) {
+static bool cancel_write(mt_op *op) {
   write_op *self = (write_op *)op;
   mt_undepend(&self->dependent);
   close_writer(self->writer);
+  return is_applied(&self->batch);
 }
 
 static void drop_write(mt_dependent *d) {
@@ -89,15 +95,24 @@ static int finish_write(lua_State *L, mt_op *op, int index) {
     lua_rawseti(L, -2, (lua_Integer)i + 1);
   }
   if (!b->error.code) return 1;
-  mt_error_push(L, &b->error);
+  mortise_error err = b->error;
+  err.ambiguous |= is_applied(b); /* of the call as a whole */
+  mt_error_push(L, &err);
   return 2;
+}
+
+/* What was answered until then is told like the rest. */
+static int stopped_write(lua_State *L, mt_op *op, const mortise_error *why) {
+  ((write_op *)op)->batch.error = *why;
+  return finish_write(L, op, 0);
 }
 
 static void deinit_write(mt_op *op) {
   mt_undepend(&((write_op *)op)->dependent);
 }
 
-static const mt_op_type write_type = {cancel_write, finish_write, deinit_write, false};
+static const mt_op_type write_type = {cancel_write, finish_write, deinit_write, false,
+                                      stopped_write};
 
 static void on_written(void *ctx, mt_write_batch *b) {
   (void)b;
@@ -144,6 +159,7 @@ static int writer_write(lua_State *L) {
   lua_getiuservalue(L, 1, 2);
   op->batch.index = lua_tostring(L, -1); /* the writer keeps it */
   lua_pop(L, 1);
+  op->op.checked = true;
   op->writer = w;
   op->dependent.drop = drop_write;
   op->batch.done = on_written;

@@ -128,10 +128,11 @@ static void clear_line(bool interrupted) {
   fflush(stdout);
 }
 
-static void cancel_prompt(mt_op *op) {
+static bool cancel_prompt(mt_op *op) {
   prompt *p = (prompt *)op;
   if (showing == p) clear_line(op->stop == mt_interrupted_text);
   hide(p);
+  return false;
 }
 
 static void deinit_prompt(mt_op *op) {
@@ -161,7 +162,7 @@ static int finish_prompt(lua_State *L, mt_op *op, int index) {
   return 1;
 }
 
-static const mt_op_type prompt_type = {cancel_prompt, finish_prompt, deinit_prompt, false};
+static const mt_op_type prompt_type = {cancel_prompt, finish_prompt, deinit_prompt, false, NULL};
 
 static int read_edited(lua_State *L, const char *text) {
   if (showing) return luaL_error(L, "there is a prompt already");

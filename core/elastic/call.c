@@ -25,7 +25,7 @@ void mt_req_soon(mt_elastic *e, mt_req *req) {
 
 mt_call *mt_call_new(mt_elastic *e, mt_req *req) {
   if (req) {
-    req->finished = false;
+    req->finished = req->writes = false;
     req->op = NULL;
     mt_error_clear(&req->error);
   }
@@ -49,11 +49,17 @@ mt_call *mt_call_new(mt_elastic *e, mt_req *req) {
   return c;
 }
 
+static bool stop(mt_call *c) {
+  bool sent = c->busy && mt_http_cancel(c->e->http, &c->http);
+  c->busy = false;
+  return sent;
+}
+
 /* Frees it; the request is its owner's business. */
 static mt_req *detach(mt_call *c) {
   mt_elastic *e = c->e;
   mt_req *req = c->req;
-  if (c->busy) mt_http_cancel(e->http, &c->http);
+  stop(c);
   if (c->dropped) c->dropped(c);
   if (c->prev)
     c->prev->next = c->next;
@@ -70,6 +76,14 @@ static mt_req *detach(mt_call *c) {
 
 void mt_call_drop(mt_call *c) {
   if (c) detach(c);
+}
+
+bool mt_call_cancel(mt_call *c) {
+  if (!c) return false;
+  bool writes = c->req && c->req->writes, answered = !c->busy;
+  bool applied = writes && (stop(c) || answered || c->wrote);
+  detach(c);
+  return applied;
 }
 
 void mt_call_finish(mt_call *c) {
@@ -112,6 +126,12 @@ static bool may_send(void *ctx) {
   return c->req->may_send(c->req->may_send_ctx);
 }
 
+/* What a call says of itself that it may be sent twice reads, but for a PUT or DELETE. */
+static bool reads(const mt_call *c, const char *method) {
+  bool post = !strcmp(method, "POST");
+  return !strcmp(method, "GET") || !strcmp(method, "HEAD") || (post && c->http.idempotent);
+}
+
 void mt_call_send(mt_call *c, const char *method, void (*answered)(mt_call *c)) {
   mortise_error err;
   if (mt_buf_status(&c->path, "a request's path", &err) ||
@@ -120,6 +140,10 @@ void mt_call_send(mt_call *c, const char *method, void (*answered)(mt_call *c)) 
     return;
   }
   mt_http_req_deinit(&c->http);
+  if (c->req) {
+    c->wrote = c->req->writes;
+    c->req->writes |= !reads(c, method);
+  }
   bool idempotent = c->http.idempotent || (c->req && c->req->idempotent);
   const char *type = c->http.content_type;
   c->http = (mt_http_req){.done = on_done,

@@ -58,10 +58,15 @@ static bool forget_soon(mt_elastic *e, mt_req *req) {
   return false;
 }
 
-static void cancel(mt_store *s, mt_req *req) {
+static bool cancel(mt_store *s, mt_req *req) {
   mt_elastic *e = mt_elastic_of(s);
-  if (!forget_soon(e, req) && !mt_scan_forget(e, req)) mt_call_drop(req->op);
+  bool applied = false;
+  if (forget_soon(e, req))
+    applied = mt_req_applied(req);
+  else if (!mt_scan_forget(e, req))
+    applied = mt_call_cancel(req->op);
   req->op = NULL;
+  return applied;
 }
 
 static void close_store(mt_store *s) {

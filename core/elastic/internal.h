@@ -52,6 +52,7 @@ struct mt_call {
   mt_buf path, body;
   int64_t deadline_ms;
   bool busy;      /* a request is under way */
+  bool wrote;     /* one before it may have changed something */
   unsigned tries; /* of a request that met a version conflict */
   mt_call *prev, *next;
 };
@@ -77,6 +78,8 @@ void mt_call_finish_soon(mt_call *c);
 void mt_call_fail(mt_call *c, const mortise_error *why);
 /* Drops it without an answer. NULL is fine. */
 void mt_call_drop(mt_call *c);
+/* The same; true where something may have been changed, or may still be. */
+bool mt_call_cancel(mt_call *c);
 /* Finishes a request that has no call, at the next step. */
 void mt_req_soon(mt_elastic *e, mt_req *req);
 /* Was it answered with a 2xx? Else the call has been ended: "WHAT INDEX: ...". `index` may be

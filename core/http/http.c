@@ -302,11 +302,13 @@ void mt_http_submit(mt_http *http, mt_http_req *req) {
   start(op);
 }
 
-void mt_http_cancel(mt_http *http, mt_http_req *req) {
+bool mt_http_cancel(mt_http *http, mt_http_req *req) {
   mt_op *op = req->op;
-  if (drop_failed(http, req) || !op || op->req != req) return;
+  if (drop_failed(http, req) || !op || op->req != req) return false;
+  bool sent = op->maybe_sent || (op->added && mt_op_maybe_whole(op));
   if (op->added) count(op);
   put_op(op);
+  return sent;
 }
 
 void mt_http_req_deinit(mt_http_req *req) {

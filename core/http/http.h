@@ -63,8 +63,9 @@ typedef struct mt_http_req {
 /* Completes from mt_loop_step, never from inside this call. error.ambiguous says whether the node
  * may have got it. */
 void mt_http_submit(mt_http *http, mt_http_req *req);
-/* `done` will not be called; it may have been applied. Nothing happens for one that has ended. */
-void mt_http_cancel(mt_http *http, mt_http_req *req);
+/* `done` will not be called. True: a node may have got all of it. Nothing happens for one that has
+ * ended. */
+bool mt_http_cancel(mt_http *http, mt_http_req *req);
 void mt_http_req_deinit(mt_http_req *req);
 
 /* Turns a complete answer with a status of 400 or more into an error: AUTH for 401 and 403 (and

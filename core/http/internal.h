@@ -118,6 +118,8 @@ void mt_op_free(mt_op *op);
 mortise_status mt_op_prepare(mt_op *op, mortise_error *err);
 /* Has provably nothing of this attempt left this process? After a failure. */
 bool mt_op_unsent(const mt_op *op);
+/* May the node have got all of it, so far? */
+bool mt_op_maybe_whole(const mt_op *op);
 /* Is the answer all there? After libcurl said so. */
 bool mt_op_whole(const mt_op *op, int status);
 /* Says what became of an attempt that brought no answer (failure.c). */

@@ -52,6 +52,12 @@ bool mt_op_unsent(const mt_op *op) {
   return !op->begun || headers_only || nothing_left(op);
 }
 
+/* Of a body that is read piece by piece the end may not have been handed over yet. */
+bool mt_op_maybe_whole(const mt_op *op) {
+  bool part = op->req->may_send && op->body.n && op->offset < op->body.n;
+  return !part && !mt_op_unsent(op);
+}
+
 static bool held(const mt_op *op) {
   return !op->req->may_send || op->req->may_send(op->req->ctx);
 }

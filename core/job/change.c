@@ -122,7 +122,10 @@ static void finish(op *o) {
     o->request = NULL;
   }
   if (o->busy || o->request) return;
-  if (o->failed) say_how_far(o);
+  if (o->failed) {
+    say_how_far(o);
+    c->error.ambiguous = mt_change_applied(c);
+  }
   c->result.round_trips = c->store->stats.requests - o->requests0;
   c->result.bytes = store_bytes(c->store) - o->bytes0;
   c->result.duration_ms = c->env->now_ms(c->env->ctx) - o->started_ms;
@@ -644,7 +647,19 @@ void mt_change_cancel(mt_change *c) {
 }
 
 void mt_change_abandon(mt_change *c) {
-  if (!c->op) return;
-  free_op(c->op);
+  op *o = c->op;
+  if (!o) return;
+  mt_writer_free(o->writer);
+  o->writer = NULL;
+  for (uint32_t i = 0; i < o->n_units; i++)
+    if (o->units[i].busy) account(&o->units[i]);
+  free_op(o);
   c->op = NULL;
+}
+
+bool mt_change_applied(const mt_change *c) {
+  const op *o = c->op;
+  bool applied = c->result.changed || c->result.unknown;
+  for (uint32_t i = 0; o && i < o->n_units; i++) applied |= o->units[i].busy;
+  return applied;
 }

@@ -84,9 +84,12 @@ mortise_status mt_change_start(mt_change *c, mortise_error *err);
  * INTERRUPTED. Nothing happens to one that has ended. */
 void mt_change_cancel(mt_change *c);
 
-/* Ends it at once, without `done`; writes under way may still be applied. Not from inside its own
- * callbacks. Nothing happens to one that has ended. */
+/* Ends it at once, without `done`; writes under way may still be applied, and are in `unknown`. Not
+ * from inside its own callbacks. Nothing happens to one that has ended. */
 void mt_change_abandon(mt_change *c);
+
+/* Has it changed a document, or may it have, or may it still? */
+bool mt_change_applied(const mt_change *c);
 
 /* OK, or why writing whole sources into such an index is refused. */
 mortise_status mt_change_fit(const mt_describe *d, mortise_error *err);

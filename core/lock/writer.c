@@ -107,8 +107,18 @@ static void narrow(mt_lane *l, const mortise_error *e) {
   lane_step(l);
 }
 
+/* A request that failed may have answers for some items all the same; the others are in doubt. */
+static void doubt(mt_lane *l) {
+  for (size_t i = 0; i < l->n; i++) {
+    if (l->wire[i].result)
+      mt_item_written(l, l->items[i], &l->wire[i]);
+    else
+      l->items[i]->dirty = l->items[i]->reread = true;
+  }
+}
+
 static void bulk_failed(mt_lane *l, const mortise_error *e) {
-  for (size_t i = 0; e->ambiguous && i < l->n; i++) l->items[i]->dirty = l->items[i]->reread = true;
+  if (e->ambiguous) doubt(l);
   bool lost = e->code == MORTISE_LOCK_LOST || e->code == MORTISE_INTERRUPTED;
   if (lost) {
     lane_fail(l, e);
@@ -365,7 +375,7 @@ static void sum_up(mt_write_batch *b) {
     b->counts[b->items[i].outcome]++;
     b->dirty += b->items[i].dirty;
   }
-  if (b->dirty) b->error.ambiguous = true;
+  b->error.ambiguous = b->dirty > 0;
 }
 
 static mt_write_batch *take_finished(mt_writer *w) {
@@ -460,8 +470,14 @@ static mortise_status lane_init(mt_lane *l, mt_writer *w) {
   return l->wire && l->items && l->ids && l->routing ? MORTISE_OK : MORTISE_OUT_OF_MEMORY;
 }
 
+static void take_back(mt_lane *l) {
+  bool applied = mt_store_cancel(l->w->store, l->request);
+  if (applied && l->request == &l->bulk.req) doubt(l);
+  l->request = NULL;
+}
+
 static void lane_deinit(mt_lane *l) {
-  if (l->request) mt_store_cancel(l->w->store, l->request);
+  if (l->request) take_back(l);
   if (l->w) mt_timer_stop(l->w->store->loop, &l->timer);
   mt_mget_deinit(&l->mget);
   mt_locks_admin_deinit(&l->verify);
@@ -536,6 +552,7 @@ void mt_writer_free(mt_writer *w) {
   if (!w) return;
   if (w->gone) *w->gone = true;
   for (uint32_t i = 0; w->lanes && i < w->config.in_flight; i++) lane_deinit(&w->lanes[i]);
+  for (mt_write_batch *b = w->head; b; b = b->link) sum_up(b);
   mt_free(w->lanes);
   mt_timer_stop(w->store->loop, &w->kick);
   mt_free(w);

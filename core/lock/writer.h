@@ -65,7 +65,7 @@ typedef struct mt_write_batch {
   mt_again (*again)(void *ctx, struct mt_write_batch *b, mt_item *item, const mt_doc *doc);
   size_t counts[MT_OUTCOMES]; /* out: items with each outcome; they add up to `n` */
   size_t dirty;               /* out: items that are not known to be done but may be */
-  mortise_error error;        /* out: OK when each item has an outcome */
+  mortise_error error;        /* out: OK when each item has an outcome; ambiguous where `dirty` */
   size_t next;                /* the writer's, as all below */
   size_t active;
   bool failed;
@@ -106,7 +106,8 @@ typedef struct mt_writer mt_writer;
  * no longer held. `config` may be NULL. Owned: mt_writer_free. NULL with `err`. */
 mt_writer *mt_writer_new(mt_store *store, const mt_env *env, const mt_lock *lock,
                          const mt_writer_config *config, mortise_error *err);
-/* Cancels what is under way, without `done`: those writes may still be applied. NULL is fine. */
+/* Cancels what is under way, without `done`. The batches that were not done are counted as they are:
+ * what was sent and not answered is `dirty`, and may still be applied. NULL is fine. */
 void mt_writer_free(mt_writer *w);
 
 /* Starts a batch, in the caller's memory until `done`. Batches are sent in the order submitted,

@@ -83,7 +83,9 @@ mortise_status mt_work_missing(mt_work *w, mt_req *req, mortise_error *err) {
 
 mortise_status mt_work_commit(mt_work *w, mortise_error *err) {
   mortise_status status = may_send(w, err);
-  return status ? status : mt_db_commit(w->db, err);
+  if (status) return status;
+  w->req->writes = true;
+  return mt_db_commit(w->db, err);
 }
 
 static void push(ops *list, op *o) {
@@ -193,7 +195,7 @@ static void refuse(sqlite_store *s, mt_req *req) {
 
 static void submit(worker *k, mt_req *req, mt_work_fn *run, mt_work_fn *missing) {
   sqlite_store *s = k->store;
-  req->finished = false;
+  req->finished = req->writes = false;
   mt_error_clear(&req->error);
   if (start(k, &req->error)) {
     refuse(s, req);
@@ -307,11 +309,11 @@ static bool cancel_unsent(sqlite_store *s, mt_req *req) {
 }
 
 /* One that runs is told to stop and waited for: a transaction's time at most. */
-static void cancel(mt_store *base, mt_req *req) {
+static bool cancel(mt_store *base, mt_req *req) {
   sqlite_store *s = store_of(base);
   if (cancel_unsent(s, req)) {
     req->op = NULL;
-    return;
+    return false;
   }
   op *o = req->op;
   req->op = NULL;
@@ -323,6 +325,7 @@ static void cancel(mt_store *base, mt_req *req) {
   pthread_mutex_unlock(&s->mutex);
   if (done) drop_answer(o);
   mt_free(o);
+  return done && mt_req_applied(req);
 }
 
 /* ---- the two tables ---- */

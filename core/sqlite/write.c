@@ -354,7 +354,11 @@ mortise_status mt_docs_bulk(mt_work *w, mt_req *req, mortise_error *err) {
   mt_buf_init(&u.after.text, MT_SQLITE_TEXT_MAX);
   for (size_t i = 0; i < r->n; i++) forget(&r->items[i]);
   mortise_status status = MORTISE_OK;
-  while (!status && u.first < r->n) status = run_some(&u, &u.first, err);
+  while (!status && u.first < r->n) {
+    size_t first = u.first;
+    status = run_some(&u, &u.first, err);
+    if (status && first) err->ambiguous = true; /* what came before is committed, and says so */
+  }
   mt_free(u.indices);
   mt_free(u.before.list);
   mt_free(u.after.list);

@@ -4,8 +4,13 @@
 
 #include <stdio.h>
 
-void mt_store_cancel(mt_store *s, mt_req *req) {
-  if (req->op && !req->finished) s->cancel(s, req);
+bool mt_req_applied(const mt_req *req) {
+  return req->writes && (!req->error.code || req->error.ambiguous);
+}
+
+bool mt_store_cancel(mt_store *s, mt_req *req) {
+  if (req->finished) return mt_req_applied(req);
+  return req->op && s->cancel(s, req);
 }
 
 void mt_store_close(mt_store *s) {
@@ -14,11 +19,13 @@ void mt_store_close(mt_store *s) {
 
 mortise_status mt_store_wait(mt_store *s, mt_req *req, bool (*stop)(void *ctx), void *ctx) {
   while (!req->finished) {
-    mortise_status step = mt_loop_step(s->loop, -1, &req->error);
+    mortise_error err;
+    mortise_status step = mt_loop_step(s->loop, -1, &err);
     if (!step && stop && stop(ctx))
-      step = mt_error_set(&req->error, MORTISE_INTERRUPTED, "interrupted while waiting for %s", s->url);
+      step = mt_error_set(&err, MORTISE_INTERRUPTED, "interrupted while waiting for %s", s->url);
     if (!step || req->finished) continue;
-    mt_store_cancel(s, req);
+    err.ambiguous = mt_store_cancel(s, req);
+    req->error = err;
     req->finished = true;
   }
   return req->error.code;
@@ -39,6 +46,7 @@ void mt_session_breaker(mt_json owner, char *out, size_t size) {
 void mt_req_finish(mt_req *req) {
   req->op = NULL;
   req->finished = true;
+  if (!req->writes) req->error.ambiguous = false;
   if (req->done) req->done(req->ctx, req);
 }
 

@@ -35,6 +35,8 @@ struct mt_req {
   bool (*may_send)(void *ctx);
   void *may_send_ctx;  /* in */
   bool finished;       /* out */
+  bool writes;         /* out, the store's: it was, or may be, handed over to be carried out, and is
+                          more than a reading */
   mortise_error error; /* out: code MORTISE_OK when it succeeded */
   void *op;            /* the store's */
 };
@@ -446,7 +448,7 @@ typedef struct mt_store_stats {
 struct mt_store {
   const mt_docs_ops *docs;
   const mt_locks_ops *locks;
-  void (*cancel)(mt_store *s, mt_req *req); /* use mt_store_cancel */
+  bool (*cancel)(mt_store *s, mt_req *req); /* use mt_store_cancel */
   void (*close)(mt_store *s);               /* use mt_store_close */
   mt_loop *loop;                            /* borrowed; outlives the store */
   mt_log log;
@@ -455,9 +457,13 @@ struct mt_store {
   mt_store_stats stats;
 };
 
-/* The request's memory is the caller's again; `done` will not be called. The request may still be
- * applied. Nothing happens for one that has finished. */
-void mt_store_cancel(mt_store *s, mt_req *req);
+/* The request's memory is the caller's again; `done` will not be called. True: something of it was
+ * applied, or may have been, or may still be. False: nothing, and nothing ever will be: it was not
+ * sent yet, was refused, or only reads. Nothing happens to one that has finished, and the same is
+ * said of it. Whoever reports the end of a request by this makes the error `ambiguous`. */
+bool mt_store_cancel(mt_store *s, mt_req *req);
+/* The same of a request that has finished. */
+bool mt_req_applied(const mt_req *req);
 
 /* Cancels what is under way and frees the store. NULL is fine. */
 void mt_store_close(mt_store *s);
@@ -466,7 +472,8 @@ void mt_store_close(mt_store *s);
  * status. `stop`, where not NULL, is asked at each step; true cancels with INTERRUPTED. */
 mortise_status mt_store_wait(mt_store *s, mt_req *req, bool (*stop)(void *ctx), void *ctx);
 
-/* For stores: marks the request finished (error as set in it) and calls `done`. */
+/* For stores: marks the request finished (error as set in it; that of a mere reading is never
+ * `ambiguous`) and calls `done`. */
 void mt_req_finish(mt_req *req);
 
 #endif

@@ -65,21 +65,25 @@ static void run_pending(void *ctx) {
   free(p);
 }
 
+static void run_bulk(fake_docs *f, mt_req *req);
+
 static void submit(mt_store *s, mt_req *req, void (*run)(fake_docs *f, mt_req *req)) {
   fake_docs *f = (fake_docs *)s;
   pending *p = calloc(1, sizeof *p);
   *p = (pending){{.run = run_pending, .ctx = p}, f, req, run};
   req->op = p;
+  req->writes = run == run_bulk;
   s->stats.requests++;
   if (++f->under_way > f->most_under_way) f->most_under_way = f->under_way;
   mt_loop_post(s->loop, &p->post);
 }
 
-static void cancel(mt_store *s, mt_req *req) {
+static bool cancel(mt_store *s, mt_req *req) {
   pending *p = req->op;
   p->req = NULL;
   req->op = NULL;
   ((fake_docs *)s)->under_way--;
+  return req->writes; /* as a network may */
 }
 
 fake_doc *fake_get(fake_docs *f, mt_slice id) {

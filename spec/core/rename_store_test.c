@@ -43,7 +43,7 @@ static void lose(void *ctx) {
   mt_req *req = &l->outer->req;
   for (size_t i = 0; i < l->outer->n; i++) l->outer->items[i].result = MT_WRITE_NONE;
   mt_error_set(&req->error, MORTISE_UNAVAILABLE, "the connection broke");
-  req->error.ambiguous = true;
+  req->writes = req->error.ambiguous = true;
   free(l);
   mt_req_finish(req);
 }

@@ -341,6 +341,7 @@ static sim_call *call_new(mt_store *s, mt_req *req, call_kind kind) {
   c->net->calls = c;
   req->op = c;
   req->finished = false;
+  req->writes = kind == CALL_BATCH || kind == CALL_SESSION;
   memset(&req->error, 0, sizeof req->error);
   return c;
 }
@@ -403,10 +404,11 @@ static void do_verify(mt_store *s, mt_locks_admin *r) {
   post(call_new(s, &r->req, CALL_VERIFY));
 }
 
-static void do_cancel(mt_store *s, mt_req *req) {
+static bool do_cancel(mt_store *s, mt_req *req) {
   (void)s;
   ((sim_call *)req->op)->req = NULL;
   req->op = NULL;
+  return req->writes;
 }
 
 static void do_close(mt_store *s) {

@@ -105,10 +105,14 @@ local function send(self, items)
   end
   if #left > 0 then take_back(self, left) end
   self._sending = self._sending - #items
-  if why then error(why, 0) end
+  if not why then return end
+  self._broken = why.code == "interrupted" -- which ends the core's writer
+  why.report = self:report()
+  error(why, 0)
 end
 
--- Sends what was gathered and waits for the answers. Raises what stopped it: lock_lost, unavailable.
+-- Sends what was gathered and waits for the answers. Raises what stopped it, with err.report: lock_lost,
+-- unavailable, interrupted.
 -- What was not sent then stays in the writer, to be sent by the next flush.
 function Writer:flush()
   check_open(self)

@@ -198,6 +198,6 @@ void mt_heartbeat_tick(mt_heartbeat *h) {
 void mt_heartbeat_deinit(mt_heartbeat *h) {
   if (h->busy) mt_store_cancel(h->store, &h->write.req);
   h->busy = false;
-  atomic_store(&h->session->asked_ms, 0);
+  if (h->session) atomic_store(&h->session->asked_ms, 0); /* NULL: it never began */
   mt_buf_deinit(&h->waiting);
 }

@@ -13,7 +13,7 @@ stores.each("a script", function(store)
   before_each(function()
     local namespace = stores.name "ns"
     client = stores.connect(store, {namespace = namespace})
-    client:acquire({tree = "/"}):release() -- a namespace that nobody used is a warning
+    stores.use(store, client)
     index = stores.fill(client, {a = {path = "/a"}})
     also = {"--store", store.store, "--namespace", namespace}
   end)

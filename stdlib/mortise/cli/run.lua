@@ -31,10 +31,12 @@ local function itself(why) return why end
 -- Runs the function as a task of its own, so that the tasks it left behind end with it, and an
 -- interrupt reaches it before us. -> what pcall gives, packed
 local function finish(task)
-  repeat
-    local results = table.pack(core.catch(task.join, itself, task))
-    if task:done() then return results end
-  until false
+  local done, results
+  repeat -- once more after its end: what interrupted the join before is not how it ended
+    done = task:done()
+    results = table.pack(core.catch(task.join, itself, task))
+  until done
+  return results
 end
 
 local function set_arguments(name, words)

@@ -22,7 +22,8 @@ stores.each("what goes on", function(store)
   local namespace
   before_each(function()
     namespace = stores.name "ns"
-    stores.connect(store, {namespace = namespace}):close()
+    local client <close> = stores.connect(store, {namespace = namespace})
+    stores.use(store, client)
   end)
 
   -- Somebody has it, for so long.

@@ -2,12 +2,14 @@
  *   version                       "0.1.0"
  *   path_check(path) -> path      normalised; raises invalid_argument, saying which rule
  *   path_segment(bytes) -> string any bytes as one segment of a path
+ *   identity() -> string          JSON: {host, boot, pidns, pid, start, user} of this process
  *   default_options() -> table    those the host was made with, in the names of open{}; nil without
  *   warn(line) -> boolean         to the log of the host's options; false where no host of ours runs
  * All calls look synchronous and raise error objects (lua_error.c). Wrong types of arguments are
  * Lua's own "bad argument" strings: they are mistakes of the calling code. */
 #include "bindings.h"
 
+#include "client/identity.h"
 #include "lock/path.h"
 
 static int core_path_check(lua_State *L) {
@@ -40,9 +42,22 @@ static int core_warn(lua_State *L) {
   return 1;
 }
 
+static int core_identity(lua_State *L) {
+  mortise_error err;
+  mt_identity *id = mt_identity_new(NULL, NULL, NULL, &err);
+  if (!id) mt_error_raise(L, &err);
+  mt_buf *b = mt_buf_push(L, 8192); /* frees the text where Lua has no memory for it */
+  mt_buf_adds(b, id->json);
+  mt_identity_free(id);
+  mt_buf_check(L, b, "the identity");
+  lua_pushlstring(L, b->p, b->n);
+  return 1;
+}
+
 int mt_core_open(lua_State *L) {
   static const luaL_Reg functions[] = {{"path_check", core_path_check},
                                        {"path_segment", core_path_segment},
+                                       {"identity", core_identity},
                                        {"warn", core_warn},
                                        {NULL, NULL}};
   luaL_checkversion(L);

@@ -1,5 +1,6 @@
 #include "base/mem.h"
 #include "lock/internal.h"
+#include "lock/path.h"
 
 /* Who waits for whom in this process, and what others are told of it: each wait that has lasted
  * stands on the session's board, from where the heartbeat puts it into the session's document.
@@ -10,6 +11,7 @@ enum {
   TOLD_MAX = 64,       /* waits of one session */
   TOLD_HOLDS = 64,     /* locks of one task */
   TOLD_WAITS = 64,     /* tasks that one waits for in line */
+  TOLD_PATH = 1024,    /* bytes of what is wanted */
   STEPS_MAX = 1 << 16, /* of one search among the tasks of this process */
 };
 
@@ -258,6 +260,25 @@ static void add_for(mt_buf *b, const mt_attempt *at) {
   }
 }
 
+/* For people: the first of its targets below the place where it waits, and how many there are. */
+static void add_wanted(mt_buf *b, const mt_attempt *at) {
+  const mt_slice place = at->lock->parts[at->wait_at].path;
+  const mt_want *first = NULL;
+  size_t n = 0;
+  for (size_t i = 0; i < at->lock->n_wants; i++) {
+    const mt_want *want = &at->lock->wants[i];
+    if (mt_slice_eq(want->path, place)) return;
+    if (!mt_path_is_ancestor(place, want->path)) continue;
+    if (!first) first = want;
+    n++;
+  }
+  if (!first || first->path.n > TOLD_PATH) return;
+  mt_json_add_key(b, "wanted");
+  mt_buf_addc(b, '{');
+  add_place(b, first->path, first->mode);
+  mt_buf_addf(b, ",\"n\":%zu}", n);
+}
+
 static void add_attempt(mt_manager *m, mt_buf *b, const mt_attempt *at, uint32_t *steps,
                         bool show) {
   wait_list list = {.b = b};
@@ -276,6 +297,7 @@ static void add_attempt(mt_manager *m, mt_buf *b, const mt_attempt *at, uint32_t
     add_for(b, at);
   mt_buf_addc(b, ']');
   add_holds(m, b, at, show);
+  add_wanted(b, at);
   mt_buf_addc(b, '}');
 }
 

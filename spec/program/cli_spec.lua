@@ -54,7 +54,8 @@ describe("the command line", function()
     refuses(2, {"--wait", "soon", "locks"}, nil, "--wait soon: a number of seconds")
     refuses(2, {"--insecure=1", "locks"}, nil, "--insecure takes no value")
     refuses(2, {"rename", "a", "/b"}, nil, "usage: mortise rename INDEX FROM TO")
-    refuses(2, {"locks", "extra"}, nil, "usage: mortise locks")
+    refuses(2, {"locks", "/a", "/b"}, nil, "usage: mortise locks")
+    refuses(2, {"locks", "extra"}, nil, "no \"/\" in front", "extra")
   end)
 
   it("refuses secrets among its arguments, and does not repeat them", function()
@@ -273,7 +274,7 @@ stores.each("commands", function(store)
     for _, word in ipairs(also) do base = base .. " " .. program.quote(word) end
     local out = ok("-e", script, base .. " locks; " .. base .. " locks --json; " .. base
       .. [[ --wait 0 -e 'mortise.with_tree_lock("/held/x", print)' 2>&1; echo status $?]])
-    assert.matches("/held%s+X%s+holds%s+%x+/%d+%s+%d+m?s%s+%(command line%), .-pid %d+%s+alive", out)
+    assert.matches("/held%s+X%s+holds%s+%x+/%d+%s+%d+m?s%s+%-e, .-pid %d+%s+alive", out)
     assert.matches('"path":"/held"', out)
     assert.matches("lock_timeout: .*/held", out)
     assert.matches("status 3", out)
@@ -284,7 +285,7 @@ stores.each("commands", function(store)
     local status = run(with("-e", "mortise.acquire {tree = '/k'} local f = io.open('/proc/self/stat') "
       .. "os.execute('kill -9 ' .. f:read 'n')"), {seconds = 20})
     assert.equal(137, status)
-    assert.matches("DEAD%? its process is gone", ok "locks")
+    assert.matches("Left by the dead.-/k .-its process is gone", ok "locks")
     assert.equal("taken\n",
       (ok("--wait", "5s", "-e", "mortise.with_tree_lock('/k', function() print 'taken' end)")))
   end)

@@ -1,4 +1,7 @@
+local core = require "mortise.core"
+local holds = require "mortise.cli.holds"
 local locks = require "mortise.cli.locks"
+local output = require "mortise.cli.output"
 local sessions = require "mortise.sessions"
 
 local now = 1700000000000
@@ -57,21 +60,71 @@ describe("sessions", function()
   end)
 
   it("are shown beside their locks", function()
+    local live = {session = "s", state = "live", lease_ms = 60000, beat_at = now, owner = owner(own_pid)}
+    local function entry(path, also)
+      local made = {
+        namespace = "default", path = path, mode = "X", session = "sessions", n = 3, since = now - 3000,
+        record = live, verdict = sessions.judge(live, now), waits = false,
+      }
+      for key, value in pairs(also or {}) do made[key] = value end
+      return made
+    end
+    local gone = {namespace = "other", verdict = sessions.judge(nil, now)}
     local list = {
-      sessions = {{session = "s", state = "live", lease_ms = 60000, beat_at = now, owner = owner(own_pid)}},
-      locks = {
-        {path = "/b", holders = {{session = "s", n = 3, mode = "X", since = now - 3000}}, queue = {}},
-        {path = "/", holders = {{session = "s", n = 1, mode = "IX", since = now}}, queue = {}},
-        {path = "/a", holders = {{session = "gone", n = 1, mode = "IX", since = now}},
-          queue = {{session = "s", n = 4, mode = "S"}}},
-      },
+      entry "/b", entry("/a", gone), entry("/a", {waits = true, known = true, more = 2, mode = "S"}),
+      entry("/", {waits = true, known = false, mode = "IX"}),
     }
-    local rows = locks.rows(list, now, false)
-    assert.equal(4, #rows)
-    assert.same({"/a", "IX", "holds"}, {table.unpack(rows[2], 1, 3)})
-    assert.matches("^DEAD%?", rows[2][7])
-    assert.same({"/a", "S", "waits"}, {table.unpack(rows[3], 1, 3)})
-    assert.same({"/b", "X", "holds", "s/3", "3s"}, {table.unpack(rows[4], 1, 5)})
-    assert.equal(5, #locks.rows(list, now, true))
+    for i, each in ipairs(list) do each.at = i end
+    local living, dead = locks.rows(list, now, "default")
+    assert.equal(4, #living)
+    assert.same({"/", "IX", "waits at"}, {table.unpack(living[2], 1, 3)})
+    assert.same({"/a (and 2 more)", "S", "waits"}, {table.unpack(living[3], 1, 3)})
+    assert.same({"/b", "X", "holds", "sessions/3", "3s"}, {table.unpack(living[4], 1, 5)})
+    assert.equal(2, #dead)
+    assert.same({"other:/a", "X", "holds"}, {table.unpack(dead[2], 1, 3)})
+  end)
+
+  it("say what they run, and where", function()
+    assert.equal("move.lua", sessions.runs_text(owner(7)))
+    assert.equal("mover", sessions.runs_text {program = "mover", script = ""})
+    assert.equal("?", sessions.runs_text {})
+    local me = core.json_decode(core.identity())
+    assert.is_true(sessions.is_mine {user = me.user, host = me.host})
+    assert.is_false(sessions.is_mine {user = me.user, host = me.host .. "x"})
+    assert.is_false(sessions.is_mine {user = me.user .. "x", host = me.host})
+    assert.is_false(sessions.is_mine(nil))
+    assert.equal(own_pid, me.pid)
+  end)
+end)
+
+describe("holds", function()
+  it("know what is above and below a path", function()
+    assert.same({"/"}, holds.chain "/")
+    assert.same({"/", "/a"}, holds.chain "/a")
+    assert.same({"/", "/a", "/a/b", "/a/b/c"}, holds.chain "/a/b/c")
+    assert.is_true(holds.is_below("/a/b", "/a"))
+    assert.is_false(holds.is_below("/ab", "/a"))
+    assert.is_false(holds.is_below("/a", "/a"))
+    assert.is_true(holds.is_below("/a", "/"))
+    assert.is_false(holds.is_below("/", "/"))
+  end)
+
+  it("write times as ISO 8601", function()
+    assert.equal("1970-01-01T00:00:00.001Z", holds.iso(1))
+    assert.equal("2000-02-29T23:59:59.999Z", holds.iso(951868799999))
+    assert.equal("2000-03-01T00:00:00.000Z", holds.iso(951868800000))
+    assert.equal("2023-11-14T22:13:20.000Z", holds.iso(now))
+    assert.equal("2026-11-22T01:28:43.120Z", holds.iso(1795310923120))
+    assert.is_nil(holds.iso(0))
+    assert.is_nil(holds.iso(nil))
+  end)
+end)
+
+describe("a cell", function()
+  it("is shortened in its middle", function()
+    assert.equal("/abc", output.shortened("/abc", 4))
+    assert.equal("/a…yz", output.shortened("/abcdefxyz", 5))
+    assert.equal("ää…äö", output.shortened("äääääö", 5))
+    assert.equal(5, utf8.len(output.shortened("/\u{4e2d}\u{6587}/readme.txt", 5)))
   end)
 end)

@@ -13,7 +13,8 @@ local suggest = require "mortise.suggest"
 local cli = {}
 
 -- In the order of the help. Each is a module mortise.cli.NAME: {summary=, usage=, help=, options=,
--- run(ctx) -> exit status or nil}, and `script` where the first argument ends our own options.
+-- run(ctx) -> exit status or nil}, `script` where the first argument ends our own options, and
+-- works_on(arguments) -> what its sessions say that runs, where the name alone does not tell.
 cli.commands = {"run", "repl", "rename", "init", "locks", "doctor", "config", "help", "version"}
 
 local own_rows = {
@@ -83,6 +84,7 @@ end
 
 local function start(name, command, globals, words, first)
   local rows = options.join(cli.global_rows, command.options or {}, command_rows)
+  output.expect_json(command.options, words, first)
   local found, others, at = parser.parse(words, first, rows, command.script)
   if command.script then others = table.move(words, at, #words, 1, {}) end
   merge(globals, found)
@@ -95,6 +97,8 @@ local function start(name, command, globals, words, first)
   if #others < least or #others > most then
     errors.bad("usage: mortise %s %s", name, command.usage or "")
   end
+  -- What others are told that we run: a script says it itself.
+  config.identity = {program = "mortise", script = command.works_on and command.works_on(others) or name}
   return command.run(context(name, globals, others, words)) or 0
 end
 

@@ -56,16 +56,24 @@ function sessions.is_gone(owner)
   return start == nil or (math.type(owner.start) == "integer" and owner.start ~= start)
 end
 
--- "mortise, move.lua, root@host, pid 12"
+local function is_text(value)
+  return value ~= nil and value ~= "" and type(value) ~= "userdata"
+end
+
+-- What it runs: a script, or a command with what it works on; else the program. "?": it does not say.
+function sessions.runs_text(owner)
+  local what = is_text(owner.script) and owner.script or is_text(owner.program) and owner.program
+  return what and core.tostring(what) or "?"
+end
+
+-- "move.lua, job nightly, root@host, pid 12"
 function sessions.owner_text(owner)
   if type(owner) ~= "table" then return "unknown" end
   local parts = {}
   local function add(format, value)
-    if value ~= nil and value ~= "" and type(value) ~= "userdata" then
-      parts[#parts + 1] = format:format(core.tostring(value))
-    end
+    if is_text(value) then parts[#parts + 1] = format:format(core.tostring(value)) end
   end
-  add("%s", owner.script ~= "" and owner.script or owner.program)
+  if is_text(owner.script) or is_text(owner.program) then add("%s", sessions.runs_text(owner)) end
   add("job %s", owner.job)
   add("%s", owner.user and owner.host and owner.user .. "@" .. owner.host or owner.host)
   add("pid %s", owner.pid)
@@ -97,6 +105,13 @@ function sessions.judge(session, now_ms)
     end
   end
   return result
+end
+
+-- Is this of the same user on the same host as we are? By the names that both say.
+local me
+function sessions.is_mine(owner)
+  me = me or core.json_decode(core.identity())
+  return type(owner) == "table" and owner.user == me.user and owner.host == me.host
 end
 
 -- {[id] = session}

@@ -2,6 +2,7 @@
 local core = require "mortise.core"
 local duration = require "mortise.duration"
 local errors = require "mortise.errors"
+local holds = require "mortise.cli.holds"
 local mortise = require "mortise"
 local normalised = require "mortise.path"
 local output = require "mortise.cli.output"
@@ -9,12 +10,7 @@ local sessions = require "mortise.sessions"
 
 local breaking = {}
 
-local shortest = 8 -- digits of a session's id that name it
-
--- What a list calls a hold: "3f9a12cd/7".
-function breaking.hold_text(entry)
-  return ("%s/%d"):format(entry.session:sub(1, shortest), entry.n)
-end
+local shortest = holds.digits
 
 -- ---- What is meant -------------------------------------------------------------------------------
 
@@ -39,74 +35,100 @@ end
 
 local function starts(text, with) return text:sub(1, #with) == with end
 
--- Raises: what was meant is not there. `lines` say what is.
-local function refuse(message, lines)
-  table.insert(lines, 1, message)
-  io.stderr:write("mortise: ", table.concat(lines, "\n  "), "\n")
+-- What was meant is not there, says `code`; `lines` say what is.
+local function refuse(ctx, code, message, lines)
+  if ctx.options.json then output.json {error = {code = code, message = message, found = lines}} end
+  io.stderr:write("mortise: ", message, "\n")
+  for _, line in ipairs(lines) do io.stderr:write("  ", line, "\n") end
   return nil
 end
 
-local function entry_line(list, path, entry, word)
-  local session = sessions.by_id(list.sessions)[entry.session]
-  return ("%s  %s %s  %s  by %s"):format(path, entry.mode, word, breaking.hold_text(entry),
+local function entry_line(known, path, entry, word)
+  local session = known[entry.session]
+  return ("%s  %s %s  %s  by %s"):format(path, entry.mode, word, holds.name(entry),
     sessions.owner_text(session and session.owner))
 end
 
--- The session that has the hold which was shown, or nil and it was said why not.
-local function by_hold(list, path, hold)
-  local id, n = read_hold(hold)
-  local lines = {}
-  for _, lock in ipairs(list.locks) do
-    if lock.path == path then
-      for _, entry in ipairs(lock.holders or {}) do
-        if entry.n == n and starts(entry.session, id) then return entry.session end
-        lines[#lines + 1] = entry_line(list, path, entry, "held")
-      end
-      for _, entry in ipairs(lock.queue or {}) do
-        lines[#lines + 1] = entry_line(list, path, entry, "waited for")
-      end
-    end
+-- The session that has the hold which was shown, as the path is at this moment; or nil and it was said
+-- why not.
+local function by_hold(client, ctx, path)
+  local id, n = read_hold(ctx.options.hold)
+  local lock = client:_read_locks {path}[1] or {}
+  local ids, lines = {}, {}
+  for _, entries in ipairs {lock.holders or {}, lock.queue or {}} do
+    for _, entry in ipairs(entries) do ids[#ids + 1] = entry.session end
   end
-  if #lines == 0 then lines[1] = "nobody holds it now" end
-  return refuse(("%s is not held as %s (any more); nothing was done"):format(path, hold), lines)
+  for _, entry in ipairs(lock.holders or {}) do
+    if entry.n == n and starts(entry.session, id) then return entry.session end
+  end
+  local known = #ids > 0 and client:_read_sessions(ids) or {}
+  for _, entry in ipairs(lock.holders or {}) do lines[#lines + 1] = entry_line(known, path, entry, "held") end
+  for _, entry in ipairs(lock.queue or {}) do
+    lines[#lines + 1] = entry_line(known, path, entry, "waited for")
+  end
+  if #(lock.holders or {}) == 0 then lines[#lines + 1] = "nobody holds it now" end
+  return refuse(ctx, "not_held", ("%s is not held as %s (any more); nothing was done"):format(path,
+    ctx.options.hold), lines)
 end
 
-local function by_session(list, prefix)
+-- Sessions that stand, and those that are over but hold something still.
+local function by_session(client, ctx)
+  local prefix = core.lower(ctx.options.session)
   local found, seen = {}, {}
   local function add(id)
     if not seen[id] and starts(id, prefix) then found[#found + 1] = id end
     seen[id] = true
   end
-  for _, lock in ipairs(list.locks) do
-    for _, entry in ipairs(lock.holders or {}) do add(entry.session) end
-    for _, entry in ipairs(lock.queue or {}) do add(entry.session) end
+  for session in client:_each {kind = "sessions", ns = client:namespace(), session = prefix} do
+    add(session.session)
   end
-  for _, session in ipairs(list.sessions) do
-    if session.state == "live" or session.state == "broken" then add(session.session) end
+  for lock in client:_each {kind = "locks", ns = client:namespace(), session = prefix} do
+    for _, entry in ipairs(lock.holders) do add(entry.session) end
   end
   if #found == 1 then return found[1] end
-  return refuse(#found == 0 and ("no session %s holds anything or lives; nothing was done"):format(prefix)
-    or ("%s are several sessions; nothing was done"):format(prefix), found)
+  if #found == 0 then
+    return refuse(ctx, "not_held", ("no session %s holds anything or lives; nothing was done"):format(prefix),
+      found)
+  end
+  return refuse(ctx, "several", ("%s are several sessions; nothing was done"):format(prefix), found)
 end
 
-local function find(list, ctx, path)
-  if path then return by_hold(list, path, ctx.options.hold) end
-  return by_session(list, core.lower(ctx.options.session))
+local function find(client, ctx, path)
+  if path then return by_hold(client, ctx, path) end
+  return by_session(client, ctx)
 end
 
 -- ---- Saying what it means ------------------------------------------------------------------------
 
-local intention = {IS = true, IX = true}
+-- The locks that it holds something in: those that a search for it finds, and what leads there.
+local function locks_of(client, id)
+  local found, above, seen = {}, {}, {}
+  for lock in client:_each {kind = "locks", ns = client:namespace(), session = id} do
+    found[#found + 1] = lock
+    seen[lock.path] = true
+  end
+  for i = 1, #found do
+    for _, path in ipairs(holds.chain(found[i].path)) do
+      if not seen[path] then above[#above + 1] = path end
+      seen[path] = true
+    end
+  end
+  for first = 1, #above, 1000 do
+    local part = table.move(above, first, math.min(first + 999, #above), 1, {})
+    for _, lock in ipairs(client:_read_locks(part)) do found[#found + 1] = lock end
+  end
+  table.sort(found, function(a, b) return core.before(a.path, b.path) end)
+  return found
+end
 
 -- What goes: {path=, mode=, n=} of each hold that is no mark of intention, and how many entries there are.
-local function holds_of(list, id)
+local function holds_of(client, id)
   local found, entries = {}, 0
-  table.sort(list.locks, function(a, b) return core.before(a.path, b.path) end)
-  for _, lock in ipairs(list.locks) do
+  for _, lock in ipairs(locks_of(client, id)) do
     for _, entry in ipairs(lock.holders or {}) do
       if entry.session == id then
         entries = entries + 1
-        if not intention[entry.mode] then
+        if not holds.is_intention(entry.mode) then
           found[#found + 1] = {path = lock.path, mode = entry.mode, n = entry.n, since = entry.since}
         end
       end
@@ -117,23 +139,18 @@ end
 
 local shown_most = 20
 
-local function age(since, now)
-  return math.type(since) == "integer" and since > 0 and duration.text(now - since) or "?"
-end
-
-local function explain(list, id)
-  local now = os.time() * 1000
-  local session = sessions.by_id(list.sessions)[id]
+-- `found` and `entries` as of holds_of.
+local function explain(session, id, found, entries)
+  local now = core.wall_ms()
   local verdict = sessions.judge(session, now)
-  local holds, entries = holds_of(list, id)
   local lines = {("session %s of %s"):format(id, sessions.owner_text(session and session.owner))}
   local function say(format, ...) lines[#lines + 1] = "  " .. format:format(...) end
-  if session then say("opened %s ago, %s", age(session.opened, now), verdict.text) end
+  if session then say("opened %s ago, %s", holds.age(session.opened, now), verdict.text) end
   say("all of its locks go, %d %s:", entries, entries == 1 and "entry" or "entries")
-  for i = 1, math.min(#holds, shown_most) do
-    say("  %s  %s  since %s", holds[i].path, holds[i].mode, age(holds[i].since, now))
+  for i = 1, math.min(#found, shown_most) do
+    say("  %s  %s  since %s", found[i].path, found[i].mode, holds.age(found[i].since, now))
   end
-  if #holds > shown_most then say("  and %d more", #holds - shown_most) end
+  if #found > shown_most then say("  and %d more", #found - shown_most) end
   if verdict.gone or session and session.state ~= "live" and session.state ~= "broken" then
     say("it is over already: others get in at once")
   elseif session then
@@ -190,18 +207,20 @@ function breaking.run(ctx)
   local path = check(ctx)
   local client <close> = mortise.connect {}
   client:verify()
-  local list = client:list()
-  local id = find(list, ctx, path)
+  local id = find(client, ctx, path)
   if not id then return 3 end
-  if not ctx.options.json then io.stderr:write(explain(list, id)) end
+  local found, entries = holds_of(client, id)
+  if not ctx.options.json then
+    io.stderr:write(explain(client:_read_sessions {id}[id], id, found, entries))
+  end
   if not confirmed(ctx) then return 3 end
-  list = client:list() -- the answer may have taken its time
-  if find(list, ctx, path) ~= id then return 3 end
+  if find(client, ctx, path) ~= id then return 3 end -- the answer may have taken its time
   local result = go(client, id, ctx.options.json)
   if ctx.options.json then
-    local holds, entries = holds_of(list, id)
+    for _, each in ipairs(found) do each.since = holds.iso(each.since) end
     output.json {
-      session = id, holds = holds, entries = entries, removed = result.evicted, waited = not result.gone,
+      session = id, holds = core.array(found), entries = entries, removed = result.evicted,
+      waited = not result.gone,
     }
   else
     io.stdout:write(("%s is over: %d %s removed\n"):format(id:sub(1, shortest), result.evicted,

@@ -69,11 +69,12 @@ function failure.text(value, verbose, where)
   return shown and text .. "\n" .. shown or text
 end
 
--- Prints it, as failure.text does. -> the exit status.
+-- Prints it, as failure.text does, and as JSON where that is expected. -> the exit status.
 function failure.report(value, verbose, where)
   local code = core.is_error(value) and value.code or "script_error"
   if code ~= "interrupted" or not output.is_unread() then
     io.stderr:write("mortise: ", failure.text(value, verbose, where), "\n")
+    output.failed(value)
   end
   return core.exit_status(code)
 end

@@ -1,21 +1,25 @@
 -- mortise locks [break ...]
-local core = require "mortise.core"
 local breaking = require "mortise.cli.break"
-local config = require "mortise.config"
-local duration = require "mortise.duration"
+local core = require "mortise.core"
 local errors = require "mortise.errors"
+local holds = require "mortise.cli.holds"
 local mortise = require "mortise"
+local normalised = require "mortise.path"
 local output = require "mortise.cli.output"
 local sessions = require "mortise.sessions"
 
 local command = {
   summary = "list who holds and who waits for what; end a session by hand",
-  usage = "[--all] [--json] | break ...",
+  usage = "[PATH | --who PATH] [--json] | break ...",
   help = [[
 Lists the locks of the store: path (with its namespace where that is another), mode, which hold it is,
-since when, who (script, user and host, process), and whether that process is alive as far as can be
-told from here. Marks of intention (IS and IX, which every lock leaves on the paths above its own) are
-shown with --all, or where someone waits.
+since when, who (script or command, user and host, process), and whether that process is alive as far
+as can be told from here. Who waits is shown at the path it wants; "waits at" an ancestor of that where
+it has not said yet. What dead ones left stands apart: the next who wants it takes it over. Marks of
+intention (IS and IX, which every lock leaves on the paths above its own) are shown with --all.
+
+With PATH (or NAMESPACE:PATH): what is held or waited for at it, below it, and above it what reaches
+down to it. --who PATH says of each of these what may be done about it.
 
   mortise locks break PATH --hold HOLD
   mortise locks break --session ID
@@ -27,6 +31,12 @@ its owner may believe in its locks; then its entries are removed. Exit status 3 
 there any more. Prefer to end the process: that gives back in order.]],
   options = {
     {name = "all", type = "boolean", flag = "--all", help = "marks of intention too"},
+    {name = "waiting", type = "boolean", flag = "--waiting", help = "only who waits"},
+    {name = "mine", type = "boolean", flag = "--mine",
+      help = "only what this user has on this host, by the names of both"},
+    {name = "who", type = "string", flag = "--who", value = "PATH",
+      help = "who is in the way of PATH, and what may be done"},
+    {name = "limit", type = "count", flag = "--limit", value = "N", help = "at most so many; says so"},
     {name = "hold", type = "string", flag = "--hold", value = "HOLD",
       help = "break: the hold, as the list shows it"},
     {name = "session", type = "string", flag = "--session", value = "ID",
@@ -37,73 +47,200 @@ there any more. Prefer to end the process: that gives back in order.]],
   arguments = {0, 2},
 }
 
-local intention = {IS = true, IX = true}
+-- ---- What is asked for ---------------------------------------------------------------------------
 
-local function age(entry, now)
-  return entry.since and entry.since > 0 and duration.text(now - entry.since) or "?"
+-- A list takes nothing of what belongs to `break`. -> the namespace and the path that are meant; nil: all.
+local function check_list(ctx)
+  local o, text = ctx.options, ctx.options.who or ctx.arguments[1]
+  if #ctx.arguments > 1 or o.hold or o.session or o.yes or (o.who and ctx.arguments[1]) then
+    errors.bad("usage: mortise locks %s", command.usage)
+  end
+  if not text then return nil, nil end
+  local namespace, path = text:match "^([a-z0-9_-]+):(/.*)$"
+  return namespace, normalised(path or text)
 end
 
-local function row_of(path, entry, known, now, waits)
-  local session = known[entry.session]
-  local verdict = sessions.judge(session, now)
+local function is_shown(entry, lock, o)
+  if o.waiting and not entry.waits then return false end
+  if o.mine and not sessions.is_mine(entry.record and entry.record.owner) then return false end
+  return o.all or entry.waits or #(lock.queue or {}) > 0 or not holds.is_intention(entry.mode)
+end
+
+-- Calls see(entry) for what is asked for. -> {n=, stale=, cut=, failure=}: how much that was; this
+-- client saw no fresh list; there is more than --limit; what ended it early.
+local function go_through(client, ctx, see)
+  local o, state = ctx.options, {n = 0}
+  local function take(entry, lock)
+    if not is_shown(entry, lock, o) then return end
+    state.cut = o.limit ~= nil and state.n >= o.limit
+    if state.cut then return false end
+    state.n = state.n + 1
+    see(entry)
+  end
+  local ok, fresh = pcall(function()
+    if not ctx.path then return holds.each(client, {kind = "locks"}, take) end
+    return holds.around(client, ctx.namespace or client:namespace(), ctx.path, take)
+  end)
+  if ok then state.stale = not fresh else state.failure = fresh end
+  return state
+end
+
+-- ---- For people ----------------------------------------------------------------------------------
+
+-- The path, with the namespace where it is another than ours.
+local function place_of(entry, namespace)
+  local path = entry.namespace and entry.namespace ~= namespace
+    and entry.namespace .. ":" .. entry.path or entry.path
+  return entry.more and ("%s (and %d more)"):format(path, entry.more) or path
+end
+
+local function word_of(entry)
+  if not entry.waits then return "holds" end
+  return entry.known and "waits" or "waits at"
+end
+
+local function row_of(entry, now, namespace)
   return {
-    path, entry.mode, waits and "waits" or "holds", breaking.hold_text(entry), age(entry, now),
-    sessions.owner_text(session and session.owner), (verdict.dead and "DEAD? " or "") .. verdict.text,
+    place_of(entry, namespace), entry.mode, word_of(entry), holds.name(entry),
+    holds.age(entry.since, now), sessions.owner_text(entry.record and entry.record.owner),
+    entry.verdict.text,
   }
 end
 
--- The path, with the namespace where it is another than ours.
-local function place_of(lock, namespace)
-  return lock.ns and lock.ns ~= namespace and lock.ns .. ":" .. lock.path or lock.path
+local heading = {"PATH", "MODE", "", "HOLD", "SINCE", "WHO", "SESSION"}
+
+local function by_path(a, b)
+  if a.path ~= b.path then return core.before(a.path, b.path) end
+  if a.namespace ~= b.namespace then return core.before(a.namespace, b.namespace) end
+  return a.at < b.at
 end
 
-local function add_lock(rows, lock, known, now, all, namespace)
-  local queue, path = lock.queue or {}, place_of(lock, namespace)
-  for _, entry in ipairs(lock.holders or {}) do
-    if all or #queue > 0 or not intention[entry.mode] then
-      rows[#rows + 1] = row_of(path, entry, known, now, false)
+-- The rows of the list: of the living and of the dead, each with its heading; empty where there is none.
+function command.rows(entries, now, namespace)
+  table.sort(entries, by_path)
+  local living, dead = {}, {}
+  for _, entry in ipairs(entries) do
+    local rows = entry.verdict.dead and dead or living
+    if #rows == 0 then rows[1] = heading end
+    rows[#rows + 1] = row_of(entry, now, namespace)
+  end
+  return living, dead
+end
+
+local function print_table(entries, client)
+  local living, dead = command.rows(entries, core.wall_ms(), client:namespace())
+  output.columns(living, 1)
+  if #dead == 0 then return end
+  io.stdout:write(#living > 0 and "\n" or "", "Left by the dead, for the next who wants it:\n")
+  output.columns(dead, 1)
+end
+
+-- A word that a shell reads as it is.
+local function quoted(word)
+  if word:find "^[A-Za-z0-9_/.:@%%+=,-]+$" then return word end
+  return "'" .. word:gsub("'", "'\\''") .. "'"
+end
+
+local function advice_of(entry, namespace)
+  local owner = entry.record and entry.record.owner
+  if entry.verdict.dead then
+    return {"nothing: the next who wants it takes it over"}
+  elseif entry.waits then
+    return {"nothing: it holds nothing here yet"}
+  elseif entry.verdict.state == "broken" then
+    return {"wait: it was broken, and others get in after its lease"}
+  end
+  local list = {"wait until it ends"}
+  if type(owner) == "table" and math.type(owner.pid) == "integer" then
+    list[#list + 1] = ("or on %s: kill %d"):format(core.tostring(owner.host or "its host"), owner.pid)
+  end
+  local other = entry.namespace ~= namespace and "--namespace " .. entry.namespace .. " " or ""
+  list[#list + 1] = ("or, where that cannot be done: mortise %slocks break %s --hold %s"):format(other,
+    quoted(entry.path), holds.name(entry))
+  return list
+end
+
+local function print_who(entry, now, namespace)
+  local owner = entry.record and entry.record.owner
+  local who = type(owner) == "table" and owner or {}
+  local function say(what, format, ...)
+    io.stdout:write(("  %-6s %s\n"):format(what, format:format(...)))
+  end
+  io.stdout:write(("%s  %s  %s  %s\n"):format(place_of(entry, namespace), entry.mode, word_of(entry),
+    holds.name(entry)))
+  if not entry.waits then
+    say("since", "%s ago (%s)", holds.age(entry.since, now), holds.iso(entry.since) or "?")
+  elseif entry.queued_at ~= entry.path then
+    say("line", "at %s", entry.queued_at)
+  end
+  say("who", "%s@%s, pid %s", core.tostring(who.user or "?"), core.tostring(who.host or "?"),
+    core.tostring(who.pid or "?"))
+  say("runs", "%s%s", sessions.runs_text(who), entry.job and ", job " .. entry.job or "")
+  say("state", "%s", entry.verdict.text)
+  for i, line in ipairs(advice_of(entry, namespace)) do say(i == 1 and "do" or "", "%s", line) end
+end
+
+-- What is not all says so.
+local function print_end(state, ctx, client)
+  local function note(format, ...) io.stderr:write("mortise: note: ", format:format(...), "\n") end
+  if state.cut then note("the first %d are shown, there are more (--limit)", state.n) end
+  if state.stale then
+    note("this user may not refresh the lock table: what changed in the last moment may be missing")
+  end
+  if state.failure then
+    if state.n > 0 then note("this is a part: %d were shown before it failed", state.n) end
+    error(state.failure, 0)
+  end
+  if state.n > 0 then return end
+  local what = ctx.options.who or ctx.arguments[1]
+  if what then
+    io.stdout:write("nothing is held at, above or below ", what, "\n")
+  elseif ctx.options.waiting or ctx.options.mine then
+    io.stdout:write("nothing of that is in ", client:url(), "\n")
+  else
+    io.stdout:write("no locks are held in ", client:url(), "\n")
+  end
+end
+
+local function show(client, ctx)
+  local entries, namespace, now = {}, client:namespace(), core.wall_ms()
+  local state = go_through(client, ctx, function(entry)
+    if ctx.options.who then
+      print_who(entry, now, namespace)
+    else
+      entries[#entries + 1] = entry
+      entry.at = #entries
     end
-  end
-  for _, entry in ipairs(queue) do rows[#rows + 1] = row_of(path, entry, known, now, true) end
-end
-
--- The rows of the list, heading included.
-function command.rows(list, now, all, namespace)
-  local known = sessions.by_id(list.sessions)
-  local rows = {{"PATH", "MODE", "", "HOLD", "SINCE", "WHO", "SESSION"}}
-  table.sort(list.locks, function(a, b)
-    if a.path ~= b.path then return core.before(a.path, b.path) end
-    return core.before(a.ns or "", b.ns or "")
   end)
-  for _, lock in ipairs(list.locks) do add_lock(rows, lock, known, now, all, namespace) end
-  return rows
+  print_table(entries, client)
+  print_end(state, ctx, client)
 end
 
--- A list takes nothing of what belongs to `break`.
-local function check_list(ctx)
-  local o = ctx.options
-  if #ctx.arguments > 0 or o.hold or o.session or o.yes then
-    errors.bad("usage: mortise locks %s", command.usage)
-  end
+-- ---- For programs --------------------------------------------------------------------------------
+
+-- One object a line, as they come; what is not all says so behind them.
+local function print_json(client, ctx)
+  output.begin_json()
+  io.stdout:write "{\"holds\":["
+  local between = "\n"
+  local state = go_through(client, ctx, function(entry)
+    io.stdout:write(between, core.json(holds.object(entry)))
+    between = ",\n"
+  end)
+  local rest = {
+    complete = not (state.cut or state.failure), refreshed = not state.stale,
+    error = state.failure and output.error_object(state.failure) or nil,
+  }
+  io.stdout:write("\n],", core.json(rest):sub(2), "\n")
+  if state.failure then error(state.failure, 0) end
 end
 
 function command.run(ctx)
   if ctx.arguments[1] == "break" then return breaking.run(ctx) end
-  check_list(ctx)
+  ctx.namespace, ctx.path = check_list(ctx)
   local client <close> = mortise.connect {}
   client:verify()
-  local list = client:list(true)
-  if ctx.options.json then
-    output.json(list)
-    return
-  end
-  local named = config.resolve().found.namespace
-  local rows = command.rows(list, os.time() * 1000, ctx.options.all, named and named.value or "default")
-  if #rows == 1 then
-    io.stdout:write("no locks are held in ", client:url(), "\n")
-  else
-    output.columns(rows)
-  end
+  if ctx.options.json then print_json(client, ctx) else show(client, ctx) end
 end
 
 return command

@@ -6,8 +6,43 @@ local output = {}
 
 output.json_row = {name = "json", type = "boolean", flag = "--json", help = "print JSON"}
 
+-- Is JSON asked for, and was none printed yet? Then an error is printed as JSON, too.
+local expected, begun = false, false
+
+-- The command's words, before they are read: what is wrong with them is said as JSON already.
+function output.expect_json(rows, words, first)
+  local known = false
+  for _, row in ipairs(rows or {}) do known = known or row == output.json_row end
+  for i = first, known and #words or 0 do
+    if words[i] == "--" then break end
+    expected = expected or words[i] == "--json"
+  end
+end
+
+-- JSON is printed from here on.
+function output.begin_json() begun = true end
+
 function output.json(value)
+  output.begin_json()
   io.stdout:write(core.json(value), "\n")
+end
+
+local error_fields = {"message", "status", "type", "reason", "retryable", "ambiguous", "blockers",
+  "blockers_total"}
+
+-- An error as JSON has it.
+function output.error_object(value)
+  if not core.is_error(value) then
+    return {code = "script_error", message = type(value) == "string" and value or "an error"}
+  end
+  local object = {code = value.code}
+  for _, name in ipairs(error_fields) do object[name] = rawget(value, name) end
+  return object
+end
+
+-- {"error": ...} where JSON is expected and none was printed.
+function output.failed(value)
+  if expected and not begun then output.json {error = output.error_object(value)} end
 end
 
 -- Is the descriptor (0 input, 1 output, 2 errors) a terminal? Only the program can tell.
@@ -50,18 +85,43 @@ function output.clear() call "clear" end
 
 -- ---- Tables -------------------------------------------------------------------------------------
 
--- Rows of cells as columns; the first row is the heading.
-function output.columns(rows)
-  local widths = {}
+local function length(text) return utf8.len(text) or #text end
+
+-- At most `width` letters, without those in the middle.
+function output.shortened(text, width)
+  local n = length(text)
+  if n <= width then return text end
+  local left = (width - 1) // 2
+  local right = width - 1 - left
+  if not utf8.len(text) then return text:sub(1, left) .. "…" .. text:sub(-right) end
+  return text:sub(1, utf8.offset(text, left + 1) - 1) .. "…" .. text:sub(utf8.offset(text, -right))
+end
+
+local narrowest = 16
+
+-- The widths of the columns; on a terminal the column `flexible` (nil: none) gives way, so that all fit.
+local function widths_of(rows, flexible)
+  local widths, all = {}, 0
   for _, row in ipairs(rows) do
-    for i, cell in ipairs(row) do
-      widths[i] = math.max(widths[i] or 0, utf8.len(cell) or #cell)
-    end
+    for i, cell in ipairs(row) do widths[i] = math.max(widths[i] or 0, length(cell)) end
   end
+  for _, width in ipairs(widths) do all = all + width + 2 end
+  if flexible and widths[flexible] and output.is_terminal(1) then
+    local over = all - 2 - require("mortise.terminal").width()
+    local least = math.min(widths[flexible], narrowest)
+    if over > 0 then widths[flexible] = math.max(least, widths[flexible] - over) end
+  end
+  return widths
+end
+
+-- Rows of cells as columns; the first row is the heading. Elsewhere than on a terminal nothing is cut.
+function output.columns(rows, flexible)
+  local widths = widths_of(rows, flexible)
   for _, row in ipairs(rows) do
     local cells = {}
     for i, cell in ipairs(row) do
-      cells[i] = i == #row and cell or cell .. (" "):rep(widths[i] - (utf8.len(cell) or #cell))
+      if i == flexible then cell = output.shortened(cell, widths[i]) end
+      cells[i] = i == #row and cell or cell .. (" "):rep(widths[i] - length(cell))
     end
     io.stdout:write((table.concat(cells, "  "):gsub(" +$", "")), "\n")
   end

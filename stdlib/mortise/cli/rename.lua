@@ -107,6 +107,10 @@ local function print_result(ctx, result)
   end
 end
 
+function command.works_on(arguments)
+  return "rename " .. table.concat(arguments, " ")
+end
+
 function command.run(ctx)
   local index, from, to = table.unpack(ctx.arguments)
   local client <close> = mortise.connect {}

@@ -70,7 +70,7 @@ end
 
 -- -> exit status. `show`, or nil, gets what the chunk returned, and how many values that are.
 function run.chunk(chunk, name, words, verbose, show)
-  config.identity = {program = "mortise", script = name}
+  config.identity = {program = "mortise", script = name == "(command line)" and "-e" or name}
   set_arguments(name, words)
   losses.keep()
   exit_cleanly(verbose, name)

@@ -1,0 +1,209 @@
+-- Who holds, and who waits for, which path: the entries of the lock table with their owners, for
+-- `mortise locks`.
+local core = require "mortise.core"
+local duration = require "mortise.duration"
+local sessions = require "mortise.sessions"
+
+local holds = {}
+
+holds.digits = 8 -- of a session's id in the name of a hold
+
+-- What a list calls a hold: "3f9a12cd/7".
+function holds.name(entry)
+  return ("%s/%d"):format(entry.session:sub(1, holds.digits), entry.n)
+end
+
+local intention = {IS = true, IX = true}
+
+function holds.is_intention(mode) return intention[mode] or false end
+
+-- Above and below a path: "/", "/a", ... of "/a/b"; itself is the last one.
+function holds.chain(path)
+  local list = {"/"}
+  for at in path:gmatch "()/" do
+    if at > 1 then list[#list + 1] = path:sub(1, at - 1) end
+  end
+  if path ~= "/" then list[#list + 1] = path end
+  return list
+end
+
+function holds.is_below(path, above)
+  return above == "/" and path ~= "/" or path:sub(1, #above + 1) == above .. "/"
+end
+
+-- Days since 1970 as year, month, day (proleptic Gregorian, eras of 400 years that begin in March).
+local function civil(days)
+  days = days + 719468
+  local era = days // 146097
+  local of_era = days - era * 146097
+  local year = (of_era - of_era // 1460 + of_era // 36524 - of_era // 146096) // 365
+  local of_year = of_era - (365 * year + year // 4 - year // 100)
+  local month = (5 * of_year + 2) // 153
+  local day = of_year - (153 * month + 2) // 5 + 1
+  month = month < 10 and month + 3 or month - 9
+  return year + era * 400 + (month <= 2 and 1 or 0), month, day
+end
+
+-- "2026-11-22T01:28:43.120Z" of milliseconds since 1970; nil where there are none.
+function holds.iso(ms)
+  if math.type(ms) ~= "integer" or ms <= 0 then return nil end
+  local seconds = ms // 1000
+  local year, month, day = civil(seconds // 86400)
+  return ("%04d-%02d-%02dT%02d:%02d:%02d.%03dZ"):format(year, month, day, seconds // 3600 % 24,
+    seconds // 60 % 60, seconds % 60, ms % 1000)
+end
+
+function holds.age(ms, now)
+  return math.type(ms) == "integer" and ms > 0 and duration.text(now - ms) or "?"
+end
+
+-- ---- Owners --------------------------------------------------------------------------------------
+
+-- The sessions of the entries of these locks, into `known`: {[namespace] = {[id] = {record=, verdict=}}},
+-- without a record where there is none.
+local function learn(client, locks, known, now)
+  local missing = {}
+  for _, lock in ipairs(locks) do
+    known[lock.ns] = known[lock.ns] or {}
+    for _, entries in ipairs {lock.holders or {}, lock.queue or {}} do
+      for _, entry in ipairs(entries) do
+        if known[lock.ns][entry.session] == nil then
+          known[lock.ns][entry.session] = {}
+          missing[lock.ns] = missing[lock.ns] or {}
+          table.insert(missing[lock.ns], entry.session)
+        end
+      end
+    end
+  end
+  for ns, ids in pairs(missing) do
+    local found = client:_read_sessions(ids, ns)
+    for _, id in ipairs(ids) do
+      known[ns][id] = {record = found[id], verdict = sessions.judge(found[id], now)}
+    end
+  end
+end
+
+-- What the session says it waits for at this path, at the store: {path, mode, n}, or nil.
+local function wanted_at(session, path)
+  local waiting = session and type(session.waiting) == "table" and session.waiting or {}
+  for _, wait in ipairs(waiting) do
+    if wait.path == path and wait["for"] then
+      return wait.wanted or {path = path, mode = wait.mode, n = 1}
+    end
+  end
+end
+
+local function entry_of(lock, entry, owner)
+  return {
+    namespace = lock.ns, path = lock.path, mode = entry.mode, session = entry.session, n = entry.n,
+    since = entry.since, job = type(entry.job) == "string" and entry.job or nil, record = owner.record,
+    verdict = owner.verdict, waits = false,
+  }
+end
+
+local function waiter_of(lock, entry, owner)
+  local found = entry_of(lock, entry, owner)
+  local wanted = wanted_at(owner.record, lock.path)
+  found.waits, found.queued_at, found.queued_mode = true, lock.path, entry.mode
+  -- A mark of intention is only ever on the way to something else; which, is not said at once.
+  found.known = wanted ~= nil or not intention[entry.mode]
+  if wanted then
+    found.path, found.mode = wanted.path, wanted.mode
+    found.more = wanted.n > 1 and wanted.n - 1 or nil
+  end
+  return found
+end
+
+-- Calls see(entry) for what stands in these locks. -> false where it said so.
+local function each_entry(locks, known, see)
+  for _, lock in ipairs(locks) do
+    for _, entry in ipairs(lock.holders or {}) do
+      if see(entry_of(lock, entry, known[lock.ns][entry.session]), lock) == false then return false end
+    end
+    for _, entry in ipairs(lock.queue or {}) do
+      if see(waiter_of(lock, entry, known[lock.ns][entry.session]), lock) == false then return false end
+    end
+  end
+end
+
+-- ---- What is asked for ---------------------------------------------------------------------------
+
+local page_most = 1000
+
+-- All pages of a filter: see(entry, lock) until it says false. -> were they as of this moment?
+function holds.each(client, filter, see)
+  local known, page, fresh = {}, {}, true
+  local now = core.wall_ms()
+  local function flush()
+    learn(client, page, known, now)
+    local going = each_entry(page, known, see)
+    page = {}
+    return going
+  end
+  for lock, list in client:_each(filter) do
+    fresh = not list.stale
+    page[#page + 1] = lock
+    if #page == page_most and flush() == false then return fresh end
+  end
+  flush()
+  return fresh
+end
+
+-- The same of what is at and above a path, as it is at this moment: above it what blocks something
+-- there, and who waits for it.
+local function at_and_above(client, namespace, path, see)
+  local locks = client:_read_locks(holds.chain(path), namespace)
+  local known = {}
+  learn(client, locks, known, core.wall_ms())
+  return each_entry(locks, known, function(entry, lock)
+    local here = lock.path == path
+    local blocks = not entry.waits and not intention[entry.mode]
+    local joins = entry.waits and (not entry.known or entry.path == path
+      or holds.is_below(entry.path, path) or holds.is_below(path, entry.path))
+    if here or blocks or joins then return see(entry, lock) end
+  end)
+end
+
+-- What stands at this path, above it, and below it; as `each`.
+function holds.around(client, namespace, path, see)
+  if at_and_above(client, namespace, path, see) == false then return true end
+  return holds.each(client, {kind = "locks", ns = namespace, path = path}, function(entry, lock)
+    if lock.path ~= path then return see(entry, lock) end
+  end)
+end
+
+-- ---- For programs --------------------------------------------------------------------------------
+
+local function plain(value)
+  local kind = type(value)
+  return (kind == "string" or kind == "number" or kind == "boolean") and value or nil
+end
+
+local function owner_object(session)
+  local owner = session and session.owner
+  if type(owner) ~= "table" then return nil end
+  local out = {}
+  for _, name in ipairs {"host", "user", "pid", "program", "script", "job", "boot", "pidns", "start"} do
+    out[name] = plain(owner[name])
+  end
+  local by = owner.broken_by
+  if type(by) == "table" then
+    out.broken_by = core.object {host = plain(by.host), user = plain(by.user), pid = plain(by.pid)}
+  end
+  return core.object(out)
+end
+
+-- As docs/operations.md says it.
+function holds.object(entry)
+  local session = entry.record
+  return core.object {
+    namespace = entry.namespace, path = entry.path, mode = entry.mode, waits = entry.waits,
+    hold = holds.name(entry), session = entry.session, n = entry.n, since = holds.iso(entry.since),
+    job = entry.job, queued_at = entry.queued_at, path_known = entry.known, more = entry.more,
+    state = entry.verdict.state, dead = entry.verdict.dead, verdict = entry.verdict.text,
+    owner = owner_object(session), opened = session and holds.iso(session.opened),
+    last_beat = session and holds.iso(session.beat_at), lease_ms = session and session.lease_ms,
+  }
+end
+
+return holds

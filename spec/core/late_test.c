@@ -1,7 +1,7 @@
 /* A holder's request that lands when its successor has written and was acknowledged, on each store
  * in MORTISE_TEST_URLS and the embedded one: every kind of write, in every strength. The request is
  * held back where it leaves the writer, and carried out later as it stands, as a network does that
- * delivers late. spec/program/late_spec.lua does the same with processes and a proxy. */
+ * delivers late. */
 #include "base/clock.h"
 #include "lock/writer.h"
 #include "lock_fixture.h"

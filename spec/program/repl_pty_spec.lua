@@ -49,6 +49,16 @@ describe("the prompt of a process that was stopped", function()
 end)
 
 describe("the prompt without a terminal", function()
+  it("gives back its locks before os.exit", function()
+    local store, namespace = stores.all()[1].store, stores.name "ns"
+    stores.connect(stores.all()[1]):close()
+    local words = {"--store", store, "--namespace", namespace}
+    local status = program.run({words[1], words[2], words[3], words[4], "repl"},
+      {input = "lock = mortise.acquire {tree = '/exit'}\nos.exit(3)\n"})
+    assert.equal(3, status)
+    local _, list = program.run {words[1], words[2], words[3], words[4], "locks", "--all"}
+    assert.matches("no locks are held", list)
+  end)
   it("reads statements and prints results", function()
     local status, out, err = program.run({"repl"}, {input = "1+1\nx = {1,\n2}\nx\n'a\\nb'\nprint 'y'\n"})
     assert.same({0, '2\n{1, 2}\n"a\\nb"\ny\n', ""}, {status, out, err})

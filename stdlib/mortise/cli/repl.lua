@@ -113,8 +113,18 @@ local function end_clients()
   return why == nil
 end
 
+-- os.exit does not unwind: locks are given back first.
+local function exit_in_order()
+  local exit = os.exit
+  os.exit = function(...) -- luacheck: globals os.exit
+    end_clients()
+    exit(...)
+  end
+end
+
 function command.run()
   lock.keep()
+  exit_in_order()
   local interactive = terminal.isatty(0)
   config.identity = {program = "mortise", script = "(prompt)"}
   local file = interactive and history.file()

@@ -9,6 +9,7 @@
 #include "bindings.h"
 
 #include "base/error.h"
+#include "base/utf8.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -293,10 +294,23 @@ static void add_blocker(luaL_Buffer *b, const mortise_blocker *who) {
   add_named(b, ", session ", who->session);
 }
 
+/* What is shown of an error names what others named. */
+static void tame(mortise_error *e) {
+  mt_utf8_tame(e->type);
+  mt_utf8_tame(e->reason);
+  for (size_t i = 0; i < e->blockers_shown; i++) {
+    mortise_blocker *who = &e->blockers[i];
+    char *const texts[] = {who->path,    who->mode,   who->session, who->host,
+                           who->program, who->script, who->job,     who->user};
+    for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) mt_utf8_tame(texts[k]);
+  }
+}
+
 static int error_tostring(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   mortise_error *e = lua_newuserdatauv(L, sizeof *e, 0);
   read_object(L, 1, e);
+  tame(e);
   luaL_Buffer b;
   luaL_buffinit(L, &b);
   const char *code = raw_string(L, 1, "code");

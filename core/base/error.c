@@ -1,5 +1,7 @@
 #include "base/error.h"
 
+#include "base/utf8.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -35,6 +37,7 @@ mortise_status mt_error_set(mortise_error *err, mortise_status code, const char 
   va_start(args, fmt);
   vsnprintf(message, sizeof message, fmt, args);
   va_end(args);
+  mt_utf8_tame(message); /* it names what others named */
   mt_error_clear(err);
   err->code = code;
   err->retryable = code == MORTISE_UNAVAILABLE;
@@ -49,6 +52,7 @@ void mt_error_prefix(mortise_error *err, const char *fmt, ...) {
   va_start(args, fmt);
   vsnprintf(prefix, sizeof prefix, fmt, args);
   va_end(args);
+  mt_utf8_tame(prefix);
   snprintf(whole, sizeof whole, "%s: %s", prefix, err->message);
   memcpy(err->message, whole, sizeof err->message - 1);
   err->message[sizeof err->message - 1] = '\0';

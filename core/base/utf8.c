@@ -36,3 +36,28 @@ size_t mt_utf8_valid(mt_slice s) {
   }
   return i;
 }
+
+static uint32_t decode(const unsigned char *u, size_t length) {
+  uint32_t c = length > 1 ? u[0] & (0x7Fu >> length) : u[0];
+  for (size_t i = 1; i < length; i++) c = c << 6 | (u[i] & 0x3F);
+  return c;
+}
+
+static bool commands(uint32_t c) {
+  return c < 0x20 || (c >= 0x7F && c <= 0x9F) || c == 0x061C || (c >= 0x200E && c <= 0x200F) ||
+         (c >= 0x2028 && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
+}
+
+void mt_utf8_tame(char *s) {
+  char *to = s;
+  for (size_t left = strlen(s), length; left; s += length, left -= length) {
+    length = mt_utf8_char(s, left);
+    bool bad = !length || commands(decode((const unsigned char *)s, length));
+    if (!length) length = 1;
+    if (bad)
+      *to++ = *s == '\n' || *s == '\r' || *s == '\t' ? ' ' : '?';
+    else
+      for (size_t i = 0; i < length; i++) *to++ = s[i];
+  }
+  *to = '\0';
+}

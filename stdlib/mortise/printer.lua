@@ -1,6 +1,7 @@
 -- Values as Lua that can be pasted back: format(value) is an expression that makes an equal value.
 -- What cannot be written (functions, userdata, a table inside itself) is nil with a comment.
 local core = require "mortise.core"
+local printable = require "mortise.printable"
 local reference = require "mortise.reference"
 
 local printer = {}
@@ -15,16 +16,10 @@ local brief = {depth = 8, items = 50, total = 200, text = 300}
 
 -- ---- Scalars -------------------------------------------------------------------------------------
 
-local escapes = {["\n"] = "\\n", ["\r"] = "\\r", ["\t"] = "\\t", ['"'] = '\\"', ["\\"] = "\\\\"}
-
-local function escape_byte(c)
-  return escapes[c] or ("\\x%02x"):format(c:byte())
-end
-
--- UTF-8 stays readable; every other byte outside of ASCII is escaped.
+-- UTF-8 stays readable, but for what would command a terminal; every other byte outside of ASCII is
+-- escaped.
 local function quote(s)
-  local pattern = utf8.len(s) and '[\0-\x1f\x7f"\\]' or '[\0-\x1f\x7f-\xff"\\]'
-  return '"' .. s:gsub(pattern, escape_byte) .. '"'
+  return '"' .. printable((s:gsub('["\\]', "\\%0"))) .. '"'
 end
 
 -- Its first `most` bytes, and how many were left out; UTF-8 is not cut in the middle of a character.
@@ -49,7 +44,7 @@ local function comment(state, value)
   local known = type(value) == "function" and reference.of_function(value)
   if known and state.alone then return "function " .. known end
   local text = known and "function " .. known:match "^(.-): "
-    or core.tostring(value):gsub("[\0-\x1f\x7f]", " "):gsub("%]", ")")
+    or printable(core.tostring(value):gsub("[\0-\31\127]", " ")):gsub("%]", ")")
   if #text > 200 then text = text:sub(1, 200) .. "..." end
   return (state.alone and "--[[" or "nil --[[") .. text .. "]]"
 end

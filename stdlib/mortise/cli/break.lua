@@ -38,8 +38,8 @@ local function starts(text, with) return text:sub(1, #with) == with end
 -- What was meant is not there, says `code`; `lines` say what is.
 local function refuse(ctx, code, message, lines)
   if ctx.options.json then output.json {error = {code = code, message = message, found = lines}} end
-  io.stderr:write("mortise: ", message, "\n")
-  for _, line in ipairs(lines) do io.stderr:write("  ", line, "\n") end
+  output.line(io.stderr, "mortise: ", message)
+  for _, line in ipairs(lines) do output.line(io.stderr, "  ", line) end
   return nil
 end
 
@@ -158,7 +158,7 @@ local function explain(session, id, found, entries)
       duration.text(session.lease_ms))
     say("what its owner is changing is left as it is then: end the process first where you can")
   end
-  return table.concat(lines, "\n") .. "\n"
+  return lines
 end
 
 local function confirmed(ctx)
@@ -180,7 +180,7 @@ local tell_ms = 10000
 -- Until it is done. Says where it is, to people.
 local function follow(state, quiet)
   local function say(format, ...)
-    if not quiet then io.stderr:write(format:format(...), "\n") end
+    if not quiet then output.line(io.stderr, format:format(...)) end
   end
   local told, phase
   while true do
@@ -211,7 +211,8 @@ function breaking.run(ctx)
   if not id then return 3 end
   local found, entries = holds_of(client, id)
   if not ctx.options.json then
-    io.stderr:write(explain(client:_read_sessions {id}[id], id, found, entries))
+    local lines = explain(client:_read_sessions {id}[id], id, found, entries)
+    for _, line in ipairs(lines) do output.line(io.stderr, line) end
   end
   if not confirmed(ctx) then return 3 end
   if find(client, ctx, path) ~= id then return 3 end -- the answer may have taken its time

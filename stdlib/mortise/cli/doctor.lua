@@ -263,8 +263,8 @@ local signs = {fine = "ok  ", warning = "note", wrong = "BAD "}
 
 local function print_all(findings)
   for _, each in ipairs(findings) do
-    io.stdout:write(signs[each.state], "  ", each.check, ": ", each.message, "\n")
-    if each.advice then io.stdout:write("      -> ", each.advice, "\n") end
+    output.line(io.stdout, signs[each.state], "  ", each.check, ": ", each.message)
+    if each.advice then output.line(io.stdout, "      -> ", each.advice) end
   end
 end
 

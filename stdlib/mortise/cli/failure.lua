@@ -1,6 +1,7 @@
 -- Telling people what went wrong: where, what, who stood in the way.
 local core = require "mortise.core"
 local output = require "mortise.cli.output"
+local printable = require "mortise.printable"
 
 local failure = {}
 
@@ -73,7 +74,7 @@ end
 function failure.report(value, verbose, where)
   local code = core.is_error(value) and value.code or "script_error"
   if code ~= "interrupted" or not output.is_unread() then
-    io.stderr:write("mortise: ", failure.text(value, verbose, where), "\n")
+    io.stderr:write("mortise: ", printable(failure.text(value, verbose, where), true), "\n")
     output.failed(value)
   end
   return core.exit_status(code)

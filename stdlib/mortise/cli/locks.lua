@@ -164,9 +164,9 @@ local function print_who(entry, now, namespace)
   local owner = entry.record and entry.record.owner
   local who = type(owner) == "table" and owner or {}
   local function say(what, format, ...)
-    io.stdout:write(("  %-6s %s\n"):format(what, format:format(...)))
+    output.line(io.stdout, ("  %-6s "):format(what), format:format(...))
   end
-  io.stdout:write(("%s  %s  %s  %s\n"):format(place_of(entry, namespace), entry.mode, word_of(entry),
+  output.line(io.stdout, ("%s  %s  %s  %s"):format(place_of(entry, namespace), entry.mode, word_of(entry),
     holds.name(entry)))
   if not entry.waits then
     say("since", "%s ago (%s)", holds.age(entry.since, now), holds.iso(entry.since) or "?")
@@ -182,7 +182,7 @@ end
 
 -- What is not all says so.
 local function print_end(state, ctx, client)
-  local function note(format, ...) io.stderr:write("mortise: note: ", format:format(...), "\n") end
+  local function note(format, ...) output.line(io.stderr, "mortise: note: ", format:format(...)) end
   if state.cut then note("the first %d are shown, there are more (--limit)", state.n) end
   if state.stale then
     note("this user may not refresh the lock table: what changed in the last moment may be missing")
@@ -194,7 +194,7 @@ local function print_end(state, ctx, client)
   if state.n > 0 then return end
   local what = ctx.options.who or ctx.arguments[1]
   if what then
-    io.stdout:write("nothing is held at, above or below ", what, "\n")
+    output.line(io.stdout, "nothing is held at, above or below ", what)
   elseif ctx.options.waiting or ctx.options.mine then
     io.stdout:write("nothing of that is in ", client:url(), "\n")
   else

@@ -1,6 +1,7 @@
 -- What commands print with.
 local core = require "mortise.core"
 local errors = require "mortise.errors"
+local printable = require "mortise.printable"
 
 local output = {}
 
@@ -43,6 +44,11 @@ end
 -- {"error": ...} where JSON is expected and none was printed.
 function output.failed(value)
   if expected and not begun then output.json {error = output.error_object(value)} end
+end
+
+-- One line of the joined texts, which others may have named: nothing in it does more than be read.
+function output.line(handle, ...)
+  handle:write(printable(table.concat {...}), "\n")
 end
 
 -- Is the descriptor (0 input, 1 output, 2 errors) a terminal? Only the program can tell.
@@ -116,6 +122,9 @@ end
 
 -- Rows of cells as columns; the first row is the heading. Elsewhere than on a terminal nothing is cut.
 function output.columns(rows, flexible)
+  for _, row in ipairs(rows) do
+    for i, cell in ipairs(row) do row[i] = printable(cell) end
+  end
   local widths = widths_of(rows, flexible)
   for _, row in ipairs(rows) do
     local cells = {}

@@ -1,0 +1,72 @@
+-- What others named is shown, and does nothing else: it commands no terminal, begins no line, turns none
+-- around.
+local mortise = require "mortise"
+local printable = require "mortise.printable"
+local printer = require "mortise.printer"
+local program = require "spec.support.program"
+local stores = require "spec.support.stores"
+
+local nasty = {
+  "\27[2J", "\27]0;title\7", "a\rb", "a\nb", "\8\8", "\127", "\xc2\x9b2J", "\xc2\x85", "\u{202e}txt",
+  "\u{2066}x\u{2069}", "\u{2028}", "\u{200f}", "\u{61c}", "\x9b2J", "\xff", "a\0b",
+}
+
+-- Nothing in it but what can be read; line breaks where they are meant.
+local function is_tame(text)
+  text = text:gsub("\n", "")
+  if text:find "[\0-\31\127]" or not utf8.len(text) then return false end
+  for _, c in utf8.codes(text) do
+    if c >= 0x80 and c <= 0x9f or c == 0x61c or c >= 0x200e and c <= 0x200f or c >= 0x2028 and c <= 0x202e
+      or c >= 0x2066 and c <= 0x2069 then
+      return false
+    end
+  end
+  return true
+end
+
+describe("text of others", function()
+  it("is shown with escapes", function()
+    for _, text in ipairs(nasty) do
+      local shown = printable(text)
+      assert.is_true(is_tame(shown) and not shown:find "\n", ("%q"):format(text))
+      assert.is_true(is_tame(printer.format(text)))
+      assert.equal(text, load("return " .. printer.format(text))())
+    end
+    assert.equal("a\\x1b[2Jb\\u{202e}c", printable "a\27[2Jb\u{202e}c")
+    assert.equal("a\nb\tc", printable("a\nb\tc", true))
+    assert.equal("grün ☃ 雪", printable "grün ☃ 雪")
+  end)
+
+  it("is tamed in the messages of errors, and in what is said of blockers", function()
+    for _, text in ipairs(nasty) do
+      if not text:find "\0" then
+        local ok, why = pcall(mortise.connect, {store = "sqlite:/no/such" .. text .. "/folder/x.db"})
+        assert.is_false(ok)
+        assert.is_true(is_tame(tostring(why)) and not tostring(why):find "\n")
+      end
+    end
+  end)
+end)
+
+stores.each("a lock's path", function(store)
+  it("forges no row of mortise locks, and no line of an error", function()
+    local one, two = stores.connect_two(store)
+    local forged = "/x\n/forged  X     holds  00000000/1  1s     nobody\27[2J\u{202e}"
+    local lock <close> = one:acquire {tree = forged}
+    local had, why = two:try_lock {tree = forged}
+    assert.is_nil(had)
+    assert.equal(forged, why.blockers[1].path)
+    assert.is_true(is_tame(tostring(why)))
+    for line in tostring(why):gmatch "[^\n]+" do assert.is_nil(line:find "^/forged") end
+    local commands = {{"locks"}, {"locks", "--all"}, {"locks", "/"}, {"locks", "--who", "/"}, {"doctor"}}
+    for _, words in ipairs(commands) do
+      local _, out, errors = program.run({"--store", store.store, "--namespace", one:namespace(),
+        table.unpack(words)})
+      local all = (out or "") .. (errors or "")
+      assert.is_true(is_tame(all), table.concat(words, " "))
+      for line in all:gmatch "[^\n]+" do assert.is_nil(line:find "^/forged") end
+    end
+    one:close()
+    two:close()
+  end)
+end)

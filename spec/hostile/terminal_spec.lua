@@ -66,6 +66,7 @@ stores.each("a lock's path", function(store)
       assert.is_true(is_tame(all), table.concat(words, " "))
       for line in all:gmatch "[^\n]+" do assert.is_nil(line:find "^/forged") end
     end
+    lock:check()
     one:close()
     two:close()
   end)

@@ -44,7 +44,7 @@ local function comment(state, value)
   local known = type(value) == "function" and reference.of_function(value)
   if known and state.alone then return "function " .. known end
   local text = known and "function " .. known:match "^(.-): "
-    or printable(core.tostring(value):gsub("[\0-\31\127]", " ")):gsub("%]", ")")
+    or printable((core.tostring(value):gsub("[\0-\31\127]", " "))):gsub("%]", ")")
   if #text > 200 then text = text:sub(1, 200) .. "..." end
   return (state.alone and "--[[" or "nil --[[") .. text .. "]]"
 end

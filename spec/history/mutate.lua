@@ -140,9 +140,28 @@ mutate["phantom-write"] = function(events, random)
   return doc
 end
 
+-- Does an entry above it stand for this one too? Then nothing is missing without it.
+local function stands_below(entry, entries)
+  for above in modes.ancestors(entry[1]) do
+    for _, other in ipairs(entries) do
+      local all_below = other[2] == "X" or (other[2] == "S" or other[2] == "SIX") and modes.covers.S[entry[2]]
+      if other[1] == above and other[3] == entry[3] and all_below then return true end
+    end
+  end
+  return false
+end
+
+local function needed(snapshot)
+  local list = {}
+  for i, entry in ipairs(snapshot.entries) do
+    if not stands_below(entry, snapshot.entries) then list[#list + 1] = i end
+  end
+  return list
+end
+
 function mutate.uncovered(events, random)
   local snapshot = find(events, random, function(event) return event.op == "table" and event.entries[1] end)
-  if snapshot then table.remove(snapshot.entries, random(#snapshot.entries)) end
+  if snapshot then table.remove(snapshot.entries, pick(needed(snapshot), random)) end
   if snapshot then -- so that all of them are believed in meanwhile
     for _, hold in ipairs(grants(events)) do hold.granted["until"] = math.max(hold.last.t, snapshot.t) end
   end

@@ -29,8 +29,8 @@ stores.each("the prompt", function(store)
     assert.matches("\nfor i = 1, 2 do\\ntotal = %(total or 0%) %+ i\\nend\n", history:read "a")
     history:close()
     os.execute("rm -r " .. state)
-    local _, list = program.run {"--store", store.store, "--namespace", namespace, "locks"}
-    assert.matches("no locks are held", list)
+    local _, list = program.run {"--store", store.store, "--namespace", namespace, "locks", "/"}
+    assert.matches("nothing is held", list)
   end)
 end)
 
@@ -56,8 +56,8 @@ describe("the prompt without a terminal", function()
     local status = program.run({words[1], words[2], words[3], words[4], "repl"},
       {input = "lock = mortise.acquire {tree = '/exit'}\nos.exit(3)\n"})
     assert.equal(3, status)
-    local _, list = program.run {words[1], words[2], words[3], words[4], "locks", "--all"}
-    assert.matches("no locks are held", list)
+    local _, list = program.run {words[1], words[2], words[3], words[4], "locks", "--all", "/"}
+    assert.matches("nothing is held", list)
   end)
   it("reads statements and prints results", function()
     local status, out, err = program.run({"repl"}, {input = "1+1\nx = {1,\n2}\nx\n'a\\nb'\nprint 'y'\n"})

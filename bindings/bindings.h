@@ -200,6 +200,8 @@ void mt_interrupt_arm(mt_driver *d, lua_State *L);
 /* For who has caught the error on top: raises it further where it is an interrupt that was raised
  * again, and from the third time on whatever it is, since that may be what the interrupt became. */
 MT_LJMP void mt_interrupt_pass(lua_State *L);
+/* Is the error on top of the stack an interrupt? */
+bool mt_interrupt_is(lua_State *L);
 void mt_interrupt_forget(mt_driver *d);
 /* Any thread, any signal handler: makes the driver look at its flags soon, by waking its loop and,
  * where Lua runs, by a hook. */

@@ -88,6 +88,16 @@ static int protected_call(lua_State *L) {
   return finish_protected(L, status, 0);
 }
 
+/* A script's handler is not called for an interrupt: the hook that raised it still runs then, and Lua
+ * calls no hook in a hook, so nothing could end a loop in there. */
+static int handle(lua_State *L) {
+  if (mt_interrupt_is(L)) return 1;
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_insert(L, 1);
+  lua_call(L, lua_gettop(L) - 1, 1);
+  return 1;
+}
+
 /* (fn, handler, ...) to handler, true, fn, ...: what stands below the results is the handler. */
 static int call_handled(lua_State *L, lua_KFunction finish) {
   luaL_checktype(L, 2, LUA_TFUNCTION);
@@ -100,6 +110,10 @@ static int call_handled(lua_State *L, lua_KFunction finish) {
 }
 
 static int handled_call(lua_State *L) {
+  luaL_checktype(L, 2, LUA_TFUNCTION);
+  lua_pushvalue(L, 2);
+  lua_pushcclosure(L, handle, 1);
+  lua_replace(L, 2);
   return call_handled(L, finish_protected);
 }
 

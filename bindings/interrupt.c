@@ -102,7 +102,7 @@ void mt_interrupt_forget(mt_driver *d) {
   d->again_ms = INT64_MAX;
 }
 
-static bool is_interrupted(lua_State *L) {
+bool mt_interrupt_is(lua_State *L) {
   if (!mt_error_is(L, -1)) return false;
   lua_pushliteral(L, "code");
   lua_rawget(L, -2);
@@ -115,7 +115,7 @@ static bool is_interrupted(lua_State *L) {
 void mt_interrupt_pass(lua_State *L) {
   const mt_driver *d = lua_checkstack(L, 4) ? mt_driver_peek(L) : NULL;
   if (!d || !insists(d) || d->raised < 2) return;
-  if (is_interrupted(L)) lua_error(L);
+  if (mt_interrupt_is(L)) lua_error(L);
   if (d->raised > 2) mt_error_throw(L, MORTISE_INTERRUPTED, "%s", mt_interrupted_text);
 }
 

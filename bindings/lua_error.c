@@ -316,7 +316,9 @@ static int error_tostring(lua_State *L) {
   const char *code = raw_string(L, 1, "code");
   add_named(&b, "", code);
   luaL_addstring(&b, ": ");
-  luaL_addstring(&b, raw_string(L, 1, "message"));
+  const char *message = raw_string(L, 1, "message");
+  size_t line = strcspn(message, "\n"); /* what to type next may stand in lines of its own */
+  luaL_addlstring(&b, message, line);
   if (e->reason[0] && !strstr(e->message, e->reason)) {
     luaL_addstring(&b, " (");
     add_named(&b, "", e->type);
@@ -325,6 +327,7 @@ static int error_tostring(lua_State *L) {
     luaL_addstring(&b, ")");
   }
   if (e->ambiguous) luaL_addstring(&b, "; it may have been applied");
+  luaL_addstring(&b, message + line);
   for (size_t i = 0; i < e->blockers_shown; i++) add_blocker(&b, &e->blockers[i]);
   if (e->blockers_total > e->blockers_shown) {
     char more[48];

@@ -149,7 +149,7 @@ int main(int argc, char **argv) {
   host =
       NULL; /* closing is bounded: a signal has nothing left to interrupt, a second one ends it */
   mortise_host_free(made);
-  bool unwritten = fflush(stdout) != 0;
+  bool unwritten = fflush(stdout) != 0 || ferror(stdout);
   if (mt_terminal_unread) return end_unread();
   if (unwritten && status == 0) return fail("the output could not be written");
   return status;

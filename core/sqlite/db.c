@@ -53,7 +53,8 @@ static mortise_status io_error(mt_db *db, int code, mortise_error *err) {
 
 static mortise_status read_only(const mt_db *db, mortise_error *err) {
   mt_error_set(err, MORTISE_UNAVAILABLE,
-               "%s cannot be written: the file or its folder is read-only", db->file);
+               "%s cannot be read and written: the file or its folder is read-only, or another's",
+               db->file);
   if (err) err->retryable = false;
   return MORTISE_UNAVAILABLE;
 }

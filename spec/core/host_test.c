@@ -344,6 +344,8 @@ static void interrupts_cannot_be_swallowed(void **state) {
       "while true do pcall(pcall, pcall, function() " FOR_EVER " end) end",
       "while true do pcall(core.sleep, 1e6) end",
       "while true do xpcall(function() " FOR_EVER " end, tostring) end",
+      "while true do xpcall(error, function() " FOR_EVER " end) end",
+      "while true do xpcall(function() " FOR_EVER " end, function() " FOR_EVER " end) end",
       "while true do xpcall(core.sleep, tostring, 1e6) end",
       "coroutine.wrap(function() while true do pcall(function() " FOR_EVER " end) end end)()",
       "while true do coroutine.resume(coroutine.create(function() " FOR_EVER " end)) end",

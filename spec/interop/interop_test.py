@@ -202,6 +202,16 @@ class Stage:
         _, answer = self.store.request("GET", "/%s/_doc/%s" % (self.table, key))
         return answer.get("_source", {}).get(field, [])
 
+    def wait_broken(self, session):
+        """Until it is marked."""
+        ends = client.now() + 10
+        while client.now() < ends:
+            _, doc = self.store.session(session)
+            if doc and doc["state"] == "broken":
+                return True
+            time.sleep(0.01)
+        return False
+
     def wait_queue(self, path, length):
         """Until so many stand in a path's queue."""
         ends = client.now() + 10
@@ -296,17 +306,18 @@ def test_broken(stage, victim, breaker, lease=3):
     entry = (stage.entries("/k", "holders") or [{"session": "-", "n": 0}])[0]
     next_one = stage.hold(victim, "/k/x")
     waits = stage.wait_queue("/k", 1)
-    began = client.now()
     if breaker == "mortise":
         shown = "%s/%d" % (entry["session"][:8], entry["n"])
         work = stage.mortise("locks", "break", "/k", "--hold", shown, "--yes", lease=lease)
     else:
         work = stage.python("break", entry["session"], lease)
+    marked = stage.wait_broken(entry["session"])
+    began = client.now()
     time.sleep(lease / 2)
     early, says = not next_one.lines.empty(), holder.let_go()
     after = next_one.held(lease + 10)
     took = client.now() - began
-    report(waits and 0 < fence < after and not early and says == "lock_lost" and took < lease + 4,
+    report(waits and marked and 0 < fence < after and not early and says == "lock_lost" and took < lease + 4,
            "%s breaks the lock of %s, who knows before another has it" % (breaker, victim),
            "%.2f s, %s" % (took, says))
     good = work.end() == 0

@@ -238,7 +238,7 @@ stores.each("commands", function(store)
   it("set up and look at a store", function()
     assert.matches("the lock table is there", ok "init")
     assert.matches("least role", ok("init", "--print"):lower() .. "least role")
-    assert.matches("no locks are held", ok "locks")
+    assert.matches("nothing is held", ok("locks", "/"))
     local out = ok "doctor"
     assert.matches("ok    lock table", out)
     assert.matches("ok    rights", out)
@@ -278,7 +278,7 @@ stores.each("commands", function(store)
     assert.matches('"path":"/held"', out)
     assert.matches("lock_timeout: .*/held", out)
     assert.matches("status 3", out)
-    assert.matches("no locks are held", ok "locks")
+    assert.matches("nothing is held", ok("locks", "/"))
   end)
 
   it("free at once what a killed process held", function()
@@ -292,7 +292,7 @@ stores.each("commands", function(store)
 
   it("give back locks at os.exit", function()
     assert.equal(5, (run(with("-e", "mortise.acquire {tree = '/x'} os.exit(5)"))))
-    assert.matches("no locks are held", ok "locks")
+    assert.matches("nothing is held", ok("locks", "/"))
   end)
 
   it("rename", function()
@@ -334,8 +334,20 @@ stores.each("commands", function(store)
     pipe:close()
     assert.matches("interrupted", out)
     assert.matches("status 130", out)
-    assert.matches("no locks are held", ok "locks")
+    assert.matches("nothing is held", ok("locks", "/"))
     os.remove(file)
+  end)
+
+  it("say so where the output cannot be written", function()
+    local all = {"locks --json", "locks", "config", "--version", "-e 'print(1)'", "-e 'return 1'"}
+    for _, words in ipairs(all) do
+      local command = "env -u LD_PRELOAD %s --store %s %s 2>&1 >/dev/full; echo status $?"
+      local pipe = io.popen(command:format(program.quote(program.file), store.store, words))
+      local said = pipe:read "a"
+      pipe:close()
+      assert.matches("could not be written", said, 1, true)
+      assert.matches("status 1\n", said, 1, true)
+    end
   end)
 
   it("name what is missing", function()

@@ -162,7 +162,11 @@ end
 local function apply(change, view)
   if type(change) == "function" then
     local _ <close> = context.at("update of %s/%s: nothing was written", view._index, view._id)
-    change(view)
+    local result = change(view)
+    if result ~= nil and result ~= view then
+      errors.bad("update: the function changes the view that it gets; what it returns (a %s) is not used",
+        type(result))
+    end
     return
   end
   for name, value in pairs(change) do view[name] = value end

@@ -30,7 +30,7 @@ function json.source(value, call)
   end
   local ok, result = pcall(core.json, value)
   if ok then return result end
-  if not core.is_error(result) then error(result, 0) end
+  if errors.code(result) ~= "invalid_argument" then error(result, 0) end
   errors.bad("%s: `source`: %s", call, result.message)
 end
 

@@ -81,9 +81,18 @@ end
 -- be given back ends with the session's lease.
 function Lock:release() give_back(self) end
 
+-- Its function runs; it has returned.
+function lock.enter(self) self._inside = true end
+function lock.leave(self) self._inside = nil end
+
+-- Is this the __close of a coroutine that is closed? That has nothing above it; where an error without a
+-- value passes, there is who catches it.
+local function is_closed() return debug.getinfo(3, "f") == nil end
+
 -- An error on the way out is not hidden by one of the release; what its writers did not send is told
 -- with it.
 function Lock:__close(why)
+  if why == nil and self._inside and not is_closed() then why = "an error without a value" end
   local ok, failure = pcall(give_back, self, why)
   if not ok and why == nil then error(failure, 0) end
 end

@@ -88,9 +88,16 @@ end
 
 -- ---- Helpers -------------------------------------------------------------------------------------
 
+local function returned(held, ...)
+  lock.leave(held)
+  return ...
+end
+
+-- An error without a value looks like none to what is closed by it: so it is said that fn has returned.
 local function run(held, fn)
   local guard <close> = held
-  return fn(guard)
+  lock.enter(guard)
+  return returned(guard, fn(guard))
 end
 
 -- ([opts], fn) -> checked options, fn

@@ -23,9 +23,18 @@ function names.guard(t, what, groups)
     end
   end
   local meta = debug.getmetatable(t) or {}
+  -- The first letter is seldom the one that is mistyped: `set` is no `get`.
+  local function alike(name)
+    local some = {}
+    for _, each in ipairs(list) do
+      if each:byte() == name:byte() then some[#some + 1] = each end
+    end
+    return suggest(name, some, nearness(name))
+  end
   function meta.__index(_, name)
+    if type(name) == "number" and rawget(t, "_no_list") then t._no_list() end
     if type(name) ~= "string" or known[name] or name:byte() == 95 then return nil end
-    local near = suggest(name, list, nearness(name))
+    local near = alike(name)
     if near then errors.bad("%s has no `%s`: did you mean `%s`?", what, name, near) end
   end
   return setmetatable(t, meta)

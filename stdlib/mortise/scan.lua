@@ -1,11 +1,18 @@
 -- A scan: every document that matches, once. To be called by `for`, or with :next(); closable.
 local argument = require "mortise.argument"
 local context = require "mortise.context"
+local errors = require "mortise.errors"
 local json = require "mortise.json"
 local options = require "mortise.options"
 
 local Scan = {__name = "mortise.scan"}
 Scan.__index = Scan
+
+-- Of its documents only the next one is at hand.
+function Scan._no_list() errors.bad "a scan is no list: `for doc in scan do`, or scan:next_page()" end
+
+Scan.__len = Scan._no_list
+Scan.__pairs = Scan._no_list
 
 local scan = {class = Scan}
 

@@ -204,12 +204,25 @@ local finish_rows = {
 
 options.register({"writer:finish"}, finish_rows)
 
+-- "3 items in conflict, 1 of them stamped under a later lock, and 2 rejected"
+local function summed(report)
+  local parts = {}
+  local function add(n, format)
+    if n > 0 then parts[#parts + 1] = format:format(n, n == 1 and "" or "s") end
+  end
+  add(report.conflict, "%d item%s in conflict")
+  if #report.stamped > 0 then
+    parts[1] = ("%s, %d of them stamped under a later lock"):format(parts[1], #report.stamped)
+  end
+  add(report.rejected, #parts > 0 and "%d rejected" or "%d item%s rejected")
+  return table.concat(parts, ", and ")
+end
+
 local function complain(report)
   local first = report.rejects[1] or report.stamped[1]
   error(core.error {
     code = report.rejects[1] and "rejected" or "conflict",
-    message = ("%d items in conflict, %d of them stamped under a later lock, %d rejected; the first is %s")
-      :format(report.conflict, #report.stamped, report.rejected, first and first.id or report.conflicts[1]),
+    message = ("%s; the first is %s"):format(summed(report), first and first.id or report.conflicts[1]),
     type = first and (first.type or "stamped"), reason = first and first.reason, report = report,
   }, 0)
 end

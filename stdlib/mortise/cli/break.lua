@@ -167,7 +167,10 @@ local function confirmed(ctx)
     errors.bad("nobody can be asked whether to do this: say --yes")
   end
   io.stderr:write("Break it? (yes/no) ")
-  return core.lower(io.stdin:read "l" or "") == "yes"
+  local answer = core.lower(io.stdin:read "l" or "")
+  if answer == "y" or answer == "yes" then return true end
+  output.line(io.stderr, "not broken: nothing was done")
+  return false
 end
 
 -- ---- Doing it ------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ local output = require "mortise.cli.output"
 
 local command = {
   summary = "rename a tree of documents",
-  usage = "INDEX FROM TO [--merge] [--json]",
+  usage = "INDEX FROM TO [--merge] [--allow-empty] [--json]",
   help = [[
 Renames a directory: in every document of INDEX whose field is FROM or lies below it, that prefix
 becomes TO. It locks both trees, and ends when none is left under the old path. Documents that lie
@@ -59,7 +59,7 @@ end
 local function how_far(ctx, changed, unknown, total)
   local index, _, to = table.unpack(ctx.arguments)
   local perhaps = unknown > 0 and (", perhaps %d more"):format(unknown) or ""
-  return ("%d of %d documents of %s are below %s now%s; to finish: %s"):format(changed, total, index, to,
+  return ("%d of %d documents of %s are below %s now%s\nto finish: %s"):format(changed, total, index, to,
     perhaps, to_finish(ctx, changed, unknown, total))
 end
 
@@ -69,12 +69,12 @@ local function advise(ctx, why)
   if not r then return end
   if r.changed + r.unknown == 0 then
     if why.code == "conflict" and r.beside > 0 and not ctx.options.merge then
-      why.message = ("%s; to do so: %s"):format(why.message, same_with(ctx, "--merge"))
+      why.message = ("%s\nto do so: %s"):format(why.message, same_with(ctx, "--merge"))
     end
   elseif why.code == "interrupted" then
     why.message = how_far(ctx, r.changed, r.unknown, r.matched)
   elseif why.message:find("documents had been changed", 1, true) then -- it says how far
-    why.message = ("%s; to finish: %s"):format(why.message, to_finish(ctx, r.changed, r.unknown, r.matched))
+    why.message = ("%s\nto finish: %s"):format(why.message, to_finish(ctx, r.changed, r.unknown, r.matched))
   else
     why.message = ("%s; %s"):format(why.message, how_far(ctx, r.changed, r.unknown, r.matched))
   end

@@ -78,7 +78,10 @@ function run.chunk(chunk, name, words, verbose, show)
   if results[1] and results.n > 1 and show then
     show(table.move(results, 2, results.n, 1, {}), results.n - 1)
   end
-  local why = client.end_all(not results[1] and results[2] or nil)
+  local why
+  if not results[1] then why = results[2] end
+  if not results[1] and why == nil then why = "(the error is a nil value)" end
+  why = client.end_all(why)
   why = losses.join(why, losses.error())
   io.stdout:flush()
   if results[1] and why == nil then return 0 end

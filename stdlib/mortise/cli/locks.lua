@@ -10,7 +10,7 @@ local sessions = require "mortise.sessions"
 
 local command = {
   summary = "list who holds and who waits for what; end a session by hand",
-  usage = "[PATH | --who PATH] [--waiting] [--mine] [--all] [--limit N] [--json] | break PATH --hold HOLD",
+  usage = "[PATH | --who PATH] [--json] | break ...",
   help = [[
 Lists the locks of the store: path (with its namespace where that is another), mode, which hold it is,
 since when, who (script or command, user and host, process), and whether that process is alive as far

@@ -6,7 +6,7 @@ local output = require "mortise.cli.output"
 
 local command = {
   summary = "rename a tree of documents",
-  usage = "INDEX FROM TO [--merge] [--allow-empty] [--json]",
+  usage = "INDEX FROM TO [--merge] [--json]",
   help = [[
 Renames a directory: in every document of INDEX whose field is FROM or lies below it, that prefix
 becomes TO. It locks both trees, and ends when none is left under the old path. Documents that lie

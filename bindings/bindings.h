@@ -127,7 +127,7 @@ struct mt_driver {
   mt_box *boxes; /* clients, also those that are being closed */
   unsigned process; /* mt_process_number of whose it is */
   uint64_t last_id;
-  uint64_t wakes; /* passes of mt_client_wake_lost */
+  uint64_t wakes;                  /* passes of mt_client_wake_lost */
   const mortise_options *defaults; /* the host's, borrowed; or NULL */
   bool hosted;                     /* the state is a mortise_host's */
   uint64_t calls;                  /* of the host so far */

@@ -30,7 +30,7 @@ enum {
 };
 
 struct mt_interrupt {
-  atomic_flag busy;  /* guards `bound` and `thread` */
+  atomic_flag busy;   /* guards `bound` and `thread` */
   atomic_bool wanted; /* a kick; whoever is busy with another one does it too */
   bool bound;
   pthread_t thread;

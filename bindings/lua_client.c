@@ -454,11 +454,10 @@ int mt_client_open_module(lua_State *L) {
                                        {"options", core_options},
                                        {"default_options", core_default_options},
                                        {NULL, NULL}};
-  static const luaL_Reg methods[] = {{"close", client_close},     {"url", client_url},
-                                     {"init", client_init},       {"verify", client_verify},
-                                     {"stats", client_stats},     {"session", client_session},
-                                     {"namespace", client_namespace},
-                                     {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"close", client_close},         {"url", client_url},
+                                     {"init", client_init},           {"verify", client_verify},
+                                     {"stats", client_stats},         {"session", client_session},
+                                     {"namespace", client_namespace}, {NULL, NULL}};
   static const luaL_Reg metamethods[] = {{"__gc", collect_client},
                                          {"__close", client_close},
                                          {"__tostring", client_tostring},

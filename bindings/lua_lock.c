@@ -157,7 +157,8 @@ static int finish_acquire(lua_State *L, mt_op *op, int index) {
   return 1;
 }
 
-static const mt_op_type acquire_type = {cancel_acquire, finish_acquire, deinit_acquire, false, NULL};
+static const mt_op_type acquire_type = {cancel_acquire, finish_acquire, deinit_acquire, false,
+                                        NULL};
 
 static void on_acquired(void *ctx, mt_acquire *a) {
   (void)a;
@@ -339,7 +340,8 @@ static int finish_convert(lua_State *L, mt_op *op, int index) {
   return 0;
 }
 
-static const mt_op_type convert_type = {cancel_convert, finish_convert, deinit_convert, false, NULL};
+static const mt_op_type convert_type = {cancel_convert, finish_convert, deinit_convert, false,
+                                        NULL};
 
 static void on_converted(void *ctx, mt_convert *c) {
   (void)c;

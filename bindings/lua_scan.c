@@ -52,7 +52,8 @@ static bool is_busy(const scan_handle *handle) {
 
 static int scan_close(lua_State *L) {
   scan_handle *handle = luaL_checkudata(L, 1, scan_name);
-  if (is_busy(handle)) luaL_error(L, "the scan is in use by another task: its next page is under way");
+  if (is_busy(handle))
+    luaL_error(L, "the scan is in use by another task: its next page is under way");
   close_scan(handle);
   return 0;
 }

@@ -15,9 +15,9 @@
 
 enum {
   TEXT_MAX = 1024,
-  WAITS = 16,              /* that are remembered, of all that go on at a time */
-  PLAIN_FIRST_MS = 2000,   /* between two lines, */
-  PLAIN_MOST_MS = 60000,   /* doubled up to this */
+  WAITS = 16,            /* that are remembered, of all that go on at a time */
+  PLAIN_FIRST_MS = 2000, /* between two lines, */
+  PLAIN_MOST_MS = 60000, /* doubled up to this */
   COLUMNS = 80,
 };
 
@@ -234,7 +234,8 @@ static void on_no_answer(const mortise_notice *n) {
   seconds(lasts, sizeof lasts, n->for_ms);
   if (n->lease_ms > 0) snprintf(lease, sizeof lease, ", lease good for %s", left);
   if (n->lease_ms == 0) snprintf(lease, sizeof lease, ", the lease has run out");
-  snprintf(text, sizeof text, "no answer from %.512s for %s, trying again%s", n->store, lasts, lease);
+  snprintf(text, sizeof text, "no answer from %.512s for %s, trying again%s", n->store, lasts,
+           lease);
   set(&slots[SILENCE], n->store, text);
 }
 

@@ -178,7 +178,7 @@ mortise_client *mortise_client_open(const mortise_options *options, mortise_erro
 
 struct mortise_lock {
   mortise_client *client;
-  mt_lock *lock;              /* the manager's */
+  mt_lock *lock;               /* the manager's */
   mortise_lock *before, *next; /* of the client */
 };
 

@@ -28,7 +28,7 @@ struct mortise_client {
   struct mt_identity *identity; /* of this process */
   struct mt_pulse *pulse;       /* the heartbeat's thread, or NULL */
   mt_timer tick;
-  mt_timer look; /* whether the store answers; runs where someone wants to be told */
+  mt_timer look;     /* whether the store answers; runs where someone wants to be told */
   int64_t silent_ms; /* since when it does not, as someone was told; 0: it does */
   mt_post lost; /* the pulse tells the loop that the session is dead */
   mortise_lock *locks; /* of the synchronous face, owned; the bindings keep their own */

@@ -55,8 +55,10 @@ static mortise_status read_docs(const mt_mget *r, mt_page *page, mt_json root, m
     if (error.type) return say_unread(r, error, err);
     if (mt_page_add(page, &cap, it.value, r->no_source, err)) return err->code;
     if (page->n <= r->n && !mt_slice_eq(page->docs[page->n - 1].id, r->ids[page->n - 1]))
-      return mt_error_set(err, MORTISE_UNAVAILABLE, "get from %s: what answered is not understood: "
-                          "document %zu is not the one that was asked for", r->index, page->n);
+      return mt_error_set(err, MORTISE_UNAVAILABLE,
+                          "get from %s: what answered is not understood: "
+                          "document %zu is not the one that was asked for",
+                          r->index, page->n);
   }
   if (page->n == r->n) return MORTISE_OK;
   return mt_error_set(err, MORTISE_UNAVAILABLE,

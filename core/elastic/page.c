@@ -61,11 +61,10 @@ static bool read_hit(mt_page *page, mt_doc *doc, mt_json hit) {
 
 static mortise_status not_understood(const mt_page *page, const mt_doc *doc, mortise_error *err) {
   if (page->text.failed == MORTISE_OUT_OF_MEMORY) return mt_error_memory(err);
-  return mt_error_set(err, MORTISE_UNAVAILABLE,
-                      "what answered is not understood: document %.*s of %.*s is none",
-                      (int)(doc->id.n < 100 ? doc->id.n : 100), doc->id.p ? doc->id.p : "",
-                      (int)(doc->index.n < 100 ? doc->index.n : 100),
-                      doc->index.p ? doc->index.p : "");
+  return mt_error_set(
+      err, MORTISE_UNAVAILABLE, "what answered is not understood: document %.*s of %.*s is none",
+      (int)(doc->id.n < 100 ? doc->id.n : 100), doc->id.p ? doc->id.p : "",
+      (int)(doc->index.n < 100 ? doc->index.n : 100), doc->index.p ? doc->index.p : "");
 }
 
 mortise_status mt_page_add(mt_page *page, size_t *cap, mt_json hit, bool no_source,

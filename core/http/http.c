@@ -180,7 +180,8 @@ static void start_at(mt_op *op, int node);
 static void failed(mt_op *op, CURLcode code) {
   mt_http_req *req = op->req;
   struct mt_http *http = op->http;
-  if (op->stop == MT_STOP_STALE) { /* nothing of it was sent, and libcurl has closed the connection */
+  if (op->stop ==
+      MT_STOP_STALE) { /* nothing of it was sent, and libcurl has closed the connection */
     op->fresh = true;
     start_at(op, op->node);
     return;

@@ -164,7 +164,7 @@ struct mt_http {
   mt_gzip *gzip;
   int64_t connect_ms, request_ms;
   size_t answer_max, gzip_min;
-  uint64_t identity, last_id; /* each request's X-Opaque-Id: who we are, and a number */
+  uint64_t identity, last_id;  /* each request's X-Opaque-Id: who we are, and a number */
   struct curl_slist common[2]; /* headers of every request */
   mt_http_req *failed;         /* could not even begin */
   mt_op *active, *idle;

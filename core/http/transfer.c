@@ -147,7 +147,7 @@ static size_t on_header(char *line, size_t size, size_t count, void *ctx) {
     op->head |= MT_HEAD_FRAMED;
   else if (named(line, n, id_name))
     op->head |= is_ours(op, line + sizeof id_name - 1, n - (sizeof id_name - 1)) ? MT_HEAD_OURS
-                                                                                : MT_HEAD_OTHERS;
+                                                                                 : MT_HEAD_OTHERS;
   else if (n <= 2 && !(op->head & MT_HEAD_ENDED)) {
     op->head |= MT_HEAD_ENDED;
     if (!belongs(op)) op->stop = MT_STOP_FOREIGN;

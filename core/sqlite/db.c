@@ -315,10 +315,12 @@ static int note_wal(void *ctx, sqlite3 *handle, const char *name, int pages) {
 
 /* A file may have been made by someone else, with more in it than our tables: nothing of that runs. */
 static bool distrust(mt_db *db) {
-  static const int settings[][2] = {
-      {SQLITE_DBCONFIG_DEFENSIVE, 1},      {SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0},
-      {SQLITE_DBCONFIG_ENABLE_TRIGGER, 0}, {SQLITE_DBCONFIG_ENABLE_VIEW, 0},
-      {SQLITE_DBCONFIG_ENABLE_FTS3_TOKENIZER, 0}, {SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0}};
+  static const int settings[][2] = {{SQLITE_DBCONFIG_DEFENSIVE, 1},
+                                    {SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0},
+                                    {SQLITE_DBCONFIG_ENABLE_TRIGGER, 0},
+                                    {SQLITE_DBCONFIG_ENABLE_VIEW, 0},
+                                    {SQLITE_DBCONFIG_ENABLE_FTS3_TOKENIZER, 0},
+                                    {SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0}};
   for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
     if (sqlite3_db_config(db->handle, settings[i][0], settings[i][1], NULL)) return false;
   return true;

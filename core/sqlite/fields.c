@@ -2,7 +2,6 @@
 #include "base/number.h"
 #include "sqlite/query.h"
 
-
 /* ---- scalars as text ---- */
 
 static bool has(mt_slice s, char c) {

@@ -78,7 +78,8 @@ mortise_status mt_work_write(mt_work *w, mortise_error *err) {
 mortise_status mt_work_missing(mt_work *w, mt_req *req, mortise_error *err) {
   (void)req;
   return mt_error_set(err, MORTISE_NOT_FOUND,
-                      "there is no store %s: its first document or lock would make it", w->documents);
+                      "there is no store %s: its first document or lock would make it",
+                      w->documents);
 }
 
 mortise_status mt_work_commit(mt_work *w, mortise_error *err) {

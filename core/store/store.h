@@ -83,7 +83,7 @@ typedef struct mt_index_admin {
 
 typedef struct mt_doc {
   mt_slice index, id, routing; /* routing {NULL,0}: none */
-  mt_slice source;             /* raw JSON object, validated; {NULL,0}: not found, or not asked for */
+  mt_slice source; /* raw JSON object, validated; {NULL,0}: not found, or not asked for */
   mt_version version;
   bool found;
 } mt_doc;
@@ -418,7 +418,7 @@ typedef struct mt_lock_read {
   const char *ns;
   const mt_slice *paths; /* normalised */
   size_t n;
-  char *json;            /* out, owned */
+  char *json; /* out, owned */
 } mt_lock_read;
 void mt_lock_read_deinit(mt_lock_read *r);
 

@@ -107,20 +107,19 @@ static mortise_status read_hit(const char *text, bool no_source, mt_version *ver
 /* A member that is not of its kind makes the answer none; nothing is read as what it is not. */
 static void test_a_document_is_of_its_kind(void **state) {
   (void)state;
-  static const char *const odd[] = {
-      "{" HIT "," VERSION ",\"_source\":[1,\"[,\"]}",
-      "{" HIT "," VERSION ",\"_source\":\"{\"}",
-      "{" HIT "," VERSION ",\"_source\":null}",
-      "{" HIT "," VERSION ",\"_source\":7}",
-      "{\"_index\":\"x\"," VERSION "," SOURCE "}",
-      "{\"_index\":\"x\",\"_id\":\"\"," VERSION "," SOURCE "}",
-      "{\"_index\":\"x\",\"_id\":1," VERSION "," SOURCE "}",
-      "{\"_index\":{},\"_id\":\"1\"," VERSION "," SOURCE "}",
-      "{" HIT ",\"_routing\":[]," VERSION "," SOURCE "}",
-      "{" HIT ",\"_seq_no\":\"5\",\"_primary_term\":1," SOURCE "}",
-      "{\"_id\":\"1\",\"found\":1}",
-      "[]",
-      "null"};
+  static const char *const odd[] = {"{" HIT "," VERSION ",\"_source\":[1,\"[,\"]}",
+                                    "{" HIT "," VERSION ",\"_source\":\"{\"}",
+                                    "{" HIT "," VERSION ",\"_source\":null}",
+                                    "{" HIT "," VERSION ",\"_source\":7}",
+                                    "{\"_index\":\"x\"," VERSION "," SOURCE "}",
+                                    "{\"_index\":\"x\",\"_id\":\"\"," VERSION "," SOURCE "}",
+                                    "{\"_index\":\"x\",\"_id\":1," VERSION "," SOURCE "}",
+                                    "{\"_index\":{},\"_id\":\"1\"," VERSION "," SOURCE "}",
+                                    "{" HIT ",\"_routing\":[]," VERSION "," SOURCE "}",
+                                    "{" HIT ",\"_seq_no\":\"5\",\"_primary_term\":1," SOURCE "}",
+                                    "{\"_id\":\"1\",\"found\":1}",
+                                    "[]",
+                                    "null"};
   mt_version v;
   mortise_error err;
   for (size_t i = 0; i < sizeof odd / sizeof *odd; i++)
@@ -143,12 +142,13 @@ static void test_a_document_without_source(void **state) {
 /* What is no version compares with nothing, rather than with another document's. */
 static void test_a_document_without_version(void **state) {
   (void)state;
-  static const char *const odd[] = {
-      "{" HIT "," SOURCE "}", "{" HIT ",\"_seq_no\":-2,\"_primary_term\":0," SOURCE "}",
-      "{" HIT ",\"_seq_no\":-2,\"_primary_term\":1," SOURCE "}",
-      "{" HIT ",\"_seq_no\":1099511627776,\"_primary_term\":1," SOURCE "}",
-      "{" HIT ",\"_seq_no\":1.5,\"_primary_term\":1," SOURCE "}",
-      "{" HIT ",\"_seq_no\":5,\"_primary_term\":8388608," SOURCE "}"};
+  static const char *const odd[] = {"{" HIT "," SOURCE "}",
+                                    "{" HIT ",\"_seq_no\":-2,\"_primary_term\":0," SOURCE "}",
+                                    "{" HIT ",\"_seq_no\":-2,\"_primary_term\":1," SOURCE "}",
+                                    "{" HIT ",\"_seq_no\":1099511627776,\"_primary_term\":1," SOURCE
+                                    "}",
+                                    "{" HIT ",\"_seq_no\":1.5,\"_primary_term\":1," SOURCE "}",
+                                    "{" HIT ",\"_seq_no\":5,\"_primary_term\":8388608," SOURCE "}"};
   mt_version v;
   mortise_error err;
   for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {

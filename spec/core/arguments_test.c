@@ -43,8 +43,8 @@ static mortise_client *open_client(const char *url) {
 
 static mortise_lock *acquire(mortise_client *client, const char *path, int64_t wait_ms,
                              mortise_error *err) {
-  const mortise_lock_request r = {.kind = MORTISE_LOCK_TREE, .paths = &path, .n = 1,
-                                  .wait_ms = wait_ms};
+  const mortise_lock_request r = {
+      .kind = MORTISE_LOCK_TREE, .paths = &path, .n = 1, .wait_ms = wait_ms};
   return mortise_lock_acquire(client, &r, err);
 }
 
@@ -234,7 +234,8 @@ static void numbers_are_in_their_range(void **state) {
   } rows[] = {
       {NUMBER(lease_ms), {INT64_MIN, 0, 999, 3600001}, {3000, 60000, 3600000}},
       {NUMBER(margin_ms), {INT64_MIN, -2, 20001, INT64_MAX}, {-1, 0, 20000}},
-      {NUMBER(wait_ms), {INT64_MIN, -1, MORTISE_TIME_MAX_MS + 1, INT64_MAX},
+      {NUMBER(wait_ms),
+       {INT64_MIN, -1, MORTISE_TIME_MAX_MS + 1, INT64_MAX},
        {0, 1, MORTISE_TIME_MAX_MS}},
       {NUMBER(request_ms), {INT64_MIN, -1, 0, MORTISE_TIME_MAX_MS + 1}, {1, 2, 60000}},
       {NUMBER(connect_ms), {INT64_MIN, -1, 0, MORTISE_TIME_MAX_MS + 1}, {1, 2, 60000}},
@@ -258,11 +259,25 @@ static void numbers_are_in_their_range(void **state) {
 
 static void a_store_that_is_none_is_refused_at_once(void **state) {
   (void)state;
-  static const char *const none[] = {
-      NULL,           "",           "sqlite:",        "sqlite",      "/tmp/store.db",
-      "ftp://host",   "http:/host", "http://",        "https://",    "http://host:99999",
-      "http://host:", "http://[::1", "http://a b",    "http://a,",   "http://a:x",
-      "http//host",   "es://host:9200", "redis://h",  "http://a,ftp://b"};
+  static const char *const none[] = {NULL,
+                                     "",
+                                     "sqlite:",
+                                     "sqlite",
+                                     "/tmp/store.db",
+                                     "ftp://host",
+                                     "http:/host",
+                                     "http://",
+                                     "https://",
+                                     "http://host:99999",
+                                     "http://host:",
+                                     "http://[::1",
+                                     "http://a b",
+                                     "http://a,",
+                                     "http://a:x",
+                                     "http//host",
+                                     "es://host:9200",
+                                     "redis://h",
+                                     "http://a,ftp://b"};
   for (size_t i = 0; i < sizeof none / sizeof none[0]; i++) {
     const mortise_options o = options_for(none[i]);
     refused(&o, none[i] ? none[i] : "NULL");

@@ -371,7 +371,7 @@ static void test_something_there(void **state) {
   f->fake.counts = 0;
   assert_int_equal(run(f, 10)->beside, 2);
   assert_int_equal(f->fake.counts, 2); /* of what is there, and of what is left */
-  assert_moved(f, 33); /* the near one too */
+  assert_moved(f, 33);                 /* the near one too */
 }
 
 /* Of a tree that becomes the one above it, what goes is not in its own way. */

@@ -245,7 +245,7 @@ static void cjson_keeps_its_point(void **state) {
   for (size_t i = 0; i < TEST_LOCALES; i++) {
     mortise_host *fresh = mortise_host_new(NULL, NULL);
     use_locale(test_locales[i]);
-    passes(fresh, code); /* loaded under this one */
+    passes(fresh, code);  /* loaded under this one */
     passes(*state, code); /* loaded under the first */
     mortise_host_free(fresh);
   }

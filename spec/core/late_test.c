@@ -156,8 +156,8 @@ static void test_late(void **state) {
     for (size_t row = 0; row < ROWS; row++) {
       bool upsert = rows[row].kind == MT_WRITE_UPDATE && !rows[row].there;
       if (upsert && strengths[s] == MT_STRENGTH_STAMP) continue; /* rejected */
-      bool compares = strengths[s] != MT_STRENGTH_NONE || rows[row].save ||
-                      rows[row].kind == MT_WRITE_CREATE;
+      bool compares =
+          strengths[s] != MT_STRENGTH_NONE || rows[row].save || rows[row].kind == MT_WRITE_CREATE;
       bool changed = is_changed(c, row, strengths[s], "{\"by\":\"successor\"}");
       MT_CHECK(changed == !compares, "%s in strength %d: %s", rows[row].name, (int)strengths[s],
                changed ? "overwrote a successor" : "overwrote nothing");

@@ -98,8 +98,7 @@ void mt_test_expect_empty(const mt_test_place *place) {
     mt_lock_list list = {.ns = "default", .kind = (mt_list_kind)kind};
     s.store->locks->list(s.store, &list);
     MT_CHECK(!mt_test_pump(s.store, &list.req), "%s", list.req.error.message);
-    MT_CHECK(!list.listing && count_text(list.json, "\"path\"") == 0, "left behind: %s",
-             list.json);
+    MT_CHECK(!list.listing && count_text(list.json, "\"path\"") == 0, "left behind: %s", list.json);
     MT_CHECK(count_text(list.json, "\"live\"") == 0, "left behind: %s", list.json);
     mt_lock_list_deinit(&list);
   }

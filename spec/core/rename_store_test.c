@@ -459,11 +459,11 @@ EVERYWHERE(lost_requests)
 int main(void) {
   n_places = mt_test_places(places);
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(everywhere_bytes),     cmocka_unit_test(everywhere_pages),
-      cmocka_unit_test(everywhere_before),
-      cmocka_unit_test(everywhere_large),     cmocka_unit_test(everywhere_fit),
-      cmocka_unit_test(everywhere_hidden),    cmocka_unit_test(everywhere_others),
-      cmocka_unit_test(everywhere_lock_lost), cmocka_unit_test(everywhere_lost_requests),
+      cmocka_unit_test(everywhere_bytes),         cmocka_unit_test(everywhere_pages),
+      cmocka_unit_test(everywhere_before),        cmocka_unit_test(everywhere_large),
+      cmocka_unit_test(everywhere_fit),           cmocka_unit_test(everywhere_hidden),
+      cmocka_unit_test(everywhere_others),        cmocka_unit_test(everywhere_lock_lost),
+      cmocka_unit_test(everywhere_lost_requests),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   for (size_t i = 0; i < n_places; i++) mt_test_place_clean(&places[i]);

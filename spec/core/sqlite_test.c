@@ -637,13 +637,19 @@ static void outlives_lack_of_memory(void **state) {
 int main(void) {
   seed_dice();
   const struct CMUnitTest tests[] = {
-      CASE(refuses_foreign_files),       CASE(refuses_the_wrong_kind),
-      CASE(refuses_bad_names),           CASE(reading_makes_no_file),
+      CASE(refuses_foreign_files),
+      CASE(refuses_the_wrong_kind),
+      CASE(refuses_bad_names),
+      CASE(reading_makes_no_file),
       CASE(damaged_locks_are_said),
-      CASE(notices_a_replaced_file),     CASE(says_read_only),
-      CASE(survives_a_full_disk),        CASE(survives_kill),
-      CASE(single_writes_do_not_starve), CASE(cancelled_bulks_are_a_prefix),
-      CASE(scans_account_for_what_left), CASE(outlives_lack_of_memory),
+      CASE(notices_a_replaced_file),
+      CASE(says_read_only),
+      CASE(survives_a_full_disk),
+      CASE(survives_kill),
+      CASE(single_writes_do_not_starve),
+      CASE(cancelled_bulks_are_a_prefix),
+      CASE(scans_account_for_what_left),
+      CASE(outlives_lack_of_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,15 +32,15 @@ typedef enum mortise_notice_kind {
 /* What keeps a client from going on, for people. Strings are cut to fit, always terminated. */
 typedef struct mortise_notice {
   mortise_notice_kind kind;
-  uint64_t wait;        /* which one, of several at a time; 0: not of a wait */
-  int64_t for_ms;       /* how long it has lasted */
-  char path[256];       /* what is waited for: one path of the lock, that which is not had */
-  char mode[4];         /* in which mode */
-  bool here;            /* another task of this process has it */
+  uint64_t wait;  /* which one, of several at a time; 0: not of a wait */
+  int64_t for_ms; /* how long it has lasted */
+  char path[256]; /* what is waited for: one path of the lock, that which is not had */
+  char mode[4];   /* in which mode */
+  bool here;      /* another task of this process has it */
   const mortise_blocker *blockers; /* who is in the way; for the call only */
   size_t blockers_shown, blockers_total;
-  const char *store;    /* who does not answer; for the call only */
-  int64_t lease_ms;     /* what is left of the session's lease; -1: no lock was ever had */
+  const char *store; /* who does not answer; for the call only */
+  int64_t lease_ms;  /* what is left of the session's lease; -1: no lock was ever had */
 } mortise_notice;
 
 /* Called from inside calls of the client, in their thread: first after a second, then every second,
@@ -116,7 +116,7 @@ typedef struct mortise_lock_request {
   const char *const *paths;
   size_t n;
   mortise_lock_mode mode;
-  int64_t wait_ms;        /* -1: the client's default; 0: try once; at most MORTISE_TIME_MAX_MS */
+  int64_t wait_ms; /* -1: the client's default; 0: try once; at most MORTISE_TIME_MAX_MS */
 } mortise_lock_request;
 
 /* Waits until all are held. Owned: mortise_lock_release. NULL with `err`, whose blockers say who

@@ -29,7 +29,7 @@ error(why, 0)
 -- Says when it got in.
 local waiter = [[
 local core = require "mortise.core"
-mortise.with_tree_lock(arg[1], {wait = "30s"}, function() print("in", core.now_ms()) end)
+mortise.with_tree_lock(arg[1], {wait = "50s"}, function() print("in", core.now_ms()) end)
 ]]
 
 local function start(store, namespace, words)

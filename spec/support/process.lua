@@ -12,13 +12,14 @@ local function read(file)
   return text
 end
 
-function process.wait_for(what, fn)
-  for _ = 1, 1500 do
+-- `said`, or nil: what else there is to know when it was in vain.
+function process.wait_for(what, fn, said)
+  for _ = 1, 3000 do
     local found = fn()
     if found then return found end
     mortise.sleep(0.02)
   end
-  error("waited in vain for " .. what)
+  error("waited in vain for " .. what .. (said and ": " .. said() or ""))
 end
 
 local Process = {}
@@ -49,7 +50,7 @@ function Process:err() return read(self.files.err) end
 function Process:said(word)
   return process.wait_for(word, function()
     return math.tointeger(tonumber(self:out():match(word .. "\t(%d+)\n")))
-  end)
+  end, function() return self:out() .. self:err() end)
 end
 
 function Process:status()

@@ -3,9 +3,9 @@
 local path, mode = ...
 io.stdout:setvbuf "line"
 local lock = mortise.acquire {tree = path, mode = mode, wait = "30s"}
-print("held " .. lock.fence)
--- A loss is raised into whatever runs.
+-- A loss is raised into whatever runs, from now on.
 local ok, why = pcall(function()
+  print("held " .. lock.fence)
   io.read()
   lock:check()
 end)

@@ -1,13 +1,7 @@
 -- A document that has no source, or none that is one, is said to be so, and never read as one.
+local fails = require "spec.support.fails"
 local mortise = require "mortise"
 local stores = require "spec.support.stores"
-
-local function fails(code, fn, ...)
-  local ok, why = pcall(fn, ...)
-  assert.is_false(ok)
-  assert.equal(code, mortise.is_error(why) and why.code or why)
-  return why
-end
 
 stores.each("documents that were read without their source", function(store)
   local client, index

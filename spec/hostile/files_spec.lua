@@ -1,4 +1,5 @@
 -- An embedded store's files: who may read them, what they may hold, where their names may lead.
+local fails = require "spec.support.fails"
 local mortise = require "mortise"
 local stores = require "spec.support.stores"
 
@@ -17,13 +18,6 @@ local function sql(statement)
   local pipe = assert(io.popen(("sqlite3 '%s'"):format(file), "w"))
   pipe:write(statement, "\n")
   assert(pipe:close())
-end
-
-local function fails(code, fn, ...)
-  local ok, why = pcall(fn, ...)
-  assert.is_false(ok)
-  assert.equal(code, mortise.is_error(why) and why.code or why)
-  return why
 end
 
 local function fill(name)

@@ -1,13 +1,6 @@
 -- What is easily written, and means something else than was meant, is said.
-local mortise = require "mortise"
+local fails = require "spec.support.fails"
 local stores = require "spec.support.stores"
-
-local function fails(code, fn, ...)
-  local ok, why = pcall(fn, ...)
-  assert.is_false(ok)
-  assert.equal(code, mortise.is_error(why) and why.code or why)
-  return why
-end
 
 stores.each("slips", function(store)
   local client, index

@@ -77,6 +77,7 @@ function failure.report(value, verbose, where)
     io.stderr:write("mortise: ", printable(failure.text(value, verbose, where), true), "\n")
     output.failed(value)
   end
+  output.last_words(nil) -- all is said
   return core.exit_status(code)
 end
 

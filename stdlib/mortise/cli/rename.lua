@@ -120,12 +120,12 @@ function command.run(ctx)
     on_progress = watcher(ctx),
   })
   output.status(nil)
-  output.last_words(nil)
-  if not ok then
+  if not ok then -- its last words stay until it is reported: giving back the locks takes a while
     advise(ctx, result)
     error(result, 0)
   end
   print_result(ctx, result)
+  output.last_words(nil)
 end
 
 return command

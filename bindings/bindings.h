@@ -279,7 +279,8 @@ MT_LJMP void mt_doc_push(lua_State *L, int page, const struct mt_doc *doc);
 MT_LJMP const char *mt_text_push(lua_State *L, int index);
 /* An argument that is a string; a whole number stands for its digits. */
 MT_LJMP const char *mt_check_text(lua_State *L, int index, size_t *n);
-MT_LJMP const char *mt_check_string(lua_State *L, int index);
+MT_LJMP const char *mt_check_string(lua_State *L,
+                                    int index);             /* INVALID_ARGUMENT with a NUL in it */
 MT_LJMP const char *mt_opt_string(lua_State *L, int index); /* NULL for none and nil */
 MT_LJMP int mt_text_open(lua_State *L); /* adds number, tostring, ... to the table on the stack */
 

@@ -1,6 +1,7 @@
 /* `mortise.core`: what stdlib stands on. Each lua_*.c says at its head what it adds; here:
  *   version                       "0.1.0"
- *   path_check(path) -> path      normalised; raises invalid_argument, saying which rule
+ *   path_check(path, others) -> path    normalised; raises invalid_argument, saying which rule. With
+ *                                 `others` true it may be one that could not be locked here
  *   path_segment(bytes) -> string any bytes as one segment of a path
  *   identity() -> string          JSON: {host, boot, pidns, pid, start, user} of this process
  *   default_options() -> table    those the host was made with, in the names of open{}; nil without
@@ -17,7 +18,10 @@ static int core_path_check(lua_State *L) {
   const char *p = mt_check_text(L, 1, &n);
   mt_slice out;
   mortise_error err;
-  if (mt_path_check((mt_slice){p, n}, &out, &err)) mt_error_raise(L, &err);
+  mt_slice path = {p, n};
+  bool others = lua_toboolean(L, 2);
+  if (others ? mt_path_check_form(path, &out, &err) : mt_path_check(path, &out, &err))
+    mt_error_raise(L, &err);
   lua_pushlstring(L, out.p, out.n);
   return 1;
 }
@@ -34,7 +38,8 @@ static int core_path_segment(lua_State *L) {
 
 /* A host without a log wants to hear nothing. */
 static int core_warn(lua_State *L) {
-  const char *line = mt_check_string(L, 1);
+  size_t n;
+  const char *line = mt_check_text(L, 1, &n);
   const mt_driver *d = mt_driver_get(L);
   if (d->defaults && d->defaults->log)
     d->defaults->log(d->defaults->log_ctx, MORTISE_LOG_WARNING, line);

@@ -180,7 +180,10 @@ static size_t copy_strings(lua_State *L) {
   if (n > READ_MAX) luaL_error(L, "at most %d at once", READ_MAX);
   lua_newtable(L);
   for (lua_Integer i = 1; i <= n; i++) {
+    size_t length;
     if (lua_geti(L, 3, i) != LUA_TSTRING) luaL_error(L, "number %I is no string", i);
+    if (strlen(lua_tolstring(L, -1, &length)) != length)
+      mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "number %lld has a zero byte", (long long)i);
     lua_seti(L, 4, i);
   }
   return (size_t)n;

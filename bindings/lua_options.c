@@ -67,13 +67,23 @@ static int64_t read_integer(lua_State *L, const mt_option *row, const char *what
   return value;
 }
 
+/* The table keeps it. */
+static const char *read_string(lua_State *L, const mt_option *row, const char *what) {
+  size_t n;
+  if (lua_type(L, -1) != LUA_TSTRING) wrong_type(L, row, "string", what);
+  const char *text = lua_tolstring(L, -1, &n);
+  if (strlen(text) != n)
+    mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "%s: option \"%s\" has a zero byte", what,
+                   row->name);
+  return text;
+}
+
 /* The value is on top of the stack. */
 static void set(lua_State *L, const mt_option *row, void *out, const char *what) {
   char *place = (char *)out + row->offset;
   switch (row->type) {
   case MT_OPTION_STRING:
-    if (lua_type(L, -1) != LUA_TSTRING) wrong_type(L, row, "string", what);
-    *(const char **)place = lua_tostring(L, -1); /* the table keeps it */
+    *(const char **)place = read_string(L, row, what);
     break;
   case MT_OPTION_INT:
     *(int64_t *)place = read_integer(L, row, what);

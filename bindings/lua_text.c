@@ -26,7 +26,11 @@ const char *mt_check_text(lua_State *L, int index, size_t *n) {
 }
 
 const char *mt_check_string(lua_State *L, int index) {
-  return mt_check_text(L, index, NULL);
+  size_t n;
+  const char *text = mt_check_text(L, index, &n);
+  if (strlen(text) != n)
+    mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "argument %d has a zero byte", index);
+  return text;
 }
 
 const char *mt_opt_string(lua_State *L, int index) {

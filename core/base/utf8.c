@@ -48,6 +48,11 @@ static bool commands(uint32_t c) {
          (c >= 0x2028 && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
 }
 
+size_t mt_utf8_command(const char *p, size_t n) {
+  size_t length = mt_utf8_char(p, n);
+  return length && commands(decode((const unsigned char *)p, length)) ? length : 0;
+}
+
 void mt_utf8_tame(char *s) {
   char *to = s;
   for (size_t left = strlen(s), length; left; s += length, left -= length) {

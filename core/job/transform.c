@@ -137,9 +137,11 @@ static mt_transformed replace_prefix(void *ctx, const mt_doc *doc, mt_buf *out,
   return MT_CHANGED;
 }
 
-static mt_slice checked(mt_slice path, const char *what, mortise_error *err) {
+typedef mortise_status check_fn(mt_slice path, mt_slice *out, mortise_error *err);
+
+static mt_slice checked(check_fn *check, mt_slice path, const char *what, mortise_error *err) {
   mt_slice out = {NULL, 0};
-  if (mt_path_check(path, &out, err)) {
+  if (check(path, &out, err)) {
     mt_error_prefix(err, "%s", what);
     out.p = NULL;
   }
@@ -190,9 +192,9 @@ mortise_status mt_replace_prefix_init(mt_replace_prefix *r, mt_slice field, mt_s
   if (!field.n) return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "no field is named");
   mortise_error local;
   if (!err) err = &local;
-  from = checked(from, "from", err);
+  from = checked(mt_path_check_form, from, "from", err);
   if (!from.p) return err->code;
-  to = checked(to, "to", err);
+  to = checked(mt_path_check, to, "to", err);
   if (!to.p) return err->code;
   mortise_status status = check_pair(from, to, err);
   return status ? status : keep(r, field, from, to, err);

@@ -33,7 +33,7 @@ typedef struct mt_replace_prefix {
   mt_buf text;
 } mt_replace_prefix;
 
-/* INVALID_ARGUMENT where a path is none (mt_path_check), where both are the same, and where `to`
+/* INVALID_ARGUMENT where a path is none (mt_path_check; `from` need only have the form), where both are the same, and where `to`
  * lies inside `from`: what was renamed would match again for ever. Copies what it is given. On
  * failure there is nothing to deinit. */
 mortise_status mt_replace_prefix_init(mt_replace_prefix *r, mt_slice field, mt_slice from,

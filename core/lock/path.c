@@ -14,6 +14,14 @@ static const char *segment_problem(mt_slice s) {
   return NULL;
 }
 
+/* The first character that is not to be shown as it is; path.n where there is none. `path` is UTF-8. */
+static size_t first_command(mt_slice path) {
+  size_t i = 0;
+  while (i < path.n && !mt_utf8_command(path.p + i, path.n - i))
+    i += mt_utf8_char(path.p + i, path.n - i);
+  return i;
+}
+
 static mortise_status check_segments(mt_slice path, mortise_error *err) {
   size_t depth = 0;
   for (size_t i = 1; i <= path.n;) {
@@ -27,7 +35,7 @@ static mortise_status check_segments(mt_slice path, mortise_error *err) {
   return MORTISE_OK;
 }
 
-mortise_status mt_path_check(mt_slice path, mt_slice *out, mortise_error *err) {
+mortise_status mt_path_check_form(mt_slice path, mt_slice *out, mortise_error *err) {
   _Static_assert(MT_PATH_DEPTH == 128, "the message above says so");
   if (!path.n || path.p[0] != '/') return refuse(err, 0, "no \"/\" in front");
   bool root = path.n == 1; /* "//" is not: it has an empty segment */
@@ -42,6 +50,17 @@ mortise_status mt_path_check(mt_slice path, mt_slice *out, mortise_error *err) {
   mortise_status status = root ? MORTISE_OK : check_segments(path, err);
   if (!status) *out = path;
   return status;
+}
+
+mortise_status mt_path_check(mt_slice path, mt_slice *out, mortise_error *err) {
+  mt_slice formed;
+  mortise_status status = mt_path_check_form(path, &formed, err);
+  if (status) return status;
+  size_t plain = first_command(formed);
+  if (plain < formed.n)
+    return refuse(err, plain, "a control character, a line break or a mark of direction");
+  *out = formed;
+  return MORTISE_OK;
 }
 
 mt_slice mt_path_parent(mt_slice path) {
@@ -62,6 +81,12 @@ size_t mt_path_depth(mt_slice path) {
   return depth;
 }
 
+/* How many bytes at p stand for themselves: a whole character, or 0. */
+static size_t plain_bytes(const char *p, size_t n) {
+  bool escaped = *p == '/' || *p == '%' || mt_utf8_command(p, n);
+  return escaped ? 0 : mt_utf8_char(p, n);
+}
+
 /* Injective: '%' never stands for itself, so what follows one says unambiguously which byte is
  * meant, and the one "%" with nothing behind it means empty. */
 void mt_path_add_segment(mt_buf *out, mt_slice segment) {
@@ -71,8 +96,7 @@ void mt_path_add_segment(mt_buf *out, mt_slice segment) {
   size_t plain = 0; /* where the bytes that stay as they are begin */
   for (size_t i = 0; i < segment.n;) {
     const char *p = segment.p + i;
-    bool stays = *p && *p != '/' && *p != '%' && !dots;
-    size_t n = (unsigned char)*p < 0x80 ? stays : mt_utf8_char(p, segment.n - i);
+    size_t n = dots ? 0 : plain_bytes(p, segment.n - i);
     if (n) {
       i += n;
       continue;

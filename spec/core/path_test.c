@@ -7,10 +7,8 @@
 static void valid_paths_pass(void **state) {
   (void)state;
   static const char *const rows[][2] = {
-      {"/", "/"},       {"/a", "/a"},
-      {"/a/", "/a"},    {"/a/b/c", "/a/b/c"},
-      {"/...", "/..."}, {"/.a/..b", "/.a/..b"},
-      {"/ /%", "/ /%"}, {"/\xC3\xA9/\x01", "/\xC3\xA9/\x01"},
+      {"/", "/"},       {"/a", "/a"},           {"/a/", "/a"},    {"/a/b/c", "/a/b/c"},
+      {"/...", "/..."}, {"/.a/..b", "/.a/..b"}, {"/ /%", "/ /%"}, {"/\xC3\xA9/~", "/\xC3\xA9/~"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     mt_slice in = mt_slice_of(rows[i][0]), out;
@@ -25,6 +23,14 @@ static void refused(mt_slice path, const char *rule) {
   mt_slice out;
   assert_int_equal(mt_path_check(path, &out, &err), MORTISE_INVALID_ARGUMENT);
   if (!strstr(err.message, rule)) fail_msg("\"%s\" does not say \"%s\"", err.message, rule);
+}
+
+static void segment_is(mt_slice in, const char *want) {
+  mt_buf b;
+  mt_buf_init(&b, 1000);
+  mt_path_add_segment(&b, in);
+  assert_string_equal(b.p, want);
+  mt_buf_deinit(&b);
 }
 
 static void invalid_paths_say_the_rule(void **state) {
@@ -42,6 +48,48 @@ static void invalid_paths_say_the_rule(void **state) {
   refused(MT_SLICE("/a\xFF"), "UTF-8 at byte 2");
   refused(MT_SLICE("/\xED\xA0\x80"), "UTF-8 at byte 1");
   refused(MT_SLICE("/a\xC3"), "UTF-8 at byte 2");
+}
+
+/* With their neighbours, which are characters like others. */
+static void what_commands_is_refused_and_escaped(void **state) {
+  (void)state;
+  static const struct {
+    const char *text, *escaped; /* NULL: as it is */
+  } rows[] = {{"\x01", "%01"},
+              {"\n", "%0A"},
+              {"\x1B", "%1B"},
+              {"\x1F", "%1F"},
+              {" ", NULL},
+              {"~", NULL},
+              {"\x7F", "%7F"},
+              {"\xC2\x80", "%C2%80"},
+              {"\xC2\x9F", "%C2%9F"},
+              {"\xC2\xA0", NULL},
+              {"\xD8\x9B", NULL},
+              {"\xD8\x9C", "%D8%9C"},
+              {"\xE2\x80\x8D", NULL},
+              {"\xE2\x80\x8E", "%E2%80%8E"},
+              {"\xE2\x80\x8F", "%E2%80%8F"},
+              {"\xE2\x80\x90", NULL},
+              {"\xE2\x80\xA7", NULL},
+              {"\xE2\x80\xA8", "%E2%80%A8"},
+              {"\xE2\x80\xAE", "%E2%80%AE"},
+              {"\xE2\x80\xAF", NULL},
+              {"\xE2\x81\xA5", NULL},
+              {"\xE2\x81\xA6", "%E2%81%A6"},
+              {"\xE2\x81\xA9", "%E2%81%A9"},
+              {"\xE2\x81\xAA", NULL}};
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    char path[32];
+    mt_slice out;
+    snprintf(path, sizeof path, "/a/b%sc", rows[i].text);
+    assert_int_equal(mt_path_check_form(mt_slice_of(path), &out, NULL), MORTISE_OK);
+    if (rows[i].escaped)
+      refused(mt_slice_of(path), "at byte 4");
+    else
+      assert_int_equal(mt_path_check(mt_slice_of(path), &out, NULL), MORTISE_OK);
+    segment_is(mt_slice_of(rows[i].text), rows[i].escaped ? rows[i].escaped : rows[i].text);
+  }
 }
 
 static void the_bounds_are_exact(void **state) {
@@ -81,14 +129,6 @@ static void parents_and_ancestors(void **state) {
 
 /* ---- segments ---- */
 
-static void segment_is(mt_slice in, const char *want) {
-  mt_buf b;
-  mt_buf_init(&b, 1000);
-  mt_path_add_segment(&b, in);
-  assert_string_equal(b.p, want);
-  mt_buf_deinit(&b);
-}
-
 static void segments_escape_what_they_must(void **state) {
   (void)state;
   segment_is(MT_SLICE("plain \xC3\xA9.txt"), "plain \xC3\xA9.txt");
@@ -119,7 +159,7 @@ static size_t decode(mt_slice s, char *out) {
 /* That each can be read back is what makes the escaping injective. */
 static void any_bytes_make_one_segment_of_their_own(void **state) {
   (void)state;
-  static const char bytes[] = "/%.2EFa\xC3\xA9\xED\xA0\xF0\xFF"; /* and its NUL */
+  static const char bytes[] = "/%.2EFa\xC3\xA9\xED\xA0\xF0\xFF\xE2\x80\xAE\n"; /* and its NUL */
   rng r = {property_seed()};
   mt_buf b;
   mt_buf_init(&b, 1000);
@@ -246,6 +286,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(valid_paths_pass),
       cmocka_unit_test(invalid_paths_say_the_rule),
+      cmocka_unit_test(what_commands_is_refused_and_escaped),
       cmocka_unit_test(the_bounds_are_exact),
       cmocka_unit_test(parents_and_ancestors),
       cmocka_unit_test(segments_escape_what_they_must),

@@ -14,6 +14,25 @@ static bool is_utf8(mt_slice s) {
   return text != NULL;
 }
 
+/* The controls, line separators and marks of direction, by their bytes. */
+static bool has_command(mt_slice s) {
+  static const char *const between[][2] = {{"\xC2\x80", "\xC2\x9F"},
+                                           {"\xD8\x9C", "\xD8\x9C"},
+                                           {"\xE2\x80\x8E", "\xE2\x80\x8F"},
+                                           {"\xE2\x80\xA8", "\xE2\x80\xAE"},
+                                           {"\xE2\x81\xA6", "\xE2\x81\xA9"}};
+  for (size_t i = 0; i < s.n; i++) {
+    if ((unsigned char)s.p[i] < ' ' || s.p[i] == 0x7F) return true;
+    for (size_t k = 0; k < sizeof between / sizeof *between; k++) {
+      size_t n = strlen(between[k][0]);
+      if (s.n - i >= n && memcmp(s.p + i, between[k][0], n) >= 0 &&
+          memcmp(s.p + i, between[k][1], n) <= 0)
+        return true;
+    }
+  }
+  return false;
+}
+
 static bool naive_segment(mt_slice s) {
   return s.n && !mt_slice_eq(s, MT_SLICE(".")) && !mt_slice_eq(s, MT_SLICE(".."));
 }
@@ -21,9 +40,8 @@ static bool naive_segment(mt_slice s) {
 /* Is it a path, and how many segments has it? */
 static bool naive(mt_slice path, size_t *depth) {
   *depth = 0;
-  if (!path.n || *path.p != '/' || path.n > MT_PATH_MAX || memchr(path.p, '\0', path.n))
-    return false;
-  if (!is_utf8(path)) return false;
+  if (!path.n || *path.p != '/' || path.n > MT_PATH_MAX) return false;
+  if (!is_utf8(path) || has_command(path)) return false;
   mt_slice rest = {path.p + 1, path.n - 1};
   while (rest.n) {
     if (!naive_segment(fuzz_cut(&rest, '/'))) return false;

@@ -8,6 +8,7 @@ Both contend for overlapping trees for SECONDS (20), and each takes over from th
 environment repeats the random choices of a run.
 """
 import itertools
+import json
 import os
 import queue
 import random
@@ -358,6 +359,31 @@ def test_shared(stage):
     writer.let_go()
 
 
+def random_name(rng):
+    pieces = ["/", "a", "b", ".", "..", "%", "%2F", "\\n", " ", "\n", "\x1b", "\x7f", "\x85", "\u00a0",
+              "\u061c", "\u200d", "\u200e", "\u2028", "\u202e", "\u2069", "\u206a", "\u96ea", "\U0001f600"]
+    return "".join(rng.choice(pieces) for _ in range(rng.randint(1, 4)))
+
+
+def locked_path(text):
+    try:
+        return client.check_path(text)
+    except ValueError:
+        return False
+
+
+def test_paths(stage, rng, count=100):
+    names = [random_name(rng) for _ in range(count)]
+    names += ["/" + name for name in names]
+    asked = stage.mortise("run", os.path.join(HERE, "paths.lua"), *[n.encode().hex() for n in names])
+    asked.end(60)
+    answers = [json.loads(asked.line()) for _ in names]
+    wrong = [name for name, (named, tree) in zip(names, answers)
+             if named != "/_named/c/" + client.segment(name.encode()) or tree != locked_path(name)]
+    report(not wrong, "both make the same paths of the same names, and refuse the same", repr(wrong[:3])
+           if wrong else "")
+
+
 def test_empty(stage):
     for each in stage.processes:
         each.end()
@@ -378,6 +404,7 @@ def test_server(url, seconds, seed):
                 return
             test_contention(stage, seconds)
             test_shared(stage)
+            test_paths(stage, random.Random(seed))
             for one, other in sides:
                 test_queue(stage, one, other)
                 test_at_once(stage, one, other)

@@ -8,6 +8,7 @@ import http.client
 import json
 import os
 import random
+import re
 import secrets
 import threading
 import time
@@ -48,6 +49,31 @@ def lub(a, b):
     if {a, b} == {"S", "IX"}:
         return "SIX"
     return max(a, b, key=ORDER.index)
+
+
+COMMANDS = "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
+
+
+def check_path(path):
+    """The path without a last slash. ValueError where it is none."""
+    short = path[:-1] if len(path) > 1 and path.endswith("/") else path
+    parts = short.split("/")[1:] if path != "/" else []
+    if not short.startswith("/") or any(part in ("", ".", "..") for part in parts):
+        raise ValueError("no path: %r" % path)
+    if len(short.encode()) > 4096 or len(parts) > 128 or re.search(COMMANDS, short):
+        raise ValueError("no path to lock: %r" % path[:200])
+    return short
+
+
+def segment(part):
+    """A part (bytes) of a document's or a name's path."""
+    def escaped(data):
+        return "".join("%%%02X" % byte for byte in data)
+    if part in (b"", b".", b".."):
+        return escaped(part) or "%"
+    text = part.decode("utf-8", "surrogateescape")
+    wrong = "[/%%]|[\udc80-\udcff]|%s" % COMMANDS
+    return re.sub(wrong, lambda m: escaped(m.group().encode("utf-8", "surrogateescape")), text)
 
 
 def ancestors(path):
@@ -354,7 +380,8 @@ class Client:
     def acquire(self, targets, mode="X", wait=30.0):
         """Takes the trees (a path or a list of them) in mode X or S. LockTimeout, LockLost."""
         session, until = self.ready(), now() + wait
-        steps = plan([targets] if isinstance(targets, str) else targets, mode)
+        targets = [targets] if isinstance(targets, str) else targets
+        steps = plan([check_path(target) for target in targets], mode)
         grants = []  # (path, n, version, created)
         try:
             while len(grants) < len(steps):

@@ -2,6 +2,7 @@
 -- or a table is a mistake of the caller's, which is told before anything is sent.
 local core = require "mortise.core"
 local errors = require "mortise.errors"
+local printable = require "mortise.printable"
 
 local argument = {}
 
@@ -13,7 +14,9 @@ function argument.wanted(value)
 end
 
 function argument.shown(value)
-  if type(value) == "string" then return ("%q"):format(value) end
+  if type(value) == "string" then
+    return printable((("%q"):format(value):gsub("\\\n", "\\n"))) -- %q leaves a line break in it
+  end
   if type(value) == "table" or type(value) == "function" then return "a " .. type(value) end
   return core.tostring(value)
 end

@@ -108,7 +108,7 @@ end
 -- `merge`. Run again with `merge`, it does what a run that was cut off left.
 return function(client, given)
   local o = options.check("rename", rows, given)
-  o.from, o.to = check_path(o.from), check_path(o.to)
+  o.from, o.to = check_path(o.from, o.lock ~= nil), check_path(o.to)
   if o.lock then
     check_lock(o.lock, o)
     return move(o.lock, o)

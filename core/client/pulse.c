@@ -1,9 +1,7 @@
 #include "client/pulse.h"
 
 #include "base/mem.h"
-
-#include <pthread.h>
-#include <signal.h>
+#include "base/thread.h"
 
 struct mt_pulse {
   mt_pulse_config config;
@@ -56,13 +54,7 @@ mt_pulse *mt_pulse_start(mt_session *session, const mt_pulse_config *config, con
   p->store = p->loop ? config->open_store(config->ctx, p->loop, err) : NULL;
   if (p->store) {
     mt_heartbeat_init(&p->heart, session, p->store, env);
-    /* Signals are the program's main thread's. */
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &old);
-    int failed = pthread_create(&p->thread, NULL, beat, p);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (!failed) return p;
+    if (!mt_thread_start(&p->thread, beat, p)) return p;
     mt_error_set(err, MORTISE_UNAVAILABLE, "the heartbeat's thread could not be started");
   }
   pulse_free(p);

@@ -4,11 +4,11 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "sqlite/internal.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -175,12 +175,7 @@ static sqlite_store *store_of(mt_store *base) {
 
 static mortise_status start(worker *k, mortise_error *err) {
   if (k->started) return MORTISE_OK;
-  /* Signals are for the program's own threads. */
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  int failed = pthread_create(&k->thread, NULL, work, k);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  int failed = mt_thread_start(&k->thread, work, k);
   if (failed)
     return mt_error_set(err, MORTISE_UNAVAILABLE, "cannot start a thread: %s", strerror(failed));
   k->started = true;

@@ -11,9 +11,10 @@ describe("a crash", function()
 
   it("is let through by every thread", function()
     local _, out = program.run {"--store", "sqlite:" .. store, "-e", [[
-      mortise.index("x", "1", {})
+      mortise.index("x", "1", {a = 1})
       mortise.with_tree_lock("/a", function()
-        os.execute("cat /proc/" .. io.open "/proc/self/stat":read "n" .. "/task/*/status")
+        local pid = io.open("/proc/self/stat"):read "n"
+        os.execute("cat /proc/" .. pid .. "/task/*/status")
       end)]]}
     local n = 0
     for mask in out:gmatch "SigBlk:%s*(%x+)" do

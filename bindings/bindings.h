@@ -284,6 +284,10 @@ MT_LJMP const char *mt_check_string(lua_State *L,
 MT_LJMP const char *mt_opt_string(lua_State *L, int index); /* NULL for none and nil */
 MT_LJMP int mt_text_open(lua_State *L); /* adds number, tostring, ... to the table on the stack */
 
+/* ---- Files of settings (lua_settings.c) ----------------------------------------------------- */
+
+MT_LJMP int mt_settings_open(lua_State *L); /* adds read_file, ... to the table on the stack */
+
 /* ---- Clients and locks ---------------------------------------------------------------------- */
 
 MT_LJMP int mt_client_open_module(lua_State *L); /* adds open to the table on the stack */

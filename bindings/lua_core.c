@@ -73,6 +73,7 @@ int mt_core_open(lua_State *L) {
   mt_error_open(L);
   mt_task_open(L);
   mt_text_open(L);
+  mt_settings_open(L);
   mt_json_open(L);
   mt_doc_open(L);
   mt_client_open_module(L);

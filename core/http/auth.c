@@ -3,8 +3,10 @@
 #include "http/internal.h"
 
 #include <errno.h>
-#include <openssl/evp.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { SECRET_MAX = 16384 };
@@ -82,12 +84,41 @@ static mortise_status credentials(mt_auth *auth, const mt_http_config *c, mortis
   return ways ? basic(auth, c->user, c->password, err) : MORTISE_OK;
 }
 
+/* Each connection reads it again. */
 static mortise_status file(char **out, const char *name, const char *path, mortise_error *err) {
+  struct stat st;
   if (!path) return MORTISE_OK;
-  if (access(path, R_OK))
+  if (access(path, R_OK) || stat(path, &st))
     return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "%s %s: %s", name, path, strerror(errno));
+  if (!S_ISREG(st.st_mode))
+    return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "%s %s is no regular file", name, path);
   *out = mt_strdup(path);
   return *out ? MORTISE_OK : mt_error_memory(err);
+}
+
+static int note_asked(char *to, int size, int writing, void *ctx) {
+  (void)to, (void)size, (void)writing;
+  *(bool *)ctx = true;
+  return -1;
+}
+
+/* A key that cannot be read at all is told by TLS. */
+static bool is_encrypted(const char *path) {
+  bool asked = false;
+  BIO *in = BIO_new_file(path, "r");
+  if (in) EVP_PKEY_free(PEM_read_bio_PrivateKey(in, NULL, note_asked, &asked));
+  BIO_free(in);
+  ERR_clear_error(); /* libcurl looks there */
+  return asked;
+}
+
+static mortise_status check_key(const mt_auth *auth, mortise_error *err) {
+  const char *path = auth->key_file ? auth->key_file : auth->cert_file;
+  if (!path || !is_encrypted(path)) return MORTISE_OK;
+  return mt_error_set(err, MORTISE_INVALID_ARGUMENT,
+                      "%s %s: the key has a pass phrase, and none is asked for: give it without "
+                      "one, in a file of mode 0600 (openssl pkey -in %s -out FILE)",
+                      auth->key_file ? "key_file" : "cert_file", path, path);
 }
 
 mortise_status mt_auth_init(mt_auth *auth, const mt_http_config *c, mortise_error *err) {
@@ -98,7 +129,7 @@ mortise_status mt_auth_init(mt_auth *auth, const mt_http_config *c, mortise_erro
   if (!status) status = file(&auth->ca_file, "ca_file", c->ca_file, err);
   if (!status) status = file(&auth->cert_file, "cert_file", c->cert_file, err);
   if (!status) status = file(&auth->key_file, "key_file", c->key_file, err);
-  return status;
+  return status ? status : check_key(auth, err);
 }
 
 void mt_auth_deinit(mt_auth *auth) {
@@ -109,8 +140,10 @@ void mt_auth_deinit(mt_auth *auth) {
   *auth = (mt_auth){0};
 }
 
+/* Without a pass phrase of ours, the empty one, OpenSSL asks on the terminal, and waits. */
 bool mt_auth_set_tls(const mt_auth *auth, CURL *easy) {
-  return !curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2) &&
+  return !curl_easy_setopt(easy, CURLOPT_KEYPASSWD, "") &&
+         !curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2) &&
          !curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, auth->insecure ? 0L : 1L) &&
          !curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, auth->insecure ? 0L : 2L) &&
          (!auth->ca_file || (!curl_easy_setopt(easy, CURLOPT_CAINFO, auth->ca_file) &&

@@ -25,7 +25,11 @@ static const char make_all[] =
     "leaf expired IP:127.0.0.1 ca -1\n"
     "leaf client '' ca\n"
     "leaf stranger '' other\n"
-    "cat client.pem client.key > both.pem\n";
+    "cat client.pem client.key > both.pem\n"
+    "openssl pkcs8 -topk8 -passout pass:sesame -in client.key -out phrase.key\n"
+    "openssl ec -aes128 -passout pass:sesame -in client.key -out older.key\n"
+    "cat client.pem phrase.key > phrase.pem\n"
+    "mkfifo pipe.key\n";
 
 static const char *in_folder(const char *name) {
   static char paths[8][128];
@@ -193,6 +197,49 @@ static void key_of_another(void **state) {
   fails(&s, MORTISE_AUTH, "");
 }
 
+/* Nobody is asked for it: a terminal would be waited for without end. */
+static void key_with_pass_phrase(void **state) {
+  (void)state;
+  static const char *const files[][2] = {
+      {"client.pem", "phrase.key"}, {"client.pem", "older.key"}, {"phrase.pem", NULL}};
+  mortise_error err;
+  mt_loop *loop = mt_loop_new(&err);
+  for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+    const char *cert = in_folder(files[i][0]), *key = files[i][1] ? in_folder(files[i][1]) : NULL;
+    mt_http_config config = {.nodes = "https://127.0.0.1:1", .cert_file = cert, .key_file = key};
+    assert_null(mt_http_new(loop, &config, NULL, &err));
+    assert_int_equal(err.code, MORTISE_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.message, key ? key : cert));
+    assert_non_null(strstr(err.message, "pass phrase"));
+  }
+  mt_http_config pipe = {.nodes = "https://127.0.0.1:1",
+                         .cert_file = in_folder("client.pem"),
+                         .key_file = in_folder("pipe.key")};
+  assert_null(mt_http_new(loop, &pipe, NULL, &err));
+  assert_non_null(strstr(err.message, "is no regular file"));
+  mt_loop_free(loop);
+}
+
+/* It had none when it was looked at. */
+static void key_that_gets_a_pass_phrase(void **state) {
+  (void)state;
+  char command[256];
+  snprintf(command, sizeof command, "cp %s %s", in_folder("client.key"), in_folder("moved.key"));
+  assert_int_equal(system(command), 0);
+  secured s = {.tls = server_context("server", true),
+               .f.config = {.ca_file = in_folder("ca.pem"),
+                            .cert_file = in_folder("client.pem"),
+                            .key_file = in_folder("moved.key")}};
+  secured_open(&s, answer_ok, NULL);
+  snprintf(command, sizeof command, "mv %s %s", in_folder("phrase.key"), in_folder("moved.key"));
+  assert_int_equal(system(command), 0);
+  mt_http_req req = fixture_request(&s.f, "POST", "/", "{}");
+  fixture_run(&s.f, &req);
+  assert_failed(&req, MORTISE_AUTH, false, "moved.key");
+  mt_http_req_deinit(&req);
+  secured_close(&s);
+}
+
 static void too_old(void **state) {
   (void)state;
   secured s = {.tls = server_context("server", false), .f.config.ca_file = in_folder("ca.pem")};
@@ -270,6 +317,8 @@ int main(void) {
       cmocka_unit_test(client_certificate),
       cmocka_unit_test(client_certificate_refused),
       cmocka_unit_test(key_of_another),
+      cmocka_unit_test(key_with_pass_phrase),
+      cmocka_unit_test(key_that_gets_a_pass_phrase),
       cmocka_unit_test(too_old),
       cmocka_unit_test(plain_where_tls_is_meant),
       cmocka_unit_test(tls_where_plain_is_meant),

@@ -1,7 +1,7 @@
 -- Where the settings of the default client come from: the command line, then the environment, then
 -- a profile of the configuration file. The first that names a setting wins.
 --
--- The configuration file is Lua in an empty environment:
+-- The configuration file is Lua without any function, in bounds of steps and memory:
 --   return {
 --     default = "staging",
 --     profiles = {
@@ -41,32 +41,31 @@ end
 
 -- ---- The file ------------------------------------------------------------------------------------
 
-local function read_file(file, must)
-  local handle, why, number = io.open(file, "rb")
-  if not handle then
-    if not must and number == 2 then return nil end
-    errors.bad("configuration: %s", why)
+local no_such_file = 2
+
+-- Whoever writes this file chooses where credentials go.
+local function refuse_others(file, access)
+  if not access.ours then
+    errors.bad("configuration: %s belongs to another user (uid %d): it is not read", file, access.owner)
   end
-  local text
-  text, why = handle:read(file_max + 1)
-  handle:close()
-  if not text and why then errors.bad("configuration: %s: %s", file, why) end
-  if text and #text > file_max then errors.bad("configuration: %s is too large", file) end
-  return text or ""
+  if access.mode & 0x12 ~= 0 then -- 022
+    errors.bad("configuration: %s can be written by others (mode %04o): chmod go-w it", file, access.mode)
+  end
 end
 
--- An endless loop in a file of settings ends.
-local function call_bounded(chunk)
-  local task = coroutine.create(chunk)
-  debug.sethook(task, function() error("runs too long for a file of settings", 2) end, "", 1000000)
-  return coroutine.resume(task)
+local function read_file(file, must)
+  local text, access, number = core.read_file(file, file_max)
+  if not text then
+    if not must and number == no_such_file then return nil end
+    errors.bad("configuration: %s", access)
+  end
+  refuse_others(file, access)
+  return text
 end
 
 local function evaluate(text, file)
-  local chunk, why = load(text, "@" .. file, "t", {})
-  if not chunk then errors.bad("configuration: %s", why) end
-  local ok, value = call_bounded(chunk)
-  if not ok then errors.bad("configuration: %s", core.tostring(value)) end
+  local ok, value = core.settings(text, file)
+  if not ok then errors.bad("configuration: %s", value) end
   if type(value) ~= "table" then
     errors.bad("configuration: %s must return a table, not a %s", file, type(value))
   end
@@ -192,9 +191,8 @@ local function read_secrets(found, warn_about)
       found[row.file_of] = {
         value = secret.read(file.value, file.from), from = file.value, secret = true,
       }
-      local why = secret.exposed(file.value)
-      if why then warn_about(why) end
     end
+    if found[row.name] and row.private then warn_about(secret.exposed(found[row.name].value)) end
   end
 end
 
@@ -215,19 +213,19 @@ function config.resolve()
     local value, from = find(row, profile)
     if value ~= nil then result.found[row.name] = {value = value, from = from, secret = row.secret} end
   end
-  read_secrets(result.found, function(why) table.insert(result.warnings, why) end)
+  read_secrets(result.found, function(why) result.warnings[#result.warnings + 1] = why end)
   return result
 end
 
 -- Adds the secrets whose files `values`, checked settings, name.
 function config.read_secret_files(values)
   for _, row in ipairs(settings.rows) do
-    local file = row.file_of and values[row.name]
-    if file and values[row.file_of] == nil then
+    local file = values[row.name]
+    if file and row.file_of and values[row.file_of] == nil then
       values[row.file_of] = secret.read(file, row.name)
-      local why = secret.exposed(file)
-      if why then config.warn(why) end
     end
+    local why = file and row.private and secret.exposed(file)
+    if why then config.warn(why) end
   end
 end
 

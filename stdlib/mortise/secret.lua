@@ -1,39 +1,28 @@
 -- Secrets kept in files.
+local core = require "mortise.core"
 local errors = require "mortise.errors"
 
 local secret = {}
 
 local longest = 64 * 1024
 
--- The file's permissions as text like "-rw-r-----", or nil where they cannot be told. (Lua has no
--- stat; ls is everywhere.)
-local function permissions(file)
-  local quoted = "'" .. file:gsub("'", "'\\''") .. "'"
-  local pipe = io.popen("LC_ALL=C ls -dLl -- " .. quoted .. " 2>/dev/null")
-  if not pipe then return nil end
-  local line = pipe:read "l"
-  pipe:close()
-  return line and line:match "^[^ \t]+"
-end
-
--- What is wrong with who may read the file, or nil.
+-- What is wrong with who may read or write the file, or nil. Root may give one to a group to read.
 function secret.exposed(file)
-  local mode = permissions(file)
-  if mode and #mode >= 10 and mode:sub(5, 10):find "[rw]" then
-    return ("%s can be read by others (%s): chmod 600 it"):format(file, mode:sub(1, 10))
+  local access = core.file_access(file)
+  if not access then return nil end
+  if not access.ours then return ("%s belongs to another user (uid %d)"):format(file, access.owner) end
+  local allowed = access.owner == 0 and 0x1e0 or 0x1c0 -- 0740, 0700
+  if access.mode & 0x1ff & ~allowed ~= 0 then
+    return ("%s can be read or written by others (mode %04o): chmod 600 it"):format(file, access.mode)
   end
 end
 
 -- The secret: the file's first line. `what` names the setting.
 function secret.read(file, what)
-  local handle, why = io.open(file, "rb")
-  if not handle then errors.bad("%s: %s", what, why) end
-  local text
-  text, why = handle:read(longest + 1)
-  handle:close()
-  if not text then errors.bad("%s: %s: %s", what, file, why or "the file is empty") end
+  local text, why = core.read_file(file, longest)
+  if not text then errors.bad("%s: %s", what, why) end
   local line = text:match "^([^\r\n]*)"
-  if #text > longest or line == "" then errors.bad("%s: %s holds no secret in its first line", what, file) end
+  if line == "" then errors.bad("%s: %s holds no secret in its first line", what, file) end
   return line
 end
 

@@ -5,6 +5,7 @@
 --   flag     on the command line, with `value` the name of its argument
 --   secret   never in a file of settings or on the command line
 --   file_of  names a file that holds that secret
+--   private  names a file that holds a secret: a warning where others can read or write it
 --   access   belongs to one store: not taken from a profile for another store
 local settings = {}
 
@@ -33,23 +34,24 @@ settings.rows = {
   {name = "password", type = "string", env = "MORTISE_PASSWORD", secret = true, access = true,
     help = "the user's password"},
   {name = "password_file", type = "string", flag = "--password-file", value = "FILE",
-    env = "MORTISE_PASSWORD_FILE", file_of = "password", access = true,
+    env = "MORTISE_PASSWORD_FILE", file_of = "password", access = true, private = true,
     help = "file with the user's password"},
   {name = "api_key", type = "string", env = "MORTISE_API_KEY", secret = true, access = true,
     help = "an API key, encoded"},
   {name = "api_key_file", type = "string", flag = "--api-key-file", value = "FILE",
-    env = "MORTISE_API_KEY_FILE", file_of = "api_key", access = true, help = "file with an API key"},
+    env = "MORTISE_API_KEY_FILE", file_of = "api_key", access = true,
+    private = true, help = "file with an API key"},
   {name = "bearer", type = "string", env = "MORTISE_BEARER", secret = true, access = true,
     help = "a bearer token"},
   {name = "bearer_file", type = "string", flag = "--bearer-file", value = "FILE",
-    env = "MORTISE_BEARER_FILE", file_of = "bearer", access = true,
+    env = "MORTISE_BEARER_FILE", file_of = "bearer", access = true, private = true,
     help = "file with a bearer token"},
   {name = "ca_file", type = "string", flag = "--ca", value = "FILE", env = "MORTISE_CA",
     access = true, default_text = "the system's", help = "certificates to trust, PEM"},
   {name = "cert_file", type = "string", flag = "--cert", value = "FILE", env = "MORTISE_CERT",
     access = true, help = "the client's certificate, PEM"},
   {name = "key_file", type = "string", flag = "--key", value = "FILE", env = "MORTISE_KEY",
-    access = true, help = "the certificate's key, PEM"},
+    access = true, private = true, help = "the certificate's key, PEM, without a pass phrase"},
   {name = "insecure", type = "boolean", flag = "--insecure", env = "MORTISE_INSECURE",
     access = true, default_text = "false", help = "do not check the server's certificate"},
 }

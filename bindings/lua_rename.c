@@ -26,6 +26,7 @@ static const char rename_name[] = "mortise.rename";
 typedef struct moving {
   mt_dependent dependent;
   mt_driver *driver;
+  mt_permit permit;
   mt_rename rename;
   mt_op *runner; /* waits for its end, or NULL */
   uint64_t changed, total;
@@ -249,7 +250,8 @@ static void set_up(moving *self, const mt_lock_handle *lock, const options *o) {
   c->ctx = self;
   c->store = lock->box->client->store;
   c->env = mt_env_system();
-  c->lock = lock->lock;
+  self->permit = mt_manager_permit(lock->lock);
+  c->permit = &self->permit;
   c->options.page = (uint32_t)o->page;
   c->options.slices = (uint32_t)o->slices;
   c->options.in_flight = (uint32_t)o->in_flight;

@@ -1,6 +1,6 @@
 /* Protected writes:
  *   lock:writer(index or nil, {strength="cas", stamp_field=, docs=, bytes=, in_flight=, tries=,
- *                              backoff_ms=})      strength: cas, stamp or none, see lock/writer.h
+ *                              backoff_ms=})      strength: cas, stamp or none, see write/writer.h
  *   client:writer(index or nil, {...})      the same without a lock: nothing protects it
  * A writer (closable; it ends with its lock) sends batches of items (lua_bulk.c says how one looks)
  * in requests of at most `docs` items and `bytes`, refuses past the lock's deadline, and tries
@@ -15,7 +15,7 @@
 #include "lua_lock.h"
 #include "lua_write.h"
 
-#include "lock/writer.h"
+#include "write/writer.h"
 
 #include <string.h>
 
@@ -228,8 +228,9 @@ static int make_writer(lua_State *L) {
     lua_setiuservalue(L, 4, i);
   }
   mortise_error err;
+  mt_permit permit = lock ? mt_manager_permit(lock->lock) : (mt_permit){0};
   self->w =
-      mt_writer_new(box->client->store, mt_env_system(), lock ? lock->lock : NULL, &config, &err);
+      mt_writer_new(box->client->store, mt_env_system(), lock ? &permit : NULL, &config, &err);
   if (!self->w) mt_error_raise(L, &err);
   mt_depend(lock ? &lock->users : &box->dependents, &self->dependent);
   return 1;

@@ -4,7 +4,7 @@
 #define MT_CLIENT_CLIENT_H
 
 #include "base/loop.h"
-#include "lock/manager.h"
+#include "lock/convert.h"
 #include "store/store.h"
 
 #include <mortise/mortise.h>

@@ -163,7 +163,8 @@ static void conclude(op *o) {
 /* False: it is ending, and nothing may be started. */
 static bool may_go_on(op *o) {
   mortise_error err;
-  if (!o->failed && o->c->lock && mt_lock_check(o->c->lock, &err)) fail(o, &err);
+  const mt_permit *permit = o->c->permit;
+  if (!o->failed && permit && permit->check(permit->lock, &err)) fail(o, &err);
   return !o->failed;
 }
 
@@ -609,7 +610,7 @@ static mortise_status make_parts(op *o, mortise_error *err) {
   }
   o->kick = (mt_timer){.fire = on_kick, .ctx = o};
   if (mt_timer_start(c->store->loop, &o->kick, parked, err)) return MORTISE_OUT_OF_MEMORY;
-  o->writer = mt_writer_new(c->store, c->env, c->lock, &config, err);
+  o->writer = mt_writer_new(c->store, c->env, c->permit, &config, err);
   return o->writer ? MORTISE_OK : err->code;
 }
 

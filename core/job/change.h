@@ -8,7 +8,7 @@
 #define MT_JOB_CHANGE_H
 
 #include "job/transform.h"
-#include "lock/writer.h"
+#include "write/writer.h"
 
 enum { MT_REJECTS_SHOWN = 20, MT_ID_MAX = 512 };
 
@@ -43,7 +43,7 @@ typedef struct mt_change {
   void *ctx;
   mt_store *store;
   const mt_env *env;
-  const mt_lock *lock; /* NULL: unprotected */
+  const mt_permit *permit; /* NULL: unprotected */
   const char *index;   /* index or alias */
   mt_slice query;      /* Query DSL object, or empty for all */
   mt_transform transform;

@@ -5,7 +5,7 @@
 #include "job/change.h"
 
 typedef struct mt_rename {
-  mt_change change; /* in: done, ctx, store, env, lock, index, progress, options; out: its result */
+  mt_change change; /* in: done, ctx, store, env, permit, index, progress, options; out: its result */
   mt_replace_prefix rule;
   mt_slice also;    /* in: one more query that documents must match, or empty; borrowed */
   bool merge;       /* in: there may be documents below `to` already */

@@ -1,10 +1,8 @@
-#include "base/mem.h"
-#include "lock/internal.h"
+#include "lock/convert.h"
 
-/* Conversion: a lock that is held gets other modes, and what is held before and after is never
- * given up in between.
- *
- * More than it has is a second acquisition of the same targets by the same task: the shares of
+#include "base/mem.h"
+
+/* More than it has is a second acquisition of the same targets by the same task: the shares of
  * related tasks never exclude one another, the store replaces the session's entry at each path by
  * the least upper bound of both, in one bulk. When all of it is granted the two locks change their
  * insides, and the old shares are given back, which writes nothing where the new ones cover them.
@@ -14,8 +12,26 @@
  * the store is told of what is left. It is not believed from before that is sent, as with a
  * release, and repeated like one. */
 
+/* ---- Which lock is being converted ---------------------------------------------------------- */
+
+static void released(mt_lock *lock);
+
+static mt_convert *conversion_of(const mt_lock *lock) {
+  return lock->on_release == released ? lock->on_release_ctx : NULL;
+}
+
+static void attach(mt_convert *c) {
+  c->lock->on_release = released;
+  c->lock->on_release_ctx = c;
+}
+
+static void detach(mt_lock *lock) {
+  lock->on_release = NULL;
+  lock->on_release_ctx = NULL;
+}
+
 static void done(mt_convert *c) {
-  if (c->lock) c->lock->converting = NULL;
+  if (c->lock) detach(c->lock);
   c->done(c->ctx, c);
 }
 
@@ -34,7 +50,7 @@ static void change_over(mt_lock *a, mt_lock *b) {
   b->parts = was.parts, b->n = was.n;
   b->wants = was.wants, b->n_wants = was.n_wants;
   b->text = was.text;
-  b->told |= a->told; /* the shares that are told are b's now */
+  if (a->publication > b->publication) b->publication = a->publication; /* its shares are b's now */
   if (b->fence > a->fence) a->fence = b->fence;
   adopt_parts(a);
   adopt_parts(b);
@@ -94,12 +110,11 @@ static void share(const mt_lock *lock, mt_lock *less) {
 }
 
 /* The lowerings of what is still held are waited for like releases of what is not. */
-static void count_lowerings(const mt_lock *lock, mt_giving *g) {
+static void count_lowerings(const mt_lock *lock, mt_pending_release *p) {
   for (size_t i = 0; i < lock->n; i++) {
     mt_hold *h = lock->parts[i].hold;
-    if (h->giving || mt_mode_covers(mt_hold_shared_mode(h), h->mode)) continue;
-    h->giving = g;
-    g->left++;
+    if (h->pending_release || mt_mode_covers(mt_hold_shared_mode(h), h->mode)) continue;
+    mt_pending_add(p, h);
   }
 }
 
@@ -113,16 +128,16 @@ static void lowered(void *ctx, mt_release *r) {
 static void give_the_rest(mt_manager *m, mt_convert *c, mt_lock *less) {
   mt_release *r = &c->lowering;
   *r = (mt_release){.done = lowered, .ctx = c};
-  mt_giving *g = mt_calloc(1, sizeof *g);
-  if (g) *g = (mt_giving){.r = r, .left = 1};
-  r->op = g;
+  mt_pending_release *p = mt_calloc(1, sizeof *p);
+  if (p) *p = (mt_pending_release){.r = r, .left = 1};
+  r->op = p;
   share(c->lock, less);
   change_over(c->lock, less);
-  mt_lock_give_back(less, 0, g);
+  mt_lock_give_back(less, 0, p);
   mt_lock_free(less);
-  if (g) count_lowerings(c->lock, g);
-  if (g && --g->left) return;
-  mt_free(g);
+  if (p) count_lowerings(c->lock, p);
+  if (p && --p->left) return;
+  mt_free(p);
   mt_manager_tell_release(m, r);
 }
 
@@ -149,8 +164,8 @@ static void begin(mt_manager *m, mt_convert *c, mortise_error *err) {
   const mt_acquire as_task = {.wants = wants, .n = c->lock->n_wants, .task = c->lock->task};
   mt_lock *less = mt_lock_new(m, &as_task, err);
   if (less && has_all(c->lock, less)) {
-    less->table = c->lock->table;
-    mt_holds_ref(less->table);
+    less->holds = c->lock->holds;
+    mt_holds_ref(less->holds);
     give_the_rest(m, c, less);
   } else if (less) {
     mt_lock_free(less);
@@ -163,30 +178,29 @@ void mt_manager_convert(mt_manager *m, mt_convert *c) {
   mortise_error err;
   c->asking = false;
   mt_error_clear(&c->error);
-  if (c->lock->converting) {
+  if (conversion_of(c->lock)) {
     mt_error_set(&err, MORTISE_INVALID_ARGUMENT, "the lock is being converted already");
   } else if (!mt_lock_check(c->lock, &err)) {
-    c->lock->converting = c;
+    attach(c);
     begin(m, c, &err);
-    if (err.code) c->lock->converting = NULL;
+    if (err.code) detach(c->lock);
   }
   if (err.code) refuse(m, c, &err);
 }
 
 void mt_manager_convert_cancel(mt_manager *m, mt_convert *c) {
-  if (c->lock && c->lock->converting == c) c->lock->converting = NULL;
+  if (c->lock && conversion_of(c->lock) == c) detach(c->lock);
   if (c->asking)
     mt_manager_cancel(m, &c->acquire);
   else
     mt_manager_release_forget(m, &c->lowering);
 }
 
-void mt_convert_lock_released(mt_manager *m, mt_lock *lock) {
-  mt_convert *c = lock->converting;
-  if (!c) return;
+static void released(mt_lock *lock) {
+  mt_convert *c = conversion_of(lock);
   mortise_error err;
-  mt_manager_convert_cancel(m, c);
+  mt_manager_convert_cancel(lock->manager, c);
   c->asking = false;
   mt_error_set(&err, MORTISE_LOCK_LOST, "the lock was released while it was being converted");
-  refuse(m, c, &err);
+  refuse(lock->manager, c, &err);
 }

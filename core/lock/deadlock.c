@@ -1,25 +1,8 @@
+#include "lock/deadlock.h"
+
 #include "base/mem.h"
-#include "lock/internal.h"
-
-#include <stdio.h>
-
-/* Deadlocks. Who waits waits for everybody in its way, so any cycle of waiting tasks is one, and
- * the youngest of a cycle gives way, of those that hold a lock while they wait: a call for itself
- * goes through all paths in one order, so there is always such a one, and only its holder can undo
- * the knot by giving something back. Each looks only for cycles in which it is that one. One among
- * the tasks of this process is found from memory when a task lines up. One through other sessions
- * is looked for by one that has waited for a second, in the documents of the sessions it waits for,
- * and of those that they wait for; its own side is always taken from memory.
- *
- * What was read is of different moments, so a cycle that was seen need never have stood all at
- * once. It counts when it is seen again, each wait and each hold the same, in documents that say
- * ("after") that they were written by somebody who had the acknowledgement of a write that came
- * later than all of the first reading. At the moment of the last write of the first reading all
- * those waits and holds stood together then; and who waits for one that waits goes on waiting, so
- * they stand until one of them gives up. A place in a queue is kept by polling: one that may have
- * passed has another wait's number, and its place must have been confirmed by a write since.
- *
- * Only its own wait is ended for it, so nothing need be proven by a write. */
+#include "lock/blocker.h"
+#include "lock/waits.h"
 
 enum {
   AGAIN_FIRST_MS = 500, /* between two looks of one that waits */
@@ -33,82 +16,57 @@ enum {
 
 static void read_wanted(mt_manager *m);
 
-/* ---- Saying it ------------------------------------------------------------------------------ */
-
-static void say_who(mt_buf *b, const mt_manager *m, const mt_step *step) {
-  if (strcmp(step->session, m->table->session.id) == 0) {
-    mt_buf_adds(b, "another task of this process");
-    return;
-  }
-  mortise_blocker who;
-  mt_blocker_fill(&who, step->path, NULL, step->owner);
-  mt_buf_addf(b, "%s pid %lld%s%s", who.host, (long long)who.pid, who.script[0] ? " " : "",
-              who.script);
-}
-
-static void add_member(mortise_error *err, const mt_step *wants, const mt_step *has) {
-  err->blockers_total++;
-  if (err->blockers_shown == MORTISE_BLOCKERS_SHOWN) return;
-  mt_lock_entry entry = {.mode = has->mode, .queued = wants->queued};
-  memcpy(entry.session, has->session, sizeof entry.session);
-  mt_blocker_fill(&err->blockers[err->blockers_shown++], wants->path, &entry, has->owner);
-}
-
-void mt_deadlock_say(mt_manager *m, const mt_step *steps, size_t n, mortise_error *err) {
-  mt_buf b;
-  mt_buf_init(&b, 16 << 10);
-  for (size_t i = 0; i < n; i++) {
-    const mt_step *at = &steps[i];
-    mt_buf_addf(&b, i ? ", which waits for %.*s in %s, %s by " : "%.*s wanted in %s is %s by ",
-                (int)at->path.n, at->path.p, mt_mode_name(at->mode),
-                at->queued ? "queued for" : "held");
-    if (i + 1 < n)
-      say_who(&b, m, &steps[i + 1]);
-    else
-      mt_buf_adds(&b, "this one");
-  }
-  mt_error_set(err, MORTISE_DEADLOCK, "%.*s", (int)b.n, b.p ? b.p : "");
-  mt_buf_deinit(&b);
-  for (size_t i = 0; i + 1 < n; i++) add_member(err, &steps[i], &steps[i + 1]);
-  err->retryable = true;
-}
-
 /* ---- The walk ------------------------------------------------------------------------------- */
 
-static void end_walk(mt_manager *m) {
-  mt_deadlock *d = &m->deadlock;
+/* The reading is over: what was seen once remains, or nothing. */
+static void end_walk(mt_deadlock *d, mt_deadlock_phase next) {
   if (d->graph) mt_graph_deinit(d->graph);
   mt_free(d->graph);
   d->graph = NULL;
+  d->phase = next;
 }
 
-static void forget_cycle(mt_manager *m) {
-  m->deadlock.members = 0;
+static bool is_reading(const mt_deadlock *d) {
+  return d->phase == MT_DEADLOCK_WALKING || d->phase == MT_DEADLOCK_CONFIRMING;
 }
 
 /* Nothing was found, or not yet: later again, as long as it waits. */
 static void later(mt_manager *m) {
-  mt_attempt *at = mt_waits_find(m, m->deadlock.wait);
-  end_walk(m);
-  forget_cycle(m);
-  if (at)
-    at->walk_ms = mt_manager_now(m) +
-                  mt_manager_jitter(m, ++at->walks < EAGER_LOOKS ? AGAIN_FIRST_MS : AGAIN_MS);
+  mt_deadlock *d = m->deadlock;
+  mt_wait *w = mt_wait_find(m, d->wait);
+  end_walk(d, MT_DEADLOCK_IDLE);
+  if (w)
+    w->walk_ms = mt_manager_now(m) +
+                 mt_manager_jitter(m, ++w->walks < EAGER_LOOKS ? AGAIN_FIRST_MS : AGAIN_MS);
+}
+
+static void see_again(mt_manager *m) {
+  end_walk(m->deadlock, MT_DEADLOCK_SEEN);
+  m->deadlock->again_ms = mt_manager_now(m) + CONFIRM_MS;
 }
 
 static void add_own(mt_manager *m) {
-  mt_graph *g = m->deadlock.graph;
+  mt_graph *g = m->deadlock->graph;
   mt_buf text;
   mt_buf_init(&text, MT_BOARD_MAX + 2);
   mt_buf_addc(&text, '[');
-  mt_waits_compose(m, &text, false);
+  mt_waits_render(m, &text);
   mt_buf_addc(&text, ']');
   if (!text.failed) mt_graph_add(g, 0, mt_buf_slice(&text));
   mt_buf_deinit(&text);
 }
 
+static void want_members(mt_deadlock *d) {
+  for (size_t i = 1; i < d->members; i++) {
+    size_t s = mt_graph_session_of(d->graph, mt_slice_of(d->cycle[i].session));
+    if (s != SIZE_MAX) d->graph->sessions[s].wanted = true;
+  }
+}
+
+/* WALKING, or CONFIRMING what was SEEN. */
 static void begin_walk(mt_manager *m, uint64_t wait) {
-  mt_deadlock *d = &m->deadlock;
+  mt_deadlock *d = m->deadlock;
+  bool confirms = d->phase == MT_DEADLOCK_SEEN;
   d->wait = wait;
   d->rounds = 0;
   d->graph = mt_calloc(1, sizeof *d->graph);
@@ -116,19 +74,18 @@ static void begin_walk(mt_manager *m, uint64_t wait) {
     later(m);
     return;
   }
-  mt_graph_init(d->graph, m->table->session.id);
+  mt_graph_init(d->graph, m->holds->session.id);
   d->graph->sessions[0].wanted = true; /* for its time of opening */
-  for (size_t i = 1; i < d->members; i++) {
-    size_t s = mt_graph_session_of(d->graph, mt_slice_of(d->cycle[i].session));
-    if (s != SIZE_MAX) d->graph->sessions[s].wanted = true;
-  }
+  if (confirms) want_members(d);
+  d->phase = confirms ? MT_DEADLOCK_CONFIRMING : MT_DEADLOCK_WALKING;
   read_wanted(m);
 }
 
 /* ---- A cycle that was seen ------------------------------------------------------------------ */
 
-static void fail(mt_manager *m, mt_attempt *at, const size_t members[MT_CYCLE_MAX], size_t n) {
-  const mt_graph *g = m->deadlock.graph;
+static void fail(mt_manager *m, mt_wait *w, const size_t members[MT_CYCLE_MAX], size_t n) {
+  mt_deadlock *d = m->deadlock;
+  const mt_graph *g = d->graph;
   mt_step steps[MT_CYCLE_MAX];
   mortise_error err;
   for (size_t i = 0; i < n; i++) {
@@ -140,32 +97,37 @@ static void fail(mt_manager *m, mt_attempt *at, const size_t members[MT_CYCLE_MA
   for (size_t i = 0; i < n; i++) { /* its key is then the other's wait */
     const mt_graph_node *next = &g->nodes[members[(i + 1) % n]];
     steps[i].queued =
-        m->deadlock.cycle[i].key == next->wait && g->nodes[members[i]].session != next->session;
+        d->cycle[i].key == next->wait && g->nodes[members[i]].session != next->session;
   }
-  mt_deadlock_say(m, steps, n, &err);
-  end_walk(m);
-  forget_cycle(m);
-  mt_attempt_fail(at, &err);
+  mt_blocker_cycle(m->holds->session.id, steps, n, &err);
+  end_walk(d, MT_DEADLOCK_IDLE);
+  m->hooks->deadlocked(w, &err);
+}
+
+/* Is our own wait known to be told to others? */
+static bool is_told(const mt_manager *m, uint64_t wait, uint64_t told) {
+  const mt_wait *own = mt_wait_find(m, wait);
+  return own && own->published_version && own->published_version <= told;
 }
 
 /* Remembers it; false when a wait of ours in it is not known to be told yet. */
 static bool remember(mt_manager *m, const size_t members[MT_CYCLE_MAX], size_t n) {
-  mt_deadlock *d = &m->deadlock;
+  mt_deadlock *d = m->deadlock;
   const mt_graph *g = d->graph;
-  mt_board *board = &m->table->session.board;
+  mt_board *board = &m->holds->session.board;
   pthread_mutex_lock(&board->lock);
   uint64_t told = board->acked_version;
   d->fence = board->acked_fence;
   pthread_mutex_unlock(&board->lock);
   for (size_t i = 0; i < n; i++) {
     const mt_graph_node *node = &g->nodes[members[i]];
+    const mt_graph_session *s = &g->sessions[node->session];
     mt_cycle_member *member = &d->cycle[i];
-    memcpy(member->session, g->sessions[node->session].id, MT_SESSION_ID);
+    memcpy(member->session, s->id, MT_SESSION_ID);
     member->wait = node->wait;
     if (!mt_graph_edge(g, members[i], members[(i + 1) % n], &member->key)) return false;
-    const mt_attempt *own = node->session ? NULL : mt_waits_find(m, node->wait);
-    if (!node->session && (!own || !own->shown || own->shown > told)) return false;
-    if (g->sessions[node->session].fence > d->fence) d->fence = g->sessions[node->session].fence;
+    if (!node->session && !is_told(m, node->wait, told)) return false;
+    if (s->fence > d->fence) d->fence = s->fence;
   }
   d->members = n;
   d->tries = 0;
@@ -173,12 +135,10 @@ static bool remember(mt_manager *m, const size_t members[MT_CYCLE_MAX], size_t n
 }
 
 static void seen_once(mt_manager *m, const size_t members[MT_CYCLE_MAX], size_t n) {
-  if (!remember(m, members, n)) {
+  if (remember(m, members, n))
+    see_again(m);
+  else
     later(m);
-    return;
-  }
-  end_walk(m);
-  m->deadlock.again_ms = mt_manager_now(m) + CONFIRM_MS;
 }
 
 /* Is it there again, each wait and each hold the same? */
@@ -211,18 +171,17 @@ static bool all_later(const mt_deadlock *d, const size_t members[MT_CYCLE_MAX]) 
   return true;
 }
 
-static void look_again(mt_manager *m, mt_attempt *at) {
-  mt_deadlock *d = &m->deadlock;
+static void look_again(mt_manager *m, mt_wait *w) {
+  mt_deadlock *d = m->deadlock;
   size_t members[MT_CYCLE_MAX];
   if (!there_again(d, members)) {
     later(m);
   } else if (all_later(d, members)) {
-    fail(m, at, members, d->members);
+    fail(m, w, members, d->members);
   } else if (++d->tries == CONFIRMS_MAX) {
     later(m);
   } else {
-    end_walk(m);
-    d->again_ms = mt_manager_now(m) + CONFIRM_MS;
+    see_again(m);
   }
 }
 
@@ -230,13 +189,13 @@ static void look_again(mt_manager *m, mt_attempt *at) {
 
 /* All that is wanted has been read. */
 static void judge(mt_manager *m) {
-  mt_deadlock *d = &m->deadlock;
-  mt_attempt *at = mt_waits_find(m, d->wait);
+  mt_deadlock *d = m->deadlock;
+  mt_wait *w = mt_wait_find(m, d->wait);
   size_t start = mt_graph_find(d->graph, 0, d->wait), members[MT_CYCLE_MAX];
-  if (!at || start == SIZE_MAX) {
+  if (!w || start == SIZE_MAX) {
     later(m);
-  } else if (d->members) {
-    look_again(m, at);
+  } else if (d->phase == MT_DEADLOCK_CONFIRMING) {
+    look_again(m, w);
   } else {
     size_t n = mt_graph_cycle(d->graph, start, members);
     if (n)
@@ -261,10 +220,9 @@ static void take_doc(mt_graph *g, size_t index, mt_session_doc *doc) {
 
 static void on_read(void *ctx, mt_req *req) {
   mt_manager *m = ctx;
-  mt_deadlock *d = &m->deadlock;
+  mt_deadlock *d = m->deadlock;
   bool ours = m->phase == MT_OPEN && !m->closing &&
-              strcmp(m->table->session.id, d->graph->sessions[0].id) == 0;
-  d->busy = false;
+              strcmp(m->holds->session.id, d->graph->sessions[0].id) == 0;
   if (!req->error.code && ours) {
     for (size_t i = 0; i < d->read.n; i++) take_doc(d->graph, d->index[i], &d->read.docs[i]);
     if (!d->rounds) add_own(m); /* as it is now, after what was read */
@@ -279,7 +237,7 @@ static void on_read(void *ctx, mt_req *req) {
 
 /* Reads the sessions that were reached; when there are no more of them, there is no cycle. */
 static void read_wanted(mt_manager *m) {
-  mt_deadlock *d = &m->deadlock;
+  mt_deadlock *d = m->deadlock;
   mt_graph *g = d->graph;
   size_t n = 0;
   for (size_t i = 0; i < g->n_sessions; i++) {
@@ -291,7 +249,6 @@ static void read_wanted(mt_manager *m) {
     later(m);
     return;
   }
-  d->busy = true;
   d->read = (mt_session_read){.req = {.done = on_read,
                                       .ctx = m,
                                       .idempotent = true,
@@ -306,74 +263,76 @@ static void read_wanted(mt_manager *m) {
 
 /* Telling one may end others and begin new ones. */
 static void check_lines(mt_manager *m) {
-  mt_attempt *at = m->deadlock.lined_up ? m->attempts : NULL;
+  mt_wait *w = m->waits->lined_up ? m->waits->first : NULL;
   mortise_error err;
-  while (at) {
-    mt_attempt *victim = at->line_is_new ? mt_waits_local_cycle(m, at, &err) : NULL;
+  while (w) {
+    mt_wait *victim = w->line_is_new ? mt_waits_local_cycle(m, w, &err) : NULL;
     if (victim) {
-      mt_attempt_fail(victim, &err);
-      at = m->attempts;
+      m->hooks->deadlocked(victim, &err);
+      w = m->waits->first;
       continue;
     }
-    at->line_is_new = false;
-    at = at->next;
+    w->line_is_new = false;
+    w = w->next;
   }
-  m->deadlock.lined_up = false;
+  m->waits->lined_up = false;
 }
 
-static mt_attempt *next_to_walk(const mt_manager *m) {
-  mt_attempt *first = NULL;
-  for (mt_attempt *at = m->attempts; at; at = at->next)
-    if (at->wait && !at->try_once && (!first || at->walk_ms < first->walk_ms)) first = at;
+static mt_wait *next_to_walk(const mt_manager *m) {
+  mt_wait *first = NULL;
+  for (mt_wait *w = m->waits->first; w; w = w->next)
+    if (w->number && !w->once && (!first || w->walk_ms < first->walk_ms)) first = w;
   return first;
 }
 
 int64_t mt_deadlock_due(const mt_manager *m) {
-  const mt_deadlock *d = &m->deadlock;
+  const mt_deadlock *d = m->deadlock;
   int64_t due = INT64_MAX;
   bool any = false;
   if (m->closing) return due;
-  if (d->lined_up) return 0;
-  for (const mt_attempt *at = m->attempts; at; at = at->next) {
-    if (!at->wait || at->try_once) continue;
+  if (m->waits->lined_up) return 0;
+  for (const mt_wait *w = m->waits->first; w; w = w->next) {
+    if (!w->number || w->once) continue;
     any = true;
-    int64_t told = at->wait_since_ms + MT_WAIT_MS;
-    if (told < d->compose_ms) told = d->compose_ms;
+    int64_t told = w->since_ms + MT_WAIT_MS;
+    if (told < m->waits->publish_ms) told = m->waits->publish_ms;
     if (told < due) due = told;
-    if (!d->graph && !d->members && at->walk_ms < due) due = at->walk_ms;
+    if (d->phase == MT_DEADLOCK_IDLE && w->walk_ms < due) due = w->walk_ms;
   }
-  if (any && !d->graph && d->members && d->again_ms < due) due = d->again_ms;
+  if (any && d->phase == MT_DEADLOCK_SEEN && d->again_ms < due) due = d->again_ms;
   return due;
 }
 
+static void look(mt_manager *m, int64_t now) {
+  mt_wait *w = next_to_walk(m);
+  if (!w || now < w->walk_ms) return;
+  if (mt_wait_is_nested(w))
+    begin_walk(m, w->number);
+  else
+    w->walk_ms = now + AGAIN_MS; /* a task above it may take a lock meanwhile */
+}
+
 void mt_deadlock_tick(mt_manager *m) {
-  mt_deadlock *d = &m->deadlock;
+  mt_deadlock *d = m->deadlock;
   if (m->phase != MT_OPEN || m->closing) return;
   check_lines(m);
   if (m->phase != MT_OPEN || m->closing) return;
   bool any = mt_waits_publish(m);
-  if (d->graph) return;
-  if (!any) {
-    forget_cycle(m);
-    return;
-  }
   int64_t now = mt_manager_now(m);
-  if (d->members) {
-    if (now >= d->again_ms) begin_walk(m, d->wait);
-    return;
-  }
-  mt_attempt *at = next_to_walk(m);
-  if (!at || now < at->walk_ms) return;
-  if (mt_wait_is_nested(at))
-    begin_walk(m, at->wait);
-  else
-    at->walk_ms = now + AGAIN_MS; /* a task above it may take a lock meanwhile */
+  if (is_reading(d)) return;
+  if (!any)
+    d->phase = MT_DEADLOCK_IDLE;
+  else if (d->phase == MT_DEADLOCK_IDLE)
+    look(m, now);
+  else if (now >= d->again_ms)
+    begin_walk(m, d->wait);
 }
 
 void mt_deadlock_deinit(mt_manager *m) {
-  if (m->deadlock.busy) {
-    mt_store_cancel(m->store, &m->deadlock.read.req);
-    mt_session_read_deinit(&m->deadlock.read);
+  mt_deadlock *d = m->deadlock;
+  if (is_reading(d)) {
+    mt_store_cancel(m->store, &d->read.req);
+    mt_session_read_deinit(&d->read);
   }
-  end_walk(m);
+  end_walk(d, MT_DEADLOCK_IDLE);
 }

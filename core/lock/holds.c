@@ -1,7 +1,6 @@
 #include "lock/holds.h"
 
 #include "base/mem.h"
-#include "lock/lock.h"
 
 #include <stdlib.h>
 
@@ -89,12 +88,32 @@ mt_hold *mt_holds_get(mt_holds *t, mt_slice path) {
 }
 
 void mt_holds_drop_if_idle(mt_holds *t, mt_hold *h) {
-  if (h->in.first || h->line.first || h->asks || h->duty || h->mode || h->unsettled) return;
+  if (h->in.first || h->line.first || h->asks || h->send || h->state) return;
   mt_hold **link = &t->bucket[h->hash & (t->buckets - 1)];
   while (*link != h) link = &(*link)->next_in_bucket;
   *link = h->next_in_bucket;
   t->n--;
   mt_free(h);
+}
+
+/* ---- What the store has ----------------------------------------------------------------------- */
+
+bool mt_hold_is_unsure(const mt_hold *h) {
+  return h->state >= MT_HOLD_UNSURE;
+}
+
+void mt_hold_doubt(mt_hold *h) {
+  if (!mt_hold_is_unsure(h)) h->state = MT_HOLD_UNSURE;
+}
+
+void mt_hold_touched(mt_hold *h) {
+  if (h->state == MT_HOLD_CREATED) h->state = MT_HOLD_WRITTEN;
+}
+
+void mt_hold_clear(mt_hold *h) {
+  h->state = MT_HOLD_NONE;
+  h->mode = MT_NL;
+  h->contended = false;
 }
 
 /* ---- Parts ---------------------------------------------------------------------------------- */
@@ -128,7 +147,7 @@ static bool conflicts(mt_mode mode, const uint32_t counts[MT_MODES]) {
 }
 
 static bool related(const mt_part *holder, const mt_part *part, const mt_kin *kin) {
-  uint64_t a = mt_lock_task(holder->lock), b = mt_lock_task(part->lock);
+  uint64_t a = holder->task, b = part->task;
   return a == b || (kin->inherits && kin->inherits(kin->ctx, a, b));
 }
 
@@ -191,4 +210,33 @@ mt_mode mt_hold_shared_mode(const mt_hold *h) {
   for (mt_mode m = MT_IS; m <= MT_X; m++)
     if (h->counts[m]) mode = mt_mode_join(mode, m);
   return mode;
+}
+
+mt_mode mt_hold_held_mode(const mt_hold *h) {
+  mt_mode mode = MT_NL;
+  for (const mt_part *p = h->in.first; p; p = p->next)
+    if (p->state == MT_PART_HELD) mode = mt_mode_join(mode, p->mode);
+  return mode;
+}
+
+mt_blocking mt_blocking_begin(const mt_part *part, const mt_kin *kin) {
+  const mt_hold *h = part->hold;
+  mt_blocking b = {.kin = kin, .part = part, .next = h->in.first, .in = true};
+  b.must_line_up = !inside(h, part, kin);
+  b.all = b.must_line_up && h->contended && h->mode;
+  return b;
+}
+
+const mt_part *mt_blocking_next(mt_blocking *b) {
+  for (;;) {
+    if (!b->next && b->in && b->must_line_up) {
+      b->in = false;
+      b->next = b->part->hold->line.first;
+    }
+    const mt_part *p = b->next;
+    if (!p || p == b->part) return NULL;
+    b->next = p->next;
+    bool clash = !mt_mode_compatible(p->mode, b->part->mode);
+    if (b->in ? b->all || (clash && !related(p, b->part, b->kin)) : clash) return p;
+  }
 }

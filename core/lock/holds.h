@@ -24,11 +24,14 @@ struct mt_part {
   mt_slice path;        /* borrows from the lock's text */
   mt_hold *hold;        /* NULL while it is OUT */
   struct mt_lock *lock; /* whose part it is */
+  uint64_t task;        /* the lock's */
+  uint32_t index;       /* among the lock's parts, which stand in one array in the total order */
   mt_mode mode;
   mt_part_state state;
   bool target;          /* asked for by name, not as an ancestor: takes a fence of its own */
   bool asking;          /* in the hold's `asks`: waits for the next write */
   bool enqueue;         /* may that write put the session in the queue? */
+  bool once;            /* who asks tries but once, so a denial must say who is in the way */
   mt_part *prev, *next; /* in the hold's `in` or `line` */
   mt_part *next_ask;
 };
@@ -37,28 +40,34 @@ typedef struct mt_parts {
   mt_part *first, *last;
 } mt_parts;
 
-/* What is asked of the store for a hold next; one at a time for each path. */
-typedef enum mt_hold_duty {
-  MT_DUTY_NONE = 0,
-  MT_DUTY_READY, /* waits in the outbox */
-  MT_DUTY_SENT,
-} mt_hold_duty;
+/* What the store has of us at a path, as far as its answers tell. */
+typedef enum mt_hold_state {
+  MT_HOLD_NONE = 0,       /* nothing */
+  MT_HOLD_CREATED,        /* one create by us, nothing since: may be deleted by its version */
+  MT_HOLD_WRITTEN,        /* what the last acknowledged grant says */
+  MT_HOLD_UNSURE,         /* a write of ours has had no answer, or waits in the queue there */
+  MT_HOLD_UNSURE_SURPLUS, /* and more than our tasks hold may stand there, which none relies on */
+} mt_hold_state;
+
+/* The write of a hold; one at a time for each path. */
+typedef enum mt_send_state {
+  MT_SEND_IDLE = 0,
+  MT_SEND_READY, /* waits in the outbox */
+  MT_SEND_SENT,
+} mt_send_state;
 
 struct mt_hold {
   mt_hold *next_in_bucket;
   uint64_t hash;
-  /* What the store acknowledged. */
-  mt_mode mode;        /* MT_NL: nothing is believed there */
+  mt_hold_state state;
+  mt_mode mode;        /* acknowledged, and relied on; MT_NL: nothing */
   uint64_t n;          /* number of the last write that was sent and may be there */
   uint64_t released_n; /* the largest number that a release was sent with: never used again */
   mt_version version;  /* of the last acknowledged grant */
   int64_t written_ms;  /* when that answer came */
-  bool untouched;      /* one create by us, nothing since: may be deleted by its version */
-  bool unsettled;      /* a write of ours has had no answer, or waits in the queue there */
   bool contended;      /* another session waits: only tasks inside pass */
-  bool rest;           /* more than the tasks inside hold may stand there, unbelieved */
   /* The write under way (outbox.c). */
-  mt_hold_duty duty;
+  mt_send_state send;
   mt_lock_verb verb;
   mt_mode asked_mode;
   bool asked_enqueue;
@@ -66,7 +75,7 @@ struct mt_hold {
   uint32_t tries;
   mt_part *serving; /* parts that this write answers, by next_ask */
   mt_hold *next_out;
-  struct mt_giving *giving; /* the release that waits for this hold, or NULL */
+  struct mt_pending_release *pending_release; /* that waits for this hold, or NULL */
   /* Tasks. */
   uint32_t counts[MT_MODES]; /* of `in`, by mode */
   mt_parts in, line;
@@ -79,7 +88,7 @@ static inline mt_slice mt_hold_path(const mt_hold *h) {
   return (mt_slice){h->path, h->path_n};
 }
 
-/* The table of one session. */
+/* All that one session holds. */
 typedef struct mt_holds {
   mt_session session;
   bool replace; /* a grant of it was ambiguous: end it as soon as it holds nothing */
@@ -107,6 +116,14 @@ typedef struct mt_kin {
   void *ctx;
 } mt_kin;
 
+/* From settled to unsure; what is unsure stays as it is. */
+void mt_hold_doubt(mt_hold *h);
+/* Others may have changed the document: it cannot be deleted by its version any more. */
+void mt_hold_touched(mt_hold *h);
+bool mt_hold_is_unsure(const mt_hold *h);
+/* Nothing of ours stands there any more. */
+void mt_hold_clear(mt_hold *h);
+
 /* May this part come in now? Not past a share of an unrelated task that conflicts; not past one in
  * line that conflicts; not into a contended hold; unless its task is inside already, when only the
  * shares count. */
@@ -116,7 +133,19 @@ void mt_hold_line_up(mt_part *part); /* OUT -> LINED, at the end */
 void mt_hold_leave(mt_part *part);   /* -> OUT, from wherever it was; part->hold becomes NULL */
 /* The first in line that may come in now; NULL when none. */
 mt_part *mt_hold_next(const mt_hold *h, const mt_kin *kin);
-/* Least upper bound of the shares. */
+/* Least upper bound of the shares, and of those among them that the store has acknowledged. */
 mt_mode mt_hold_shared_mode(const mt_hold *h);
+mt_mode mt_hold_held_mode(const mt_hold *h);
+
+/* The parts that keep one in line from coming in, by the same rule as mt_hold_admits. A hold that
+ * another session waits for keeps out all who are not inside: then all inside are in the way. */
+typedef struct mt_blocking {
+  const mt_kin *kin;
+  const mt_part *part, *next;
+  bool in, must_line_up, all;
+} mt_blocking;
+
+mt_blocking mt_blocking_begin(const mt_part *part, const mt_kin *kin);
+const mt_part *mt_blocking_next(mt_blocking *b); /* NULL: that was all */
 
 #endif

@@ -1,13 +1,13 @@
-/* A lock as the files of this folder share it: a set of parts, one for each path, in byte order. */
+/* A lock: a set of parts, one for each path, in the total order. Callers use the functions, the
+ * files of this folder its members too. */
 #ifndef MT_LOCK_LOCK_H
 #define MT_LOCK_LOCK_H
 
-#include "lock/holds.h"
-#include "lock/manager.h"
+#include "lock/outbox.h"
 
 struct mt_lock {
   mt_manager *manager;
-  mt_holds *table;
+  mt_holds *holds; /* of the session in which it is held; NULL before that is open */
   uint64_t task;
   mt_part *parts; /* in the total order: the bytes of the paths */
   size_t n;
@@ -15,36 +15,31 @@ struct mt_lock {
   size_t n_wants;
   char *text;
   uint64_t fence;
+  size_t unanswered; /* parts that ask */
   bool granted;
-  bool told;                     /* what others are told of our waits names it (waits.c) */
-  struct mt_attempt *attempt;    /* while it is being acquired */
-  struct mt_convert *converting; /* while it is being converted */
-  mt_lock *prev, *next;          /* the manager's */
+  struct mt_wait *wait; /* of its acquisition, while it is under way */
+  uint64_t publication; /* the last one of our waits that names it (wait.h) */
+  /* It is about to be released; NULL: nobody wants to know. */
+  void (*on_release)(mt_lock *lock);
+  void *on_release_ctx;
+  mt_lock *prev, *next; /* the manager's */
 };
 
-static inline uint64_t mt_lock_task(const mt_lock *lock) {
-  return lock->task;
-}
+/* With the parts that are wanted, none of them shared yet; bound to no session, and unknown to the
+ * manager. NULL with `err`. */
+mt_lock *mt_lock_new(mt_manager *m, const mt_acquire *a, mortise_error *err);
+/* All of it is held: from now on it is the manager's. */
+void mt_lock_granted(mt_lock *lock);
+/* Gives back the parts from `from` on, last first; `pending` (or NULL) counts what is waited for. */
+void mt_lock_give_back(mt_lock *lock, size_t from, mt_pending_release *pending);
+void mt_lock_free(mt_lock *lock); /* NULL is fine */
 
-/* A wanted set in its final form: the targets and the intention locks on all their ancestors, once
- * each, in byte order; targets under a target in X dropped. */
-typedef struct mt_plan {
-  struct mt_plan_row {
-    mt_slice path;
-    mt_mode mode;
-    bool target;
-  } * rows;
-  size_t n;
-  mt_want *wants;
-  size_t n_wants;
-  char *text; /* owns the bytes of all paths */
-} mt_plan;
-
-mortise_status mt_plan_make(const mt_want *wants, size_t n, mt_plan *out, mortise_error *err);
-void mt_plan_deinit(mt_plan *plan);
-
-/* Reads an owner's JSON into what people are shown. `entry` may be NULL. */
-void mt_blocker_fill(mortise_blocker *out, mt_slice path, const mt_lock_entry *entry,
-                     const char *owner_json);
+/* OK, or LOCK_LOST: the deadline has passed or the session was expired. No I/O. */
+mortise_status mt_lock_check(const mt_lock *lock, mortise_error *err);
+int64_t mt_lock_remaining_ms(const mt_lock *lock);
+uint64_t mt_lock_fence(const mt_lock *lock);
+size_t mt_lock_targets(const mt_lock *lock, const mt_want **wants); /* borrowed */
+mt_manager *mt_lock_manager(const mt_lock *lock);
+mt_session *mt_lock_session(const mt_lock *lock); /* borrowed; its atomics may be read anywhere */
 
 #endif

@@ -1,5 +1,7 @@
+#include "lock/outbox.h"
+
 #include "base/mem.h"
-#include "lock/internal.h"
+#include "lock/takeover.h"
 
 #include <stdlib.h>
 
@@ -16,7 +18,7 @@ enum {
 typedef struct mt_batch {
   mt_lock_batch req;
   mt_manager *m;
-  mt_holds *table;
+  mt_holds *of;    /* whose they are */
   mt_hold **holds; /* items[i] writes holds[i] */
   mt_lock_item *items;
   size_t n, room;
@@ -24,13 +26,6 @@ typedef struct mt_batch {
 } mt_batch;
 
 /* ---- What to write -------------------------------------------------------------------------- */
-
-static mt_mode held_mode(const mt_hold *h) {
-  mt_mode mode = MT_NL;
-  for (const mt_part *p = h->in.first; p; p = p->next)
-    if (p->state == MT_PART_HELD) mode = mt_mode_join(mode, p->mode);
-  return mode;
-}
 
 /* Moves those that the write in `mode` answers from the asking to the served. */
 static void serve(mt_hold *h, mt_mode mode) {
@@ -50,86 +45,85 @@ static void serve(mt_hold *h, mt_mode mode) {
   }
 }
 
-static void number(mt_holds *t, mt_hold *h, mt_mode mode) {
+static void number(mt_holds *holds, mt_hold *h, mt_mode mode) {
   /* The same write again after an answer that never came, or to keep a place in the queue, keeps
    * its number: what was applied before is then known for mine. */
-  if (!h->unsettled || h->asked_mode != mode || h->n == h->released_n) h->n = ++t->last_n;
+  bool again = mt_hold_is_unsure(h) && h->asked_mode == mode && h->n != h->released_n;
+  if (!again) h->n = ++holds->last_n;
   h->asked_mode = mode;
   /* What will no longer be covered is no longer believed, from before it is sent; a denial leaves
    * it there. */
   if (mt_mode_covers(mode, h->mode)) return;
-  h->mode = held_mode(h);
-  h->rest = h->unsettled = true;
+  h->mode = mt_hold_held_mode(h);
+  h->state = MT_HOLD_UNSURE_SURPLUS;
 }
 
-static bool choose_grant(mt_holds *t, mt_hold *h) {
+static bool choose_grant(mt_holds *holds, mt_hold *h) {
   h->asked_enqueue = false;
-  mt_mode mode = mt_mode_join(held_mode(h), h->asks->mode);
-  number(t, h, mode);
+  mt_mode mode = mt_mode_join(mt_hold_held_mode(h), h->asks->mode);
+  number(holds, h, mode);
   serve(h, mode);
-  bool plain = mode == MT_X && !h->mode && !h->unsettled && !h->asked_enqueue && h->serving->target;
+  bool none = h->state == MT_HOLD_NONE;
+  bool plain = mode == MT_X && none && !h->asked_enqueue && h->serving->target;
   h->verb = plain ? MT_LOCK_CREATE : MT_LOCK_SET;
   return true;
 }
 
 static bool choose_release(mt_hold *h) {
-  if (!h->mode && !h->unsettled) return false;
-  h->verb = h->untouched && !h->unsettled ? MT_LOCK_DELETE : MT_LOCK_RELEASE;
+  if (!h->state) return false;
+  h->verb = h->state == MT_HOLD_CREATED ? MT_LOCK_DELETE : MT_LOCK_RELEASE;
   /* Not believed from before it is sent; remembered until it is acknowledged. */
   h->mode = MT_NL;
-  h->unsettled = true;
+  mt_hold_doubt(h);
   h->released_n = h->n;
   return true;
 }
 
 /* Keeps what the tasks inside hold; a write that no part waits for. */
-static bool choose_lower(mt_holds *t, mt_hold *h, mt_mode mode) {
-  number(t, h, mode);
+static bool choose_lower(mt_holds *holds, mt_hold *h, mt_mode mode) {
+  number(holds, h, mode);
   h->asked_enqueue = false;
-  h->unsettled = true;
+  mt_hold_doubt(h);
   h->verb = MT_LOCK_SET;
   return true;
 }
 
-/* About to queue for more than it has, and what it has no task holds any more? Two sessions that
- * keep such a rest, each in the way of the other, would wait for ever. */
-static bool keeps_a_rest(const mt_hold *h) {
-  bool queues = false;
+/* Never queue for more while the store lists a mode that no task needs: two sessions doing so block
+ * each other for ever. */
+static bool keeps_surplus(const mt_hold *h) {
+  bool queues = false, surplus = h->state == MT_HOLD_UNSURE_SURPLUS;
   for (const mt_part *p = h->asks; p; p = p->next_ask) queues |= p->enqueue;
-  return queues && (h->rest || !mt_mode_covers(held_mode(h), h->mode));
+  return queues && (surplus || !mt_mode_covers(mt_hold_held_mode(h), h->mode));
 }
 
-static bool give_rest_back(mt_holds *t, mt_hold *h) {
-  mt_mode mode = held_mode(h);
-  h->rest = h->unsettled = true;
-  return mode ? choose_lower(t, h, mode) : choose_release(h);
+static bool give_surplus_back(mt_holds *holds, mt_hold *h) {
+  mt_mode mode = mt_hold_held_mode(h);
+  h->state = MT_HOLD_UNSURE_SURPLUS;
+  return mode ? choose_lower(holds, h, mode) : choose_release(h);
 }
 
-/* Will one of those inside who hold nothing yet ask soon? Not one that waits in line elsewhere:
- * kept for it, a rest would be in the way of others, and it could wait for them. */
-static bool somebody_comes(const mt_hold *h) {
+static bool somebody_comes(const mt_manager *m, const mt_hold *h) {
   for (const mt_part *p = h->in.first; p; p = p->next)
-    if (p->state == MT_PART_IN && p->lock->attempt && p->lock->attempt->phase != MT_PHASE_LINE)
-      return true;
+    if (p->state == MT_PART_IN && m->hooks->will_ask(p)) return true;
   return false;
 }
 
 /* Decides the next write of a hold; false when there is none. */
-static bool choose(mt_holds *t, mt_hold *h) {
+static bool choose(const mt_manager *m, mt_holds *holds, mt_hold *h) {
   if (h->evict[0] || h->serving) return true; /* the next step, or the same again */
   h->tries = 0;
-  if (h->asks) return keeps_a_rest(h) ? give_rest_back(t, h) : choose_grant(t, h);
-  if (somebody_comes(h)) return false;
-  mt_mode mode = held_mode(h);
+  if (h->asks) return keeps_surplus(h) ? give_surplus_back(holds, h) : choose_grant(holds, h);
+  if (somebody_comes(m, h)) return false;
+  mt_mode mode = mt_hold_held_mode(h);
   if (!mode) return choose_release(h);
-  if (mode == h->mode && !h->unsettled) return false;
-  return choose_lower(t, h, mode); /* what a task that left no longer needs, or out of the queue */
+  if (mode == h->mode && !mt_hold_is_unsure(h)) return false;
+  return choose_lower(holds, h, mode); /* what a task that left no longer needs, or out of the queue */
 }
 
 /* One that will not ask again, because it tries but once, wants to know who is in the way. */
 static bool all_would_ask_again(const mt_hold *h) {
   for (const mt_part *p = h->serving; p; p = p->next_ask)
-    if (p->lock->attempt->try_once) return false;
+    if (p->once) return false;
   return h->serving != NULL;
 }
 
@@ -153,15 +147,30 @@ static void fill(mt_lock_item *item, const mt_hold *h) {
 /* ---- The line of what waits to be sent ------------------------------------------------------ */
 
 void mt_outbox_kick(mt_manager *m, mt_hold *h) {
-  if (h->duty) return;
-  h->duty = MT_DUTY_READY;
+  if (h->send) return;
+  h->send = MT_SEND_READY;
   h->next_out = NULL;
-  if (m->outbox.last)
-    m->outbox.last->next_out = h;
+  mt_outbox *o = m->outbox;
+  if (o->last)
+    o->last->next_out = h;
   else
-    m->outbox.first = h;
-  m->outbox.last = h;
+    o->first = h;
+  o->last = h;
   mt_manager_soon(m);
+}
+
+void mt_outbox_ask(mt_manager *m, mt_part *part, bool enqueue, bool once) {
+  mt_hold *h = part->hold;
+  part->asking = true;
+  part->enqueue = enqueue;
+  part->once = once;
+  part->next_ask = NULL;
+  if (h->last_ask)
+    h->last_ask->next_ask = part;
+  else
+    h->asks = part;
+  h->last_ask = part;
+  mt_outbox_kick(m, h);
 }
 
 static bool unlink_ask(mt_part **link, mt_part *part) {
@@ -187,48 +196,49 @@ static mt_hold *pop(mt_outbox *o) {
   o->first = h->next_out;
   if (!o->first) o->last = NULL;
   h->next_out = NULL;
-  h->duty = MT_DUTY_NONE;
+  h->send = MT_SEND_IDLE;
   return h;
 }
 
 bool mt_outbox_idle(const mt_manager *m) {
-  return !m->outbox.first && !m->outbox.in_flight;
+  return !m->outbox->first && !m->outbox->in_flight;
 }
 
-void mt_giving_done(mt_hold *h, const mortise_error *err) {
-  mt_giving *g = h->giving;
-  h->giving = NULL;
-  if (!g) return;
-  if (err && err->code && !g->error.code) g->error = *err;
-  if (--g->left) return;
-  mt_release *r = g->r;
-  mortise_error error = g->error;
-  mt_free(g);
+void mt_pending_add(mt_pending_release *p, mt_hold *h) {
+  h->pending_release = p;
+  p->left++;
+}
+
+void mt_pending_done(mt_hold *h, const mortise_error *err) {
+  mt_pending_release *p = h->pending_release;
+  h->pending_release = NULL;
+  if (!p) return;
+  if (err && err->code && !p->error.code) p->error = *err;
+  if (--p->left) return;
+  mt_release *r = p->r;
+  mortise_error error = p->error;
+  mt_free(p);
   if (!r) return;
   if (!r->error.code) r->error = error;
   r->op = NULL;
   r->done(r->ctx, r);
 }
 
-static void settle(mt_holds *t, mt_hold *h) {
-  mt_giving_done(h, NULL);
-  mt_holds_drop_if_idle(t, h);
+static void settle(mt_holds *holds, mt_hold *h) {
+  mt_pending_done(h, NULL);
+  mt_holds_drop_if_idle(holds, h);
 }
 
 /* ---- Answers -------------------------------------------------------------------------------- */
 
-/* Is it still the session that stands? */
-static bool believed(const mt_manager *m, const mt_holds *t) {
-  return m->phase == MT_OPEN && m->table == t;
-}
-
-static void answer_all(mt_hold *h, const mt_lock_item *denied, const mortise_error *err) {
+static void answer_all(mt_manager *m, mt_hold *h, const mt_lock_item *denied,
+                       const mortise_error *err) {
   while (h->serving) {
     mt_part *part = h->serving;
     h->serving = part->next_ask;
     part->next_ask = NULL;
     part->asking = false;
-    mt_attempt_answer(part, denied, err);
+    m->hooks->answered(part, denied, err);
   }
 }
 
@@ -236,15 +246,10 @@ static void granted(mt_manager *m, mt_hold *h, const mt_lock_item *item) {
   h->mode = h->asked_mode;
   h->version = item->version;
   h->written_ms = mt_manager_now(m);
-  h->untouched = item->verb == MT_LOCK_CREATE;
-  h->unsettled = h->rest = false;
+  h->state = item->verb == MT_LOCK_CREATE ? MT_HOLD_CREATED : MT_HOLD_WRITTEN;
   h->contended = item->contended;
-  uint64_t fence = mt_version_fence(item->version);
-  for (mt_part *p = h->serving; p; p = p->next_ask) {
-    p->state = MT_PART_HELD;
-    if (fence > p->lock->fence) p->lock->fence = fence;
-  }
-  answer_all(h, NULL, NULL);
+  for (mt_part *p = h->serving; p; p = p->next_ask) p->state = MT_PART_HELD;
+  answer_all(m, h, NULL, NULL);
 }
 
 static void mark_for_eviction(mt_manager *m, mt_hold *h, const char *session) {
@@ -256,7 +261,7 @@ static void mark_for_eviction(mt_manager *m, mt_hold *h, const char *session) {
 /* What the dead one left on the ancestors of a path blocks nobody soon, so nobody else would take
  * it away: it goes with the first that passes there. */
 static void evict_from_ancestors(mt_manager *m, const mt_part *part, const char *session) {
-  for (const mt_part *up = part->lock->parts; up < part; up++)
+  for (const mt_part *up = part - part->index; up < part; up++)
     if (up->hold && !up->target) mark_for_eviction(m, up->hold, session);
 }
 
@@ -272,10 +277,10 @@ static bool evict_dead_blocker(mt_manager *m, mt_hold *h, const mt_lock_item *it
   return false;
 }
 
-static void refused(mt_hold *h, mortise_status code, const char *why) {
+static void refused(mt_manager *m, mt_hold *h, mortise_status code, const char *why) {
   mortise_error err;
   mt_error_set(&err, code, "%s: %s", h->path, why);
-  answer_all(h, NULL, &err);
+  answer_all(m, h, NULL, &err);
 }
 
 /* Each of these returns true when the same hold must be written again at once. */
@@ -288,56 +293,53 @@ static bool grant_answered(mt_manager *m, mt_hold *h, const mt_lock_item *item) 
     h->verb = MT_LOCK_SET;
     return true;
   case MT_LOCK_QUEUED:
-    h->unsettled = true; /* fall through */
+    mt_hold_doubt(h); /* fall through */
   case MT_LOCK_DENIED:
     m->stats.denials++;
-    h->untouched = false;
+    mt_hold_touched(h);
     if (evict_dead_blocker(m, h, item)) return true;
-    answer_all(h, item, NULL);
+    answer_all(m, h, item, NULL);
     return false;
   case MT_LOCK_STALE:
     if (h->mode) {
-      atomic_store(&m->table->session.lost, true);
+      atomic_store(&m->holds->session.lost, true);
       return false;
     }
-    refused(h, MORTISE_CORRUPT_TABLE, "the store holds a newer number of this session");
+    refused(m, h, MORTISE_CORRUPT_TABLE, "the store holds a newer number of this session");
     return false;
   default:
-    refused(h, MORTISE_REJECTED, "the store refuses the write");
+    refused(m, h, MORTISE_REJECTED, "the store refuses the write");
     return false;
   }
 }
 
 static bool release_answered(mt_manager *m, mt_hold *h, const mt_lock_item *item) {
-  if (item->verb == MT_LOCK_DELETE && item->result == MT_LOCK_CONFLICT) {
-    h->untouched = false; /* and still unsettled: the scripted release comes next */
-    return true;
-  }
+  if (item->verb == MT_LOCK_DELETE && item->result == MT_LOCK_CONFLICT)
+    return true; /* still unsure: the scripted release comes next */
   if (item->result == MT_LOCK_FAILED) {
     mt_log_write(&m->store->log, MORTISE_LOG_WARNING,
                  "%s: a release was refused; it ends with the session", h->path);
-    m->table->replace = true;
+    m->holds->replace = true;
     mortise_error err;
     mt_error_set(&err, MORTISE_REJECTED, "%s: the store refuses to take the lock back", h->path);
-    mt_giving_done(h, &err);
+    mt_pending_done(h, &err);
   }
   /* That nothing is there may be the word of a replaced primary, and proves nothing. */
-  if (item->result == MT_LOCK_ABSENT) m->table->replace = true;
-  h->mode = MT_NL;
-  h->unsettled = h->untouched = h->contended = h->rest = false;
+  if (item->result == MT_LOCK_ABSENT) m->holds->replace = true;
+  mt_hold_clear(h);
   return false;
 }
 
-static void item_answered(mt_manager *m, mt_holds *t, mt_hold *h, const mt_lock_item *item) {
+static void item_answered(mt_manager *m, mt_holds *holds, mt_hold *h, const mt_lock_item *item) {
   bool again = false;
-  h->duty = MT_DUTY_NONE;
+  h->send = MT_SEND_IDLE;
   if (item->result == MT_LOCK_BUSY ||
       (item->result == MT_LOCK_CONFLICT && item->verb != MT_LOCK_DELETE)) {
     again = ++h->tries < TRIES_MAX;
     if (item->result == MT_LOCK_CONFLICT) m->stats.conflicts++;
     if (item->result == MT_LOCK_BUSY)
-      m->outbox.paused_ms = mt_manager_now(m) + mt_manager_jitter(m, PAUSE_FIRST_MS);
-    if (!again && h->serving) refused(h, MORTISE_UNAVAILABLE, "too many conflicting writes");
+      m->outbox->paused_ms = mt_manager_now(m) + mt_manager_jitter(m, PAUSE_FIRST_MS);
+    if (!again && h->serving) refused(m, h, MORTISE_UNAVAILABLE, "too many conflicting writes");
     again |= !h->serving; /* a release is never given up */
   } else if (item->verb == MT_LOCK_EVICT) {
     h->evict[0] = '\0';
@@ -349,41 +351,40 @@ static void item_answered(mt_manager *m, mt_holds *t, mt_hold *h, const mt_lock_
     again = release_answered(m, h, item);
   }
   /* Those in line may come in where nothing is held any more, or nobody else waits any more. */
-  if (!again && (!h->mode || !h->contended)) mt_attempt_admit(m, h);
-  if (!believed(m, t)) return; /* the session was given up meanwhile */
+  if (!again && (!h->mode || !h->contended)) m->hooks->admit(m, h);
+  if (!mt_manager_believes(m, holds)) return; /* the session was given up meanwhile */
   mt_outbox_kick(m, h);
 }
 
 /* ---- Batches -------------------------------------------------------------------------------- */
 
 static void batch_free(mt_batch *b) {
-  mt_outbox *o = &b->m->outbox;
+  mt_outbox *o = b->m->outbox;
   if (b->prev) b->prev->next = b->next;
   if (b->next) b->next->prev = b->prev;
   if (o->batches == b) o->batches = b->next;
   mt_lock_batch_deinit(&b->req);
-  mt_holds_unref(b->table);
+  mt_holds_unref(b->of);
   mt_free(b->holds);
   mt_free(b->items);
   mt_free(b);
 }
 
 /* An error that stays: the asking are told, and what cannot be given back ends with the session. */
-static void give_up(mt_holds *t, mt_hold *h, const mortise_error *err) {
+static void give_up(mt_manager *m, mt_holds *holds, mt_hold *h, const mortise_error *err) {
   bool evicting = h->evict[0];
   h->evict[0] = '\0';
   if (h->serving) {
-    answer_all(h, NULL, err);
+    answer_all(m, h, NULL, err);
     return;
   }
   if (evicting) return; /* what is held here stays so */
-  h->mode = MT_NL;
-  h->unsettled = h->untouched = h->contended = h->rest = false;
-  t->replace = true;
+  mt_hold_clear(h);
+  holds->replace = true;
 }
 
 /* The same number may be sent again, so that a connection that broke costs an acquisition nothing
- * but time: those whose time is over, or who try but once, are told by mt_attempt_trouble. Giving
+ * but time: those whose time is over, or who try but once, are told by the hook `trouble`. Giving
  * back, and evicting, is repeated until it is acknowledged or refused: the session may hold
  * something else for a long time yet. Not when it is being closed, which gives back everything. */
 static bool try_again(const mt_manager *m, const mt_hold *h, const mt_lock_item *item,
@@ -398,60 +399,60 @@ static bool try_again(const mt_manager *m, const mt_hold *h, const mt_lock_item 
 
 /* A batch is not atomic: beside an item that was refused others may have been applied. They are not
  * believed, and given back. */
-static void item_failed(mt_manager *m, mt_holds *t, mt_hold *h, const mt_lock_item *item,
+static void item_failed(mt_manager *m, mt_holds *holds, mt_hold *h, const mt_lock_item *item,
                         const mortise_error *err) {
   bool answered = item->result != MT_LOCK_NO_ANSWER && item->result != MT_LOCK_FAILED;
   bool unsure = err->ambiguous || answered;
-  h->duty = MT_DUTY_NONE;
+  h->send = MT_SEND_IDLE;
   /* Also where nobody waits for it: what may have been granted, or lowered, is given back, and a
    * late one dies with the session. */
   if (unsure && (item->verb == MT_LOCK_SET || item->verb == MT_LOCK_CREATE)) {
-    h->unsettled = true;
-    t->replace = true;
+    mt_hold_doubt(h);
+    holds->replace = true;
   }
-  if (unsure) h->untouched = false;
-  if (h->giving) mt_giving_done(h, err);
-  if (!try_again(m, h, item, err)) give_up(t, h, err);
-  if (believed(m, t)) mt_outbox_kick(m, h);
+  if (unsure) mt_hold_touched(h);
+  if (h->pending_release) mt_pending_done(h, err);
+  if (!try_again(m, h, item, err)) give_up(m, holds, h, err);
+  if (mt_manager_believes(m, holds)) mt_outbox_kick(m, h);
 }
 
 /* The whole request failed. What may pass is sent again with its number, after a pause; an error
  * that stays is told to those who asked. */
 static void batch_failed(mt_manager *m, mt_batch *b) {
-  mt_outbox *o = &m->outbox;
+  mt_outbox *o = m->outbox;
   const mortise_error *err = &b->req.req.error;
   int64_t pause = PAUSE_FIRST_MS << (o->troubles < 6 ? o->troubles : 6);
   o->troubles++;
   o->paused_ms =
       mt_manager_now(m) + mt_manager_jitter(m, pause < PAUSE_MAX_MS ? pause : PAUSE_MAX_MS);
-  for (size_t i = 0; i < b->n; i++) item_failed(m, b->table, b->holds[i], &b->items[i], err);
-  mt_attempt_trouble(m, err);
+  for (size_t i = 0; i < b->n; i++) item_failed(m, b->of, b->holds[i], &b->items[i], err);
+  m->hooks->trouble(m, err);
 }
 
 static void batch_done(void *ctx, mt_req *req) {
   mt_batch *b = ctx;
   mt_manager *m = b->m;
-  m->outbox.in_flight--;
-  if (!believed(m, b->table)) { /* an answer for a session that was given up */
+  m->outbox->in_flight--;
+  if (!mt_manager_believes(m, b->of)) { /* an answer for a session that was given up */
     batch_free(b);
     return;
   }
-  mt_holds_ref(b->table);
+  mt_holds_ref(b->of);
   if (req->error.code) {
     batch_failed(m, b);
   } else {
-    m->outbox.troubles = 0;
-    m->outbox.paused_ms = 0;
-    m->outbox.asked_ms = mt_manager_now(m);
+    m->outbox->troubles = 0;
+    m->outbox->paused_ms = 0;
+    m->outbox->asked_ms = mt_manager_now(m);
     /* Only what is still believed now counts as granted. */
     bool alive = mt_manager_session_alive(m);
-    for (size_t i = 0; alive && i < b->n && believed(m, b->table); i++)
-      item_answered(m, b->table, b->holds[i], &b->items[i]);
+    for (size_t i = 0; alive && i < b->n && mt_manager_believes(m, b->of); i++)
+      item_answered(m, b->of, b->holds[i], &b->items[i]);
   }
-  mt_holds *t = b->table;
+  mt_holds *holds = b->of;
   batch_free(b);
-  if (believed(m, t) && !mt_manager_session_alive(m)) mt_manager_session_lost(m);
-  mt_holds_unref(t);
+  if (mt_manager_believes(m, holds) && !mt_manager_session_alive(m)) m->hooks->session_lost(m);
+  mt_holds_unref(holds);
   mt_manager_soon(m);
 }
 
@@ -472,19 +473,19 @@ static void gather(mt_manager *m, mt_batch *b) {
   mt_hold *asking = NULL, **tail = &asking;
   size_t asks = 0;
   /* What is told to callers in here may put more in line: never past the room. */
-  while (m->outbox.first && b->n + asks < b->room) {
-    mt_hold *h = pop(&m->outbox);
-    if (!choose(b->table, h)) {
-      settle(b->table, h);
+  while (m->outbox->first && b->n + asks < b->room) {
+    mt_hold *h = pop(m->outbox);
+    if (!choose(m, b->of, h)) {
+      settle(b->of, h);
       continue;
     }
-    h->duty = MT_DUTY_SENT;
+    h->send = MT_SEND_SENT;
     if (!h->serving && !h->evict[0] && h->verb != MT_LOCK_SET) {
       b->holds[b->n++] = h;
       continue;
     }
     /* Passed on to the next task; who only lowers waits for the answer. */
-    if (h->giving && h->serving && !h->evict[0]) mt_giving_done(h, NULL);
+    if (h->pending_release && h->serving && !h->evict[0]) mt_pending_done(h, NULL);
     *tail = h;
     tail = &h->next_out;
     asks++;
@@ -503,7 +504,7 @@ static void gather(mt_manager *m, mt_batch *b) {
 static mt_batch *batch_new(mt_manager *m) {
   mt_batch *b = mt_calloc(1, sizeof *b);
   if (!b) return NULL;
-  for (mt_hold *h = m->outbox.first; h && b->room < BATCH_ITEMS; h = h->next_out) b->room++;
+  for (mt_hold *h = m->outbox->first; h && b->room < BATCH_ITEMS; h = h->next_out) b->room++;
   b->holds = mt_calloc(b->room, sizeof *b->holds);
   b->items = mt_calloc(b->room, sizeof *b->items);
   if (!b->holds || !b->items) {
@@ -513,34 +514,34 @@ static mt_batch *batch_new(mt_manager *m) {
     return NULL;
   }
   b->m = m;
-  b->table = m->table;
-  mt_holds_ref(b->table);
-  b->next = m->outbox.batches;
+  b->of = m->holds;
+  mt_holds_ref(b->of);
+  b->next = m->outbox->batches;
   if (b->next) b->next->prev = b;
-  m->outbox.batches = b;
+  m->outbox->batches = b;
   return b;
 }
 
 static void send_batch(mt_manager *m, mt_batch *b) {
   for (size_t i = 0; i < b->n; i++) fill(&b->items[i], b->holds[i]);
   int64_t deadline = mt_manager_now(m) + m->store->request_ms;
-  int64_t lease = atomic_load(&b->table->session.deadline_ms);
+  int64_t lease = atomic_load(&b->of->session.deadline_ms);
   b->req = (mt_lock_batch){
       .req = {.done = batch_done, .ctx = b, .deadline_ms = deadline < lease ? deadline : lease},
       .ns = m->ns,
-      .session = b->table->session.id,
+      .session = b->of->session.id,
       .items = b->items,
       .n = b->n,
   };
-  if (!m->outbox.in_flight && !m->outbox.troubles) m->outbox.asked_ms = mt_manager_now(m);
-  m->outbox.in_flight++;
+  if (!m->outbox->in_flight && !m->outbox->troubles) m->outbox->asked_ms = mt_manager_now(m);
+  m->outbox->in_flight++;
   m->stats.batches++;
   m->stats.items += b->n;
   m->store->locks->batch(m->store, &b->req);
 }
 
 void mt_outbox_flush(mt_manager *m) {
-  mt_outbox *o = &m->outbox;
+  mt_outbox *o = m->outbox;
   while (m->phase == MT_OPEN && o->first && o->in_flight < BATCHES_MAX) {
     if (o->paused_ms > mt_manager_now(m)) return;
     mt_batch *b = batch_new(m);
@@ -557,23 +558,28 @@ void mt_outbox_flush(mt_manager *m) {
 }
 
 int64_t mt_outbox_due(const mt_manager *m) {
-  const mt_outbox *o = &m->outbox;
+  const mt_outbox *o = m->outbox;
   return o->first && o->in_flight < BATCHES_MAX ? o->paused_ms : INT64_MAX;
 }
 
+int64_t mt_outbox_asked_ms(const mt_manager *m) {
+  const mt_outbox *o = m->outbox;
+  return o->in_flight || (o->troubles && o->first) ? o->asked_ms : 0;
+}
+
 void mt_outbox_abandon(mt_manager *m, const mortise_error *err) {
-  while (pop(&m->outbox)) {
+  while (pop(m->outbox)) {
   }
-  for (size_t i = 0; m->table && i < m->table->buckets; i++)
-    for (mt_hold *h = m->table->bucket[i]; h; h = h->next_in_bucket) mt_giving_done(h, err);
+  for (size_t i = 0; m->holds && i < m->holds->buckets; i++)
+    for (mt_hold *h = m->holds->bucket[i]; h; h = h->next_in_bucket) mt_pending_done(h, err);
 }
 
 void mt_outbox_deinit(mt_manager *m) {
   mortise_error err;
   mt_error_set(&err, MORTISE_UNAVAILABLE, "the client ended before the lock was given back");
   mt_outbox_abandon(m, &err);
-  while (m->outbox.batches) {
-    mt_batch *b = m->outbox.batches;
+  while (m->outbox->batches) {
+    mt_batch *b = m->outbox->batches;
     mt_store_cancel(m->store, &b->req.req);
     batch_free(b);
   }

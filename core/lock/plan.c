@@ -1,9 +1,9 @@
+#include "lock/plan.h"
+
 #include "base/mem.h"
-#include "lock/lock.h"
 #include "lock/path.h"
 
 #include <endian.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 static int by_path(const void *a, const void *b) {
@@ -185,25 +185,4 @@ void mt_plan_deinit(mt_plan *plan) {
   mt_free(plan->wants);
   mt_free(plan->text);
   *plan = (mt_plan){0};
-}
-
-void mt_blocker_fill(mortise_blocker *out, mt_slice path, const mt_lock_entry *entry,
-                     const char *owner_json) {
-  memset(out, 0, sizeof *out);
-  snprintf(out->path, sizeof out->path, "%.*s", (int)path.n, path.p);
-  if (entry) {
-    snprintf(out->mode, sizeof out->mode, "%s", mt_mode_name(entry->mode));
-    snprintf(out->session, sizeof out->session, "%s", entry->session);
-    snprintf(out->job, sizeof out->job, "%s", entry->job);
-    out->since_ms = entry->since_ms;
-    out->queued = entry->queued;
-  }
-  mt_json owner;
-  if (!owner_json || mt_json_parse(mt_slice_of(owner_json), "an owner", &owner, NULL)) return;
-  mt_json_copy(mt_json_get(owner, "host"), out->host, sizeof out->host);
-  mt_json_copy(mt_json_get(owner, "user"), out->user, sizeof out->user);
-  mt_json_copy(mt_json_get(owner, "program"), out->program, sizeof out->program);
-  mt_json_copy(mt_json_get(owner, "script"), out->script, sizeof out->script);
-  if (!out->job[0]) mt_json_copy(mt_json_get(owner, "job"), out->job, sizeof out->job);
-  mt_json_int(mt_json_get(owner, "pid"), &out->pid);
 }

@@ -1,10 +1,7 @@
-#include "base/mem.h"
-#include "lock/internal.h"
+#include "lock/takeover.h"
 
-/* Ending the sessions of the dead. A session may be expired when its document has kept the same
- * version for its own lease and our margin, counted on our clock from the arrival of the first
- * answer that showed it; or at once, when its owner ran on this machine and is gone. Nothing that
- * was only read is acted upon: every step to `dead` is an acknowledged write of ours. */
+#include "base/mem.h"
+#include "lock/wait.h"
 
 static mt_seen *find(const mt_takeover *k, const char *id) {
   for (size_t i = 0; i < k->n; i++)
@@ -32,22 +29,22 @@ static mt_seen *meet(mt_takeover *k, const char *id) {
 }
 
 bool mt_takeover_busy(const mt_manager *m) {
-  return m->takeover.busy;
+  return m->takeover->busy;
 }
 
 bool mt_takeover_dead(const mt_manager *m, const char *session) {
-  const mt_seen *s = find(&m->takeover, session);
+  const mt_seen *s = find(m->takeover, session);
   return s && s->dead;
 }
 
 const char *mt_takeover_owner(const mt_manager *m, const char *session) {
-  const mt_seen *s = find(&m->takeover, session);
+  const mt_seen *s = find(m->takeover, session);
   return s ? s->owner : NULL;
 }
 
 bool mt_takeover_known(const mt_manager *m, const mt_lock_entry *entries, size_t n) {
   for (size_t i = 0; i < n; i++) {
-    const mt_seen *s = find(&m->takeover, entries[i].session);
+    const mt_seen *s = find(m->takeover, entries[i].session);
     if (!s || !s->known) return false;
   }
   return true;
@@ -56,7 +53,7 @@ bool mt_takeover_known(const mt_manager *m, const mt_lock_entry *entries, size_t
 /* ---- What an answer means ------------------------------------------------------------------- */
 
 static void note(mt_manager *m, const mt_session_doc *doc) {
-  mt_seen *s = meet(&m->takeover, doc->session);
+  mt_seen *s = meet(m->takeover, doc->session);
   if (!s || s->dead) return;
   bool same = s->known && s->version.seq_no == doc->version.seq_no &&
               s->version.term == doc->version.term && s->state == doc->state;
@@ -92,17 +89,17 @@ static bool verdict(mt_manager *m, const mt_seen *s, mt_session_write *w) {
 static void next_write(mt_manager *m);
 
 static void finish_look(mt_manager *m) {
-  mt_takeover *k = &m->takeover;
+  mt_takeover *k = m->takeover;
   mt_session_read_deinit(&k->read);
   k->busy = false;
   int64_t pause = m->lease_ms / 8;
   k->next_ms = mt_manager_now(m) + (pause < 50 ? 50 : pause > 1000 ? 1000 : pause);
-  mt_attempt_poke(m);
+  m->hooks->ended(m);
 }
 
 static void written(void *ctx, mt_req *req) {
   mt_manager *m = ctx;
-  mt_takeover *k = &m->takeover;
+  mt_takeover *k = m->takeover;
   mt_seen *s = find(k, k->ids[k->at]);
   (void)req;
   if (s && k->write.result == MT_SESSION_ACKED) {
@@ -118,7 +115,7 @@ static void written(void *ctx, mt_req *req) {
 }
 
 static void next_write(mt_manager *m) {
-  mt_takeover *k = &m->takeover;
+  mt_takeover *k = m->takeover;
   for (; k->at < k->n_ids; k->at++) {
     const mt_seen *s = find(k, k->ids[k->at]);
     k->write = (mt_session_write){
@@ -132,7 +129,7 @@ static void next_write(mt_manager *m) {
 
 static void looked(void *ctx, mt_req *req) {
   mt_manager *m = ctx;
-  mt_takeover *k = &m->takeover;
+  mt_takeover *k = m->takeover;
   for (size_t i = 0; !req->error.code && i < k->read.n; i++) note(m, &k->read.docs[i]);
   k->at = 0;
   if (req->error.code) k->n_ids = 0;
@@ -140,9 +137,9 @@ static void looked(void *ctx, mt_req *req) {
 }
 
 static void add_id(mt_manager *m, const char *id) {
-  mt_takeover *k = &m->takeover;
+  mt_takeover *k = m->takeover;
   if (k->n_ids == MT_LOOK_MAX || mt_takeover_dead(m, id)) return;
-  if (memcmp(id, m->table->session.id, MT_SESSION_ID) == 0) return;
+  if (memcmp(id, m->holds->session.id, MT_SESSION_ID) == 0) return;
   for (size_t i = 0; i < k->n_ids; i++)
     if (memcmp(k->ids[i], id, MT_SESSION_ID) == 0) return;
   memcpy(k->id_text[k->n_ids], id, MT_SESSION_ID);
@@ -151,13 +148,13 @@ static void add_id(mt_manager *m, const char *id) {
 }
 
 void mt_takeover_look(mt_manager *m, const mt_lock_entry *entries, size_t n, bool at_once) {
-  mt_takeover *k = &m->takeover;
-  if (k->busy || !m->table || (!at_once && mt_manager_now(m) < k->next_ms)) return;
+  mt_takeover *k = m->takeover;
+  if (k->busy || !m->holds || (!at_once && mt_manager_now(m) < k->next_ms)) return;
   k->n_ids = 0;
   for (size_t i = 0; i < n; i++) add_id(m, entries[i].session);
   /* Those that other tasks wait for too: else they would be looked at one after another. */
-  for (const mt_attempt *at = m->attempts; at; at = at->next)
-    for (size_t i = 0; i < at->n_blockers; i++) add_id(m, at->blockers[i].session);
+  for (const mt_wait *w = m->waits->first; w; w = w->next)
+    for (size_t i = 0; i < w->n_blockers; i++) add_id(m, w->blockers[i].session);
   if (!k->n_ids) return;
   k->busy = true;
   k->read = (mt_session_read){.req = {.done = looked, .ctx = m, .idempotent = true},
@@ -168,7 +165,7 @@ void mt_takeover_look(mt_manager *m, const mt_lock_entry *entries, size_t n, boo
 }
 
 void mt_takeover_deinit(mt_manager *m) {
-  mt_takeover *k = &m->takeover;
+  mt_takeover *k = m->takeover;
   if (k->busy) {
     mt_store_cancel(m->store, &k->read.req);
     mt_store_cancel(m->store, &k->write.req);

@@ -10,7 +10,7 @@ enum { LEASE_MS = 60000 };
 typedef struct fixture {
   mt_loop *loop;
   fake_docs fake;
-  mt_lock lock;
+  fake_lock lock;
   mt_rename rename;
   int done, step;
   bool strict; /* says neither that there may be some below `to`, nor that there may be none */
@@ -77,7 +77,7 @@ static mortise_status start(fixture *f, const char *from, const char *to, uint32
   c->ctx = f;
   c->store = &f->fake.store;
   c->env = &env;
-  c->lock = &f->lock;
+  c->permit = fake_permit(&f->lock);
   c->index = "fake";
   c->progress = on_progress;
   c->options.page = page;
@@ -592,7 +592,7 @@ static void run_stamp(fixture *f) {
                    .ctx = f,
                    .store = &f->fake.store,
                    .env = &env,
-                   .lock = &f->lock,
+                   .permit = fake_permit(&f->lock),
                    .index = "fake",
                    .transform = {.apply = stamp, .ctx = f},
                    .options.page = 4};

@@ -1,5 +1,5 @@
 /* Locks that get other modes in place, on each store in MORTISE_TEST_URLS and the embedded one. */
-#include "lock/internal.h"
+#include "lock/convert.h"
 #include "lock_fixture.h"
 
 #include <stdio.h>

@@ -7,37 +7,33 @@
 
 /* ---- A lock --------------------------------------------------------------------------------- */
 
-void fake_lock_init(mt_lock *lock, const mt_env *env, int64_t left_ms) {
+static int64_t remaining_ms(const void *ctx) {
+  const fake_lock *lock = ctx;
+  int64_t left = atomic_load(&lock->session.deadline_ms) - lock->env->now_ms(lock->env->ctx);
+  return left > 0 ? left : 0;
+}
+
+static mortise_status check(const void *ctx, mortise_error *err) {
+  const fake_lock *lock = ctx;
+  if (remaining_ms(lock) > 0 && !atomic_load(&lock->session.lost)) return MORTISE_OK;
+  return mt_error_set(err, MORTISE_LOCK_LOST, "the lease has run out");
+}
+
+static uint64_t fence(const void *ctx) {
+  return ((const fake_lock *)ctx)->fence;
+}
+
+void fake_lock_init(fake_lock *lock, const mt_env *env, int64_t left_ms) {
   memset(lock, 0, sizeof *lock);
   lock->env = env;
   atomic_store(&lock->session.deadline_ms, env->now_ms(env->ctx) + left_ms);
 }
 
-int64_t mt_lock_remaining_ms(const mt_lock *lock) {
-  int64_t left = atomic_load(&lock->session.deadline_ms) - lock->env->now_ms(lock->env->ctx);
-  return left > 0 ? left : 0;
+const mt_permit *fake_permit(fake_lock *lock) {
+  lock->permit = (mt_permit){lock, check, remaining_ms, fence, &lock->session, lock->epoch};
+  return &lock->permit;
 }
 
-mortise_status mt_lock_check(const mt_lock *lock, mortise_error *err) {
-  if (mt_lock_remaining_ms(lock) > 0 && !atomic_load(&lock->session.lost)) return MORTISE_OK;
-  return mt_error_set(err, MORTISE_LOCK_LOST, "the lease has run out");
-}
-
-mt_manager *mt_lock_manager(const mt_lock *lock) {
-  return (mt_manager *)(uintptr_t)lock;
-}
-
-uint64_t mt_lock_fence(const mt_lock *lock) {
-  return lock->fence;
-}
-
-mt_epoch mt_manager_epoch(const mt_manager *m) {
-  return ((const mt_lock *)m)->epoch;
-}
-
-mt_session *mt_manager_session(mt_manager *m) {
-  return &((mt_lock *)m)->session;
-}
 
 /* ---- Documents ------------------------------------------------------------------------------ */
 

@@ -3,7 +3,7 @@
  * held back where it leaves the writer, and carried out later as it stands, as a network does that
  * delivers late. */
 #include "base/clock.h"
-#include "lock/writer.h"
+#include "write/writer.h"
 #include "lock_fixture.h"
 
 #include <stdio.h>
@@ -59,7 +59,7 @@ static mt_item make(mt_write_kind kind, const char *id, const char *body) {
 static mt_writer *writer_of(mt_test_client *c, const mt_lock *lock, mt_strength strength) {
   mortise_error err;
   const mt_writer_config config = {.strength = strength};
-  mt_writer *w = mt_writer_new(c->client->store, mt_env_system(), lock, &config, &err);
+  mt_writer *w = mt_test_writer(c->client->store, lock, &config, &err);
   MT_CHECK(w, "%s", err.message);
   return w;
 }

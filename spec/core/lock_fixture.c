@@ -119,3 +119,9 @@ int mt_test_each_place(mt_test_place *place, const char *what, const struct CMUn
   }
   return failed;
 }
+
+mt_writer *mt_test_writer(mt_store *store, const mt_lock *lock, const mt_writer_config *config,
+                          mortise_error *err) {
+  mt_permit permit = lock ? mt_manager_permit(lock) : (mt_permit){0};
+  return mt_writer_new(store, mt_env_system(), lock ? &permit : NULL, config, err);
+}

@@ -4,6 +4,7 @@
 
 #include "client/client.h"
 #include "support/support.h"
+#include "write/writer.h"
 
 /* A client with a loop of its own. */
 typedef struct mt_test_client {
@@ -43,5 +44,9 @@ int mt_test_each_place(mt_test_place *place, const char *what, const struct CMUn
                        size_t n, CMFixtureFunction setup);
 /* No lock document and no live session is left in the table. */
 void mt_test_expect_empty(const mt_test_place *place);
+
+/* Of the documents in `store`, under the lock; NULL: unprotected. */
+mt_writer *mt_test_writer(mt_store *store, const mt_lock *lock, const mt_writer_config *config,
+                          mortise_error *err);
 
 #endif

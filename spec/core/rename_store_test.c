@@ -20,7 +20,7 @@ typedef struct fixture {
   mt_docs_ops ops;            /* mine's, with a bulk that may be meddled with */
   const mt_docs_ops *real;
   char index[96];
-  mt_lock lock;
+  fake_lock lock;
   mt_rename rename;
   bool done, strict; /* as in the change's test */
   int bulks;
@@ -200,7 +200,7 @@ static const mt_change_result *run_from(fixture *f, const char *from, const char
   c->ctx = f;
   c->store = f->mine.store;
   c->env = mt_env_system();
-  c->lock = &f->lock;
+  c->permit = fake_permit(&f->lock);
   c->index = f->index;
   c->options.page = page;
   f->done = false;

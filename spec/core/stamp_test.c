@@ -1,7 +1,7 @@
 /* Stamped writes on each store in MORTISE_TEST_URLS and the embedded one: who has lost a lock
  * changes nothing its successor has stamped, whatever it believes. */
 #include "base/clock.h"
-#include "lock/writer.h"
+#include "write/writer.h"
 #include "lock_fixture.h"
 
 #include <stdio.h>
@@ -28,7 +28,7 @@ static void write_items(mt_test_client *c, const mt_lock *lock, mt_item *items, 
                         mt_write_batch *b) {
   mortise_error err;
   const mt_writer_config config = {.strength = MT_STRENGTH_STAMP, .docs = 25};
-  mt_writer *w = mt_writer_new(c->client->store, mt_env_system(), lock, &config, &err);
+  mt_writer *w = mt_test_writer(c->client->store, lock, &config, &err);
   MT_CHECK(w, "%s", err.message);
   bool done = false;
   *b = (mt_write_batch){
@@ -295,7 +295,7 @@ static void test_after_an_upgrade(void **state) {
   mt_test_client c = mt_test_client_open(&place, 0);
   mt_lock *lock = mt_test_take(&c, 1, 0, "/upgraded", true, 1000, NULL);
   char now[512];
-  mt_writer *w = mt_writer_new(c.client->store, mt_env_system(), lock,
+  mt_writer *w = mt_test_writer(c.client->store, lock,
                                &(mt_writer_config){.strength = MT_STRENGTH_STAMP}, NULL);
   assert_non_null(w);
   uint64_t fence = mt_lock_fence(lock);
@@ -339,8 +339,8 @@ static void test_a_strict_mapping(void **state) {
   mt_item item = write_one(&c, lock, make(MT_WRITE_INDEX, "1", "{\"n\":1}"));
   assert_int_equal(item.outcome, MT_OUTCOME_REJECTED);
   MT_CHECK(strstr(item.write.reason, MT_STAMP_FIELD), "%s", item.write.reason);
-  mt_writer *w = mt_writer_new(
-      s, mt_env_system(), lock,
+  mt_writer *w = mt_test_writer(
+      s, lock,
       &(mt_writer_config){.strength = MT_STRENGTH_STAMP, .stamp_field = "stamp"}, NULL);
   item = make(MT_WRITE_INDEX, "1", "{\"n\":1}");
   bool done = false;
@@ -377,7 +377,7 @@ static double cost(mt_test_client *c, const mt_lock *lock, mt_item *items, mt_st
     items[i].of_source = of_source;
   }
   mt_writer *w =
-      mt_writer_new(s, mt_env_system(), lock, &(mt_writer_config){.strength = strength}, &err);
+      mt_test_writer(s, lock, &(mt_writer_config){.strength = strength}, &err);
   MT_CHECK(w, "%s", err.message);
   bool done = false;
   mt_write_batch b = {

@@ -2,7 +2,7 @@
  * later holder has written, changes nothing. late_test.c has it on real stores. */
 #include "writer_fixture.h"
 
-#include "lock/writer_parts.h"
+#include "write/writer_parts.h"
 
 #define DOC "x"
 #define OLD "{\"old\":1}"

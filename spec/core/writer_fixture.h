@@ -2,7 +2,7 @@
 #ifndef MT_SPEC_WRITER_FIXTURE_H
 #define MT_SPEC_WRITER_FIXTURE_H
 
-#include "lock/writer.h"
+#include "write/writer.h"
 
 #include "base/clock.h"
 #include "fake_docs.h"
@@ -13,7 +13,7 @@ enum { MANY = 2500, LEASE_MS = 60000 };
 typedef struct fixture {
   mt_loop *loop;
   fake_docs fake;
-  mt_lock lock;
+  fake_lock lock;
   mt_writer *w;
   mt_item items[MANY];
   char ids[MANY][32], bodies[MANY][48];
@@ -46,7 +46,7 @@ static inline void on_done(void *ctx, mt_write_batch *b) {
 static inline void open_writer(fixture *f, mt_writer_config config) {
   mortise_error err;
   config.backoff_ms = 2;
-  f->w = mt_writer_new(&f->fake.store, &env, &f->lock, &config, &err);
+  f->w = mt_writer_new(&f->fake.store, &env, fake_permit(&f->lock), &config, &err);
   assert_non_null(f->w);
 }
 

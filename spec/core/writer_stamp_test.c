@@ -180,11 +180,11 @@ static void test_stamp_duel(void **state) {
   fixture *f = *state;
   open_stamping(f, 50);
   f->fake.fate = any_loss;
-  mt_lock later = f->lock;
+  fake_lock later = f->lock;
   later.fence = 60;
   const mt_writer_config config = {
       .strength = MT_STRENGTH_STAMP, .docs = 6, .backoff_ms = 1, .tries = 100};
-  mt_writer *second = mt_writer_new(&f->fake.store, &env, &later, &config, NULL);
+  mt_writer *second = mt_writer_new(&f->fake.store, &env, fake_permit(&later), &config, NULL);
   for (int round = 0; round < 60; round++) {
     duel d = {0};
     mt_write_batch batch;

@@ -465,7 +465,7 @@ static void test_deadline(void **state) {
   for (size_t i = 30; i < 100; i++)
     assert_string_equal(fake_get(&f->fake, mt_slice_of(f->ids[i]))->source, "{\"old\":true}");
   mortise_error err;
-  assert_null(mt_writer_new(&f->fake.store, &env, &f->lock, NULL, &err));
+  assert_null(mt_writer_new(&f->fake.store, &env, fake_permit(&f->lock), NULL, &err));
   assert_int_equal(err.code, MORTISE_LOCK_LOST);
 }
 
@@ -555,7 +555,7 @@ static void test_memory(void **state) {
     mt_writer_config config = {.docs = 8, .backoff_ms = 1};
     int left = n;
     mt_mem_hook(deny_one, &left);
-    f->w = mt_writer_new(&f->fake.store, &env, &f->lock, &config, &err);
+    f->w = mt_writer_new(&f->fake.store, &env, fake_permit(&f->lock), &config, &err);
     mortise_status status = f->w ? mt_writer_submit(f->w, &f->batch, &err) : err.code;
     int before = f->done;
     while (!status && f->done == before) mt_loop_step(f->loop, 1000, NULL);

@@ -1,7 +1,7 @@
 /* Who really waits for whom, seen from outside: looked at from time to time, from the managers'
  * memory and the store's table at one moment. So it is known whether a deadlock that is reported
  * was one, and whether one that stands is found. */
-#include "lock/internal.h"
+#include "lock/attempt.h"
 #include "sim.h"
 
 enum {
@@ -22,10 +22,10 @@ static const mt_attempt *attempt_of(const task *t) {
 }
 
 static const mt_part *place_of(const mt_attempt *at) {
-  bool waits = at->phase == MT_PHASE_LINE || at->phase == MT_PHASE_QUEUE || at->wait;
-  if (!waits || !at->lock->table) return NULL;
+  bool waits = at->phase == MT_PHASE_LINE || at->phase == MT_PHASE_QUEUE || at->wait.number;
+  if (!waits || !at->wait.lock->holds) return NULL;
   size_t i = at->phase == MT_PHASE_LINE ? at->entered : at->pos;
-  return i < at->lock->n ? &at->lock->parts[i] : NULL;
+  return i < at->wait.lock->n ? &at->wait.lock->parts[i] : NULL;
 }
 
 static const mt_part *part_at(const mt_lock *lock, mt_slice path) {
@@ -37,7 +37,7 @@ static const mt_part *part_at(const mt_lock *lock, mt_slice path) {
 /* Has this task a share there? */
 static bool shares(const task *t, mt_slice path) {
   const mt_attempt *at = attempt_of(t);
-  const mt_part *part = at ? part_at(at->lock, path) : NULL;
+  const mt_part *part = at ? part_at(at->wait.lock, path) : NULL;
   if (part && part->state >= MT_PART_IN) return true;
   for (size_t i = 0; i < t->depth; i++) {
     part = part_at(t->grips[i].lock, path);
@@ -56,7 +56,7 @@ static bool lined_before(const mt_part *first, const mt_part *second) {
 }
 
 static bool waits_here(const mt_part *x, const task *other) {
-  const mt_part *y = part_at(attempt_of(other)->lock, x->path);
+  const mt_part *y = part_at(attempt_of(other)->wait.lock, x->path);
   return shares(other, x->path) || (y && lined_before(y, x));
 }
 
@@ -76,9 +76,9 @@ static mt_mode asked(const sim_lock_doc *d, const mt_part *x, const char *sessio
 
 static bool waits_there(const sim *s, const mt_part *x, const task *other) {
   const sim_lock_doc *d = sim_table_lock(s->table, x->path);
-  const char *mine = x->lock->table->session.id;
+  const char *mine = x->lock->holds->session.id;
   const mt_attempt *at = attempt_of(other);
-  const char *theirs = at->lock->table->session.id;
+  const char *theirs = at->wait.lock->holds->session.id;
   if (!d) return false;
   mt_mode mode = asked(d, x, mine);
   for (size_t i = 0; i < d->n_holders; i++)

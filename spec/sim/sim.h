@@ -14,7 +14,7 @@
 #ifndef MT_SIM_SIM_H
 #define MT_SIM_SIM_H
 
-#include "lock/manager.h"
+#include "lock/convert.h"
 #include "net.h"
 
 #include <stdio.h>

@@ -13,12 +13,12 @@
  * compares: with its if_version, or else with the version that a look at the document, under this
  * very lock, has shown; where that shows none, and for a create, it is a create. docs/guarantees.md
  * says why looking again after a conflict is safe. */
-#ifndef MT_LOCK_WRITER_H
-#define MT_LOCK_WRITER_H
+#ifndef MT_WRITE_WRITER_H
+#define MT_WRITE_WRITER_H
 
 #include "base/env.h"
-#include "lock/manager.h"
-#include "lock/stamp.h"
+#include "lock/permit.h"
+#include "write/stamp.h"
 #include "store/store.h"
 
 typedef enum mt_outcome {
@@ -102,9 +102,9 @@ typedef struct mt_writer_config {
 
 typedef struct mt_writer mt_writer;
 
-/* `store`, `env` and `lock` are borrowed; lock NULL: an unprotected writer. LOCK_LOST where it is
- * no longer held. `config` may be NULL. Owned: mt_writer_free. NULL with `err`. */
-mt_writer *mt_writer_new(mt_store *store, const mt_env *env, const mt_lock *lock,
+/* `store`, `env` and the permit's lock are borrowed; permit NULL: an unprotected writer. LOCK_LOST
+ * where the lock is no longer held. `config` may be NULL. Owned: mt_writer_free. NULL with `err`. */
+mt_writer *mt_writer_new(mt_store *store, const mt_env *env, const mt_permit *permit,
                          const mt_writer_config *config, mortise_error *err);
 /* Cancels what is under way, without `done`. The batches that were not done are counted as they are:
  * what was sent and not answered is `dirty`, and may still be applied. NULL is fine. */

@@ -1,4 +1,4 @@
-#include "lock/stamp.h"
+#include "write/stamp.h"
 
 #include "base/json_edit.h"
 

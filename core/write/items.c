@@ -1,4 +1,4 @@
-#include "lock/writer_parts.h"
+#include "write/writer_parts.h"
 
 #include "base/json_edit.h"
 #include "base/mem.h"
@@ -40,7 +40,7 @@ static void resend(mt_item *item, mt_version at) {
 /* ---- Stamps --------------------------------------------------------------------------------- */
 
 static mt_stamp my_stamp(const mt_writer *w) {
-  return (mt_stamp){w->epoch, mt_lock_fence(w->lock)}; /* which an upgrade makes larger */
+  return (mt_stamp){w->permit.epoch, w->permit.fence(w->permit.lock)}; /* which an upgrade makes larger */
 }
 
 static bool is_older(const mt_writer *w, const mt_epoch *epoch) {

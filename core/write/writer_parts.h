@@ -1,9 +1,9 @@
 /* The writer's insides, shared by writer.c, which sends, and items.c, which decides what an answer
  * means for an item. */
-#ifndef MT_LOCK_WRITER_PARTS_H
-#define MT_LOCK_WRITER_PARTS_H
+#ifndef MT_WRITE_WRITER_PARTS_H
+#define MT_WRITE_WRITER_PARTS_H
 
-#include "lock/writer.h"
+#include "write/writer.h"
 
 enum {
   MT_WRITER_EPOCHS = 8, /* remembered as older than the lock's */
@@ -33,22 +33,15 @@ typedef struct mt_lane {
   mt_req *request; /* under way */
 } mt_lane;
 
-/* All that the guard may read: it can run on a store's thread. */
-typedef struct mt_writer_guard {
-  mt_session *session;
-  const mt_env *env;
-} mt_writer_guard;
-
 struct mt_writer {
   mt_store *store;
   const mt_env *env;
-  const mt_lock *lock;
-  mt_writer_guard guard;
+  mt_permit permit; /* its lock NULL: unprotected */
   mt_writer_config config;
   bool stamps;
   bool compares; /* also what has no if_version */
   char field[MT_STAMP_FIELD_MAX];
-  mt_epoch epoch, older[MT_WRITER_EPOCHS]; /* the lock's; others that are known to come before it */
+  mt_epoch older[MT_WRITER_EPOCHS]; /* that are known to come before the lock's */
   size_t n_older;
   size_t bytes; /* in a request at most, halved by a 413 */
   mt_lane *lanes;

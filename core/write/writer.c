@@ -1,4 +1,4 @@
-#include "lock/writer_parts.h"
+#include "write/writer_parts.h"
 
 #include "base/mem.h"
 
@@ -22,9 +22,10 @@ static const int64_t parked = INT64_MAX / 2;
 
 static void lane_step(mt_lane *l);
 
-static bool guard_may_send(void *ctx) {
-  const mt_writer_guard *g = ctx;
-  return !mt_session_dead(g->session, g->env->now_ms(g->env->ctx));
+/* May run on a store's thread: what it reads of the writer never changes. */
+static bool may_send(void *ctx) {
+  const mt_writer *w = ctx;
+  return !mt_session_dead(w->permit.session, w->env->now_ms(w->env->ctx));
 }
 
 /* OK while something may be sent. */
@@ -33,7 +34,7 @@ static mortise_status writer_check(const mt_writer *w, mortise_error *err) {
     *err = w->why;
     return err->code;
   }
-  return w->lock ? mt_lock_check(w->lock, err) : MORTISE_OK;
+  return w->permit.lock ? w->permit.check(w->permit.lock, err) : MORTISE_OK;
 }
 
 /* A request never outlives the lease: an answer past it would say nothing. */
@@ -41,12 +42,12 @@ static void prepare(mt_lane *l, mt_req *req, mt_done_fn *done) {
   mt_writer *w = l->w;
   *req = (mt_req){.done = done, .ctx = l};
   l->request = req;
-  if (!w->lock) return;
-  int64_t left = mt_lock_remaining_ms(w->lock);
+  if (!w->permit.lock) return;
+  int64_t left = w->permit.remaining_ms(w->permit.lock);
   if (w->store->request_ms > 0 && w->store->request_ms < left) left = w->store->request_ms;
   req->deadline_ms = mt_loop_now(w->store->loop) + left;
-  req->may_send = guard_may_send;
-  req->may_send_ctx = &w->guard;
+  req->may_send = may_send;
+  req->may_send_ctx = w;
 }
 
 /* ---- One lane ------------------------------------------------------------------------------- */
@@ -324,7 +325,7 @@ static void on_verified(void *ctx, mt_req *req) {
   mt_writer *w = l->w;
   mortise_error err = req->error;
   l->request = NULL;
-  if (!err.code && strcmp(l->verify.epoch.id, w->epoch.id) != 0)
+  if (!err.code && strcmp(l->verify.epoch.id, w->permit.epoch.id) != 0)
     mt_error_set(&err, MORTISE_LOCK_LOST, "the lock table was made anew since this lock was taken");
   if (!err.code) w->older[w->n_older++ % MT_WRITER_EPOCHS] = l->foreign;
   l->foreign = (mt_epoch){0};
@@ -511,18 +512,18 @@ static mortise_status writer_init(mt_writer *w, mortise_error *err) {
   return mt_timer_start(w->store->loop, &w->kick, parked, err);
 }
 
-mt_writer *mt_writer_new(mt_store *store, const mt_env *env, const mt_lock *lock,
+mt_writer *mt_writer_new(mt_store *store, const mt_env *env, const mt_permit *permit,
                          const mt_writer_config *config, mortise_error *err) {
   bool stamps = config && config->strength == MT_STRENGTH_STAMP;
   const char *field = stamps && config->stamp_field ? config->stamp_field : MT_STAMP_FIELD;
-  if (stamps && (!lock || !*field || strlen(field) >= MT_STAMP_FIELD_MAX)) {
+  if (stamps && (!permit || !*field || strlen(field) >= MT_STAMP_FIELD_MAX)) {
     mt_error_set(err, MORTISE_INVALID_ARGUMENT,
-                 lock ? "the field of the stamp has a name of 1 to %d bytes"
-                      : "only what is written under a lock can be stamped (%d)",
+                 permit ? "the field of the stamp has a name of 1 to %d bytes"
+                        : "only what is written under a lock can be stamped (%d)",
                  MT_STAMP_FIELD_MAX - 1);
     return NULL;
   }
-  if (lock && mt_lock_check(lock, err)) return NULL;
+  if (permit && permit->check(permit->lock, err)) return NULL;
   mt_writer *w = mt_calloc(1, sizeof *w);
   if (!w) {
     mt_error_memory(err);
@@ -530,18 +531,10 @@ mt_writer *mt_writer_new(mt_store *store, const mt_env *env, const mt_lock *lock
   }
   w->store = store;
   w->env = env;
-  w->lock = lock;
-  /* Taken once: a lock stays bound to the session it was granted to. */
-  if (lock) w->guard = (mt_writer_guard){mt_manager_session(mt_lock_manager(lock)), env};
-  if (lock && !w->guard.session) {
-    mt_error_set(err, MORTISE_LOCK_LOST, "the session of this lock has ended");
-    mt_free(w);
-    return NULL;
-  }
+  if (permit) w->permit = *permit;
   set_config(w, config);
   w->stamps = stamps;
-  w->compares = lock && w->config.strength == MT_STRENGTH_CAS;
-  if (stamps) w->epoch = mt_manager_epoch(mt_lock_manager(lock));
+  w->compares = permit && w->config.strength == MT_STRENGTH_CAS;
   snprintf(w->field, sizeof w->field, "%s", field);
   if (!writer_init(w, err)) return w;
   mt_writer_free(w);

@@ -5,8 +5,8 @@
  * and with other decimals. The stamp is spliced into the bytes here, and each write carries the
  * version of the document whose stamp was looked at (or is a create, where there was none): what
  * was stamped since then has another version. */
-#ifndef MT_LOCK_STAMP_H
-#define MT_LOCK_STAMP_H
+#ifndef MT_WRITE_STAMP_H
+#define MT_WRITE_STAMP_H
 
 #include "store/store.h"
 

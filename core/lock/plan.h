@@ -1,0 +1,28 @@
+/* A wanted set in its final form: the targets and the intention locks on all their ancestors, once
+ * each, in byte order; targets under a target in X dropped. */
+#ifndef MT_LOCK_PLAN_H
+#define MT_LOCK_PLAN_H
+
+#include "store/mode.h"
+
+typedef struct mt_want {
+  mt_slice path; /* checked (mt_path_check) */
+  mt_mode mode;
+} mt_want;
+
+typedef struct mt_plan {
+  struct mt_plan_row {
+    mt_slice path;
+    mt_mode mode;
+    bool target;
+  } * rows;
+  size_t n;
+  mt_want *wants;
+  size_t n_wants;
+  char *text; /* owns the bytes of all paths */
+} mt_plan;
+
+mortise_status mt_plan_make(const mt_want *wants, size_t n, mt_plan *out, mortise_error *err);
+void mt_plan_deinit(mt_plan *plan);
+
+#endif

@@ -1,0 +1,83 @@
+/* What callers hand to a lock manager, and what they get from it. manager.h has the calls. */
+#ifndef MT_LOCK_TYPES_H
+#define MT_LOCK_TYPES_H
+
+#include "lock/plan.h"
+#include "lock/session.h"
+
+#include <mortise/mortise.h>
+
+typedef struct mt_manager mt_manager;
+typedef struct mt_lock mt_lock;
+
+typedef struct mt_manager_config {
+  const char *ns;
+  mt_session_config session; /* owner, lease, margin */
+  int64_t wait_ms;           /* default wait of an acquisition */
+  /* Does a hold of task `holder` stand for `task` too (the same, or one above it)? */
+  bool (*inherits)(void *ctx, uint64_t holder, uint64_t task);
+  /* The owner must start (true), or stop and join (false), the heartbeat of `session`. Stopping
+   * returns only when nothing of it is under way any more, or will be believed. */
+  mortise_status (*heartbeat)(void *ctx, bool start, mt_session *session, mortise_error *err);
+  /* Is the owner of this session known dead (same host, boot and pid namespace, pid gone or
+   * started at another time)? */
+  bool (*known_dead)(void *ctx, const char *owner_json);
+  /* May be NULL: there is something new for the heartbeat to tell; it has become due sooner. */
+  void (*nudge)(void *ctx);
+  /* May be NULL: told of each acquisition that waits, and of the end of its wait. */
+  void (*notice)(void *ctx, const mortise_notice *notice);
+  /* The time at which to call mt_manager_tick has changed. */
+  void (*due_changed)(void *ctx);
+  void *ctx;
+} mt_manager_config;
+
+/* An acquisition in the caller's memory. The manager copies `wants` and adds the intention locks on
+ * the ancestors. */
+typedef struct mt_acquire {
+  void (*done)(void *ctx, struct mt_acquire *a);
+  void *ctx;
+  const mt_want *wants;
+  size_t n;
+  uint64_t task;       /* who in this process */
+  int64_t wait_ms;     /* 0: try once; -1: the manager's default */
+  bool alone;          /* the caller pumps: waiting for another task of ours is a DEADLOCK */
+  mt_lock *lock;       /* out, owned by the manager until released */
+  mortise_error error; /* out */
+  void *op;            /* the manager's, as is `next` */
+  struct mt_acquire *next;
+} mt_acquire;
+
+typedef struct mt_release {
+  void (*done)(void *ctx, struct mt_release *r);
+  void *ctx;
+  mt_lock *lock;       /* in; gone when this is submitted, whatever the outcome */
+  mortise_error error; /* out: LOCK_LOST when the lease ran out while it was held; UNAVAILABLE when
+                          it is not acknowledged yet (and tried again in the background) */
+  void *op;            /* the manager's, as is `next` */
+  struct mt_release *next;
+} mt_release;
+
+/* A conversion of a held lock, in the caller's memory: all its targets in another mode. */
+typedef struct mt_convert {
+  void (*done)(void *ctx, struct mt_convert *c);
+  void *ctx;
+  mt_lock *lock;       /* in: stays valid; its targets' modes and its fence change */
+  mt_mode mode;        /* in: of each target */
+  int64_t wait_ms;     /* in: as mt_acquire's */
+  bool alone;          /* in: as mt_acquire's */
+  mortise_error error; /* out */
+  bool asking;         /* the manager's, as all below */
+  mt_acquire acquire;
+  mt_release lowering;
+} mt_convert;
+
+typedef struct mt_manager_stats {
+  uint64_t batches;   /* lock requests sent */
+  uint64_t items;     /* in them */
+  uint64_t conflicts; /* version conflicts sent again */
+  uint64_t denials;
+  uint64_t waits;     /* acquisitions that waited */
+  uint64_t takeovers; /* sessions expired by us */
+} mt_manager_stats;
+
+#endif

@@ -1,6 +1,7 @@
 /* What an attempt that brought no answer means: one line, a code, and whether the node may have got
  * it. libcurl's own text is given for TLS only, where nothing else says the reason; it names
  * certificates and hosts, never a header. */
+#include "base/mem.h"
 #include "base/number.h"
 #include "http/internal.h"
 
@@ -53,20 +54,19 @@ static mortise_status broken(const mt_op *op, const mt_node *node, CURLcode code
     what = "the connection was closed before an answer";
     break;
   case CURLE_PARTIAL_FILE:
-    what = "the answer was cut off";
+    what = mt_op_unpacked(op) ? "the answer was cut off"
+                              : "the answer's compressed body ends too early";
     break;
   case CURLE_SEND_ERROR:
     what = "the connection broke while sending";
     break;
   case CURLE_RECV_ERROR:
-    what = op->req->answer.n ? "the answer was cut off" : "the connection broke before an answer";
+    what = op->head & MT_HEAD_BEGUN ? "the answer was cut off"
+                                    : "the connection broke before an answer";
     break;
   case CURLE_WEIRD_SERVER_REPLY:
   case CURLE_UNSUPPORTED_PROTOCOL:
     what = "what answered does not speak HTTP";
-    break;
-  case CURLE_BAD_CONTENT_ENCODING:
-    what = "the answer's compression is broken";
     break;
   default:
     what = curl_easy_strerror(code);
@@ -83,6 +83,12 @@ static mortise_status stopped(const mt_op *op, const mt_node *node, mortise_erro
   case MT_STOP_TOO_LARGE:
     return mt_error_set(err, MORTISE_REJECTED, "%s: the answer is larger than %zu bytes", node->url,
                         op->http->answer_max);
+  case MT_STOP_HEAD:
+    return mt_error_set(err, MORTISE_UNAVAILABLE, "%s: the answer's head is larger than %d bytes",
+                        node->url, MT_HEAD_MAX);
+  case MT_STOP_ENCODING:
+    return mt_error_set(err, MORTISE_UNAVAILABLE,
+                        "%s: the answer's compression is broken or unknown", node->url);
   case MT_STOP_MEMORY:
     return mt_error_memory(err);
   case MT_STOP_FOREIGN:
@@ -98,6 +104,15 @@ static mortise_status stopped(const mt_op *op, const mt_node *node, mortise_erro
     return mt_error_set(err, MORTISE_UNAVAILABLE, "%s: the connection broke before an answer",
                         node->url);
   }
+}
+
+/* libcurl says that it is out of memory where a line of the head is longer than it takes. */
+static bool is_long_line(const mt_op *op, CURLcode code) {
+  bool in_head = (op->head & MT_HEAD_BEGUN) && !(op->head & MT_HEAD_ENDED);
+  if (code != CURLE_OUT_OF_MEMORY || !in_head) return false;
+  void *room = mt_alloc(MT_HEAD_MAX);
+  mt_free(room);
+  return room != NULL;
 }
 
 static bool is_certificate(CURLcode code) {
@@ -118,6 +133,9 @@ void mt_op_failure(const mt_op *op, CURLcode code, mortise_error *err) {
   bool unsent = mt_op_unsent(op) || alert;
   if (op->stop)
     stopped(op, node, err);
+  else if (is_long_line(op, code))
+    mt_error_set(err, MORTISE_UNAVAILABLE, "%s: a line of the answer's head is longer than 100 KB",
+                 node->url);
   else if (code == CURLE_OUT_OF_MEMORY)
     mt_error_memory(err);
   else if (is_certificate(code) || alert)

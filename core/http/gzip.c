@@ -1,4 +1,5 @@
-/* Compressing request bodies. The fastest level: the point is the network, not the ratio. */
+/* Compressing request bodies, at the fastest level: the point is the network, not the ratio; and
+ * unpacking answers, here and not by libcurl, which takes one that ends too early for a whole one. */
 #include "base/mem.h"
 #include "http/internal.h"
 
@@ -55,4 +56,74 @@ void mt_gzip_free(mt_gzip *gzip) {
   if (!gzip) return;
   deflateEnd(&gzip->stream);
   mt_free(gzip);
+}
+
+/* ---- Answers -------------------------------------------------------------------------------- */
+
+enum { PIECE = 64 * 1024 };
+
+struct mt_gunzip {
+  z_stream stream;
+  bool fed, ended;
+};
+
+static mt_gunzip *make_gunzip(void) {
+  mt_gunzip *g = mt_calloc(1, sizeof *g);
+  if (!g) return NULL;
+  g->stream.zalloc = take;
+  g->stream.zfree = give;
+  if (inflateInit2(&g->stream, GZIP_WINDOW) == Z_OK) return g;
+  mt_free(g);
+  return NULL;
+}
+
+bool mt_gunzip_begin(mt_gunzip **gunzip) {
+  if (!*gunzip) *gunzip = make_gunzip();
+  mt_gunzip *g = *gunzip;
+  if (!g) return false;
+  g->fed = g->ended = false;
+  return inflateReset(&g->stream) == Z_OK;
+}
+
+/* Some more of it; where `out` is full, a byte more than fits is found in `extra`. */
+static int unpack_piece(mt_gunzip *g, mt_buf *out) {
+  z_stream *s = &g->stream;
+  size_t left = out->max - out->n, size = left < PIECE ? left : PIECE;
+  char extra, *room = size ? mt_buf_room(out, size) : &extra;
+  if (!room) return Z_MEM_ERROR;
+  s->next_out = (Bytef *)room;
+  s->avail_out = size ? (uInt)size : 1;
+  int code = inflate(s, Z_NO_FLUSH);
+  if (!size) return s->avail_out ? code : Z_BUF_ERROR;
+  out->n += size - s->avail_out;
+  out->p[out->n] = '\0';
+  return code;
+}
+
+mt_unpacked mt_gunzip_add(mt_gunzip *g, mt_slice packed, mt_buf *out) {
+  z_stream *s = &g->stream;
+  s->next_in = (Bytef *)(uintptr_t)packed.p;
+  s->avail_in = (uInt)packed.n;
+  g->fed |= packed.n > 0;
+  do {
+    if (g->ended) return s->avail_in ? MT_UNPACKED_BROKEN : MT_UNPACKED;
+    bool full = out->n == out->max;
+    int code = unpack_piece(g, out);
+    g->ended = code == Z_STREAM_END;
+    if (code == Z_MEM_ERROR) return MT_UNPACKED_MEMORY;
+    if (code == Z_BUF_ERROR && full && !s->avail_out) return MT_UNPACKED_TOO_LARGE;
+    if (code == Z_BUF_ERROR) return MT_UNPACKED; /* it waits for more */
+    if (code != Z_OK && !g->ended) return MT_UNPACKED_BROKEN;
+  } while (s->avail_in || !s->avail_out);
+  return MT_UNPACKED;
+}
+
+bool mt_gunzip_whole(const mt_gunzip *g) {
+  return !g->fed || g->ended;
+}
+
+void mt_gunzip_free(mt_gunzip *g) {
+  if (!g) return;
+  inflateEnd(&g->stream);
+  mt_free(g);
 }

@@ -64,6 +64,23 @@ typedef struct mt_gzip mt_gzip;
 bool mt_gzip_body(mt_gzip **gzip, mt_slice body, mt_buf *out);
 void mt_gzip_free(mt_gzip *gzip);
 
+typedef struct mt_gunzip mt_gunzip;
+
+typedef enum mt_unpacked {
+  MT_UNPACKED = 0,
+  MT_UNPACKED_BROKEN,
+  MT_UNPACKED_TOO_LARGE, /* for `out` */
+  MT_UNPACKED_MEMORY,
+} mt_unpacked;
+
+/* For another answer; it is made at first use. false without memory. */
+bool mt_gunzip_begin(mt_gunzip **gunzip);
+/* Adds to `out` what the next bytes of a gzip file hold. */
+mt_unpacked mt_gunzip_add(mt_gunzip *gunzip, mt_slice packed, mt_buf *out);
+/* Did it come to its end? One of no bytes at all is none, and whole. */
+bool mt_gunzip_whole(const mt_gunzip *gunzip);
+void mt_gunzip_free(mt_gunzip *gunzip);
+
 /* ---- One transfer (transfer.c) -------------------------------------------------------------- */
 
 typedef enum mt_stop {
@@ -73,6 +90,8 @@ typedef enum mt_stop {
   MT_STOP_STALE,     /* the connection holds bytes that nobody asked for; nothing was sent on it */
   MT_STOP_FOREIGN,   /* the answer is that of another request, or does not say whose it is */
   MT_STOP_TOO_LARGE, /* the answer */
+  MT_STOP_HEAD,      /* the answer's head is too large */
+  MT_STOP_ENCODING,  /* the answer is compressed, and cannot be unpacked */
   MT_STOP_MEMORY,
   MT_STOP_DEADLINE,
 } mt_stop;
@@ -83,8 +102,13 @@ enum {
   MT_HEAD_FRAMED = 2,
   MT_HEAD_ENDED = 4,
   MT_HEAD_OURS = 8,
-  MT_HEAD_OTHERS = 16
+  MT_HEAD_OTHERS = 16,
+  MT_HEAD_PACKED = 32 /* the body is compressed */
 };
+
+enum {
+  MT_HEAD_MAX = 256 * 1024
+}; /* bytes of all heads of an answer; libcurl's own limit is 300 KB */
 
 /* A libcurl handle and the request it carries; kept for the next one. */
 typedef struct mt_op {
@@ -102,6 +126,8 @@ typedef struct mt_op {
   bool fresh;      /* must go over a new connection */
   mt_stop stop;
   unsigned head;     /* MT_HEAD_... */
+  size_t head_size;  /* bytes of it so far */
+  mt_gunzip *gunzip; /* NULL until an answer is compressed */
   mt_slice body;     /* as it is sent */
   size_t offset;     /* handed over of it */
   bool packed;       /* `gz` was tried */
@@ -120,6 +146,8 @@ mortise_status mt_op_prepare(mt_op *op, mortise_error *err);
 bool mt_op_unsent(const mt_op *op);
 /* May the node have got all of it, so far? */
 bool mt_op_maybe_whole(const mt_op *op);
+/* Did the answer's compressed body come to its end? True where it has none. */
+bool mt_op_unpacked(const mt_op *op);
 /* Is the answer all there? After libcurl said so. */
 bool mt_op_whole(const mt_op *op, int status);
 /* Says what became of an attempt that brought no answer (failure.c). */

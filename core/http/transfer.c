@@ -33,7 +33,7 @@ enum {
   PROBE_EVERY_S = 10,
 };
 
-static const char id_name[] = "X-Opaque-Id:";
+static const char id_name[] = "X-Opaque-Id:", encoding_name[] = "Content-Encoding:";
 
 #define SET(option, value) (curl_easy_setopt(op->easy, CURLOPT_##option, value) == CURLE_OK)
 
@@ -135,16 +135,33 @@ static bool belongs(mt_op *op) {
   return !node->identifies || (status >= 400 && status != 408);
 }
 
-/* Watches only whether the answer's head is whole, says where the body ends, and is that of this
- * request. libcurl takes an answer that was cut inside its head, or has no said end, for a good
- * one. Anything but n ends the transfer and its connection. */
+/* The value is that of Content-Encoding. */
+static void read_encoding(mt_op *op, mt_slice value) {
+  while (value.n && (*value.p == ' ' || *value.p == '\t')) value.p++, value.n--;
+  while (value.n && (unsigned char)value.p[value.n - 1] <= ' ') value.n--;
+  if (!value.n || mt_slice_like(value, MT_SLICE("identity"))) return;
+  op->head |= MT_HEAD_PACKED;
+  if (!mt_slice_like(value, MT_SLICE("gzip")) && !mt_slice_like(value, MT_SLICE("x-gzip")))
+    op->stop = MT_STOP_ENCODING;
+  else if (!mt_gunzip_begin(&op->gunzip))
+    op->stop = MT_STOP_MEMORY;
+}
+
+/* Watches only whether the answer's head is whole, says where the body ends and how it is packed,
+ * and is that of this request. libcurl takes an answer that was cut inside its head, or has no said
+ * end, for a good one. Anything but n ends the transfer and its connection. */
 static size_t on_header(char *line, size_t size, size_t count, void *ctx) {
   mt_op *op = ctx;
   size_t n = size * count;
-  if (named(line, n, "HTTP/"))
+  op->head_size += n;
+  if (op->head_size > MT_HEAD_MAX)
+    op->stop = MT_STOP_HEAD;
+  else if (named(line, n, "HTTP/"))
     op->head = MT_HEAD_BEGUN;
   else if (named(line, n, "Content-Length:") || named(line, n, "Transfer-Encoding:"))
     op->head |= MT_HEAD_FRAMED;
+  else if (named(line, n, encoding_name))
+    read_encoding(op, (mt_slice){line + sizeof encoding_name - 1, n - (sizeof encoding_name - 1)});
   else if (named(line, n, id_name))
     op->head |= is_ours(op, line + sizeof id_name - 1, n - (sizeof id_name - 1)) ? MT_HEAD_OURS
                                                                                  : MT_HEAD_OTHERS;
@@ -152,12 +169,17 @@ static size_t on_header(char *line, size_t size, size_t count, void *ctx) {
     op->head |= MT_HEAD_ENDED;
     if (!belongs(op)) op->stop = MT_STOP_FOREIGN;
   }
-  return op->stop == MT_STOP_FOREIGN ? 0 : n;
+  return op->stop ? 0 : n;
+}
+
+bool mt_op_unpacked(const mt_op *op) {
+  return !(op->head & MT_HEAD_PACKED) || mt_gunzip_whole(op->gunzip);
 }
 
 bool mt_op_whole(const mt_op *op, int status) {
   bool bodiless = status == 204 || status == 304 || !strcmp(op->req->method, "HEAD");
-  return (op->head & MT_HEAD_ENDED) && (bodiless || (op->head & MT_HEAD_FRAMED));
+  return (op->head & MT_HEAD_ENDED) &&
+         (bodiless || ((op->head & MT_HEAD_FRAMED) && mt_op_unpacked(op)));
 }
 
 /* With the first bytes: room for all of the answer, where its length is said. */
@@ -165,14 +187,24 @@ static bool reserve(mt_op *op) {
   curl_off_t length = -1;
   curl_easy_getinfo(op->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
   if (length <= 0) return true;
-  /* One that is compressed may hold more; it is measured as it comes. */
   return (uint64_t)length <= op->req->answer.max && mt_buf_room(&op->req->answer, (size_t)length);
+}
+
+static size_t on_packed(mt_op *op, mt_slice packed) {
+  static const mt_stop stops[] = {[MT_UNPACKED_BROKEN] = MT_STOP_ENCODING,
+                                  [MT_UNPACKED_TOO_LARGE] = MT_STOP_TOO_LARGE,
+                                  [MT_UNPACKED_MEMORY] = MT_STOP_MEMORY};
+  mt_unpacked result = mt_gunzip_add(op->gunzip, packed, &op->req->answer);
+  if (result == MT_UNPACKED) return packed.n;
+  op->stop = stops[result];
+  return packed.n ? 0 : 1;
 }
 
 static size_t on_answer(char *p, size_t size, size_t count, void *ctx) {
   mt_op *op = ctx;
   mt_buf *answer = &op->req->answer;
   size_t n = size * count;
+  if (op->head & MT_HEAD_PACKED) return on_packed(op, (mt_slice){p, n});
   bool fits = answer->n || reserve(op);
   if (fits) mt_buf_add(answer, p, n);
   if (fits && !answer->failed) return n;
@@ -198,7 +230,7 @@ static bool set_always(mt_op *op) {
          SET(HEADERDATA, op) && SET(WRITEFUNCTION, on_answer) && SET(WRITEDATA, op) &&
          SET(OPENSOCKETFUNCTION, mt_multi_opensocket) && SET(OPENSOCKETDATA, http) &&
          SET(CLOSESOCKETFUNCTION, mt_multi_closesocket) && SET(CLOSESOCKETDATA, http) &&
-         SET(HTTP_CONTENT_DECODING, 1L) && mt_auth_set_tls(&http->auth, op->easy);
+         SET(HTTP_CONTENT_DECODING, 0L) && mt_auth_set_tls(&http->auth, op->easy);
 }
 
 mt_op *mt_op_new(struct mt_http *http, mortise_error *err) {
@@ -222,6 +254,7 @@ void mt_op_free(mt_op *op) {
   if (op->easy) curl_easy_cleanup(op->easy);
   mt_buf_deinit(&op->url);
   mt_buf_deinit(&op->gz);
+  mt_gunzip_free(op->gunzip);
   mt_free(op);
 }
 
@@ -324,6 +357,7 @@ mortise_status mt_op_prepare(mt_op *op, mortise_error *err) {
   op->offset = 0;
   op->begun = false;
   op->head = 0;
+  op->head_size = 0;
   op->stop = MT_STOP_NONE;
   op->reason[0] = '\0';
   mortise_status status = set_url(op, node, err);

@@ -27,6 +27,13 @@ void fixture_open(fixture *f, test_handler *handler, void *ctx) {
   assert_non_null(f->http);
 }
 
+void fixture_open_far(fixture *f, test_handler *handler, void *ctx) {
+  f->server = test_server_start(0, NULL, handler, ctx);
+  snprintf(f->nodes, sizeof f->nodes, "http://0.0.0.0:%u", test_server_port(f->server));
+  f->config.nodes = f->nodes;
+  fixture_open(f, NULL, NULL);
+}
+
 void fixture_close(fixture *f) {
   if (f->logged.n) assert_no_secret(f->logged.p);
   assert_no_secret(mt_http_url(f->http));

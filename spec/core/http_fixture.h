@@ -26,6 +26,8 @@ typedef struct fixture {
 
 /* Starts a server with the handler (NULL: none) and a client of it. */
 void fixture_open(fixture *f, test_handler *handler, void *ctx);
+/* The same of a node that is not taken for local: 0.0.0.0 reaches the loopback, but does not say so. */
+void fixture_open_far(fixture *f, test_handler *handler, void *ctx);
 void fixture_close(fixture *f);
 
 /* A request as most tests want it: any node, five seconds. */

@@ -8,9 +8,8 @@
 static const char op_name[] = "mortise.operation";
 
 /* The op's coroutine was closed under it, or its state: the task cannot go on. */
-static int collect_op(lua_State *L) {
-  mt_op *op = lua_touserdata(L, 1);
-  if (mt_driver_forked(op->driver)) return 0;
+static void end_op(mt_owned *owned) {
+  mt_op *op = (mt_op *)((char *)owned - offsetof(mt_op, owned));
   if (op->started && !op->done) op->type->cancel(op);
   op->done = true;
   if (op->task) {
@@ -19,6 +18,11 @@ static int collect_op(lua_State *L) {
     op->task = NULL;
   }
   if (op->type->deinit) op->type->deinit(op);
+}
+
+static int collect_op(lua_State *L) {
+  mt_op *op = lua_touserdata(L, 1);
+  if (!mt_driver_forked(op->driver)) mt_owned_end(&op->owned);
   return 0;
 }
 
@@ -32,6 +36,7 @@ void *mt_lua_op_new(lua_State *L, size_t size, int anchors, const mt_op_type *ty
   op->driver = d;
   mt_class(L, op_name, NULL, metamethods);
   lua_setmetatable(L, -2);
+  mt_own(d, &op->owned, end_op);
   return op;
 }
 

@@ -1,12 +1,23 @@
 /* C <-> Lua: what the lua_*.c files share. No policy here: that is stdlib's.
  *
  * A binding that waits does this:
+ *   ... read the arguments ...
  *   count_op *op = mt_lua_op_new(L, sizeof *op, anchors, &count_type);  -- safe values, metatable
  *   ... fill the core's request, anchor what it borrows in user values ...
+ *   mt_box *box = mt_check_client(L, 1);  -- the handle, last of all that gets L
  *   mt_op_start(&op->op);  store->docs->count(store, &op->request);  -- the resource
  *   return mt_await(L, index_of_op);
  * and its completion callback says mt_op_done(&op->op). Completions never resume Lua: they mark a
  * task ready, and the driver resumes it.
+ *
+ * The rule of handles. Whatever gets L may run code of a script: a metamethod or, at any allocation,
+ * a finalizer, which may close every handle, also the one whose call this is, and change every table.
+ * So what a handle stands for (a client's box, a lock, a writer, a scan) is used from its fetch to the
+ * next call that gets L, and no further: after that it is fetched again, which raises where it was
+ * closed. tools/lint looks for breaches; it knows the calls that only look and allocate nothing. Results stand in the operation, which scripts do not
+ * see. Only the bytes of a page are read between calls that get L: they are pinned (lua_doc.c).
+ * What is borrowed of a Lua value is kept by a stack slot, an anchor or a table of our own, never by a
+ * table of the script's: options are read from a copy (mt_options_read).
  *
  * MT_LJMP marks what may leave by longjmp (any Lua error): hold nothing across it that no userdata
  * owns. */
@@ -46,10 +57,21 @@ typedef struct mt_op_type {
   int (*stopped)(lua_State *L, mt_op *op, const mortise_error *why);
 } mt_op_type;
 
+/* A resource of a userdata: ended by its finalizer, or by the driver's where Lua calls none any more,
+ * which is so for what finalizers make at the state's end. */
+typedef struct mt_owned {
+  struct mt_owned *next, **slot;
+  void (*end)(struct mt_owned *self); /* unlinked already */
+} mt_owned;
+
+void mt_own(mt_driver *d, mt_owned *owned, void (*end)(mt_owned *self));
+void mt_owned_end(mt_owned *owned); /* again is fine */
+
 /* First member of every operation, which is a full userdata. */
 struct mt_op {
   const mt_op_type *type;
   mt_driver *driver;
+  mt_owned owned;
   mt_task *task;    /* the task that yielded for it, or NULL */
   const char *stop; /* why it was taken back, or NULL */
   bool started, done;
@@ -124,7 +146,8 @@ struct mt_driver {
   mt_task *buckets[MT_TASK_BUCKETS];
   mt_task *ready, *ready_last;
   mt_pump *pumps;
-  mt_box *boxes; /* clients, also those that are being closed */
+  mt_box *boxes;    /* clients, also those that are being closed */
+  mt_owned *owned;  /* the newest first */
   unsigned process; /* mt_process_number of whose it is */
   uint64_t last_id;
   uint64_t wakes;                  /* passes of mt_client_wake_lost */
@@ -143,7 +166,7 @@ struct mt_driver {
   struct mt_interrupt *gate;       /* owned; see interrupt.c */
 };
 
-/* The state's driver, made at the first call. */
+/* The state's driver, made at the first call; raises once it is gone with its state. */
 MT_LJMP mt_driver *mt_driver_get(lua_State *L);
 /* Is this the child of a fork? Then nothing of the driver's, its clients and operations is closed,
  * cancelled or waited for: it is all its parent's. */
@@ -242,9 +265,14 @@ typedef struct mt_option {
   const char *help;
 } mt_option;
 
-/* Fills `out` from the table at `index` (nil or none: nothing to do). An unknown name is an
- * INVALID_ARGUMENT that suggests the near one; `what` names the call. Ends with a NULL name. */
+/* Fills `out` from the table at `index` (nil or none: nothing to do), which is replaced by a copy of
+ * our own: that keeps the strings. An unknown name is an INVALID_ARGUMENT that suggests the near one;
+ * `what` names the call. `rows` end with a NULL name. */
 MT_LJMP void mt_options_read(lua_State *L, int index, const mt_option *rows, void *out,
+                             const char *what);
+/* The two parts of it, for a table. */
+MT_LJMP void mt_options_copy(lua_State *L, int index);
+MT_LJMP void mt_options_fill(lua_State *L, int index, const mt_option *rows, void *out,
                              const char *what);
 
 /* ---- JSON and documents (lua_json.c, lua_doc.c) --------------------------------------------- */

@@ -45,32 +45,34 @@ static int breaking_progress(lua_State *L) {
                                       [MT_BREAKING_DONE] = "done"};
   const breaking_handle *handle = luaL_checkudata(L, 1, breaking_name);
   if (!handle->breaker) mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "the breaking was closed");
-  const mt_breaking *b = mt_breaker_state(handle->breaker);
-  if (b->phase == MT_BREAKING_FAILED) mt_error_raise(L, &b->error);
-  int64_t left = b->until_ms - mt_env_system()->now_ms(NULL);
+  const mt_breaking b = *mt_breaker_state(handle->breaker);
+  if (b.phase == MT_BREAKING_FAILED) mt_error_raise(L, &b.error);
+  int64_t left = b.until_ms - mt_env_system()->now_ms(NULL);
   lua_createtable(L, 0, 6);
-  lua_pushstring(L, names[b->phase]);
+  lua_pushstring(L, names[b.phase]);
   lua_setfield(L, -2, "phase");
-  lua_pushboolean(L, b->marked);
+  lua_pushboolean(L, b.marked);
   lua_setfield(L, -2, "marked");
-  lua_pushboolean(L, b->gone);
+  lua_pushboolean(L, b.gone);
   lua_setfield(L, -2, "gone");
-  set_integer(L, "lease_ms", b->lease_ms);
-  set_integer(L, "left_ms", b->phase == MT_BREAKING_WAITING && left > 0 ? left : 0);
-  set_integer(L, "evicted", (int64_t)b->evicted);
+  set_integer(L, "lease_ms", b.lease_ms);
+  set_integer(L, "left_ms", b.phase == MT_BREAKING_WAITING && left > 0 ? left : 0);
+  set_integer(L, "evicted", (int64_t)b.evicted);
   return 1;
 }
 
 static int client_break_session(lua_State *L) {
-  mt_box *box = mt_check_client(L, 1);
+  mt_check_client(L, 1);
   const char *session = mt_check_string(L, 2);
   mortise_error err;
-  mt_await_check(L, box->driver);
+  mt_driver *d = mt_driver_get(L);
+  mt_await_check(L, d);
   breaking_handle *handle = lua_newuserdatauv(L, sizeof *handle, 1);
-  *handle = (breaking_handle){.dependent.drop = drop, .driver = box->driver};
+  *handle = (breaking_handle){.dependent.drop = drop, .driver = d};
   luaL_setmetatable(L, breaking_name);
   lua_pushvalue(L, 1);
   lua_setiuservalue(L, -2, 1);
+  mt_box *box = mt_check_client(L, 1);
   handle->breaker = mt_breaker_start(box->client, session, &err);
   if (!handle->breaker) mt_error_raise(L, &err);
   mt_depend(&box->dependents, &handle->dependent);

@@ -49,8 +49,9 @@ static mt_slice keep_string(lua_State *L, const char *key, int keep, lua_Integer
   return s;
 }
 
-/* A view as a body becomes its text, in a copy of the item. */
+/* A view as a body becomes its text. The item on top is our copy. */
 static void flatten_body(lua_State *L) {
+  int item = lua_gettop(L);
   lua_getfield(L, -1, "body");
   if (lua_type(L, -1) != LUA_TUSERDATA) {
     lua_pop(L, 1);
@@ -60,17 +61,9 @@ static void flatten_body(lua_State *L) {
   if (!mt_view_encode(L, -2, b))
     mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "the body of an item is JSON text or a document");
   mt_buf_check(L, b, "the body");
-  lua_newtable(L);
-  int copy = lua_gettop(L);
-  for (lua_pushnil(L); lua_next(L, copy - 3); lua_pop(L, 1)) {
-    lua_pushvalue(L, -2);
-    lua_pushvalue(L, -2);
-    lua_rawset(L, copy);
-  }
   lua_pushlstring(L, b->p, b->n);
-  lua_setfield(L, copy, "body");
-  lua_replace(L, copy - 3);
-  lua_settop(L, copy - 3);
+  lua_setfield(L, item, "body");
+  lua_settop(L, item);
 }
 
 static mt_write_kind kind_of(lua_State *L, const char *name) {
@@ -85,8 +78,9 @@ void mt_write_read(lua_State *L, mt_write *out, int keep, lua_Integer *kept) {
   if (lua_type(L, -1) != LUA_TTABLE)
     mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "an item is a table, not a %s",
                    luaL_typename(L, -1));
+  mt_options_copy(L, -1);
   flatten_body(L);
-  mt_options_read(L, lua_gettop(L), rows, &f, "bulk item");
+  mt_options_fill(L, -1, rows, &f, "bulk item");
   *out = (mt_write){.kind = kind_of(L, f.kind), .skip_pipeline = f.skip_pipeline};
   out->id = keep_string(L, "id", keep, kept);
   out->index = keep_string(L, "index", keep, kept);
@@ -94,9 +88,9 @@ void mt_write_read(lua_State *L, mt_write *out, int keep, lua_Integer *kept) {
   out->body = keep_string(L, "body", keep, kept);
   out->if_version = (mt_version){(uint64_t)f.seq_no, (uint64_t)f.term};
   if (out->kind != MT_WRITE_DELETE && !out->body.p)
-    mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "an item to %s needs a body", f.kind);
+    mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "an item to %s needs a body", kinds[out->kind]);
   if (!out->id.p && (out->kind == MT_WRITE_UPDATE || out->kind == MT_WRITE_DELETE))
-    mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "an item to %s needs an id", f.kind);
+    mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "an item to %s needs an id", kinds[out->kind]);
   lua_getfield(L, -1, "seq_no");
   if (!lua_isnil(L, -1) != (f.term > 0))
     mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "an item has both seq_no and term, or neither");
@@ -136,7 +130,7 @@ static int push_bulk(lua_State *L, mt_call *call, int index) {
 }
 
 static int client_bulk(lua_State *L) {
-  mt_box *box = mt_check_client(L, 1);
+  mt_check_client(L, 1);
   const char *index = mt_opt_string(L, 2);
   luaL_checktype(L, 3, LUA_TTABLE);
   lua_settop(L, 4);
@@ -153,7 +147,7 @@ static int client_bulk(lua_State *L) {
     mt_write_read(L, &items[i - 1], 5, &kept);
     lua_pop(L, 1);
   }
-  mt_call *call = mt_lua_call_new(L, 1, box, push_bulk, NULL);
+  mt_call *call = mt_lua_call_new(L, 1, push_bulk, NULL);
   mt_op_anchor(L, -1, 2, 2);
   mt_op_anchor(L, -1, 3, 5);
   mt_op_anchor(L, -1, 4, 6);
@@ -161,8 +155,8 @@ static int client_bulk(lua_State *L) {
   call->r.bulk.items = items;
   call->r.bulk.n = (size_t)n;
   call->r.bulk.refresh = lua_toboolean(L, 4);
-  mt_lua_call_start(call, &call->r.bulk.req);
-  box->client->store->docs->bulk(box->client->store, &call->r.bulk);
+  mt_store *store = mt_lua_call_start(call, mt_check_client(L, 1), &call->r.bulk.req);
+  store->docs->bulk(store, &call->r.bulk);
   return mt_await(L, lua_gettop(L));
 }
 

@@ -170,6 +170,8 @@ static int client_close(lua_State *L) {
   mt_handle *handle = luaL_checkudata(L, 1, mt_client_name);
   if (!handle->box) return 0;
   close_op *op = mt_lua_op_new(L, sizeof *op, 0, &close_type);
+  handle = lua_touserdata(L, 1);
+  if (!handle->box) return 0; /* meanwhile */
   op->box = handle->box;
   handle->box = NULL;
   mt_op_start(&op->op);
@@ -285,23 +287,33 @@ static int core_default_options(lua_State *L) {
 
 /* ---- Calls ---------------------------------------------------------------------------------- */
 
+/* While there is a client, which what was answered may need. */
+static void end_call(mt_call *call) {
+  if (call->deinit) call->deinit(call);
+  call->deinit = NULL;
+}
+
 static bool cancel_call(mt_op *op) {
   mt_call *call = (mt_call *)op;
   mt_undepend(&call->dependent);
-  return mt_store_cancel(call->box->client->store, call->req);
+  bool applied = mt_store_cancel(call->box->client->store, call->req);
+  end_call(call);
+  return applied;
 }
 
 static int finish_call(lua_State *L, mt_op *op, int index) {
   mt_call *call = (mt_call *)op;
   mt_undepend(&call->dependent);
-  if (call->req->error.code) mt_error_raise(L, &call->req->error);
-  return call->push ? call->push(L, call, index) : 0;
+  if (!call->req->error.code) return call->push ? call->push(L, call, index) : 0;
+  const mortise_error err = call->req->error;
+  end_call(call);
+  mt_error_raise(L, &err);
 }
 
 static void deinit_call(mt_op *op) {
   mt_call *call = (mt_call *)op;
   mt_undepend(&call->dependent);
-  if (call->deinit) call->deinit(call);
+  end_call(call);
 }
 
 static const mt_op_type call_type = {cancel_call, finish_call, deinit_call, false, NULL};
@@ -315,8 +327,7 @@ static void drop_call(mt_dependent *self) {
     call->op.stop = closed_text;
     call->op.applied = mt_req_applied(call->req);
   }
-  if (call->deinit) call->deinit(call);
-  call->deinit = NULL;
+  end_call(call);
 }
 
 static void on_answer(void *ctx, mt_req *req) {
@@ -324,14 +335,13 @@ static void on_answer(void *ctx, mt_req *req) {
   mt_op_done(ctx);
 }
 
-mt_call *mt_lua_call_new(lua_State *L, int client, mt_box *box,
+mt_call *mt_lua_call_new(lua_State *L, int client,
                          int (*push)(lua_State *L, mt_call *call, int index),
                          void (*deinit)(mt_call *call)) {
   client = lua_absindex(L, client);
-  mt_await_check(L, box->driver); /* before it is sent: a write cannot be taken back */
+  mt_await_check(L, mt_driver_get(L)); /* before it is sent: a write cannot be taken back */
   mt_call *call = mt_lua_op_new(L, sizeof *call, MT_CALL_ANCHORS, &call_type);
   call->op.checked = true;
-  call->box = box;
   call->push = push;
   call->deinit = deinit;
   call->dependent.drop = drop_call;
@@ -339,12 +349,14 @@ mt_call *mt_lua_call_new(lua_State *L, int client, mt_box *box,
   return call;
 }
 
-void mt_lua_call_start(mt_call *call, mt_req *req) {
+mt_store *mt_lua_call_start(mt_call *call, mt_box *box, mt_req *req) {
+  call->box = box;
   call->req = req;
   req->done = on_answer;
   req->ctx = call;
-  mt_depend(&call->box->dependents, &call->dependent);
+  mt_depend(&box->dependents, &call->dependent);
   mt_op_start(&call->op);
+  return box->client->store;
 }
 
 /* ---- The lock tables ------------------------------------------------------------------------ */
@@ -367,20 +379,20 @@ static void deinit_admin(mt_call *call) {
 }
 
 static int client_init(lua_State *L) {
-  mt_box *box = mt_check_client(L, 1);
-  mt_call *call = mt_lua_call_new(L, 1, box, push_admin, deinit_admin);
+  mt_check_client(L, 1);
+  mt_call *call = mt_lua_call_new(L, 1, push_admin, deinit_admin);
   call->r.locks_admin.print = lua_toboolean(L, 2);
-  mt_lua_call_start(call, &call->r.locks_admin.req);
-  box->client->store->locks->init(box->client->store, &call->r.locks_admin);
+  mt_store *store = mt_lua_call_start(call, mt_check_client(L, 1), &call->r.locks_admin.req);
+  store->locks->init(store, &call->r.locks_admin);
   return mt_await(L, lua_gettop(L));
 }
 
 static int client_verify(lua_State *L) {
-  mt_box *box = mt_check_client(L, 1);
-  mt_call *call = mt_lua_call_new(L, 1, box, push_admin, deinit_admin);
+  mt_check_client(L, 1);
+  mt_call *call = mt_lua_call_new(L, 1, push_admin, deinit_admin);
   call->r.locks_admin.look = true;
-  mt_lua_call_start(call, &call->r.locks_admin.req);
-  box->client->store->locks->verify(box->client->store, &call->r.locks_admin);
+  mt_store *store = mt_lua_call_start(call, mt_check_client(L, 1), &call->r.locks_admin.req);
+  store->locks->verify(store, &call->r.locks_admin);
   return mt_await(L, lua_gettop(L));
 }
 
@@ -393,16 +405,16 @@ static void set_integer(lua_State *L, const char *key, uint64_t value) {
 
 static int client_stats(lua_State *L) {
   const mortise_client *client = mt_check_client(L, 1)->client;
-  const mt_store_stats *s = &client->store->stats;
-  lua_createtable(L, 0, 12);
-  set_integer(L, "requests", s->requests);
-  set_integer(L, "retries", s->retries);
-  set_integer(L, "sent_bytes", s->sent_bytes);
-  set_integer(L, "received_bytes", s->received_bytes);
-  set_integer(L, "conflicts", s->conflicts);
-  set_integer(L, "unidentified", s->unidentified);
+  const mt_store_stats s = client->store->stats;
   mt_manager_stats m = {0};
   if (client->manager) m = mt_manager_get_stats(client->manager);
+  lua_createtable(L, 0, 12);
+  set_integer(L, "requests", s.requests);
+  set_integer(L, "retries", s.retries);
+  set_integer(L, "sent_bytes", s.sent_bytes);
+  set_integer(L, "received_bytes", s.received_bytes);
+  set_integer(L, "conflicts", s.conflicts);
+  set_integer(L, "unidentified", s.unidentified);
   set_integer(L, "lock_batches", m.batches);
   set_integer(L, "lock_items", m.items);
   set_integer(L, "lock_conflicts", m.conflicts);
@@ -416,16 +428,21 @@ static int client_session(lua_State *L) {
   const mortise_client *client = mt_check_client(L, 1)->client;
   mt_session *s = client->manager ? mt_manager_session(client->manager) : NULL;
   if (!s) return 0;
+  char id[sizeof s->id], ns[sizeof s->ns];
+  memcpy(id, s->id, sizeof id);
+  memcpy(ns, s->ns, sizeof ns);
   int64_t left = atomic_load(&s->deadline_ms) - mt_env_system()->now_ms(NULL);
+  uint64_t lease_ms = (uint64_t)s->lease_ms, beats = atomic_load(&s->beats);
+  bool lost = atomic_load(&s->lost);
   lua_createtable(L, 0, 6);
-  lua_pushstring(L, s->id);
+  lua_pushstring(L, id);
   lua_setfield(L, -2, "id");
-  lua_pushstring(L, s->ns);
+  lua_pushstring(L, ns);
   lua_setfield(L, -2, "ns");
   set_integer(L, "remaining_ms", left > 0 ? (uint64_t)left : 0);
-  set_integer(L, "lease_ms", (uint64_t)s->lease_ms);
-  set_integer(L, "beats", atomic_load(&s->beats));
-  lua_pushboolean(L, atomic_load(&s->lost));
+  set_integer(L, "lease_ms", lease_ms);
+  set_integer(L, "beats", beats);
+  lua_pushboolean(L, lost);
   lua_setfield(L, -2, "lost");
   return 1;
 }

@@ -32,16 +32,32 @@ static const char page_name[] = "mortise.page";
 
 /* ---- Pages ---------------------------------------------------------------------------------- */
 
-static int close_page(lua_State *L) {
-  mt_page_box *box = luaL_checkudata(L, 1, page_name);
+static void end_page(mt_owned *owned) {
+  mt_page_box *box = (mt_page_box *)owned;
+  box->closed = true;
   mt_page_free(box->page);
   box->page = NULL;
+}
+
+static int collect_page(lua_State *L) {
+  mt_owned_end(&((mt_page_box *)lua_touserdata(L, 1))->owned);
   return 0;
+}
+
+static int close_page(lua_State *L) {
+  mt_page_box *box = luaL_checkudata(L, 1, page_name);
+  box->closed = true;
+  if (!box->pins) mt_owned_end(&box->owned);
+  return 0;
+}
+
+static void unpin(mt_page_box *box) {
+  if (box && !--box->pins && box->closed) mt_owned_end(&box->owned);
 }
 
 static mt_page *check_page(lua_State *L) {
   mt_page_box *box = luaL_checkudata(L, 1, page_name);
-  if (!box->page) luaL_error(L, "the page is closed");
+  if (box->closed) luaL_error(L, "the page is closed");
   return box->page;
 }
 
@@ -56,8 +72,8 @@ static int page_index(lua_State *L) {
     lua_rawget(L, lua_upvalueindex(1));
     return 1;
   }
-  const mt_page *page = check_page(L);
   lua_Integer i = luaL_checkinteger(L, 2);
+  const mt_page *page = check_page(L);
   if (i < 1 || (size_t)i > page->n)
     lua_pushnil(L);
   else
@@ -66,9 +82,11 @@ static int page_index(lua_State *L) {
 }
 
 void mt_page_push(lua_State *L, mt_page **page) {
+  mt_driver *d = mt_driver_get(L);
   mt_page_box *box = lua_newuserdatauv(L, sizeof *box, 0);
-  box->page = NULL;
+  *box = (mt_page_box){.page = NULL};
   luaL_setmetatable(L, page_name);
+  mt_own(d, &box->owned, end_page);
   box->page = *page;
   *page = NULL;
 }
@@ -89,10 +107,11 @@ void mt_doc_push(lua_State *L, int page, const mt_doc *doc) {
     return;
   }
   page = lua_absindex(L, page);
+  const mt_slice source = doc->source;
   mt_view *view = new_view(L, MT_VIEW_DOC);
   view->page = lua_touserdata(L, page);
-  if (doc->source.p) view->value = (mt_json){MT_JSON_OBJECT, doc->source};
-  view->meta = doc;
+  if (source.p) view->value = (mt_json){MT_JSON_OBJECT, source};
+  view->meta = doc; /* of the page, like the source: where that was closed nobody looks */
   lua_pushvalue(L, page);
   lua_setiuservalue(L, -2, 1);
 }
@@ -115,7 +134,8 @@ static void push_fixed(lua_State *L, mt_json value, mt_page_box *page, int owner
 /* A view of the object that `name` (on top of the stack; taken) means in the document at `root`. */
 static void push_inside(lua_State *L, int root) {
   root = lua_absindex(L, root);
-  new_view(L, MT_VIEW_INSIDE);
+  mt_view *view = new_view(L, MT_VIEW_INSIDE);
+  view->page = ((const mt_view *)lua_touserdata(L, root))->page;
   lua_pushvalue(L, root);
   lua_setiuservalue(L, -2, 1);
   lua_rotate(L, -2, 1);
@@ -138,9 +158,19 @@ static void push_value(lua_State *L, mt_json value, int root, int name, mt_page_
 
 static mt_view *check_view(lua_State *L, int index) {
   mt_view *view = luaL_checkudata(L, index, view_name);
-  if (view->page && !view->page->page)
+  if (view->page && view->page->closed)
     luaL_error(L, "the page of this document was closed: keep what you need of it");
   return view;
+}
+
+/* Calls a method of the view at 1, and keeps its bytes meanwhile. */
+static int pinned(lua_State *L, int (*method)(lua_State *L, mt_view *view)) {
+  mt_view *view = check_view(L, 1);
+  mt_page_box *page = view->page;
+  if (page) page->pins++;
+  int n = method(L, view);
+  unpin(page);
+  return n;
 }
 
 /* Puts the document of the object or document at 1 on the stack: NULL for a fixed view. */
@@ -151,7 +181,7 @@ static mt_view *push_root(lua_State *L, const mt_view *view) {
     lua_getiuservalue(L, 1, 1);
   else
     return NULL;
-  mt_view *root = check_view(L, lua_gettop(L));
+  mt_view *root = lua_touserdata(L, -1);
   if (!root->value.type)
     mt_error_throw(L, MORTISE_INVALID_ARGUMENT,
                    "document %.200s was read without its source (a scan with source = false)",
@@ -254,8 +284,7 @@ static bool is_own_name(const mt_view *view, const char *name) {
   return name[0] == '_' || (view->kind == MT_VIEW_DOC && !strcmp(name, "id"));
 }
 
-static int view_index(lua_State *L) {
-  mt_view *view = check_view(L, 1);
+static int index_view(lua_State *L, mt_view *view) {
   if (lua_type(L, 2) == LUA_TSTRING && is_own_name(view, lua_tostring(L, 2))) {
     if (view->kind == MT_VIEW_DOC && push_meta(L, view, lua_tostring(L, 2))) return 1;
     lua_pushvalue(L, 2);
@@ -267,8 +296,12 @@ static int view_index(lua_State *L) {
   return get(L, view, 2);
 }
 
+static int view_index(lua_State *L) {
+  return pinned(L, index_view);
+}
+
 /* view, name, value */
-static int set(lua_State *L, const mt_view *view) {
+static int set(lua_State *L, mt_view *view) {
   if (view->kind == MT_VIEW_FIXED)
     mt_error_throw(L, MORTISE_INVALID_ARGUMENT,
                    "an array of a document is read-only: assign the whole array to its field");
@@ -287,8 +320,7 @@ static int set(lua_State *L, const mt_view *view) {
   return 0;
 }
 
-static int view_newindex(lua_State *L) {
-  const mt_view *view = check_view(L, 1);
+static int assign(lua_State *L, mt_view *view) {
   if (lua_type(L, 2) == LUA_TSTRING && is_own_name(view, lua_tostring(L, 2)))
     mt_error_throw(L, MORTISE_INVALID_ARGUMENT,
                    "\"%s\" cannot be assigned; a field of that name is set by _set(\"%s\", value)",
@@ -296,15 +328,22 @@ static int view_newindex(lua_State *L) {
   return set(L, view);
 }
 
-static int view_get(lua_State *L) {
-  mt_view *view = check_view(L, 1);
+static int view_newindex(lua_State *L) {
+  return pinned(L, assign);
+}
+
+static int get_named(lua_State *L, mt_view *view) {
   luaL_checktype(L, 2, LUA_TSTRING);
   lua_settop(L, 2);
   return get(L, view, 2);
 }
 
+static int view_get(lua_State *L) {
+  return pinned(L, get_named);
+}
+
 static int view_set(lua_State *L) {
-  return set(L, check_view(L, 1));
+  return pinned(L, set);
 }
 
 /* ---- The whole ------------------------------------------------------------------------------ */
@@ -326,31 +365,42 @@ static mt_json current(lua_State *L, const mt_view *view) {
 
 bool mt_view_encode(lua_State *L, int index, mt_buf *out) {
   if (!mt_view_test(L, index)) return false;
+  luaL_checkstack(L, LUA_MINSTACK, NULL);
   lua_pushvalue(L, index);
   lua_insert(L, 1); /* the functions here look at 1 */
   int top = lua_gettop(L);
   const mt_view *view = check_view(L, 1);
+  mt_page_box *page = view->page;
+  if (page) page->pins++;
   mt_json value = current(L, view);
   if (value.type)
     mt_buf_addslice(out, value.raw);
   else
     mt_buf_adds(out, "null"); /* an object that was removed meanwhile */
+  unpin(page);
   lua_settop(L, top);
   lua_remove(L, 1);
   return true;
 }
 
-static int view_source(lua_State *L) {
-  const mt_view *view = check_view(L, 1);
+static int push_source(lua_State *L, mt_view *view) {
   if (view->kind == MT_VIEW_DOC && !view->value.type) return 0; /* read without it */
   mt_json value = current(L, view);
   push_slice(L, value.type ? value.raw : (mt_slice){NULL, 0});
   return 1;
 }
 
-static int view_table(lua_State *L) {
-  mt_json_push(L, current(L, check_view(L, 1)));
+static int view_source(lua_State *L) {
+  return pinned(L, push_source);
+}
+
+static int push_table(lua_State *L, mt_view *view) {
+  mt_json_push(L, current(L, view));
   return 1;
+}
+
+static int view_table(lua_State *L) {
+  return pinned(L, push_table);
 }
 
 static int view_changed(lua_State *L) {
@@ -376,7 +426,7 @@ static int view_len(lua_State *L) {
 
 static int view_tostring(lua_State *L) {
   const mt_view *view = luaL_checkudata(L, 1, view_name);
-  if (view->page && !view->page->page)
+  if (view->page && view->page->closed)
     lua_pushliteral(L, "document (its page is closed)");
   else if (view->kind != MT_VIEW_DOC)
     return view_source(L);
@@ -394,33 +444,36 @@ typedef struct walk {
   lua_Integer i;
 } walk;
 
-/* Upvalues: the walk, what keeps its bytes, the view. */
-static int next_pair(lua_State *L) {
+static int push_pair(lua_State *L, mt_view *view) {
   walk *w = lua_touserdata(L, lua_upvalueindex(1));
-  lua_settop(L, 0);
-  lua_pushvalue(L, lua_upvalueindex(3));
-  mt_view *view = check_view(L, 1);
-  mt_view *root = push_root(L, view); /* at 2; its page is open */
+  mt_view *root = push_root(L, view); /* at 2 */
   lua_settop(L, 2);
   if (!mt_json_next(&w->it)) return 0;
+  mt_json value = w->it.value;
   if (w->it.object)
     mt_json_push_key(L, w->it.key);
   else
     lua_pushinteger(L, ++w->i);
   if (!root) {
-    get_fixed(L, w->it.value, view);
-  } else if (!mt_json_push_scalar(L, w->it.value)) {
+    get_fixed(L, value, view);
+  } else if (!mt_json_push_scalar(L, value)) {
     push_full_name(L, view, 3);
-    push_value(L, w->it.value, 2, 4, root->page, lua_upvalueindex(2));
+    push_value(L, value, 2, 4, root->page, lua_upvalueindex(2));
   }
   lua_pushvalue(L, 3);
   lua_pushvalue(L, -2);
   return 2;
 }
 
-static int view_pairs(lua_State *L) {
+/* Upvalues: the walk, what keeps its bytes, the view. */
+static int next_pair(lua_State *L) {
+  lua_settop(L, 0);
+  lua_pushvalue(L, lua_upvalueindex(3));
+  return pinned(L, push_pair);
+}
+
+static int start_pairs(lua_State *L, mt_view *view) {
   lua_settop(L, 1);
-  mt_view *view = check_view(L, 1);
   mt_json value = current(L, view);
   int keeper = lua_gettop(L);
   walk *w = lua_newuserdatauv(L, sizeof *w, 0);
@@ -429,6 +482,10 @@ static int view_pairs(lua_State *L) {
   lua_pushvalue(L, 1);
   lua_pushcclosure(L, next_pair, 3);
   return 1;
+}
+
+static int view_pairs(lua_State *L) {
+  return pinned(L, start_pairs);
 }
 
 /* ---- the module's functions ----------------------------------------------------------------- */
@@ -520,7 +577,7 @@ int mt_doc_open(lua_State *L) {
                                          {NULL, NULL}};
   static const luaL_Reg page_methods[] = {{"close", close_page}, {NULL, NULL}};
   static const luaL_Reg page_metamethods[] = {
-      {"__len", page_len}, {"__gc", close_page}, {"__close", close_page}, {NULL, NULL}};
+      {"__len", page_len}, {"__gc", collect_page}, {"__close", close_page}, {NULL, NULL}};
   luaL_setfuncs(L, functions, 0);
   mt_class(L, view_name, NULL, metamethods);
   set_index(L, methods, view_index);

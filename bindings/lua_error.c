@@ -141,12 +141,17 @@ bool mt_error_is(lua_State *L, int index) {
   return same;
 }
 
-static const char *raw_string(lua_State *L, int index, const char *key) {
+static const char *push_raw(lua_State *L, int index, const char *key) {
   index = lua_absindex(L, index);
   lua_pushstring(L, key);
   lua_rawget(L, index);
-  const char *s = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "";
-  lua_pop(L, 1); /* the table keeps it */
+  return lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "";
+}
+
+/* Up to the next call that gets L: the table keeps it. */
+static const char *raw_string(lua_State *L, int index, const char *key) {
+  const char *s = push_raw(L, index, key);
+  lua_pop(L, 1);
   return s;
 }
 
@@ -311,12 +316,11 @@ static int error_tostring(lua_State *L) {
   mortise_error *e = lua_newuserdatauv(L, sizeof *e, 0);
   read_object(L, 1, e);
   tame(e);
+  const char *code = push_raw(L, 1, "code"), *message = push_raw(L, 1, "message");
   luaL_Buffer b;
   luaL_buffinit(L, &b);
-  const char *code = raw_string(L, 1, "code");
   add_named(&b, "", code);
   luaL_addstring(&b, ": ");
-  const char *message = raw_string(L, 1, "message");
   size_t line = strcspn(message, "\n"); /* what to type next may stand in lines of its own */
   luaL_addlstring(&b, message, line);
   if (e->reason[0] && !strstr(e->message, e->reason)) {
@@ -344,9 +348,10 @@ static int core_error(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   lua_settop(L, 1);
   mortise_status code;
-  const char *name = raw_string(L, 1, "code");
+  const char *name = push_raw(L, 1, "code");
   if (!code_of(name, &code) || code == MORTISE_OK)
     mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "unknown error code \"%s\"", name);
+  lua_settop(L, 1);
   lua_newtable(L);
   for (lua_pushnil(L); lua_next(L, 1); lua_pop(L, 1)) {
     lua_pushvalue(L, -2);
@@ -354,7 +359,7 @@ static int core_error(lua_State *L) {
     lua_rawset(L, 2);
   }
   if (lua_getfield(L, 2, "message") != LUA_TSTRING) {
-    lua_pushstring(L, name);
+    lua_pushstring(L, mortise_status_name(code));
     lua_setfield(L, 2, "message");
   }
   lua_settop(L, 2);

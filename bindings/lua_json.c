@@ -17,6 +17,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { DEPTH_MAX = 128, TEXT_MAX = 1 << 30 };
 
@@ -25,18 +26,30 @@ static const char object_name[] = "mortise.object";
 
 /* ---- A buffer that is collected ------------------------------------------------------------- */
 
+typedef struct buffer {
+  mt_owned owned;
+  mt_buf buf;
+} buffer;
+
+static void end_buffer(mt_owned *owned) {
+  mt_buf_deinit(&((buffer *)owned)->buf);
+}
+
 static int collect_buffer(lua_State *L) {
-  mt_buf_deinit(lua_touserdata(L, 1));
+  mt_owned_end(&((buffer *)lua_touserdata(L, 1))->owned);
   return 0;
 }
 
 mt_buf *mt_buf_push(lua_State *L, size_t max) {
   static const luaL_Reg metamethods[] = {{"__gc", collect_buffer}, {NULL, NULL}};
-  mt_buf *b = lua_newuserdatauv(L, sizeof *b, 0);
-  mt_buf_init(b, max);
+  mt_driver *d = mt_driver_get(L);
+  buffer *b = lua_newuserdatauv(L, sizeof *b, 0);
+  b->owned.slot = NULL;
+  mt_buf_init(&b->buf, max);
   mt_class(L, "mortise.buffer", NULL, metamethods);
   lua_setmetatable(L, -2);
-  return b;
+  mt_own(d, &b->owned, end_buffer);
+  return &b->buf;
 }
 
 void mt_buf_check(lua_State *L, const mt_buf *b, const char *what) {
@@ -104,23 +117,41 @@ static int by_bytes(const void *a, const void *b) {
   return mt_slice_cmp(*(const mt_slice *)a, *(const mt_slice *)b);
 }
 
-/* Pushes a block with the keys in byte order; the table keeps their bytes. */
-static mt_slice *push_keys(lua_State *L, int index, size_t n) {
-  mt_slice *keys = lua_newuserdatauv(L, (n + 1) * sizeof *keys, 0);
-  size_t i = 0;
+/* Adds up the lengths of the keys, `n` strings. */
+static size_t measure_keys(lua_State *L, int index, size_t n) {
+  size_t bytes = 0, length;
   for (lua_pushnil(L); lua_next(L, index); lua_pop(L, 1)) {
-    if (lua_type(L, -2) != LUA_TSTRING || i == n)
+    if (lua_type(L, -2) != LUA_TSTRING || !n--)
       mt_error_throw(L, MORTISE_INVALID_ARGUMENT,
                      "a table for JSON is a sequence or has string keys, not both");
-    keys[i].p = lua_tolstring(L, -2, &keys[i].n);
-    i++;
+    lua_tolstring(L, -2, &length);
+    bytes += length;
   }
-  qsort(keys, n, sizeof *keys, by_bytes);
+  return bytes;
+}
+
+/* Pushes a block with the keys in byte order and their bytes: a finalizer may change the table. */
+static mt_slice *push_keys(lua_State *L, int index, size_t *n) {
+  size_t left = measure_keys(L, index, *n), i = 0;
+  mt_slice *keys = lua_newuserdatauv(L, *n * sizeof *keys + left + 1, 0);
+  char *p = (char *)(keys + *n);
+  for (lua_pushnil(L); lua_next(L, index); lua_pop(L, 1), i++) {
+    mt_slice key = {NULL, 0};
+    if (lua_type(L, -2) == LUA_TSTRING) key.p = lua_tolstring(L, -2, &key.n);
+    if (!key.p || i == *n || key.n > left)
+      mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "a table for JSON changes while it is read");
+    memcpy(p, key.p, key.n);
+    keys[i] = (mt_slice){p, key.n};
+    p += key.n;
+    left -= key.n;
+  }
+  *n = i;
+  qsort(keys, *n, sizeof *keys, by_bytes);
   return keys;
 }
 
 static void encode_object(lua_State *L, int index, size_t n, mt_buf *out, int depth) {
-  const mt_slice *keys = push_keys(L, index, n);
+  const mt_slice *keys = push_keys(L, index, &n);
   mt_buf_addc(out, '{');
   for (size_t i = 0; i < n; i++) {
     if (i) mt_buf_addc(out, ',');

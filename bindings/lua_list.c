@@ -14,6 +14,7 @@
 #include <string.h>
 
 static const char list_name[] = "mortise.list";
+static const char closed_text[] = "the list is closed";
 
 enum { READ_MAX = 10000 };
 
@@ -43,6 +44,8 @@ typedef struct list_handle {
 
 /* ---- A list --------------------------------------------------------------------------------- */
 
+static void take_back(mt_call *call);
+
 static void drop_list(mt_dependent *self) {
   list_handle *handle = (list_handle *)((char *)self - offsetof(list_handle, dependent));
   mt_undepend(&handle->dependent);
@@ -60,9 +63,8 @@ static int collect_list(lua_State *L) {
 }
 
 /* The call is over or was cut off: the listing is the handle's again. */
-static void deinit_next(mt_call *call) {
+static void take_back(mt_call *call) {
   list_handle *handle = call->more;
-  mt_lock_list_deinit(&call->r.list);
   if (!handle) return;
   call->more = NULL;
   handle->call = NULL;
@@ -74,23 +76,36 @@ static void deinit_next(mt_call *call) {
   }
 }
 
+static void deinit_next(mt_call *call) {
+  mt_lock_list_deinit(&call->r.list);
+  take_back(call);
+}
+
 static int finish_next(lua_State *L, mt_call *call, int index) {
   (void)index;
   list_handle *handle = call->more;
   handle->ended = !call->r.list.listing;
   handle->stale |= call->r.list.stale;
-  if (call->r.list.json)
-    lua_pushstring(L, call->r.list.json);
-  else
-    lua_pushnil(L);
-  deinit_next(call);
+  take_back(call);
+  lua_pushstring(L, call->r.list.json); /* nil for NULL */
+  mt_lock_list_deinit(&call->r.list);
   return 1;
 }
 
-static int go_on(lua_State *L, list_handle *handle, bool end) {
+/* The list at 1, which no other task has in hand. */
+static list_handle *check_list(lua_State *L) {
+  list_handle *handle = luaL_checkudata(L, 1, list_name);
+  if (handle->call) luaL_error(L, "the list is in use by another task");
+  return handle;
+}
+
+static int go_on(lua_State *L, bool end) {
   lua_getiuservalue(L, 1, 1);
-  mt_call *call = mt_lua_call_new(L, 2, handle->box, finish_next, deinit_next);
+  mt_call *call = mt_lua_call_new(L, 2, finish_next, deinit_next);
   mt_op_anchor(L, -1, 2, 1);
+  list_handle *handle = check_list(L);
+  if (!handle->box && end) return 0;
+  if (!handle->box) mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "%s", closed_text);
   mt_lock_list *r = &call->r.list;
   r->kind = strcmp(handle->o.kind, "locks") != 0 ? MT_LIST_SESSIONS : MT_LIST_LOCKS;
   r->ns = handle->o.ns;
@@ -103,32 +118,25 @@ static int go_on(lua_State *L, list_handle *handle, bool end) {
   handle->listing = NULL;
   handle->call = call;
   call->more = handle;
-  mt_lua_call_start(call, &r->req);
-  mt_store *store = handle->box->client->store;
+  mt_store *store = mt_lua_call_start(call, handle->box, &r->req);
   store->locks->list(store, r);
   return mt_await(L, lua_gettop(L));
 }
 
-static list_handle *check_list(lua_State *L) {
-  list_handle *handle = luaL_checkudata(L, 1, list_name);
+static int list_next(lua_State *L) {
   mt_driver_get(L);
   lua_settop(L, 1);
-  if (handle->call && !handle->call->op.done) luaL_error(L, "the list is in use by another task");
-  if (handle->call) deinit_next(handle->call); /* it failed */
-  return handle;
-}
-
-static int list_next(lua_State *L) {
-  list_handle *handle = check_list(L);
-  if (!handle->box) mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "the list is closed");
-  return handle->ended ? 0 : go_on(L, handle, false);
+  const list_handle *handle = check_list(L);
+  if (!handle->box) mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "%s", closed_text);
+  return handle->ended ? 0 : go_on(L, false);
 }
 
 static int list_close(lua_State *L) {
+  lua_settop(L, 1);
   list_handle *handle = check_list(L);
   bool open = handle->box && handle->listing && !handle->ended;
   handle->ended = true;
-  return open ? go_on(L, handle, true) : 0;
+  return open ? go_on(L, true) : 0;
 }
 
 static int list_index(lua_State *L) {
@@ -150,7 +158,7 @@ static void keep(lua_State *L, const char **text, int slot) {
 }
 
 static int client_list(lua_State *L) {
-  mt_box *box = mt_check_client(L, 1);
+  mt_check_client(L, 1);
   lua_settop(L, 2);
   options o = {.kind = "locks"};
   mt_options_read(L, 2, rows, &o, "list");
@@ -165,6 +173,7 @@ static int client_list(lua_State *L) {
   keep(L, &handle->o.ns, 3);
   keep(L, &handle->o.path, 4);
   keep(L, &handle->o.session, 5);
+  mt_box *box = mt_check_client(L, 1);
   handle->box = box;
   mt_depend(&box->dependents, &handle->dependent);
   return 1;
@@ -177,7 +186,7 @@ static size_t copy_strings(lua_State *L) {
   luaL_checktype(L, 3, LUA_TTABLE);
   lua_settop(L, 3);
   lua_Integer n = luaL_len(L, 3);
-  if (n > READ_MAX) luaL_error(L, "at most %d at once", READ_MAX);
+  if (n < 0 || n > READ_MAX) luaL_error(L, "at most %d at once", READ_MAX);
   lua_newtable(L);
   for (lua_Integer i = 1; i <= n; i++) {
     size_t length;
@@ -214,18 +223,18 @@ static void anchor(lua_State *L) {
 }
 
 static int client_read_locks(lua_State *L) {
-  mt_box *box = mt_check_client(L, 1);
+  mt_check_client(L, 1);
   const char *ns = mt_check_string(L, 2);
   size_t n = copy_strings(L);
   mt_slice *paths = lua_newuserdatauv(L, (n ? n : 1) * sizeof *paths, 0);
   for (size_t i = 0; i < n; i++) paths[i].p = string_at(L, i, &paths[i].n);
-  mt_call *call = mt_lua_call_new(L, 1, box, push_locks, deinit_locks);
+  mt_call *call = mt_lua_call_new(L, 1, push_locks, deinit_locks);
   anchor(L);
   call->r.lock_read.ns = ns;
   call->r.lock_read.paths = paths;
   call->r.lock_read.n = n;
-  mt_lua_call_start(call, &call->r.lock_read.req);
-  box->client->store->locks->lock_read(box->client->store, &call->r.lock_read);
+  mt_store *store = mt_lua_call_start(call, mt_check_client(L, 1), &call->r.lock_read.req);
+  store->locks->lock_read(store, &call->r.lock_read);
   return mt_await(L, lua_gettop(L));
 }
 
@@ -272,18 +281,18 @@ static void deinit_sessions(mt_call *call) {
 }
 
 static int client_read_sessions(lua_State *L) {
-  mt_box *box = mt_check_client(L, 1);
+  mt_check_client(L, 1);
   const char *ns = mt_check_string(L, 2);
   size_t n = copy_strings(L), length;
   const char **ids = lua_newuserdatauv(L, (n ? n : 1) * sizeof *ids, 0);
   for (size_t i = 0; i < n; i++) ids[i] = string_at(L, i, &length);
-  mt_call *call = mt_lua_call_new(L, 1, box, push_sessions, deinit_sessions);
+  mt_call *call = mt_lua_call_new(L, 1, push_sessions, deinit_sessions);
   anchor(L);
   call->r.session_read.ns = ns;
   call->r.session_read.ids = ids;
   call->r.session_read.n = n;
-  mt_lua_call_start(call, &call->r.session_read.req);
-  box->client->store->locks->session_read(box->client->store, &call->r.session_read);
+  mt_store *store = mt_lua_call_start(call, mt_check_client(L, 1), &call->r.session_read.req);
+  store->locks->session_read(store, &call->r.session_read);
   return mt_await(L, lua_gettop(L));
 }
 

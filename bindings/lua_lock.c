@@ -127,15 +127,22 @@ static void drop_acquire(mt_dependent *d) {
   self->a.lock = NULL;
 }
 
-static void push_targets(lua_State *L, const mt_lock *lock, int handle) {
+/* Those of the lock whose handle is at `handle`; released meanwhile it has none. */
+static size_t targets(lua_State *L, int handle, const mt_want **wants) {
+  const mt_lock_handle *h = lua_touserdata(L, handle);
+  return h->lock ? mt_lock_targets(h->lock, wants) : 0;
+}
+
+static void push_targets(lua_State *L, int handle) {
   const mt_want *wants;
-  size_t n = mt_lock_targets(lock, &wants);
-  lua_createtable(L, (int)n, 0);
-  lua_createtable(L, (int)n, 0);
-  for (size_t i = 0; i < n; i++) {
+  int n = (int)targets(L, handle, &wants);
+  lua_createtable(L, n, 0);
+  lua_createtable(L, n, 0);
+  for (size_t i = 0; i < targets(L, handle, &wants); i++) {
+    mt_mode mode = wants[i].mode;
     lua_pushlstring(L, wants[i].path.p, wants[i].path.n);
     lua_rawseti(L, -3, (lua_Integer)i + 1);
-    lua_pushstring(L, mt_mode_name(wants[i].mode));
+    lua_pushstring(L, mt_mode_name(mode));
     lua_rawseti(L, -2, (lua_Integer)i + 1);
   }
   lua_setiuservalue(L, handle, 3);
@@ -153,7 +160,7 @@ static int finish_acquire(lua_State *L, mt_op *op, int index) {
   self->a.lock = NULL;
   h->fence = mt_lock_fence(h->lock);
   mt_depend(&h->box->locks, &h->dependent);
-  push_targets(L, h->lock, handle);
+  push_targets(L, handle);
   return 1;
 }
 
@@ -187,14 +194,13 @@ static mortise_lock_mode check_mode(lua_State *L, const char *name) {
 }
 
 /* The operation and the handle, on the stack in this order; what they borrow is at `borrowed`. */
-static acquire_op *new_acquire(lua_State *L, mt_box *box, int borrowed) {
+static acquire_op *new_acquire(lua_State *L, int borrowed) {
   acquire_op *self = mt_lua_op_new(L, sizeof *self, 3, &acquire_type);
   int op = lua_gettop(L);
-  self->box = box;
   self->dependent.drop = drop_acquire;
   mt_lock_handle *h = lua_newuserdatauv(L, sizeof *h, 3);
-  *h = (mt_lock_handle){.dependent.drop = drop_lock, .box = box};
-  h->task = mt_driver_task(box->driver)->id;
+  *h = (mt_lock_handle){.dependent.drop = drop_lock};
+  h->task = mt_driver_task(self->op.driver)->id;
   luaL_setmetatable(L, mt_lock_name);
   lua_pushvalue(L, 1);
   lua_setiuservalue(L, -2, 1);
@@ -207,8 +213,11 @@ static acquire_op *new_acquire(lua_State *L, mt_box *box, int borrowed) {
 static int start_acquire(lua_State *L, acquire_op *self, const mt_want *wants, size_t n,
                          int64_t wait_ms) {
   mortise_error err;
-  mt_box *box = self->box;
-  mt_await_check(L, box->driver);
+  bool alone = mt_alone(L, self->op.driver);
+  mt_await_check(L, self->op.driver);
+  mt_lock_handle *h = lua_touserdata(L, -1);
+  mt_box *box = mt_check_client(L, 1);
+  h->box = self->box = box;
   mt_manager *m = mt_client_manager(box->client, &err);
   if (!m) mt_error_raise(L, &err);
   self->a = (mt_acquire){.done = on_acquired,
@@ -217,7 +226,7 @@ static int start_acquire(lua_State *L, acquire_op *self, const mt_want *wants, s
                          .n = n,
                          .task = mt_driver_task(box->driver)->id,
                          .wait_ms = wait_ms,
-                         .alone = mt_alone(L, box->driver)};
+                         .alone = alone};
   mt_depend(&box->dependents, &self->dependent);
   mt_op_start(&self->op);
   mt_manager_acquire(m, &self->a);
@@ -248,7 +257,7 @@ static const char **push_strings(lua_State *L, int from, size_t *n) {
 
 static int client_acquire(lua_State *L) {
   static const char *const kinds[] = {"tree", "global", "document", "named", NULL};
-  mt_box *box = mt_check_client(L, 1);
+  mt_check_client(L, 1);
   mortise_lock_request request = {.kind = (mortise_lock_kind)luaL_checkoption(L, 2, NULL, kinds)};
   request.index = mt_opt_string(L, 3);
   if (!lua_isnoneornil(L, 4)) luaL_checktype(L, 4, LUA_TTABLE);
@@ -258,7 +267,7 @@ static int client_acquire(lua_State *L) {
   request.mode = check_mode(L, o.mode);
   request.wait_ms = o.wait_ms;
   request.paths = push_strings(L, 4, &request.n);
-  acquire_op *self = new_acquire(L, box, 6);
+  acquire_op *self = new_acquire(L, 6);
   mortise_error err;
   if (mt_wants_make(&request, &self->wants, &err)) mt_error_raise(L, &err);
   return start_acquire(L, self, self->wants.wants, self->wants.n, o.wait_ms);
@@ -268,14 +277,18 @@ static int client_acquire(lua_State *L) {
  */
 static void read_want(lua_State *L, mt_want *out, int keep, lua_Integer i) {
   mortise_error err;
-  mt_slice mode = {NULL, 0}, path = {NULL, 0};
+  mt_slice mode, path = {NULL, 0};
+  bool has_mode = false;
   if (lua_type(L, -1) == LUA_TTABLE) {
-    if (lua_geti(L, -1, 2) == LUA_TSTRING) mode.p = lua_tolstring(L, -1, &mode.n);
+    if (lua_geti(L, -1, 2) == LUA_TSTRING) {
+      mode.p = lua_tolstring(L, -1, &mode.n);
+      has_mode = mt_mode_parse(mode, &out->mode);
+    }
     lua_pop(L, 1);
     if (lua_geti(L, -1, 1) == LUA_TSTRING) path.p = lua_tolstring(L, -1, &path.n);
     lua_rawseti(L, keep, i);
   }
-  if (!path.p || !mode.p || !mt_mode_parse(mode, &out->mode))
+  if (!path.p || !has_mode)
     mt_error_throw(L, MORTISE_INVALID_ARGUMENT,
                    "entry %lld is not {path, mode} with a mode of IS, IX, S, SIX, X", (long long)i);
   if (mt_path_check(path, &out->path, &err)) mt_error_raise(L, &err);
@@ -283,7 +296,7 @@ static void read_want(lua_State *L, mt_want *out, int keep, lua_Integer i) {
 }
 
 static int client_acquire_paths(lua_State *L) {
-  mt_box *box = mt_check_client(L, 1);
+  mt_check_client(L, 1);
   luaL_checktype(L, 2, LUA_TTABLE);
   lua_settop(L, 3);
   options o = {.wait_ms = -1};
@@ -298,7 +311,7 @@ static int client_acquire_paths(lua_State *L) {
     lua_geti(L, 2, i);
     read_want(L, &wants[i - 1], 4, i);
   }
-  acquire_op *self = new_acquire(L, box, 4);
+  acquire_op *self = new_acquire(L, 4);
   return start_acquire(L, self, wants, (size_t)n, o.wait_ms);
 }
 
@@ -334,7 +347,7 @@ static int finish_convert(lua_State *L, mt_op *op, int index) {
   mt_lock_handle *h = lua_touserdata(L, -1);
   if (h->lock) { /* lowered even where the store has not said so yet */
     h->fence = mt_lock_fence(h->lock);
-    push_targets(L, h->lock, lua_gettop(L));
+    push_targets(L, lua_gettop(L));
   }
   if (self->c.error.code) mt_error_raise(L, &self->c.error);
   return 0;
@@ -349,14 +362,17 @@ static void on_converted(void *ctx, mt_convert *c) {
 }
 
 static int lock_convert(lua_State *L) {
-  mt_lock_handle *h = mt_check_lock(L, 1);
+  mt_driver *d = mt_driver_get(L);
+  mt_check_lock(L, 1);
   mortise_lock_mode mode = check_mode(L, mt_check_string(L, 2));
   lua_settop(L, 3);
   options o = {.wait_ms = -1};
   mt_options_read(L, 3, rows, &o, "convert");
-  mt_await_check(L, h->box->driver);
+  mt_await_check(L, d);
   convert_op *self = mt_lua_op_new(L, sizeof *self, 1, &convert_type);
   mt_op_anchor(L, -1, 1, 1);
+  bool alone = mt_alone(L, d);
+  mt_lock_handle *h = mt_check_lock(L, 1);
   self->handle = h;
   self->dependent.drop = drop_convert;
   self->c = (mt_convert){.done = on_converted,
@@ -364,7 +380,7 @@ static int lock_convert(lua_State *L) {
                          .lock = h->lock,
                          .mode = mt_wants_mode(mode),
                          .wait_ms = o.wait_ms,
-                         .alone = mt_alone(L, h->box->driver)};
+                         .alone = alone};
   mt_depend(&h->users, &self->dependent);
   mt_op_start(&self->op);
   mt_manager_convert(h->box->client->manager, &self->c);
@@ -415,8 +431,9 @@ static void on_released(void *ctx, mt_release *r) {
 /* Submitted before anything may be raised: an interrupt must not keep the lock. */
 static int release(lua_State *L, bool quiet) {
   mt_lock_handle *h = luaL_checkudata(L, 1, mt_lock_name);
-  mt_driver *d = mt_driver_get(L);
   if (!h->lock) return 0;
+  mt_driver *d = mt_driver_get(L);
+  h = lua_touserdata(L, 1);
   if (mt_driver_forked(d)) { /* it stays its parent's */
     mortise_error err;
     mt_lock_check(h->lock, &err);
@@ -428,6 +445,8 @@ static int release(lua_State *L, bool quiet) {
   release_op *self = mt_lua_op_new(L, sizeof *self, 1, &release_type);
   lua_getiuservalue(L, 1, 1);
   lua_setiuservalue(L, -2, 1);
+  h = lua_touserdata(L, 1);
+  if (!h->lock) return 0; /* meanwhile */
   self->box = h->box;
   self->quiet = quiet;
   self->dependent.drop = drop_release;
@@ -466,8 +485,8 @@ static int lock_remaining(lua_State *L) {
 }
 
 static int client_holds(lua_State *L) {
-  const mt_box *box = mt_check_client(L, 1);
   const mt_lock_handle *h = luaL_testudata(L, 2, mt_lock_name);
+  const mt_box *box = mt_check_client(L, 1);
   lua_pushboolean(L, h && h->lock && h->box == box);
   return 1;
 }
@@ -491,11 +510,12 @@ static int lock_index(lua_State *L) {
 }
 
 static int lock_tostring(lua_State *L) {
-  const mt_lock_handle *h = luaL_checkudata(L, 1, mt_lock_name);
+  luaL_checkudata(L, 1, mt_lock_name);
   lua_getiuservalue(L, 1, 2);
   lua_Integer n = lua_type(L, -1) == LUA_TTABLE ? luaL_len(L, -1) : 0;
   if (n) lua_geti(L, -1, 1);
   const char *path = n ? lua_tostring(L, -1) : "nothing";
+  const mt_lock_handle *h = lua_touserdata(L, 1);
   const char *state = !h->lock ? " (released)" : is_lost(h, NULL) ? " (lost)" : "";
   if (n > 1)
     lua_pushfstring(L, "lock on %s and %I more%s", path, (LUAI_UACINT)(n - 1), state);

@@ -67,7 +67,7 @@ static int64_t read_integer(lua_State *L, const mt_option *row, const char *what
   return value;
 }
 
-/* The table keeps it. */
+/* The copy keeps it. */
 static const char *read_string(lua_State *L, const mt_option *row, const char *what) {
   size_t n;
   if (lua_type(L, -1) != LUA_TSTRING) wrong_type(L, row, "string", what);
@@ -98,11 +98,29 @@ static void set(lua_State *L, const mt_option *row, void *out, const char *what)
   }
 }
 
+void mt_options_copy(lua_State *L, int index) {
+  index = lua_absindex(L, index);
+  lua_newtable(L);
+  int copy = lua_gettop(L);
+  for (lua_pushnil(L); lua_next(L, index); lua_pop(L, 1)) {
+    lua_pushvalue(L, -2);
+    lua_pushvalue(L, -2);
+    lua_rawset(L, copy);
+  }
+  lua_replace(L, index);
+}
+
 void mt_options_read(lua_State *L, int index, const mt_option *rows, void *out, const char *what) {
   if (lua_isnoneornil(L, index)) return;
   if (lua_type(L, index) != LUA_TTABLE)
     mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "%s: options are a table, not a %s", what,
                    luaL_typename(L, index));
+  luaL_checkstack(L, 6, NULL);
+  mt_options_copy(L, index);
+  mt_options_fill(L, index, rows, out, what);
+}
+
+void mt_options_fill(lua_State *L, int index, const mt_option *rows, void *out, const char *what) {
   index = lua_absindex(L, index);
   for (lua_pushnil(L); lua_next(L, index); lua_pop(L, 1)) {
     if (lua_type(L, -2) != LUA_TSTRING)

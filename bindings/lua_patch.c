@@ -64,6 +64,11 @@ bool mt_patch_find(lua_State *L, const mt_view *root, int at, mt_slice name, mt_
   return true;
 }
 
+static _Noreturn void changed_meanwhile(lua_State *L) {
+  luaL_error(L, "the document was changed by a finalizer while it was being changed");
+  __builtin_unreachable();
+}
+
 static void remove_patch(lua_State *L, mt_view *root, int patches, size_t i) {
   root->patches--;
   for (lua_Integer k = (lua_Integer)(2 * i + 1); k <= (lua_Integer)(2 * root->patches + 2); k++) {
@@ -73,7 +78,9 @@ static void remove_patch(lua_State *L, mt_view *root, int patches, size_t i) {
 }
 
 /* Changes the text of patch `i`, which holds `name`. */
-static void set_inside(lua_State *L, int patches, size_t i, mt_slice name, mt_slice text) {
+static void set_inside(lua_State *L, mt_view *root, int patches, size_t i, mt_slice name,
+                       mt_slice text) {
+  size_t edits = root->edits;
   mt_slice own = push_patch(L, patches, i);
   mt_json object = lua_isstring(L, -1) ? parse_own(L, slice_at(L, -1)) : empty_object;
   if (!text.p && !lua_isstring(L, -1)) return; /* removed already, with all that was in it */
@@ -82,19 +89,30 @@ static void set_inside(lua_State *L, int patches, size_t i, mt_slice name, mt_sl
   mortise_error err;
   if (mt_json_apply(object, &edit, 1, out, &err)) mt_error_raise(L, &err);
   lua_pushlstring(L, out->p, out->n);
+  if (root->edits++ != edits) changed_meanwhile(L);
   lua_rawseti(L, patches, (lua_Integer)(2 * i + 2));
 }
 
-static void append(lua_State *L, mt_view *root, int patches, int name, mt_slice text) {
+/* The text, or false, is at index `text`. */
+static void append(lua_State *L, mt_view *root, int patches, int name, int text) {
   lua_Integer at = (lua_Integer)(2 * root->patches);
-  if (text.p)
-    lua_pushlstring(L, text.p, text.n);
-  else
-    lua_pushboolean(L, false);
+  lua_pushvalue(L, text);
   lua_rawseti(L, patches, at + 2);
   lua_pushvalue(L, name);
   lua_rawseti(L, patches, at + 1);
   root->patches++;
+}
+
+/* Pushes the sequence of patches, made where there is none. */
+static void push_patches(lua_State *L, int at) {
+  lua_newtable(L);
+  if (lua_getiuservalue(L, at, 2) == LUA_TNIL) {
+    lua_pop(L, 1);
+    lua_pushvalue(L, -1);
+    lua_setiuservalue(L, at, 2);
+  } else {
+    lua_replace(L, -2);
+  }
 }
 
 /* An assignment that the document cannot take must fail here, not when it is written. */
@@ -108,26 +126,27 @@ static void try_out(lua_State *L, const mt_view *root, mt_slice name, mt_slice t
 
 void mt_patch_set(lua_State *L, mt_view *root, int at, int name, mt_slice text) {
   mt_slice field = slice_at(L, name);
-  if (lua_getiuservalue(L, at, 2) == LUA_TNIL) {
-    lua_pop(L, 1);
-    lua_newtable(L);
-    lua_pushvalue(L, -1);
-    lua_setiuservalue(L, at, 2);
-  }
+  mt_json now = mt_json_find(root->value, field);
+  bool changes = text.p ? !mt_slice_eq(now.raw, text) : now.type != MT_JSON_NONE;
+  if (text.p)
+    lua_pushlstring(L, text.p, text.n);
+  else
+    lua_pushboolean(L, false);
+  push_patches(L, at);
   int patches = lua_gettop(L);
   for (size_t i = 0; i < root->patches; i++, lua_settop(L, patches))
     if (inside(root, field, push_patch(L, patches, i))) {
-      set_inside(L, patches, i, field, text);
+      set_inside(L, root, patches, i, field, text);
       return;
     }
-  mt_json now = mt_json_find(root->value, field);
-  bool changes = text.p ? !mt_slice_eq(now.raw, text) : now.type != MT_JSON_NONE;
+  size_t edits = root->edits;
   if (changes && text.p && !now.type) try_out(L, root, field, text);
+  if (root->edits++ != edits) changed_meanwhile(L);
   for (size_t i = root->patches; i-- > 0; lua_settop(L, patches)) {
     mt_slice own = push_patch(L, patches, i);
     if (mt_slice_eq(own, field) || inside(root, own, field)) remove_patch(L, root, patches, i);
   }
-  if (changes) append(L, root, patches, name, text);
+  if (changes) append(L, root, patches, name, patches - 1);
 }
 
 mt_json mt_patch_apply(lua_State *L, const mt_view *root, int at) {
@@ -137,15 +156,17 @@ mt_json mt_patch_apply(lua_State *L, const mt_view *root, int at) {
   }
   lua_getiuservalue(L, at, 2);
   int patches = lua_gettop(L);
-  mt_json_edit *edits = lua_newuserdatauv(L, root->patches * sizeof *edits, 0);
-  for (size_t i = 0; i < root->patches; i++) {
+  size_t n = root->patches;
+  mt_json_edit *edits = lua_newuserdatauv(L, n * sizeof *edits, 0);
+  mt_buf *out = mt_buf_push(L, MT_VIEW_TEXT_MAX);
+  if (root->patches < n) n = root->patches; /* what a finalizer has added is added later */
+  for (size_t i = 0; i < n; i++) {
     mt_slice own = push_patch(L, patches, i); /* the sequence keeps both */
     edits[i] = (mt_json_edit){own, lua_isstring(L, -1) ? slice_at(L, -1) : (mt_slice){NULL, 0}};
     lua_pop(L, 2);
   }
-  mt_buf *out = mt_buf_push(L, MT_VIEW_TEXT_MAX);
   mortise_error err;
-  if (mt_json_apply(root->value, edits, root->patches, out, &err)) mt_error_raise(L, &err);
+  if (mt_json_apply(root->value, edits, n, out, &err)) mt_error_raise(L, &err);
   lua_replace(L, patches);
   lua_settop(L, patches);
   return (mt_json){MT_JSON_OBJECT, mt_buf_slice(out)};

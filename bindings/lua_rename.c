@@ -25,19 +25,20 @@ static const char rename_name[] = "mortise.rename";
 
 typedef struct moving {
   mt_dependent dependent;
+  mt_owned owned;
   mt_driver *driver;
   mt_permit permit;
   mt_rename rename;
   mt_op *runner; /* waits for its end, or NULL */
   uint64_t changed, total;
-  bool made, started, ended;
+  bool started, ended;
 } moving; /* user values: the lock, three strings it borrows */
 
 /* ---- Its end -------------------------------------------------------------------------------- */
 
 static void abandon(moving *self) {
   mt_undepend(&self->dependent);
-  if (self->driver && mt_driver_forked(self->driver)) return;
+  if (mt_driver_forked(self->driver)) return;
   if (self->started && !self->ended) mt_change_abandon(&self->rename.change);
   self->ended = self->started;
 }
@@ -50,11 +51,15 @@ static void drop_rename(mt_dependent *d) {
     abandon(self);
 }
 
+static void end_rename(mt_owned *owned) {
+  moving *self = (moving *)((char *)owned - offsetof(moving, owned));
+  abandon(self);
+  mt_rename_deinit(&self->rename);
+}
+
 static int collect_rename(lua_State *L) {
   moving *self = lua_touserdata(L, 1);
-  abandon(self);
-  if (self->made && !mt_driver_forked(self->driver)) mt_rename_deinit(&self->rename);
-  self->made = false;
+  if (!mt_driver_forked(self->driver)) mt_owned_end(&self->owned);
   return 0;
 }
 
@@ -117,9 +122,8 @@ static void push_result(lua_State *L, const mt_change_result *r) {
 }
 
 static moving *check_rename(lua_State *L) {
-  moving *self = luaL_checkudata(L, 1, rename_name);
   mt_driver_get(L);
-  return self;
+  return luaL_checkudata(L, 1, rename_name);
 }
 
 static int rename_result(lua_State *L) {
@@ -172,29 +176,44 @@ static int finish_settle(lua_State *L, mt_op *op, int index) {
 
 static const mt_op_type settle_type = {cancel_run, finish_settle, NULL, false, NULL};
 
-static int rename_settle(lua_State *L) {
+/* The rename at 1, whose end nobody waits for. */
+static moving *check_free(lua_State *L) {
   moving *self = check_rename(L);
+  if (self->runner) luaL_error(L, "the rename is in use by another task");
+  return self;
+}
+
+static int rename_settle(lua_State *L) {
+  const moving *it = check_free(L);
+  if (!it->started || it->ended) return 0;
   lua_settop(L, 1);
-  if (!self->started || self->ended) return 0;
-  mt_await_check(L, self->driver);
+  mt_await_check(L, mt_driver_get(L));
   run_op *op = mt_lua_op_new(L, sizeof *op, 1, &settle_type);
   mt_op_anchor(L, -1, 1, 1);
   op->op.checked = true;
+  moving *self = check_free(L);
+  if (self->ended) return 0;
   op->moving = self;
   self->runner = &op->op;
   mt_op_start(&op->op);
   return mt_await(L, 2);
 }
 
-static int rename_run(lua_State *L) {
-  moving *self = check_rename(L);
-  lua_settop(L, 1);
+static moving *check_new(lua_State *L) {
+  moving *self = check_free(L);
   if (self->started) mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "a rename runs once");
   if (!self->dependent.slot) mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "the lock was released");
-  mt_await_check(L, self->driver);
+  return self;
+}
+
+static int rename_run(lua_State *L) {
+  check_new(L);
+  lua_settop(L, 1);
+  mt_await_check(L, mt_driver_get(L));
   run_op *op = mt_lua_op_new(L, sizeof *op, 1, &run_type);
   mt_op_anchor(L, -1, 1, 1);
   op->op.checked = true;
+  moving *self = check_new(L);
   op->moving = self;
   mortise_error err;
   if (mt_change_start(&self->rename.change, &err)) mt_error_raise(L, &err);
@@ -261,26 +280,28 @@ static void set_up(moving *self, const mt_lock_handle *lock, const options *o) {
 }
 
 static int lock_rename(lua_State *L) {
-  mt_lock_handle *lock = mt_check_lock(L, 1);
+  mt_driver *d = mt_driver_get(L);
+  mt_check_lock(L, 1);
   luaL_checktype(L, 2, LUA_TTABLE);
   lua_settop(L, 2);
   const options o = read_options(L, 2);
   moving *self = lua_newuserdatauv(L, sizeof *self, 4);
-  *self = (moving){.dependent.drop = drop_rename, .driver = lock->box->driver};
+  *self = (moving){.dependent.drop = drop_rename, .driver = d};
   luaL_setmetatable(L, rename_name);
   lua_pushvalue(L, 1);
   lua_setiuservalue(L, 3, 1);
-  const char *index = lua_pushstring(L, o.index); /* the table may change */
+  const char *index = lua_pushstring(L, o.index); /* the copy ends with this call */
   lua_setiuservalue(L, 3, 2);
   const char *query = lua_pushstring(L, o.query);
   lua_setiuservalue(L, 3, 3);
   const char *stamp_field = lua_pushstring(L, o.stamp_field);
   lua_setiuservalue(L, 3, 4);
   mortise_error err;
+  mt_lock_handle *lock = mt_check_lock(L, 1);
   if (mt_rename_init(&self->rename, mt_slice_of(o.field), mt_slice_of(o.from), mt_slice_of(o.to),
                      &err))
     mt_error_raise(L, &err);
-  self->made = true;
+  mt_own(d, &self->owned, end_rename);
   set_up(self, lock, &o);
   self->rename.also = mt_slice_of(query);
   self->rename.merge = o.merge;

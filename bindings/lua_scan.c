@@ -78,20 +78,25 @@ static void deinit_next(mt_call *call) {
   mt_page_free(call->r.scan_next.page);
 }
 
-static int scan_next(lua_State *L) {
+static scan_handle *check_scan(lua_State *L) {
   scan_handle *handle = luaL_checkudata(L, 1, scan_name);
-  mt_driver_get(L);
-  lua_settop(L, 1);
   if (!handle->box) mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "the scan is closed");
   if (is_busy(handle)) luaL_error(L, "the scan is in use by another task");
+  return handle;
+}
+
+static int scan_next(lua_State *L) {
+  mt_driver_get(L);
+  lua_settop(L, 1);
+  check_scan(L);
   lua_getiuservalue(L, 1, 1);
-  mt_call *call = mt_lua_call_new(L, 2, handle->box, push_page, deinit_next);
+  mt_call *call = mt_lua_call_new(L, 2, push_page, deinit_next);
   mt_op_anchor(L, -1, 2, 1);
+  scan_handle *handle = check_scan(L);
   call->r.scan_next.scan = handle->scan;
   call->more = handle;
   handle->next = call;
-  mt_lua_call_start(call, &call->r.scan_next.req);
-  mt_store *store = handle->box->client->store;
+  mt_store *store = mt_lua_call_start(call, handle->box, &call->r.scan_next.req);
   store->docs->scan_next(store, &call->r.scan_next);
   return mt_await(L, lua_gettop(L));
 }
@@ -129,7 +134,7 @@ static void deinit_open(mt_call *call) {
 }
 
 static int client_scan(lua_State *L) {
-  mt_box *box = mt_check_client(L, 1);
+  mt_check_client(L, 1);
   const char *index = mt_check_string(L, 2);
   lua_settop(L, 3);
   options o = {0};
@@ -141,15 +146,15 @@ static int client_scan(lua_State *L) {
   luaL_setmetatable(L, scan_name);
   lua_pushvalue(L, 1);
   lua_setiuservalue(L, 4, 1);
-  mt_call *call = mt_lua_call_new(L, 1, box, finish_open, deinit_open);
+  mt_call *call = mt_lua_call_new(L, 1, finish_open, deinit_open);
   for (int i = 2; i <= 4; i++) mt_op_anchor(L, -1, i, i);
   call->r.scan_open.index = index;
   call->r.scan_open.query = mt_slice_of(lua_tostring(L, 3));
   call->r.scan_open.page = (uint32_t)o.page;
   call->r.scan_open.slices = (uint32_t)o.slices;
   call->r.scan_open.no_source = o.no_source;
-  mt_lua_call_start(call, &call->r.scan_open.req);
-  box->client->store->docs->scan_open(box->client->store, &call->r.scan_open);
+  mt_store *store = mt_lua_call_start(call, mt_check_client(L, 1), &call->r.scan_open.req);
+  store->docs->scan_open(store, &call->r.scan_open);
   return mt_await(L, lua_gettop(L));
 }
 

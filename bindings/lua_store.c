@@ -58,54 +58,54 @@ static void deinit_describe(mt_call *call) {
 }
 
 static int client_describe(lua_State *L) {
-  mt_box *box = mt_check_client(L, 1);
+  mt_check_client(L, 1);
   const char *index = mt_check_string(L, 2);
   lua_settop(L, 2);
-  mt_call *call = mt_lua_call_new(L, 1, box, push_describe, deinit_describe);
+  mt_call *call = mt_lua_call_new(L, 1, push_describe, deinit_describe);
   anchor_arguments(L, 2);
   call->r.describe.index = index;
-  mt_lua_call_start(call, &call->r.describe.req);
-  box->client->store->docs->describe(box->client->store, &call->r.describe);
+  mt_store *store = mt_lua_call_start(call, mt_check_client(L, 1), &call->r.describe.req);
+  store->docs->describe(store, &call->r.describe);
   return mt_await(L, lua_gettop(L));
 }
 
 /* ---- index_create, index_drop, refresh, count ----------------------------------------------- */
 
 static int client_index_create(lua_State *L) {
-  mt_box *box = mt_check_client(L, 1);
+  mt_check_client(L, 1);
   const char *index = mt_check_string(L, 2);
   lua_settop(L, 3);
   mt_slice body = opt_slice(L, 3);
-  mt_call *call = mt_lua_call_new(L, 1, box, NULL, NULL);
+  mt_call *call = mt_lua_call_new(L, 1, NULL, NULL);
   anchor_arguments(L, 3);
   call->r.admin.index = index;
   call->r.admin.body = body;
-  mt_lua_call_start(call, &call->r.admin.req);
-  box->client->store->docs->index_create(box->client->store, &call->r.admin);
+  mt_store *store = mt_lua_call_start(call, mt_check_client(L, 1), &call->r.admin.req);
+  store->docs->index_create(store, &call->r.admin);
   return mt_await(L, lua_gettop(L));
 }
 
 static int client_index_drop(lua_State *L) {
-  mt_box *box = mt_check_client(L, 1);
+  mt_check_client(L, 1);
   const char *index = mt_check_string(L, 2);
   lua_settop(L, 2);
-  mt_call *call = mt_lua_call_new(L, 1, box, NULL, NULL);
+  mt_call *call = mt_lua_call_new(L, 1, NULL, NULL);
   anchor_arguments(L, 2);
   call->r.admin.index = index;
-  mt_lua_call_start(call, &call->r.admin.req);
-  box->client->store->docs->index_drop(box->client->store, &call->r.admin);
+  mt_store *store = mt_lua_call_start(call, mt_check_client(L, 1), &call->r.admin.req);
+  store->docs->index_drop(store, &call->r.admin);
   return mt_await(L, lua_gettop(L));
 }
 
 static int client_refresh(lua_State *L) {
-  mt_box *box = mt_check_client(L, 1);
+  mt_check_client(L, 1);
   const char *index = mt_check_string(L, 2);
   lua_settop(L, 2);
-  mt_call *call = mt_lua_call_new(L, 1, box, NULL, NULL);
+  mt_call *call = mt_lua_call_new(L, 1, NULL, NULL);
   anchor_arguments(L, 2);
   call->r.refresh.index = index;
-  mt_lua_call_start(call, &call->r.refresh.req);
-  box->client->store->docs->refresh(box->client->store, &call->r.refresh);
+  mt_store *store = mt_lua_call_start(call, mt_check_client(L, 1), &call->r.refresh.req);
+  store->docs->refresh(store, &call->r.refresh);
   return mt_await(L, lua_gettop(L));
 }
 
@@ -116,16 +116,16 @@ static int push_count(lua_State *L, mt_call *call, int index) {
 }
 
 static int client_count(lua_State *L) {
-  mt_box *box = mt_check_client(L, 1);
+  mt_check_client(L, 1);
   const char *index = mt_check_string(L, 2);
   lua_settop(L, 3);
   mt_slice query = opt_slice(L, 3);
-  mt_call *call = mt_lua_call_new(L, 1, box, push_count, NULL);
+  mt_call *call = mt_lua_call_new(L, 1, push_count, NULL);
   anchor_arguments(L, 3);
   call->r.count.index = index;
   call->r.count.query = query;
-  mt_lua_call_start(call, &call->r.count.req);
-  box->client->store->docs->count(box->client->store, &call->r.count);
+  mt_store *store = mt_lua_call_start(call, mt_check_client(L, 1), &call->r.count.req);
+  store->docs->count(store, &call->r.count);
   return mt_await(L, lua_gettop(L));
 }
 
@@ -142,16 +142,16 @@ static void deinit_search(mt_call *call) {
 }
 
 static int client_search(lua_State *L) {
-  mt_box *box = mt_check_client(L, 1);
+  mt_check_client(L, 1);
   const char *index = mt_check_string(L, 2);
   mt_slice body = check_slice(L, 3);
   lua_settop(L, 3);
-  mt_call *call = mt_lua_call_new(L, 1, box, push_search, deinit_search);
+  mt_call *call = mt_lua_call_new(L, 1, push_search, deinit_search);
   anchor_arguments(L, 3);
   call->r.search.index = index;
   call->r.search.body = body;
-  mt_lua_call_start(call, &call->r.search.req);
-  box->client->store->docs->search(box->client->store, &call->r.search);
+  mt_store *store = mt_lua_call_start(call, mt_check_client(L, 1), &call->r.search.req);
+  store->docs->search(store, &call->r.search);
   return mt_await(L, lua_gettop(L));
 }
 
@@ -167,7 +167,7 @@ static void deinit_raw(mt_call *call) {
 }
 
 static int client_raw(lua_State *L) {
-  mt_box *box = mt_check_client(L, 1);
+  mt_check_client(L, 1);
   const char *method = mt_check_string(L, 2);
   const char *path = mt_check_string(L, 3);
   mt_slice body = opt_slice(L, 4);
@@ -180,14 +180,14 @@ static int client_raw(lua_State *L) {
   }
   lua_replace(L, 4);
   lua_settop(L, 4);
-  mt_call *call = mt_lua_call_new(L, 1, box, push_raw, deinit_raw);
+  mt_call *call = mt_lua_call_new(L, 1, push_raw, deinit_raw);
   anchor_arguments(L, 4);
   call->r.raw.method = method;
   call->r.raw.path = path;
   call->r.raw.body = body;
   call->r.raw.content_type = type;
-  mt_lua_call_start(call, &call->r.raw.req);
-  box->client->store->docs->raw(box->client->store, &call->r.raw);
+  mt_store *store = mt_lua_call_start(call, mt_check_client(L, 1), &call->r.raw.req);
+  store->docs->raw(store, &call->r.raw);
   return mt_await(L, lua_gettop(L));
 }
 
@@ -237,7 +237,7 @@ static mt_slice *push_slices(lua_State *L, int from, lua_Integer n, int keep, bo
 }
 
 static int client_mget(lua_State *L) {
-  mt_box *box = mt_check_client(L, 1);
+  mt_check_client(L, 1);
   const char *index = mt_check_string(L, 2);
   luaL_checktype(L, 3, LUA_TTABLE);
   lua_settop(L, 4);
@@ -252,15 +252,15 @@ static int client_mget(lua_State *L) {
     routing = push_slices(L, 4, n, 5, true);
     lua_rawseti(L, 5, (lua_Integer)lua_rawlen(L, 5) + 1);
   }
-  mt_call *call = mt_lua_call_new(L, 1, box, push_mget, deinit_mget);
+  mt_call *call = mt_lua_call_new(L, 1, push_mget, deinit_mget);
   mt_op_anchor(L, -1, 2, 2);
   mt_op_anchor(L, -1, 3, 5);
   call->r.mget.index = index;
   call->r.mget.ids = ids;
   call->r.mget.routing = routing;
   call->r.mget.n = (size_t)n;
-  mt_lua_call_start(call, &call->r.mget.req);
-  box->client->store->docs->mget(box->client->store, &call->r.mget);
+  mt_store *store = mt_lua_call_start(call, mt_check_client(L, 1), &call->r.mget.req);
+  store->docs->mget(store, &call->r.mget);
   return mt_await(L, lua_gettop(L));
 }
 

@@ -10,7 +10,10 @@
 enum { MT_VIEW_TEXT_MAX = 1 << 30 };
 
 typedef struct mt_page_box {
-  mt_page *page; /* NULL when closed */
+  mt_owned owned;
+  mt_page *page; /* NULL when closed and not pinned */
+  unsigned pins; /* calls that read its bytes; one that raised leaves its own to the collector */
+  bool closed;
 } mt_page_box;
 
 typedef enum mt_view_kind {
@@ -25,13 +28,16 @@ typedef struct mt_view {
   mt_json value;      /* not of MT_VIEW_INSIDE */
   const mt_doc *meta; /* MT_VIEW_DOC */
   size_t patches;     /* MT_VIEW_DOC: how many fields were assigned */
+  size_t edits;       /* MT_VIEW_DOC: how often one was */
   mt_json_iter it;    /* MT_VIEW_FIXED: after item `at` */
   size_t at;
 } mt_view;
 
 mt_view *mt_view_test(lua_State *L, int index); /* NULL where it is none */
 
-/* ---- What was assigned (lua_patch.c); `root` is the document at index `at` ------------------- */
+/* ---- What was assigned (lua_patch.c); `root` is the document at index `at` -------------------
+ * Its page is pinned. A finalizer may assign to the same document at any allocation: so nothing is
+ * allocated between a look at the patches and what is done of it. */
 
 /* Does an assignment decide the field `name`? Then its value (NONE: removed) and, pushed, the text
  * it lies in. Otherwise nothing is pushed. */

@@ -141,17 +141,22 @@ static mt_item *push_items(lua_State *L, int from, lua_Integer n) {
   return items;
 }
 
-static int writer_write(lua_State *L) {
+static writer *check_writer(lua_State *L) {
   writer *w = luaL_checkudata(L, 1, writer_name);
-  mt_driver_get(L);
+  if (!w->w) mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "%s", closed_text);
+  return w;
+}
+
+static int writer_write(lua_State *L) {
+  mt_driver *d = mt_driver_get(L);
+  check_writer(L);
   luaL_checktype(L, 2, LUA_TTABLE);
   lua_settop(L, 2);
-  if (!w->w) mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "%s", closed_text);
   lua_Integer n = luaL_len(L, 2);
   luaL_argcheck(L, n >= 0 && n <= MT_WRITES_MAX, 2, "too many items");
   mt_item *items = push_items(L, 2, n);
   if (!n) return 1; /* the empty table */
-  mt_await_check(L, w->driver);
+  mt_await_check(L, d);
   write_op *op = mt_lua_op_new(L, sizeof *op, 3, &write_type);
   mt_op_anchor(L, -1, 1, 1);
   mt_op_anchor(L, -1, 2, 3);
@@ -160,13 +165,14 @@ static int writer_write(lua_State *L) {
   op->batch.index = lua_tostring(L, -1); /* the writer keeps it */
   lua_pop(L, 1);
   op->op.checked = true;
-  op->writer = w;
   op->dependent.drop = drop_write;
   op->batch.done = on_written;
   op->batch.ctx = op;
   op->batch.items = items;
   op->batch.n = (size_t)n;
   mortise_error err;
+  writer *w = check_writer(L);
+  op->writer = w;
   if (mt_writer_submit(w->w, &op->batch, &err)) mt_error_raise(L, &err);
   mt_depend(&w->writes, &op->dependent);
   mt_op_start(&op->op);
@@ -214,20 +220,29 @@ static mt_writer_config read_config(lua_State *L, int index) {
                             .stamp_field = o.stamp_field};
 }
 
+/* The lock at 1, or NULL for a client. */
+static mt_lock_handle *check_owner(lua_State *L) {
+  if (luaL_testudata(L, 1, mt_lock_name)) return mt_check_lock(L, 1);
+  mt_check_client(L, 1);
+  return NULL;
+}
+
 static int make_writer(lua_State *L) {
-  mt_lock_handle *lock = luaL_testudata(L, 1, mt_lock_name) ? mt_check_lock(L, 1) : NULL;
-  mt_box *box = lock ? lock->box : mt_check_client(L, 1);
+  mt_driver *d = mt_driver_get(L);
+  check_owner(L);
   mt_opt_string(L, 2);
   lua_settop(L, 3);
   const mt_writer_config config = read_config(L, 3);
   writer *self = lua_newuserdatauv(L, sizeof *self, 2);
-  *self = (writer){.dependent.drop = drop_writer, .driver = box->driver};
+  *self = (writer){.dependent.drop = drop_writer, .driver = d};
   luaL_setmetatable(L, writer_name);
   for (int i = 1; i <= 2; i++) {
     lua_pushvalue(L, i);
     lua_setiuservalue(L, 4, i);
   }
   mortise_error err;
+  mt_lock_handle *lock = check_owner(L);
+  mt_box *box = lock ? lock->box : mt_check_client(L, 1);
   mt_permit permit = lock ? mt_manager_permit(lock->lock) : (mt_permit){0};
   self->w =
       mt_writer_new(box->client->store, mt_env_system(), lock ? &permit : NULL, &config, &err);

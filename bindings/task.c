@@ -14,23 +14,41 @@
 
 #include <string.h>
 
-static const char registry_key; /* the driver */
+static const char registry_key; /* the driver; false once it is gone */
 static const char aux_key;      /* driver->aux */
 static const char live_key;     /* a table: lightuserdata of a task -> its userdata */
 const char mt_task_name[] = "mortise.task";
 
 /* ---- The driver ----------------------------------------------------------------------------- */
 
-/* Last of all our userdata, since it was the first: operations, locks and clients are gone. */
+void mt_own(mt_driver *d, mt_owned *owned, void (*end)(mt_owned *self)) {
+  owned->end = end;
+  owned->next = d->owned;
+  owned->slot = &d->owned;
+  if (owned->next) owned->next->slot = &owned->next;
+  d->owned = owned;
+}
+
+void mt_owned_end(mt_owned *owned) {
+  if (!owned->slot) return;
+  *owned->slot = owned->next;
+  if (owned->next) owned->next->slot = owned->slot;
+  owned->slot = NULL;
+  owned->end(owned);
+}
+
+/* Last of all our userdata, since it was the first: operations, locks and clients are gone, but for
+ * those that finalizers made at the state's end. */
 static int collect_driver(lua_State *L) {
   mt_driver *d = lua_touserdata(L, 1);
   if (!d->loop || mt_driver_forked(d)) return 0;
+  lua_pushboolean(L, false);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &registry_key);
+  while (d->owned) mt_owned_end(d->owned);
   mt_client_close_all(d);
   mt_interrupt_deinit(d);
   mt_loop_free(d->loop);
   d->loop = NULL;
-  lua_pushnil(L);
-  lua_rawsetp(L, LUA_REGISTRYINDEX, &registry_key);
   return 0;
 }
 
@@ -78,10 +96,21 @@ static mt_driver *make_driver(lua_State *L) {
   return d;
 }
 
+/* At the state's end nobody would ever free it; and one at any other time looks the same there. */
+static void check_making(lua_State *L) {
+  bool ended = lua_rawgetp(L, LUA_REGISTRYINDEX, &registry_key) == LUA_TBOOLEAN;
+  lua_pop(L, 1);
+  if (ended)
+    mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "mortise cannot be used here: the Lua state ends");
+  if (lua_gc(L, LUA_GCISRUNNING) < 0)
+    mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "mortise cannot be loaded by a finalizer");
+}
+
 mt_driver *mt_driver_get(lua_State *L) {
   mt_driver *d = mt_driver_peek(L);
   if (!d) {
     luaL_checkstack(L, 8, NULL);
+    check_making(L);
     d = make_driver(L);
   }
   mt_interrupt_bind(d);
@@ -254,6 +283,8 @@ mt_task *mt_task_spawn(lua_State *L, mt_driver *d, int nargs) {
   return task;
 }
 
+static const char taken_text[] = "the task's coroutine was closed or finished by someone else";
+
 int mt_task_results(lua_State *L, mt_task *task) {
   if (task->killed) {
     mortise_error e;
@@ -262,6 +293,8 @@ int mt_task_results(lua_State *L, mt_task *task) {
     return 1;
   }
   int n = task->nresults;
+  if (lua_status(task->co) != LUA_OK || lua_gettop(task->co) != n)
+    mt_error_throw(L, MORTISE_SCRIPT_ERROR, "%s", taken_text);
   luaL_checkstack(L, n + 1, "too many results of a task");
   if (!lua_checkstack(task->co, 1)) mt_error_throw(L, MORTISE_OUT_OF_MEMORY, "out of memory");
   for (int i = 0; i < n; i++) {
@@ -319,7 +352,7 @@ static void resume(mt_driver *d, mt_task *task) {
   bool first = task->nargs >= 0;
   task->nargs = -1;
   if (!first && lua_status(task->co) != LUA_YIELD) {
-    kill_task(task, "the task's coroutine was closed or finished by someone else");
+    kill_task(task, taken_text);
     return;
   }
   lua_State *from = d->current;

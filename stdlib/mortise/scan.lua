@@ -63,9 +63,11 @@ end
 -- The rest of the current page, or the next one: a list of views. nil at the end.
 function Scan:next_page()
   local list = {self:next()}
+  local page = self._page
   if not list[1] then return nil end
-  for i = self._at + 1, #self._page do list[#list + 1] = self._page[i] end
-  self._at, self._lists = #self._page, true
+  if not page then errors.bad "the scan was closed" end -- by a finalizer
+  for i = self._at + 1, #page do list[#list + 1] = page[i] end
+  self._at, self._lists = #page, true
   return list
 end
 

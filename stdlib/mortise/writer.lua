@@ -89,9 +89,10 @@ end
 
 -- At no moment an item is in neither count: an interrupt may strike between any two of these lines.
 local function send(self, items)
+  local own = self._writer or check_open(self) -- a finalizer may close it anywhere
   self._sending = self._sending + #items
   self._items, self._size = {}, 0
-  local ok, answers, why = pcall(self._writer.write, self._writer, items)
+  local ok, answers, why = pcall(own.write, own, items)
   if not ok then fail(self, items, answers) end
   local left = {}
   for i, answer in ipairs(answers) do

@@ -84,6 +84,7 @@ static const size_t used_max = (size_t)16 << 20, taken_max = (size_t)256 << 20;
 
 /* A state of its own, and what it has taken of memory. */
 typedef struct sandbox {
+  mt_owned owned;
   lua_State *S;
   size_t used, taken; /* now; in all */
 } sandbox;
@@ -105,22 +106,25 @@ static void *take(void *ctx, void *p, size_t old, size_t size) {
   return moved;
 }
 
-static void sandbox_end(sandbox *s) {
+static void sandbox_end(mt_owned *owned) {
+  sandbox *s = (sandbox *)owned;
   if (s->S) lua_close(s->S);
   s->S = NULL;
 }
 
 static int sandbox_collect(lua_State *L) {
-  sandbox_end(lua_touserdata(L, 1));
+  mt_owned_end(lua_touserdata(L, 1));
   return 0;
 }
 
 static sandbox *sandbox_push(lua_State *L) {
   static const luaL_Reg metamethods[] = {{"__gc", sandbox_collect}, {NULL, NULL}};
+  mt_driver *d = mt_driver_get(L);
   sandbox *s = lua_newuserdatauv(L, sizeof *s, 0);
   *s = (sandbox){0};
   mt_class(L, "mortise.settings", NULL, metamethods);
   lua_setmetatable(L, -2);
+  mt_own(d, &s->owned, sandbox_end);
   s->S = lua_newstate(take, s);
   if (!s->S) mt_error_throw(L, MORTISE_OUT_OF_MEMORY, "out of memory");
   return s;
@@ -210,7 +214,7 @@ static int core_settings(lua_State *L) {
     lua_pushfstring(L, "%s: takes too much memory for a file of settings", c.name);
   else
     copy(L, s->S, DEPTH_MAX, &left);
-  sandbox_end(s);
+  mt_owned_end(&s->owned);
   return 2;
 }
 

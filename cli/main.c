@@ -1,4 +1,5 @@
 /* The program: a host, its signals, and the commands, which are Lua (stdlib/mortise/cli.lua). */
+#include "arguments.h"
 #include "status.h"
 #include "terminal.h"
 
@@ -12,6 +13,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 enum { INTERRUPTED = 130, UNREAD = 128 + SIGPIPE };
@@ -137,18 +139,24 @@ static void warn(void *ctx, mortise_log_level level, const char *line) {
 int main(int argc, char **argv) {
   mortise_error err;
   mortise_options options;
+  char **words = mt_arguments_take(argc, argv);
+  if (!words) return fail("out of memory");
   mt_terminal_save();
   mortise_options_init(&options);
   options.log = warn;
   options.notice = mt_status_notice;
   mortise_host *made = mortise_host_new(&options, &err);
-  if (!made) return fail(err.message);
+  if (!made) {
+    free(words);
+    return fail(err.message);
+  }
   host = made;
   mortise_host_allow_exit(made, true); /* run.lua gives back the locks first */
-  int status = run(mortise_host_state(made), argc < 1 ? 1 : argc, argv);
+  int status = run(mortise_host_state(made), argc < 1 ? 1 : argc, words);
   host =
       NULL; /* closing is bounded: a signal has nothing left to interrupt, a second one ends it */
   mortise_host_free(made);
+  free(words);
   bool unwritten = fflush(stdout) != 0 || ferror(stdout);
   if (mt_terminal_unread) return end_unread();
   if (unwritten && status == 0) return fail("the output could not be written");

@@ -26,3 +26,84 @@ describe("a crash", function()
     assert.is_true(n >= 4, "there were " .. n) -- ours, documents', locks', heartbeat's
   end)
 end)
+
+describe("a secret on the command line", function()
+  local function shown(...)
+    local _, out, errors = program.run {...}
+    assert.is_nil(errors:find "hunter", errors)
+    return out
+  end
+  local show = [[for word in io.open("/proc/self/cmdline"):read "a":gmatch "[^%z]+" do print(word) end]]
+
+  it("is overwritten where others see it, and the script gets it", function()
+    local out = shown("-e", show .. " print(...)", "http://u:hunter2@h:1/a", "--password", "hunter3",
+      "--api-key=hunter4", "--bearer=", "https://a:hunter5@x,b:hunter@6@y", "plain@word", "--passwords", "7")
+    local lines, last = out:match "^(.*\n)([^\n]*)\n$"
+    assert.is_nil(lines:find "hunter%d")
+    assert.is_nil(lines:find "hunter@")
+    for _, word in ipairs {"http://*********@h:1/a", "--password\n*******\n", "--api-key=*******\n",
+      "--bearer=\n", "@y\n", "plain@word\n", "--passwords\n7\n"} do
+      assert.matches(word, lines, 1, true)
+    end
+    assert.equal("http://u:hunter2@h:1/a\t--password\thunter3\t--api-key=hunter4\t--bearer=\t"
+      .. "https://a:hunter5@x,b:hunter@6@y\tplain@word\t--passwords\t7", last)
+  end)
+
+  it("is refused where it is ours, and not repeated", function()
+    for _, words in ipairs {
+      {"--store", "http://u:hunter2@127.0.0.1:1", "locks"}, {"--password", "hunter2", "locks"},
+      {"locks", "--bearer=hunter2"},
+    } do
+      assert.equal("", shown(table.unpack(words)))
+      assert.equal(2, (program.run(words)))
+    end
+  end)
+end)
+
+describe("the prompt's history", function()
+  local history = require "mortise.history"
+  local folder, file
+  before_each(function()
+    folder = stores.temporary ".state"
+    file = folder .. "/mortise/history"
+  end)
+  after_each(function() os.execute(("rm -rf -- '%s'"):format(folder)) end)
+
+  local function mode_of(name)
+    local pipe = io.popen(("stat -c %%a '%s'"):format(name))
+    local mode = pipe:read "l"
+    pipe:close()
+    return mode
+  end
+
+  it("keeps no secret", function()
+    local kept = {
+      "x = 1", "mortise.get('fs', 'a')", 'c = mortise.connect {store = "http://h:1", password_file = "/p"}',
+      'client = mortise.connect {api_key_file = "/etc/k", bearer_file = "b"}', 'u = "http://h/a@b"',
+      "mail = 'a@b'",
+    }
+    local dropped = {
+      'x = mortise.connect{store="http://127.0.0.1:1", user="u", password="hunter2"}',
+      'mortise.connect {api_key = "hunter2"}', 'mortise.connect {bearer = "hunter2"}', 'PASSWORD = "hunter2"',
+      'u = "http://u:hunter2@h:1"', 'mortise.connect {\n  password = "hunter2",\n}', 'token = "hunter2"',
+      'p = {password_file = "x", password = "hunter2"}', 'h = "Authorization: Basic hunter2"',
+      "my_secret = 'hunter2'",
+    }
+    for _, text in ipairs(kept) do history.add(file, text) end
+    for _, text in ipairs(dropped) do history.add(file, text) end
+    assert.same(kept, history.load(file))
+  end)
+
+  it("is for its owner alone, also where it was for all", function()
+    history.add(file, "x = 1")
+    assert.equal("600", mode_of(file))
+    assert.equal("700", mode_of(folder .. "/mortise"))
+    local other = folder .. "/other"
+    io.open(other, "w"):close()
+    os.execute(("chmod 666 '%s'"):format(other))
+    history.add(other, "x = 1")
+    assert.equal("600", mode_of(other))
+    history.trim(other)
+    assert.equal("600", mode_of(other))
+  end)
+end)

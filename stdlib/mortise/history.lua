@@ -1,4 +1,7 @@
--- What was typed at the prompt, whole statements, kept in $XDG_STATE_HOME/mortise/history.
+-- What was typed at the prompt, whole statements, kept in $XDG_STATE_HOME/mortise/history. Those that
+-- seem to hold a secret are not kept.
+local core = require "mortise.core"
+
 local history = {}
 
 local most = 1000
@@ -33,18 +36,35 @@ function history.load(file)
   return list
 end
 
--- Makes the folder and the file, for its owner only. -> could it?
+local prepared = {}
+
+-- Makes the folder and the file where they are missing; the file is for its owner only, whoever made it.
 local function prepare(file)
+  if prepared[file] then return end
+  prepared[file] = true
   local function quote(text) return "'" .. text:gsub("'", "'\\''") .. "'" end
-  local folder = file:match "^(.*)/"
-  return os.execute(("umask 077; mkdir -p -- %s && : >> %s"):format(quote(folder), quote(file)))
+  os.execute(("umask 077; { mkdir -p -- %s && : >> %s && chmod 600 %s; } 2>/dev/null"):format(
+    quote(file:match "^(.*)/" or "."), quote(file), quote(file)))
+end
+
+local secrets = {
+  "password", "passwd", "pass_?phrase", "secret", "api_?key", "bearer", "token", "authorization",
+}
+
+-- Does the statement name a secret, or a URL with a password? Names of files of secrets are none.
+function history.is_secret(text)
+  local lower = core.lower(text):gsub("[a-z_]+_file", "")
+  for _, word in ipairs(secrets) do
+    if lower:find(word) then return true end
+  end
+  return lower:find "://[^%s/'\"]*:[^%s'\"]*@" ~= nil
 end
 
 -- Adds a statement; what cannot be kept is forgotten.
 function history.add(file, text)
-  if not file then return end
+  if not file or history.is_secret(text) then return end
+  prepare(file)
   local handle = io.open(file, "ab")
-  if not handle and prepare(file) then handle = io.open(file, "ab") end
   if not handle then return end
   handle:write(history.escape(text), "\n")
   handle:close()

@@ -18,6 +18,8 @@ Reads Lua statements and runs each when it is whole; what an expression gives is
 can be pasted back. Locals end with their statement: keep values in globals. ^C clears the line, or
 interrupts what runs; ^D, `quit` or `exit` leaves and gives back every lock. Locks taken here stay
 until they are released, or until then. `help` lists what there is, `help NAME` or `?NAME` says more.
+Statements are kept for the next time in $XDG_STATE_HOME/mortise/history (or ~/.local/state), for you alone,
+but for those that name a password, a token, a key or another secret.
 Without a terminal it reads statements from standard input; the exit status is 1 when one failed.]],
   arguments = {0, 0},
 }

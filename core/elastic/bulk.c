@@ -173,7 +173,14 @@ static void disbelieve(mt_bulk *r, const char *why) {
   r->req.error.retryable = false;
 }
 
-static void read_answer(mt_bulk *r, mt_slice text) {
+/* What compared with a version comes after it. */
+static bool is_new(const mt_write *w) {
+  return w->result != MT_WRITE_APPLIED || !w->if_version.term ||
+         mt_version_is_after(w->version, mt_version_fence(w->if_version));
+}
+
+/* False: none of it is believed. */
+static bool read_answer(mt_bulk *r, mt_slice text) {
   mt_answers answers;
   mt_answer a;
   mt_answers_init(&answers, text);
@@ -185,25 +192,32 @@ static void read_answer(mt_bulk *r, mt_slice text) {
     if (!mt_answers_next(&answers, &a)) break;
     if (!mt_answer_is_of(&a, w->id)) {
       disbelieve(r, "speaks of other documents");
-      return;
+      return false;
     }
     read_item(w, &a);
+    if (!is_new(w)) {
+      disbelieve(r, "speaks of earlier writes");
+      return false;
+    }
     if (w->result == MT_WRITE_NONE && !unsure++) first = w;
   }
   size_t missing = 0;
   for (size_t i = 0; i < r->n; i++) missing += r->items[i].status == 0;
+  bool good = false;
   if (answers.failed)
     disbelieve(r, "is not understood");
   else if (missing || mt_answers_next(&answers, &a) || answers.failed)
     disbelieve(r, "has another number of items");
-  else if (unsure)
-    say_unsure(r, first, unsure);
+  else
+    good = true;
+  if (good && unsure) say_unsure(r, first, unsure);
+  return good;
 }
 
 static void on_bulk(mt_call *c) {
   mt_bulk *r = (mt_bulk *)c->req;
   if (!mt_call_ok(c, "bulk", r->index)) return;
-  read_answer(r, mt_buf_slice(&c->http.answer));
+  if (!read_answer(r, mt_buf_slice(&c->http.answer))) mt_call_distrust(c);
   mt_call_finish(c);
 }
 

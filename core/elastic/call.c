@@ -183,9 +183,14 @@ bool mt_call_ok(mt_call *c, const char *what, const char *index) {
   return false;
 }
 
+void mt_call_distrust(mt_call *c) {
+  mt_http_distrust(c->e->http, &c->http);
+}
+
 bool mt_call_json(mt_call *c, const char *what, mt_json *root) {
   mortise_error err;
   if (!mt_json_parse(mt_buf_slice(&c->http.answer), what, root, &err)) return true;
+  mt_call_distrust(c);
   mt_call_error(c, MORTISE_UNAVAILABLE, "%s: what answered is not understood: %.300s", what,
                 err.message);
   return false;

@@ -3,6 +3,7 @@
 #define MT_ELASTIC_INTERNAL_H
 
 #include "elastic/elastic.h"
+#include "store/order.h"
 
 #define MT_TABLE_DEFAULT "mortise-locks"
 
@@ -33,6 +34,7 @@ typedef struct mt_elastic {
   mt_http *http;
   char table[MT_TABLE_MAX + 1];
   mt_server server;
+  mt_order order; /* of the lock table's writes */
   mt_call *calls; /* under way */
   mt_scan *scans; /* open */
   mt_listing *listings; /* open */
@@ -51,6 +53,7 @@ struct mt_call {
   void *state;                 /* the call's own */
   mt_buf path, body;
   int64_t deadline_ms;
+  uint64_t after; /* of the lock table: mt_order_ask */
   bool busy;      /* a request is under way */
   bool wrote;     /* one before it may have changed something */
   unsigned tries; /* of a request that met a version conflict */
@@ -88,6 +91,8 @@ bool mt_call_ok(mt_call *c, const char *what, const char *index);
 /* The same without ending the call: the error is left in req->error. */
 mortise_status mt_call_check(mt_call *c, const char *what, const char *index);
 /* The parsed answer; ends the call where it is no JSON. */
+/* What was answered belongs to another request. */
+void mt_call_distrust(mt_call *c);
 bool mt_call_json(mt_call *c, const char *what, mt_json *root);
 /* Ends it with an error of our own. */
 void mt_call_error(mt_call *c, mortise_status code, const char *fmt, ...) MORTISE_PRINTF(3, 4);
@@ -148,7 +153,9 @@ void mt_table_print(mt_buf *out, const mt_elastic *e);
 /* The table is gone: an alias that is missing. */
 void mt_table_gone(const mt_elastic *e, mortise_error *err);
 /* The answer to a lock batch, into its items; one that is not understood makes NO_ANSWER of all. */
-void mt_table_read_batch(mt_elastic *e, mt_lock_batch *r, mt_slice text);
+/* `after`: mt_order_ask. `identified`: the answer says that it is the one to this request. */
+void mt_table_read_batch(mt_elastic *e, mt_lock_batch *r, uint64_t after, mt_slice text,
+                         bool identified);
 /* The answer to an _mget of sessions, into r->docs, which are there. */
 mortise_status mt_table_read_sessions(const mt_elastic *e, mt_session_read *r, mt_json root,
                                       mortise_error *err);

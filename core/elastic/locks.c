@@ -348,13 +348,13 @@ static mt_lock_result noop_of(const mt_lock_item *item, const mt_answer *a) {
   return item->verb == MT_LOCK_ADOPT && a->source.n > 2 ? MT_LOCK_STALE : MT_LOCK_ABSENT;
 }
 
-/* Does it say what became of the item, and where a grant stands in the one order? Nothing less is
+/* Does it say what became of the item, and where a write stands in the one order? Nothing less is
  * believed. */
 static bool says_all(const mt_lock_item *item, const mt_answer *a) {
   bool grants =
       item->verb == MT_LOCK_CREATE || item->verb == MT_LOCK_SET || item->verb == MT_LOCK_ADOPT;
-  if (grants && a->applied != MT_APPLIED_NOOP) return mt_answer_written(a);
-  return a->applied != MT_APPLIED_NONE;
+  if (a->applied == MT_APPLIED_NOOP) return item->verb != MT_LOCK_CREATE;
+  return grants ? mt_answer_written(a) : a->applied != MT_APPLIED_NONE && a->version.term;
 }
 
 static bool read_applied(const mt_lock_batch *r, mt_lock_item *item, const mt_answer *a) {
@@ -420,6 +420,7 @@ static mt_lock_result refused(mt_elastic *e, mt_lock_item *item, const mt_answer
 }
 
 static void disbelieve(mt_lock_batch *r) {
+  r->proven = false;
   for (size_t i = 0; i < r->n; i++) r->items[i].result = MT_LOCK_NO_ANSWER;
   mt_error_set(&r->req.error, MORTISE_UNAVAILABLE,
                "the answer to a batch of %zu lock operations is not understood", r->n);
@@ -434,7 +435,8 @@ static bool is_of(mt_buf *id, const mt_lock_batch *r, const mt_lock_item *item,
   return !id->failed && mt_answer_is_of(a, mt_buf_slice(id));
 }
 
-void mt_table_read_batch(mt_elastic *e, mt_lock_batch *r, mt_slice text) {
+void mt_table_read_batch(mt_elastic *e, mt_lock_batch *r, uint64_t after, mt_slice text,
+                         bool identified) {
   mt_answers answers;
   mt_answer a;
   mt_buf id;
@@ -450,17 +452,21 @@ void mt_table_read_batch(mt_elastic *e, mt_lock_batch *r, mt_slice text) {
       item->result = refused(e, item, &a, &r->req.error);
   }
   mt_buf_deinit(&id);
-  if (!good || mt_answers_next(&answers, &a) || answers.failed) disbelieve(r);
+  good = good && !mt_answers_next(&answers, &a) && !answers.failed;
+  if (!good || !mt_order_judge(&e->order, after, r, identified)) disbelieve(r);
 }
 
 static void on_batch(mt_call *c) {
   mt_lock_batch *r = (mt_lock_batch *)c->req;
-  if (!mt_call_ok(c, "lock table", c->e->table)) return;
-  mt_table_read_batch(c->e, r, mt_buf_slice(&c->http.answer));
+  r->proven = c->http.identified || !c->http.status;
+  if (!mt_call_check(c, "lock table", c->e->table))
+    mt_table_read_batch(c->e, r, c->after, mt_buf_slice(&c->http.answer), c->http.identified);
+  if (!r->proven) mt_call_distrust(c);
   mt_call_finish(c);
 }
 
 static void clear_items(mt_lock_batch *r) {
+  r->proven = true;
   for (size_t i = 0; i < r->n; i++) {
     mt_lock_item *item = &r->items[i];
     mt_free(item->blockers);
@@ -487,5 +493,6 @@ void mt_elastic_batch(mt_store *s, mt_lock_batch *r) {
   frame_init(&f, r);
   for (size_t i = 0; i < r->n; i++) add_item(&c->body, &f, r, &r->items[i]);
   frame_deinit(&f);
+  c->after = mt_order_ask(&e->order);
   mt_call_send(c, "POST", on_batch);
 }

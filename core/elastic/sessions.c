@@ -151,9 +151,17 @@ static bool read_answer(const mt_session_write *r, mt_slice text, mt_answer *a) 
 
 static void on_session(mt_call *c) {
   mt_session_write *r = (mt_session_write *)c->req;
-  if (!mt_call_ok(c, "lock table", c->e->table)) return;
-  mt_answer a;
-  if (!read_answer(r, mt_buf_slice(&c->http.answer), &a)) {
+  mt_answer a = {0};
+  bool failed = mt_call_check(c, "lock table", c->e->table) != MORTISE_OK;
+  bool good = !failed && read_answer(r, mt_buf_slice(&c->http.answer), &a);
+  bool written = good && mt_answer_written(&a);
+  if (written) good = mt_order_judge_session(&c->e->order, c->after, r->verb, a.version);
+  if (!good || !(written || c->http.identified)) mt_call_distrust(c);
+  if (failed) {
+    mt_call_finish(c);
+    return;
+  }
+  if (!good) {
     mt_error_set(&r->req.error, MORTISE_UNAVAILABLE,
                  "the answer to the write of a session is not understood");
     r->req.error.ambiguous = true;
@@ -183,6 +191,7 @@ void mt_elastic_session(mt_store *s, mt_session_write *r) {
     return;
   }
   mt_table_bulk_path(c);
+  c->after = mt_order_ask_session(&c->e->order, r);
   mt_call_send(c, "POST", on_session);
 }
 

@@ -143,9 +143,18 @@ static int status_of(const mt_op *op) {
   return (int)status;
 }
 
+static int port_of(const mt_op *op, CURLINFO which) {
+  long port = 0;
+  curl_easy_getinfo(op->easy, which, &port);
+  return (int)port;
+}
+
 static void answered(mt_op *op) {
   mt_http_req *req = op->req;
   req->status = status_of(op);
+  req->identified = op->head & MT_HEAD_OURS;
+  req->port = port_of(op, CURLINFO_PRIMARY_PORT);
+  req->local_port = port_of(op, CURLINFO_LOCAL_PORT);
   req->answered_by = op->node;
   req->node_url = op->http->nodes.v[op->node].url;
   mt_error_clear(&req->error);
@@ -277,6 +286,8 @@ static mortise_status check(const struct mt_http *http, mt_http_req *req) {
 void mt_http_submit(mt_http *http, mt_http_req *req) {
   req->status = 0;
   req->answered_by = -1;
+  req->port = req->local_port = 0;
+  req->identified = false;
   req->node_url = NULL;
   mt_error_clear(&req->error);
   mt_buf_init(&req->answer, http->answer_max);
@@ -310,6 +321,10 @@ bool mt_http_cancel(mt_http *http, mt_http_req *req) {
   if (op->added) count(op);
   put_op(op);
   return sent;
+}
+
+void mt_http_distrust(mt_http *http, const mt_http_req *req) {
+  if (req->port) mt_multi_spoil(http, req->port, req->local_port);
 }
 
 void mt_http_req_deinit(mt_http_req *req) {

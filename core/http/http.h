@@ -55,6 +55,8 @@ typedef struct mt_http_req {
   int status;               /* 0: no answer */
   mt_buf answer;            /* owned by the request: mt_http_req_deinit. At most answer_max */
   int answered_by;          /* node, or -1 */
+  bool identified;          /* the answer says that it is the one to this request */
+  int port, local_port;     /* of the connection that the answer came over */
   const char *node_url;     /* that node's, without secrets; borrowed from mt_http; or NULL */
   mortise_error error;      /* OK for every complete answer, whatever its status */
   void *op;
@@ -66,6 +68,9 @@ void mt_http_submit(mt_http *http, mt_http_req *req);
 /* `done` will not be called. True: a node may have got all of it. Nothing happens for one that has
  * ended. */
 bool mt_http_cancel(mt_http *http, mt_http_req *req);
+/* What came for this request, which has ended, is not the answer to it: the connection that it came
+ * over carries no request any more, as another answer may follow. */
+void mt_http_distrust(mt_http *http, const mt_http_req *req);
 void mt_http_req_deinit(mt_http_req *req);
 
 /* Turns a complete answer with a status of 400 or more into an error: AUTH for 401 and 403 (and

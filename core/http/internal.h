@@ -164,6 +164,7 @@ typedef struct mt_sock {
   uint32_t wanted, armed; /* libcurl's wish, and what the loop was told */
   bool used;
   bool connection; /* opened by mt_multi_opensocket */
+  bool spoilt;     /* no request goes over it any more */
   uint16_t port, local_port; /* of the connection; 0 until they are asked for */
 } mt_sock;
 
@@ -178,8 +179,10 @@ void mt_multi_deinit(struct mt_http *http);
 curl_socket_t mt_multi_opensocket(void *http, curlsocktype purpose, struct curl_sockaddr *address);
 int mt_multi_closesocket(void *http, curl_socket_t fd); /* CURLOPT_CLOSESOCKETFUNCTION */
 /* Has the connection between these ports, on which nothing is asked now, nothing to be read either?
- * What waits there (an answer too many, a proxy's 408, the peer's close) is no answer of ours. */
+ * What waits there (an answer too many, a proxy's 408, the peer's close) is no answer of ours. Never
+ * true of one that was spoilt. */
 bool mt_multi_quiet(struct mt_http *http, int port, int local_port);
+void mt_multi_spoil(struct mt_http *http, int port, int local_port);
 
 /* ---- All of it (http.c) --------------------------------------------------------------------- */
 

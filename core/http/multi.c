@@ -68,7 +68,7 @@ static mt_sock *take(struct mt_http *http, curl_socket_t fd) {
   s->watch = (mt_watch){.ready = on_ready, .ctx = s, .fd = fd};
   s->wanted = s->armed = 0;
   s->port = s->local_port = 0;
-  s->connection = false;
+  s->connection = s->spoilt = false;
   s->used = true;
   return s;
 }
@@ -153,10 +153,17 @@ bool mt_multi_quiet(struct mt_http *http, int port, int local_port) {
   char byte;
   for (mt_sock *s = http->multi.socks; s; s = s->next) {
     if (!s->used || !s->connection || !between(s, port, local_port)) continue;
+    if (s->spoilt) return false;
     ssize_t n = recv(s->watch.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     if (n >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) return false;
   }
   return true;
+}
+
+/* libcurl closes a connection only while it is being used: this one when it is wanted next. */
+void mt_multi_spoil(struct mt_http *http, int port, int local_port) {
+  for (mt_sock *s = http->multi.socks; s; s = s->next)
+    if (s->used && s->connection && between(s, port, local_port)) s->spoilt = true;
 }
 
 mortise_status mt_multi_init(struct mt_http *http, uint32_t connections, mortise_error *err) {

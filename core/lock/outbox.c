@@ -330,9 +330,15 @@ static bool release_answered(mt_manager *m, mt_hold *h, const mt_lock_item *item
   return false;
 }
 
-static void item_answered(mt_manager *m, mt_holds *holds, mt_hold *h, const mt_lock_item *item) {
+static bool takes(const mt_lock_item *item) {
+  return item->verb == MT_LOCK_SET || item->verb == MT_LOCK_CREATE;
+}
+
+static void item_answered(mt_manager *m, mt_holds *holds, mt_hold *h, const mt_lock_item *item,
+                          bool proven) {
   bool again = false;
   h->send = MT_SEND_IDLE;
+  if (takes(item) && !proven) mt_hold_doubt(h); /* given back, where it was not granted */
   if (item->result == MT_LOCK_BUSY ||
       (item->result == MT_LOCK_CONFLICT && item->verb != MT_LOCK_DELETE)) {
     again = ++h->tries < TRIES_MAX;
@@ -345,7 +351,7 @@ static void item_answered(mt_manager *m, mt_holds *holds, mt_hold *h, const mt_l
     h->evict[0] = '\0';
     h->tries++;
     again = true;
-  } else if (item->verb == MT_LOCK_SET || item->verb == MT_LOCK_CREATE) {
+  } else if (takes(item)) {
     again = grant_answered(m, h, item);
   } else {
     again = release_answered(m, h, item);
@@ -400,16 +406,14 @@ static bool try_again(const mt_manager *m, const mt_hold *h, const mt_lock_item 
 /* A batch is not atomic: beside an item that was refused others may have been applied. They are not
  * believed, and given back. */
 static void item_failed(mt_manager *m, mt_holds *holds, mt_hold *h, const mt_lock_item *item,
-                        const mortise_error *err) {
+                        const mortise_error *err, bool proven) {
   bool answered = item->result != MT_LOCK_NO_ANSWER && item->result != MT_LOCK_FAILED;
   bool unsure = err->ambiguous || answered;
   h->send = MT_SEND_IDLE;
   /* Also where nobody waits for it: what may have been granted, or lowered, is given back, and a
    * late one dies with the session. */
-  if (unsure && (item->verb == MT_LOCK_SET || item->verb == MT_LOCK_CREATE)) {
-    mt_hold_doubt(h);
-    holds->replace = true;
-  }
+  if (unsure && takes(item)) holds->replace = true;
+  if ((unsure || !proven) && takes(item)) mt_hold_doubt(h);
   if (unsure) mt_hold_touched(h);
   if (h->pending_release) mt_pending_done(h, err);
   if (!try_again(m, h, item, err)) give_up(m, holds, h, err);
@@ -425,7 +429,8 @@ static void batch_failed(mt_manager *m, mt_batch *b) {
   o->troubles++;
   o->paused_ms =
       mt_manager_now(m) + mt_manager_jitter(m, pause < PAUSE_MAX_MS ? pause : PAUSE_MAX_MS);
-  for (size_t i = 0; i < b->n; i++) item_failed(m, b->of, b->holds[i], &b->items[i], err);
+  for (size_t i = 0; i < b->n; i++)
+    item_failed(m, b->of, b->holds[i], &b->items[i], err, b->req.proven);
   m->hooks->trouble(m, err);
 }
 
@@ -447,7 +452,7 @@ static void batch_done(void *ctx, mt_req *req) {
     /* Only what is still believed now counts as granted. */
     bool alive = mt_manager_session_alive(m);
     for (size_t i = 0; alive && i < b->n && mt_manager_believes(m, b->of); i++)
-      item_answered(m, b->of, b->holds[i], &b->items[i]);
+      item_answered(m, b->of, b->holds[i], &b->items[i], b->req.proven);
   }
   mt_holds *holds = b->of;
   batch_free(b);

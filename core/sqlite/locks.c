@@ -404,6 +404,7 @@ mortise_status mt_locks_batch(mt_work *w, mt_req *req, mortise_error *err) {
   mt_lock_batch *r = (mt_lock_batch *)(void *)req;
   run u = {.w = w, .r = r, .ns = mt_slice_of(r->ns), .session = mt_slice_of(r->session)};
   u.job = mt_slice_of(r->job ? r->job : "");
+  r->proven = true;
   for (size_t i = 0; i < r->n; i++) forget(&r->items[i]);
   mortise_status status = check_batch(r, err);
   while (!status && u.first < r->n) status = run_some(&u, &u.first, err);

@@ -56,6 +56,13 @@ static inline uint64_t mt_version_fence(mt_version v) {
   return v.term << 40 | v.seq_no;
 }
 
+/* Was it written after a write with the fence `after` was acknowledged, in the same order of writes?
+ * What is asked for after that acknowledgement was; if an answer says otherwise, it is the answer to
+ * another request, before that one. */
+static inline bool mt_version_is_after(mt_version v, uint64_t after) {
+  return mt_version_fence(v) > after;
+}
+
 /* ---- Documents ------------------------------------------------------------------------------ */
 
 /* What writing whole sources into an index would do (design: "Writing"). */
@@ -374,6 +381,8 @@ typedef struct mt_lock_batch {
   const char *job;           /* in: written into new entries; NULL none */
   mt_lock_item *items;       /* in/out, the caller's */
   size_t n;
+  bool proven; /* out: there is no answer, or it is the one to this request; if not, a grant that it
+                  refuses may have been applied all the same */
 } mt_lock_batch;
 void mt_lock_batch_deinit(mt_lock_batch *r); /* frees the blockers of the items */
 

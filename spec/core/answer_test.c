@@ -12,7 +12,7 @@ static mt_lock_result result_of(mt_lock_verb verb, const char *answer) {
   mt_elastic e = {.store = {.url = "http://h:9200"}, .table = "mortise-locks"};
   mt_lock_item item = {.verb = verb, .path = MT_SLICE("/a"), .mode = MT_X, .session = session};
   mt_lock_batch r = {.ns = "default", .session = session, .items = &item, .n = 1};
-  mt_table_read_batch(&e, &r, mt_slice_of(answer));
+  mt_table_read_batch(&e, &r, 0, mt_slice_of(answer), true);
   mt_lock_batch_deinit(&r);
   return item.result;
 }
@@ -43,7 +43,12 @@ static void test_a_release_is_an_answer(void **state) {
   assert_int_equal(result_of(MT_LOCK_RELEASE, ITEM("\"status\":200,\"result\":\"noop\"")),
                    MT_LOCK_ABSENT);
   assert_int_equal(result_of(MT_LOCK_RELEASE, ITEM("\"status\":200,\"result\":\"deleted\"")),
+                   MT_LOCK_NO_ANSWER);
+  assert_int_equal(result_of(MT_LOCK_RELEASE, ITEM("\"status\":200,\"result\":\"deleted\","
+                                                   "\"_seq_no\":5,\"_primary_term\":1")),
                    MT_LOCK_ACKED);
+  assert_int_equal(result_of(MT_LOCK_CREATE, ITEM("\"status\":200,\"result\":\"noop\"")),
+                   MT_LOCK_NO_ANSWER);
 }
 
 #define GRANT "\"status\":200,\"result\":\"updated\","

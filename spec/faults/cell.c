@@ -345,7 +345,8 @@ static bool set_up(cell *c) {
   mortise_error err = {0};
   char rule[512];
   if (!cell_begin(c)) return false;
-  const fault_config config = {.upstream = c->place->url, .record = c->log_file};
+  const fault_config config = {
+      .upstream = c->place->url, .record = c->log_file, .anonymous = c->fault->anonymous};
   c->proxy = fault_proxy_new(c->loop, &config, &err);
   snprintf(rule, sizeof rule, "%s item='%s' %s", c->row->match, c->row->item ? c->row->item : "",
            c->fault->action);

@@ -120,6 +120,7 @@ typedef struct fault {
   const char *name, *action;
   bool item;
   bool refused; /* for good: what is to be given back ends with the session */
+  bool anonymous; /* no answer says which request it belongs to */
   bool ghosts;  /* may leave an entry that nobody knows of until A's session ends */
 } fault;
 

@@ -138,6 +138,10 @@ static const fault faults[] = {
     {.name = "twice, 0.9 s apart", .action = "duplicate 900", .ghosts = true},
     {.name = "2.2 s late", .action = "hold 2200"},
     {.name = "slow answer", .action = "slow 1000"},
+    {.name = "answer twice", .action = "repeat-answer"},
+    {.name = "answer twice, no id", .action = "repeat-answer", .anonymous = true},
+    {.name = "old answer", .action = "old-answer"},
+    {.name = "old answer, no id", .action = "old-answer", .anonymous = true},
     {.name = "429", .action = "status 429"},
     {.name = "503", .action = "status 503"},
     {.name = "500", .action = "status 500"},
@@ -302,11 +306,11 @@ static void print_storms(void) {
 static void print_table(void) {
   size_t counts[128] = {0};
   int64_t sweep = 0, takes = 0;
-  printf("# %-18s", "");
+  printf("# %-19s", "");
   for (size_t i = 0; i < ROWS; i++) printf(" %c", letter(i));
   printf("\n");
   for (size_t j = 0; j < FAULTS; j++) {
-    printf("# %-18s", faults[j].name);
+    printf("# %-19s", faults[j].name);
     for (size_t i = 0; i < ROWS; i++) {
       const cell *c = cell_of(&rows[i], &faults[j]);
       char o = c ? outcome(c) : ' ';

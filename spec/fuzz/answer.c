@@ -50,7 +50,7 @@ static void batch(uint8_t how, mt_slice text) {
                             .enqueue = how & 64,
                             .ask_queue = how & 128,
                             .session = mine};
-  mt_table_read_batch(&e, &r, text);
+  mt_table_read_batch(&e, &r, 0, text, text.n & 1);
   for (size_t i = 0; i < r.n; i++) check(&all[i]);
   mt_lock_batch_deinit(&r);
 }

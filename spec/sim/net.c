@@ -1,5 +1,7 @@
 #include "net.h"
 
+#include "store/order.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -41,6 +43,11 @@ typedef struct sim_store {
   sim_thread thread;
   unsigned number;
   uint64_t calls;
+  /* One answer comes after the other over it: a new one once what came was another's. */
+  uint64_t connection;
+  mt_order order;
+  struct sim_call *second; /* the second copy of its answer is still to be read */
+  struct sim_call *behind; /* its own answer is, since it read another's */
 } sim_store;
 
 typedef struct reading {
@@ -54,12 +61,17 @@ typedef struct sim_call {
   sim_net *net;
   sim_machine *machine;
   sim_thread thread;
+  sim_store *from;
   unsigned store;
-  uint64_t number;
+  uint64_t number, connection, after;
   call_kind kind;
   mt_req *req; /* NULL once finished or cancelled */
   bool answered, lose_answer, refused, unsure;
   bool told; /* the answer to its first arrival is on its way back, or there */
+  bool came; /* its answer; or nobody wants it any more */
+  bool heard;              /* it was handed over */
+  struct sim_call *reads;  /* whose answer it gets instead of its own */
+  struct sim_call *reader; /* who gets its own instead */
   char session[MT_SESSION_ID];
   mt_lock_item *items;
   char (*paths)[SIM_PATH];
@@ -216,6 +228,21 @@ static void hand_over_batch(sim_call *c) {
   }
 }
 
+static char *text_copy(const char *s) {
+  return s ? strcpy(sim_must(malloc(strlen(s) + 1)), s) : NULL;
+}
+
+static void hand_over_docs(sim_call *c, const sim_call *from) {
+  const mt_session_read *read = &from->reading->read;
+  mt_session_doc *docs = sim_must(calloc(read->n ? read->n : 1, sizeof *docs));
+  for (size_t i = 0; i < read->n; i++) {
+    docs[i] = read->docs[i];
+    docs[i].owner = text_copy(docs[i].owner);
+    docs[i].waiting = text_copy(docs[i].waiting);
+  }
+  ((mt_session_read *)c->req)->docs = docs;
+}
+
 static void fail(sim_call *c, const char *why, bool retryable, bool ambiguous) {
   mortise_error *err = &c->req->error;
   mt_error_set(err, MORTISE_UNAVAILABLE, "%s", why);
@@ -223,28 +250,198 @@ static void fail(sim_call *c, const char *why, bool retryable, bool ambiguous) {
   err->ambiguous = ambiguous;
 }
 
+static void deliver_to_reader(sim_call *c);
+
+static void prove(sim_call *c, bool proven) {
+  if (c->kind == CALL_BATCH) ((mt_lock_batch *)c->req)->proven = proven;
+}
+
 static void deliver(void *ctx) {
   sim_call *c = ctx;
+  c->came = true;
+  if (c->reader) deliver_to_reader(c);
   if (held_up(c, deliver)) return;
+  c->heard = !c->unsure;
+  prove(c, !c->net->faults.anonymous);
+  if (c->heard && happens(c, SIM_TWICE, 0, c->net->faults.twice)) c->from->second = c;
   if (c->refused) {
     fail(c, "429", true, false);
   } else if (c->kind == CALL_BATCH) {
     hand_over_batch(c);
-    if (c->unsure) fail(c, "a shard failed", false, true);
+    mt_lock_batch *r = (mt_lock_batch *)c->req;
+    bool good = mt_order_judge(&c->from->order, c->after, r, !c->net->faults.anonymous);
+    if (c->unsure || !good) fail(c, c->unsure ? "a shard failed" : "unproven", false, true);
   } else if (c->kind == CALL_SESSION) {
     mt_session_write *r = (mt_session_write *)c->req;
     r->result = c->write->result;
     r->version = c->write->version;
+    bool acked = r->result == MT_SESSION_ACKED;
+    if (acked && !mt_order_judge_session(&c->from->order, c->after, r->verb, r->version)) abort();
   } else if (c->kind == CALL_READ) {
-    ((mt_session_read *)c->req)->docs = c->reading->read.docs;
-    c->reading->read.docs = NULL;
+    hand_over_docs(c, c);
   }
   finish(c);
+}
+
+/* ---- The answers of others ------------------------------------------------------------------ */
+
+/* As the store reads it, which knows only what it has asked for itself. */
+static mt_lock_result read_written(const mt_lock_item *asked, const mt_lock_item *said) {
+  bool grants = asked->verb == MT_LOCK_SET || asked->verb == MT_LOCK_CREATE;
+  if (grants && said->verb == MT_LOCK_DELETE) return MT_LOCK_NO_ANSWER;
+  return asked->enqueue && said->result == MT_LOCK_QUEUED ? MT_LOCK_QUEUED : MT_LOCK_ACKED;
+}
+
+static mt_lock_result read_noop(const mt_lock_item *asked, const mt_lock_item *said) {
+  if (asked->verb == MT_LOCK_CREATE) return MT_LOCK_NO_ANSWER;
+  if (asked->verb != MT_LOCK_SET) return MT_LOCK_ABSENT;
+  return asked->brief || said->result == MT_LOCK_DENIED ? MT_LOCK_DENIED : MT_LOCK_STALE;
+}
+
+static mt_lock_result read_as(const mt_lock_item *asked, const mt_lock_item *said) {
+  switch (said->result) {
+  case MT_LOCK_ACKED:
+  case MT_LOCK_QUEUED:
+    return read_written(asked, said);
+  case MT_LOCK_DENIED:
+  case MT_LOCK_STALE:
+  case MT_LOCK_ABSENT:
+    return read_noop(asked, said);
+  case MT_LOCK_EXISTS:
+  case MT_LOCK_CONFLICT:
+    return asked->verb == MT_LOCK_CREATE ? MT_LOCK_EXISTS : MT_LOCK_CONFLICT;
+  default:
+    return said->result;
+  }
+}
+
+/* Are they about the same documents? */
+static bool fits(const sim_call *c, const sim_call *other) {
+  if (c->kind != other->kind || c->n != other->n || c->kind == CALL_VERIFY) return false;
+  if (c->kind == CALL_SESSION) return strcmp(c->session, other->session) == 0;
+  for (size_t i = 0; i < c->n; i++)
+    if (!mt_slice_eq(c->items[i].path, other->items[i].path)) return false;
+  if (c->kind == CALL_BATCH) return true;
+  const reading *a = c->reading, *b = other->reading;
+  if (a->read.n != b->read.n) return false;
+  for (size_t i = 0; i < a->read.n; i++)
+    if (strcmp(a->ids[i], b->ids[i]) != 0) return false;
+  return true;
+}
+
+/* False: it cannot be the answer to what was asked. */
+static bool read_batch(sim_call *c, const sim_call *other) {
+  mt_lock_batch *r = (mt_lock_batch *)c->req;
+  for (size_t i = 0; i < c->n; i++) {
+    mt_lock_item *to = &r->items[i];
+    const mt_lock_item *said = &other->items[i];
+    to->result = read_as(to, said);
+    to->version = said->version;
+    to->ahead = said->ahead;
+    to->contended = said->contended;
+    if (to->result == MT_LOCK_NO_ANSWER) return false;
+  }
+  return mt_order_judge(&c->from->order, c->after, r, false);
+}
+
+static bool read_session(sim_call *c, const sim_call *other) {
+  mt_session_write *r = (mt_session_write *)c->req;
+  r->result = other->write->result;
+  r->version = other->write->version;
+  return r->result != MT_SESSION_ACKED ||
+         mt_order_judge_session(&c->from->order, c->after, r->verb, r->version);
+}
+
+/* 429, whatever was asked. */
+static bool read_refused(sim_call *c) {
+  fail(c, "429", true, false);
+  prove(c, false);
+  return true;
+}
+
+static bool read_answer(sim_call *c, const sim_call *other) {
+  if (!c->net->faults.anonymous) return false;
+  if (other->refused) return read_refused(c);
+  if (!fits(c, other)) return false;
+  if (c->kind == CALL_BATCH) return read_batch(c, other);
+  if (c->kind == CALL_SESSION) return read_session(c, other);
+  hand_over_docs(c, other);
+  return true;
+}
+
+static void disbelieve(sim_call *c) {
+  mt_lock_batch *r = (mt_lock_batch *)c->req;
+  prove(c, false);
+  for (size_t i = 0; i < c->n; i++) r->items[i].result = MT_LOCK_NO_ANSWER;
+  if (c->kind == CALL_SESSION) ((mt_session_write *)c->req)->result = MT_SESSION_NO_ANSWER;
+  fail(c, "the answer of another request", false, true);
+}
+
+/* Does the connection serve on? As what is only read cannot prove that it is the answer. */
+static bool goes_on(const sim_call *c, bool believed) {
+  if (!believed || c->kind == CALL_READ) return believed;
+  if (c->kind == CALL_BATCH) return ((const mt_lock_batch *)c->req)->proven;
+  return ((const mt_session_write *)c->req)->result == MT_SESSION_ACKED;
+}
+
+/* Where it cannot be told from its own, its own comes next over the same connection. */
+static void deliver_anothers(void *ctx) {
+  sim_call *c = ctx;
+  if (held_up(c, deliver_anothers)) return;
+  bool believed = read_answer(c, c->reads);
+  sim_trace(c->net->w, "store %u: call %llu gets the answer of call %llu%s", c->store,
+            (unsigned long long)c->number, (unsigned long long)c->reads->number,
+            believed ? "" : ", and does not believe it");
+  if (!believed) disbelieve(c);
+  if (goes_on(c, believed))
+    c->from->behind = c;
+  else
+    c->from->connection++;
+  finish(c);
+}
+
+/* What nobody waits for by now is found when the connection is wanted next. */
+static void deliver_to_reader(sim_call *c) {
+  sim_call *reader = c->reader;
+  c->reader = NULL;
+  if (reader->connection == c->from->connection) deliver_anothers(reader);
+}
+
+static sim_call *earlier(const sim_call *c) {
+  sim_call *last = NULL;
+  for (sim_call *other = c->next; other; other = other->next) {
+    if (other->store != c->store || !other->heard) continue;
+    if (!last) last = other;
+    if (fits(c, other)) return other;
+  }
+  return last;
+}
+
+/* Whose answer it will read; NULL: its own. */
+static sim_call *whose(sim_call *c) {
+  sim_store *s = c->from;
+  sim_call *second = s->second, *behind = s->behind;
+  s->second = s->behind = NULL;
+  const sim_faults *f = &c->net->faults;
+  if (c->kind == CALL_VERIFY || !(f->twice || f->anothers)) return NULL;
+  if (second && second->connection == s->connection) return second;
+  if (behind && behind->connection == s->connection && !behind->came) return behind;
+  return happens(c, SIM_ANOTHERS, 0, f->anothers) ? earlier(c) : NULL;
+}
+
+static void post_reader(sim_call *c) {
+  c->reads = whose(c);
+  if (!c->reads) return;
+  if (c->reads->heard)
+    sim_at(c->net->w, sim_now(c->net->w) + 1, deliver_anothers, c); /* before its own */
+  else
+    c->reads->reader = c;
 }
 
 static void time_out(void *ctx) {
   sim_call *c = ctx;
   if (held_up(c, time_out)) return;
+  prove(c, true);
   fail(c, "no answer in time", true, true);
   finish(c);
 }
@@ -323,6 +520,10 @@ static void post(sim_call *c) {
   int64_t deadline = now + REQUEST_MS;
   if (c->req->deadline_ms) deadline = sim_machine_true(c->machine, c->req->deadline_ms);
   sim_at(net->w, deadline, time_out, c);
+  c->after = mt_order_ask(&c->from->order);
+  if (c->kind == CALL_SESSION)
+    c->after = mt_order_ask_session(&c->from->order, (mt_session_write *)c->req);
+  post_reader(c);
 }
 
 /* ---- The store ------------------------------------------------------------------------------ */
@@ -333,8 +534,10 @@ static sim_call *call_new(mt_store *s, mt_req *req, call_kind kind) {
   *c = (sim_call){.net = store->net,
                   .machine = store->machine,
                   .thread = store->thread,
+                  .from = store,
                   .store = store->number,
                   .number = store->calls++,
+                  .connection = store->connection,
                   .kind = kind,
                   .req = req};
   c->next = c->net->calls;

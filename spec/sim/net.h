@@ -1,6 +1,7 @@
 /* Machines, and stores that reach the table from them over a network that drops, delays and
- * repeats: a request may arrive late and twice, an answer may never come, and for a while after a
- * fail-over some reach a primary that does not know that it was replaced. */
+ * repeats: a request may arrive late and twice, an answer may never come, or be that of an earlier
+ * request, and for a while after a fail-over some reach a primary that does not know that it was
+ * replaced. */
 #ifndef MT_SIM_NET_H
 #define MT_SIM_NET_H
 
@@ -10,6 +11,8 @@
 typedef struct sim_faults {
   unsigned lose_request, lose_answer, repeat, late_request, late_answer, refuse;
   unsigned conflict, busy, unsure;
+  unsigned twice, anothers;
+  bool anonymous;  /* no answer says which request it belongs to */
   int64_t late_ms; /* the longest a late one is held */
 } sim_faults;
 

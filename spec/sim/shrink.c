@@ -23,6 +23,8 @@ static const char *const names[SIM_DICE] = {
     [SIM_UNSURE] = "unsure",
     [SIM_OLD_PRIMARY] = "old-primary",
     [SIM_LATE_WRITE] = "late-write",
+    [SIM_TWICE] = "answer-twice",
+    [SIM_ANOTHERS] = "anothers-answer",
 };
 
 sim_report sim_try(uint64_t seed, const sim_key *only, size_t n_only, sim_tracing tracing) {

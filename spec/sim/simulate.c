@@ -71,8 +71,8 @@ static void choose_profile(sim *s) {
 /* Each kind of fault more or less often, some not at all. */
 static void choose_faults(sim *s) {
   static const unsigned weights[] = {0, 1, 1, 1, 3};
-  unsigned bad[9];
-  for (unsigned i = 0; i < 9; i++) bad[i] = s->profile.fault_level * weights[draw(s, 20 + i, 5)];
+  unsigned bad[11];
+  for (unsigned i = 0; i < 11; i++) bad[i] = s->profile.fault_level * weights[draw(s, 20 + i, 5)];
   s->net.faults = (sim_faults){.lose_request = bad[0],
                                .lose_answer = bad[1],
                                .repeat = bad[2],
@@ -82,6 +82,9 @@ static void choose_faults(sim *s) {
                                .conflict = 2 * bad[6],
                                .busy = bad[7],
                                .unsure = bad[8] / 2,
+                               .twice = bad[9],
+                               .anothers = bad[10],
+                               .anonymous = draw(s, 40, 2),
                                .late_ms = 2 * LEASE};
 }
 

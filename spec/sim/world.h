@@ -27,6 +27,8 @@ typedef enum sim_what {
   SIM_UNSURE,   /* one item: 5xx */
   SIM_OLD_PRIMARY,
   SIM_LATE_WRITE, /* of a document, under a lock */
+  SIM_TWICE,      /* an answer: the next request on that connection reads the second copy */
+  SIM_ANOTHERS,   /* instead of its own answer a request gets that of an earlier one */
   SIM_DICE,
 } sim_what;
 

@@ -51,9 +51,13 @@ static void add_failed(mt_slice item, int status, mt_buf *out) {
   mt_json root;
   mt_json_iter it = {0};
   if (!mt_json_parse(line, "a bulk's line", &root, NULL)) it = mt_json_items(root);
-  mt_slice verb = mt_json_next(&it) ? it.key : MT_SLICE("update");
-  mt_buf_addf(out, "{\"%.*s\":{\"status\":%d,\"error\":{\"type\":\"%s\",\"reason\":", (int)verb.n,
-              verb.p, status, fault_error_type(status));
+  bool named = mt_json_next(&it);
+  mt_slice verb = named ? it.key : MT_SLICE("update");
+  mt_slice id = named ? mt_json_get(it.value, "_id").raw : (mt_slice){0};
+  mt_buf_addf(out, "{\"%.*s\":{", (int)verb.n, verb.p);
+  if (id.n) mt_buf_addf(out, "\"_id\":%.*s,", (int)id.n, id.p);
+  mt_buf_addf(out, "\"status\":%d,\"error\":{\"type\":\"%s\",\"reason\":", status,
+              fault_error_type(status));
   mt_buf_adds(out, "\"said by the fault proxy\"}}}");
 }
 

@@ -8,8 +8,7 @@ static mt_slice find_head(mt_slice bytes) {
   return (mt_slice){bytes.p, end ? (size_t)(end + 4 - bytes.p) : 0};
 }
 
-/* The value of a header, without white space around; {NULL, 0} where there is none. */
-static mt_slice header(mt_slice head, const char *name) {
+mt_slice fault_message_header(mt_slice head, const char *name) {
   size_t n = strlen(name);
   const char *end = head.p + head.n;
   for (const char *line = memchr(head.p, '\n', head.n); line && ++line < end;
@@ -28,7 +27,7 @@ static bool says(mt_slice value, const char *word) {
 }
 
 static bool length_of(mt_slice head, size_t *out) {
-  mt_slice value = header(head, "Content-Length");
+  mt_slice value = fault_message_header(head, "Content-Length");
   *out = 0;
   for (size_t i = 0; i < value.n; i++) {
     if (value.p[i] < '0' || value.p[i] > '9' || *out > SIZE_MAX / 16) return false;
@@ -58,9 +57,9 @@ fault_progress fault_message_request(mt_slice bytes, fault_message *out) {
   *out = (fault_message){.head = find_head(bytes)};
   size_t n;
   if (!out->head.n) return bytes.n > 65536 ? FAULT_BAD : FAULT_MORE;
-  if (!read_request_line(out->head, out) || header(out->head, "Transfer-Encoding").n)
+  if (!read_request_line(out->head, out) || fault_message_header(out->head, "Transfer-Encoding").n)
     return FAULT_BAD;
-  out->last = says(header(out->head, "Connection"), "close");
+  out->last = says(fault_message_header(out->head, "Connection"), "close");
   if (!length_of(out->head, &n)) n = 0;
   return with_length(bytes, n, out);
 }
@@ -94,8 +93,8 @@ static fault_progress with_chunks(mt_slice bytes, fault_message *out) {
 
 static fault_progress final_answer(mt_slice bytes, bool headless, bool ended, fault_message *out) {
   size_t n;
-  out->chunked = says(header(out->head, "Transfer-Encoding"), "chunked");
-  out->last = ended || says(header(out->head, "Connection"), "close");
+  out->chunked = says(fault_message_header(out->head, "Transfer-Encoding"), "chunked");
+  out->last = ended || says(fault_message_header(out->head, "Connection"), "close");
   if (headless || out->status == 204 || out->status == 304) return with_length(bytes, 0, out);
   if (out->chunked) return with_chunks(bytes, out);
   if (length_of(out->head, &n)) return with_length(bytes, n, out);

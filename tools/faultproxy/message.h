@@ -22,6 +22,8 @@ fault_progress fault_message_request(mt_slice bytes, fault_message *out);
 /* The final answer in `bytes`, interim ones (1xx) before it skipped. `headless`: of a HEAD;
  * `ended`: nothing more will come. */
 fault_progress fault_message_answer(mt_slice bytes, bool headless, bool ended, fault_message *out);
+/* The value of a header in a head, without white space around; {NULL, 0} where there is none. */
+mt_slice fault_message_header(mt_slice head, const char *name);
 /* Appends the body without chunks; false where it is malformed. */
 bool fault_message_body(const fault_message *m, mt_buf *out);
 

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "bulk.h"
 #include "message.h"
+#include "past.h"
 #include "rule.h"
 
 #include <errno.h>
@@ -26,7 +27,7 @@ typedef struct client {
   mt_watch watch;
   mt_timer pace; /* of a slow answer */
   unsigned number;
-  mt_buf in, out;
+  mt_buf in, out, again; /* `again`: the answer that comes once more before the next one */
   size_t sent;
   int64_t per_pace; /* bytes of a slow answer in PACE_MS; 0: as fast as it goes */
   bool last;        /* closed once `out` is sent */
@@ -41,7 +42,7 @@ struct job {
   mt_watch watch;
   mt_timer timer; /* of one that is held back */
   unsigned number;
-  mt_buf out, in, item;
+  mt_buf out, in, item, old; /* `old`: the answer to an earlier one of its kind */
   size_t sent;
   size_t item_at;
   mt_slice method, path, body; /* in `out`, or in `whole` where `out` has less */
@@ -58,6 +59,8 @@ struct fault_proxy {
   struct sockaddr_storage server;
   socklen_t server_n;
   FILE *record;
+  bool anonymous;
+  fault_past past;
   uint64_t seed;
   int64_t opened_ms;
   unsigned connections, hits;
@@ -114,6 +117,7 @@ static void client_free(client *c) {
   if (c->next) c->next->prev = c->prev;
   mt_buf_deinit(&c->in);
   mt_buf_deinit(&c->out);
+  mt_buf_deinit(&c->again);
   mt_free(c);
 }
 
@@ -169,7 +173,8 @@ static void client_answer(client *c, mt_slice bytes, bool last, int64_t bytes_a_
     client_flush(c);
 }
 
-static void client_answer_status(client *c, int status, mt_slice body) {
+/* `id`: of the request, as a server says it; empty where the proxy speaks for itself. */
+static void client_answer_status(client *c, int status, mt_slice id, mt_slice body) {
   mt_buf text, answer;
   mt_buf_init(&text, 1024);
   mt_buf_init(&answer, MESSAGE_MAX);
@@ -180,6 +185,7 @@ static void client_answer_status(client *c, int status, mt_slice body) {
     body = mt_buf_slice(&text);
   }
   mt_buf_addf(&answer, "HTTP/1.1 %d Status\r\nContent-Type: application/json\r\n", status);
+  if (id.n) mt_buf_addf(&answer, "X-Opaque-Id: %.*s\r\n", (int)id.n, id.p);
   mt_buf_addf(&answer, "Content-Length: %zu\r\n\r\n", body.n);
   mt_buf_addslice(&answer, body);
   client_answer(c, mt_buf_slice(&answer), answer.failed, 0);
@@ -189,6 +195,34 @@ static void client_answer_status(client *c, int status, mt_slice body) {
 
 /* ---- Requests on their way ------------------------------------------------------------------ */
 
+/* The lines of a request's head but one that the proxy writes itself, and what it takes out. */
+static void add_lines(mt_buf *out, mt_slice head, bool length, bool identity) {
+  const char *p = memchr(head.p, '\n', head.n), *end = head.p + head.n;
+  while (p && ++p < end && *p != '\r') {
+    const char *stop = memchr(p, '\n', (size_t)(end - p));
+    bool keeps = (length || strncasecmp(p, "Content-Length:", 15) != 0) &&
+                 (identity || strncasecmp(p, "X-Opaque-Id:", 12) != 0);
+    if (stop && keeps) mt_buf_add(out, p, (size_t)(stop + 1 - p));
+    p = stop;
+  }
+}
+
+static void add_request_line(mt_buf *out, const fault_message *m) {
+  mt_buf_addf(out, "%.*s %.*s HTTP/1.1\r\n", (int)m->method.n, m->method.p, (int)m->path.n,
+              m->path.p);
+}
+
+static void add_message(mt_buf *out, const fault_message *m, bool anonymous) {
+  if (!anonymous) {
+    mt_buf_add(out, m->head.p, m->n);
+    return;
+  }
+  add_request_line(out, m);
+  add_lines(out, m->head, true, false);
+  mt_buf_adds(out, "\r\n");
+  mt_buf_addslice(out, m->body);
+}
+
 static job *job_new(fault_proxy *p, client *c, const fault_message *m, const fault_rule *rule) {
   job *j = mt_calloc(1, sizeof *j);
   if (!j) return NULL;
@@ -196,9 +230,10 @@ static job *job_new(fault_proxy *p, client *c, const fault_message *m, const fau
   mt_buf_init(&j->out, MESSAGE_MAX);
   mt_buf_init(&j->in, MESSAGE_MAX);
   mt_buf_init(&j->item, MESSAGE_MAX);
+  mt_buf_init(&j->old, MESSAGE_MAX);
   mt_buf_init(&j->whole, MESSAGE_MAX);
   mt_buf_add(&j->whole, m->head.p, m->n);
-  mt_buf_add(&j->out, m->head.p, m->n);
+  add_message(&j->out, m, p->anonymous);
   if (j->whole.failed || j->out.failed) {
     mt_buf_deinit(&j->whole);
     mt_buf_deinit(&j->out);
@@ -232,6 +267,7 @@ static void job_free(job *j) {
   mt_buf_deinit(&j->out);
   mt_buf_deinit(&j->in);
   mt_buf_deinit(&j->item);
+  mt_buf_deinit(&j->old);
   mt_buf_deinit(&j->whole);
   mt_free(j);
 }
@@ -252,9 +288,17 @@ static void keep_connection(job *j, const fault_message *m) {
   j->watch.fd = -1;
 }
 
+static mt_slice head_of(const job *j) {
+  return (mt_slice){j->whole.p, (size_t)(j->body.p - j->whole.p)};
+}
+
 static size_t cut_at(int64_t amount, size_t n) {
   if (amount < 0) return (size_t)-amount < n ? n - (size_t)-amount : 0;
   return (size_t)amount < n ? (size_t)amount : n;
+}
+
+static mt_slice id_of(const job *j) {
+  return j->p->anonymous ? (mt_slice){0} : fault_message_header(head_of(j), "X-Opaque-Id");
 }
 
 static void answer_spliced(client *c, const job *j, const fault_message *m) {
@@ -266,7 +310,7 @@ static void answer_spliced(client *c, const job *j, const fault_message *m) {
   good = good && fault_bulk_splice(mt_buf_slice(&body), mt_buf_slice(&j->item), j->item_at,
                                    (int)j->rule.amount, instead, &spliced);
   if (good && !spliced.failed)
-    client_answer_status(c, 200, mt_buf_slice(&spliced));
+    client_answer_status(c, 200, id_of(j), mt_buf_slice(&spliced));
   else
     client_free(c);
   mt_buf_deinit(&body);
@@ -289,7 +333,7 @@ static void give(client *c, const job *j, const fault_message *m) {
     client_answer(c, bytes, true, 0);
     return;
   case FAULT_LATE_STATUS:
-    client_answer_status(c, (int)amount, (mt_slice){0});
+    client_answer_status(c, (int)amount, (mt_slice){0}, (mt_slice){0});
     return;
   case FAULT_ITEM_STATUS:
   case FAULT_ITEM_LIE:
@@ -301,6 +345,13 @@ static void give(client *c, const job *j, const fault_message *m) {
   case FAULT_SLOW:
     client_answer(c, bytes, m->last, amount < 1 ? 1 : amount);
     return;
+  case FAULT_REPEAT_ANSWER:
+    mt_buf_addslice(&c->again, bytes);
+    client_answer(c, bytes, m->last, 0);
+    return;
+  case FAULT_OLD_ANSWER:
+    client_answer(c, j->old.n ? mt_buf_slice(&j->old) : bytes, m->last, 0);
+    return;
   default:
     client_answer(c, bytes, m->last, 0);
   }
@@ -308,6 +359,7 @@ static void give(client *c, const job *j, const fault_message *m) {
 
 static void job_answered(job *j, const fault_message *m) {
   client *c = j->client;
+  if (c) fault_past_add(&j->p->past, j->path, j->body, (mt_slice){m->head.p, m->n});
   keep_connection(j, m);
   record_job(j, m->status);
   if (c) c->job = NULL;
@@ -420,16 +472,9 @@ static bool prepare_item(job *j) {
   if (j->rule.action == FAULT_ITEM_LIE) return !j->item.failed;
   /* A new head: only what the server needs of the old one. */
   mt_buf_clear(&j->out);
-  mt_buf_addf(&j->out, "%.*s %.*s HTTP/1.1\r\n", (int)j->method.n, j->method.p, (int)j->path.n,
-              j->path.p);
-  mt_slice head = {j->whole.p, (size_t)(j->body.p - j->whole.p)};
-  const char *p = memchr(head.p, '\n', head.n), *end = head.p + head.n;
-  while (p && ++p < end && *p != '\r') {
-    const char *stop = memchr(p, '\n', (size_t)(end - p));
-    if (stop && strncasecmp(p, "Content-Length:", 15) != 0)
-      mt_buf_add(&j->out, p, (size_t)(stop + 1 - p));
-    p = stop;
-  }
+  const fault_message m = {.method = j->method, .path = j->path};
+  add_request_line(&j->out, &m);
+  add_lines(&j->out, head_of(j), false, !j->p->anonymous);
   mt_buf_addf(&j->out, "Content-Length: %zu\r\n\r\n", j->body.n - item.n);
   mt_buf_add(&j->out, j->body.p, (size_t)(item.p - j->body.p));
   mt_buf_add(&j->out, item.p + item.n, (size_t)(j->body.p + j->body.n - (item.p + item.n)));
@@ -482,14 +527,28 @@ static void forward(fault_proxy *p, client *c, const fault_message *m, const fau
   case FAULT_ITEM_LIE:
     forward_without_item(j);
     return;
+  case FAULT_OLD_ANSWER:
+    mt_buf_addslice(&j->old, fault_past_find(&p->past, j->path, j->body));
+    job_start(j);
+    return;
   default:
     job_start(j);
   }
 }
 
+/* The second copy of an answer, which the client takes for the one to the request it just sent. */
+static bool send_again(client *c) {
+  ssize_t n = send(c->watch.fd, c->again.p, c->again.n, MSG_NOSIGNAL);
+  bool sent = n >= 0 && (size_t)n == c->again.n;
+  mt_buf_clear(&c->again);
+  if (!sent) client_free(c);
+  return sent;
+}
+
 /* May free the client. */
 static void handle(client *c, const fault_message *m) {
   fault_proxy *p = c->p;
+  if (c->again.n && !send_again(c)) return;
   const fault_rule *rule = find_rule(p, m);
   c->last |= m->last;
   if (rule) p->hits++;
@@ -504,7 +563,7 @@ static void handle(client *c, const fault_message *m) {
     return;
   case FAULT_STATUS:
     write_record(p, c->number, m, rule, (int)rule->amount);
-    client_answer_status(c, (int)rule->amount, (mt_slice){0});
+    client_answer_status(c, (int)rule->amount, (mt_slice){0}, (mt_slice){0});
     return;
   default:
     forward(p, c, m, rule);
@@ -571,6 +630,7 @@ static void take_client(fault_proxy *p, int fd) {
                 .next = p->clients};
   mt_buf_init(&c->in, MESSAGE_MAX);
   mt_buf_init(&c->out, MESSAGE_MAX);
+  mt_buf_init(&c->again, MESSAGE_MAX);
   if (c->next) c->next->prev = c;
   p->clients = c;
   watch_client(c);
@@ -630,6 +690,8 @@ fault_proxy *fault_proxy_new(mt_loop *loop, const fault_config *config, mortise_
   p->loop = loop;
   p->listening.fd = -1;
   p->record = config->record;
+  p->anonymous = config->anonymous;
+  fault_past_init(&p->past);
   p->seed = config->seed ^ 0x9E3779B97F4A7C15ULL;
   if (!p->seed) p->seed = 1;
   p->opened_ms = mt_clock_boot_ms();
@@ -645,6 +707,7 @@ void fault_proxy_free(fault_proxy *p) {
   while (p->jobs) job_free(p->jobs);
   while (p->clients) client_free(p->clients);
   while (p->n_pool) close(p->pool[--p->n_pool]);
+  fault_past_deinit(&p->past);
   mt_free(p);
 }
 

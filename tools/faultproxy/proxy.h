@@ -13,6 +13,7 @@ typedef struct fault_config {
   const char *upstream; /* "http://HOST:PORT" or "HOST:PORT"; resolved once */
   uint16_t port;        /* 0: a free one */
   uint64_t seed;        /* of rules with a rate */
+  bool anonymous;       /* X-Opaque-Id is taken out of every request, so no answer has it */
   FILE *record;         /* borrowed: a line of JSON for each request; NULL none */
 } fault_config;
 

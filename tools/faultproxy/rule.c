@@ -21,6 +21,8 @@ static const struct {
     {"item-status", FAULT_ITEM_STATUS, 2, 0},
     {"item-lie", FAULT_ITEM_LIE, 2, 0},
     {"slow", FAULT_SLOW, 1, 0},
+    {"repeat-answer", FAULT_REPEAT_ANSWER, 0, 0},
+    {"old-answer", FAULT_OLD_ANSWER, 0, 0},
 };
 enum { ACTIONS = sizeof actions / sizeof *actions };
 

@@ -7,15 +7,20 @@
  *
  *   drop-request          the connection is closed, nothing is forwarded
  *   drop-answer           forwarded; closed instead of the answer
- *   duplicate [MS]        forwarded twice, the second time MS after the first; the first answer
- * counts hold MS               forwarded after MS, also when the client has gone cut-request [N]
- * the first N bytes are forwarded (half of them), then both sides closed cut-answer N          the
- * first N bytes of the answer (-N: without the last N), then closed reset                 RST
- * instead of forwarding reset-answer          forwarded; RST instead of the answer status CODE
- * answered so, not forwarded late-status CODE      forwarded, and answered so all the same
- *   item-status I CODE    a bulk without its item I is forwarded; its answer has that item with
- * CODE item-lie I CODE       forwarded whole; item I of the answer is replaced by one with CODE
+ *   duplicate [MS]        forwarded twice, the second time MS after the first, whose answer counts
+ *   hold MS               forwarded after MS, also when the client has gone
+ *   cut-request [N]       the first N bytes are forwarded (half of them), then both sides closed
+ *   cut-answer N          the first N bytes of the answer (-N: without the last N), then closed
+ *   reset                 RST instead of forwarding
+ *   reset-answer          forwarded; RST instead of the answer
+ *   status CODE           answered so, not forwarded
+ *   late-status CODE      forwarded, and answered so all the same
+ *   item-status I CODE    a bulk without its item I is forwarded; its answer has that item with CODE
+ *   item-lie I CODE       forwarded whole; item I of the answer is replaced by one with CODE
  *   slow BYTES            the answer at so many bytes a second
+ *   repeat-answer         forwarded; the answer comes once more, when the next request over the same
+ *                         connection does, and that one's own after it
+ *   old-answer            forwarded; answered by what an earlier request of its kind was answered
  *
  * I is a number from 0, or * for the first item that contains the `item` text. */
 #ifndef MT_FAULT_RULE_H
@@ -38,6 +43,8 @@ typedef enum fault_action {
   FAULT_ITEM_STATUS,
   FAULT_ITEM_LIE,
   FAULT_SLOW,
+  FAULT_REPEAT_ANSWER,
+  FAULT_OLD_ANSWER,
 } fault_action;
 
 enum { FAULT_TEXTS = 4, FAULT_TEXT_MAX = 160, FAULT_ITEM_BY_TEXT = -1 };

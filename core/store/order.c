@@ -1,0 +1,46 @@
+#include "store/order.h"
+
+uint64_t mt_order_ask(const mt_order *o) {
+  return o->acked;
+}
+
+/* An opening's answer cannot be another's: its document is new. */
+uint64_t mt_order_ask_session(mt_order *o, const mt_session_write *r) {
+  if (r->verb != MT_SESSION_OPEN) return o->acked;
+  o->lately = 0;
+  return 0;
+}
+
+static void hear(mt_order *o, mt_version version) {
+  uint64_t fence = mt_version_fence(version);
+  if (fence > o->acked) o->acked = fence;
+  if (fence > o->lately) o->lately = fence;
+}
+
+static bool written(const mt_lock_item *item) {
+  return item->result == MT_LOCK_ACKED || item->result == MT_LOCK_QUEUED;
+}
+
+/* A write that is newer than what was known when it was asked for proves the whole answer. That a
+ * hold is gone, which ends the session, is believed of nothing less. */
+bool mt_order_judge(mt_order *o, uint64_t after, mt_lock_batch *r, bool identified) {
+  bool stale = false;
+  r->proven = identified;
+  for (size_t i = 0; i < r->n; i++) {
+    const mt_lock_item *item = &r->items[i];
+    if (written(item) && !mt_version_is_after(item->version, after)) return r->proven = false;
+    r->proven |= written(item);
+    stale |= item->result == MT_LOCK_STALE;
+  }
+  for (size_t i = 0; i < r->n; i++)
+    if (written(&r->items[i])) hear(o, r->items[i].version);
+  return r->proven || !stale;
+}
+
+/* With a session all begins anew: so a table that was made anew is not measured by the old one. */
+bool mt_order_judge_session(mt_order *o, uint64_t after, mt_session_verb verb, mt_version version) {
+  if (!mt_version_is_after(version, after)) return false;
+  if (verb == MT_SESSION_OPEN) o->acked = o->lately;
+  hear(o, version);
+  return true;
+}

@@ -1,0 +1,25 @@
+/* The last answers that went through the proxy, with what was asked. */
+#ifndef MT_FAULT_PAST_H
+#define MT_FAULT_PAST_H
+
+#include "message.h"
+
+enum { FAULT_PAST = 32 };
+
+typedef struct fault_past {
+  struct fault_past_one {
+    mt_buf path; /* without the query */
+    mt_buf ids;  /* of the documents in it */
+    mt_buf answer;
+  } all[FAULT_PAST];
+  size_t n; /* so far */
+} fault_past;
+
+void fault_past_init(fault_past *past);
+void fault_past_deinit(fault_past *past);
+void fault_past_add(fault_past *past, mt_slice path, mt_slice body, mt_slice answer);
+/* The latest answer to the like: about the same documents, else at the same path, else any. Empty:
+ * there is none. Borrowed. */
+mt_slice fault_past_find(const fault_past *past, mt_slice path, mt_slice body);
+
+#endif

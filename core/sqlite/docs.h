@@ -3,7 +3,7 @@
 #define MT_SQLITE_DOCS_H
 
 #include "sqlite/internal.h"
-#include "sqlite/query.h"
+#include "query/query.h"
 
 /* Statements, by number; docs.c has their text. */
 enum {

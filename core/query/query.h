@@ -1,8 +1,8 @@
 /* The part of the servers' Query DSL that the embedded store understands: match_all, match_none,
  * ids, term, terms, prefix, range, exists, bool. Fields are compared as keyword fields are, number
  * with number by value, all else by bytes; an array matches when one of its elements does. */
-#ifndef MT_SQLITE_QUERY_H
-#define MT_SQLITE_QUERY_H
+#ifndef MT_QUERY_QUERY_H
+#define MT_QUERY_QUERY_H
 
 #include "base/json.h"
 

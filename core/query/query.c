@@ -1,4 +1,4 @@
-#include "sqlite/query.h"
+#include "query/query.h"
 
 #include "base/mem.h"
 

@@ -1,6 +1,6 @@
 /* Values of fields, and how two of them compare. */
 #include "base/number.h"
-#include "sqlite/query.h"
+#include "query/query.h"
 
 /* ---- scalars as text ---- */
 

@@ -239,6 +239,9 @@ extern const char mt_interrupted_text[];
 MT_LJMP void mt_error_push(lua_State *L, const mortise_error *e);
 /* Raises it. */
 MT_LJMP _Noreturn void mt_error_raise(lua_State *L, const mortise_error *e);
+/* The same, of a lock that was not had, with those who were in the way. */
+MT_LJMP _Noreturn void mt_error_raise_blocked(lua_State *L, const mortise_error *e,
+                                              const mortise_blockers *all);
 MT_LJMP _Noreturn void mt_error_throw(lua_State *L, mortise_status code, const char *fmt, ...)
     MORTISE_PRINTF(3, 4);
 bool mt_error_is(lua_State *L, int index); /* one of our objects? raises nothing */

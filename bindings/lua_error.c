@@ -63,17 +63,16 @@ static void push_blocker(lua_State *L, const mortise_blocker *b) {
   lua_setfield(L, -2, "queued");
 }
 
-static void push_blockers(lua_State *L, const mortise_error *e) {
-  size_t n = e->blockers_shown < MORTISE_BLOCKERS_SHOWN ? e->blockers_shown
-                                                        : (size_t)MORTISE_BLOCKERS_SHOWN;
-  if (!n) return;
-  lua_createtable(L, (int)n, 0);
-  for (size_t i = 0; i < n; i++) {
-    push_blocker(L, &e->blockers[i]);
+/* Into the error on the stack. */
+static void set_blockers(lua_State *L, const mortise_blockers *all) {
+  if (!all->shown) return;
+  lua_createtable(L, (int)all->shown, 0);
+  for (size_t i = 0; i < all->shown; i++) {
+    push_blocker(L, &all->list[i]);
     lua_rawseti(L, -2, (lua_Integer)i + 1);
   }
   lua_setfield(L, -2, "blockers");
-  lua_pushinteger(L, (lua_Integer)e->blockers_total);
+  lua_pushinteger(L, (lua_Integer)all->total);
   lua_setfield(L, -2, "blockers_total");
 }
 
@@ -110,12 +109,19 @@ void mt_error_push(lua_State *L, const mortise_error *e) {
   lua_setfield(L, -2, "retryable");
   lua_pushboolean(L, e->ambiguous);
   lua_setfield(L, -2, "ambiguous");
-  push_blockers(L, e);
   set_error_class(L);
 }
 
 void mt_error_raise(lua_State *L, const mortise_error *e) {
   mt_error_push(L, e);
+  lua_error(L);
+  __builtin_unreachable();
+}
+
+void mt_error_raise_blocked(lua_State *L, const mortise_error *e, const mortise_blockers *all) {
+  mt_error_push(L, e);
+  luaL_checkstack(L, 6, NULL);
+  set_blockers(L, all);
   lua_error(L);
   __builtin_unreachable();
 }
@@ -200,18 +206,19 @@ static void read_blocker(lua_State *L, mortise_blocker *b) {
   b->queued = raw_boolean(L, -1, "queued");
 }
 
-static void read_blockers(lua_State *L, int index, mortise_error *out) {
+static void read_blockers(lua_State *L, int index, mortise_blockers *out) {
+  *out = (mortise_blockers){0};
   lua_pushliteral(L, "blockers");
   lua_rawget(L, index);
   if (lua_type(L, -1) == LUA_TTABLE) {
     for (lua_Integer i = 1; i <= MORTISE_BLOCKERS_SHOWN; i++) {
       bool there = lua_rawgeti(L, -1, i) == LUA_TTABLE;
-      if (there) read_blocker(L, &out->blockers[out->blockers_shown++]);
+      if (there) read_blocker(L, &out->list[out->shown++]);
       lua_pop(L, 1);
       if (!there) break;
     }
     lua_Integer total = raw_integer(L, index, "blockers_total");
-    out->blockers_total = total > 0 ? (size_t)total : out->blockers_shown;
+    out->total = total > 0 ? (size_t)total : out->shown;
   }
   lua_pop(L, 1);
 }
@@ -226,7 +233,6 @@ static void read_object(lua_State *L, int index, mortise_error *out) {
   out->http_status = (int)raw_integer(L, index, "status");
   out->retryable = raw_boolean(L, index, "retryable");
   out->ambiguous = raw_boolean(L, index, "ambiguous");
-  read_blockers(L, index, out);
 }
 
 void mt_error_read(lua_State *L, int index, mortise_error *out) {
@@ -299,23 +305,38 @@ static void add_blocker(luaL_Buffer *b, const mortise_blocker *who) {
   add_named(b, ", session ", who->session);
 }
 
+typedef struct shown {
+  mortise_error error;
+  mortise_blockers blockers;
+} shown;
+
 /* What is shown of an error names what others named. */
-static void tame(mortise_error *e) {
-  mt_utf8_tame(e->type);
-  mt_utf8_tame(e->reason);
-  for (size_t i = 0; i < e->blockers_shown; i++) {
-    mortise_blocker *who = &e->blockers[i];
+static void tame(shown *s) {
+  mt_utf8_tame(s->error.type);
+  mt_utf8_tame(s->error.reason);
+  for (size_t i = 0; i < s->blockers.shown; i++) {
+    mortise_blocker *who = &s->blockers.list[i];
     char *const texts[] = {who->path,    who->mode,   who->session, who->host,
                            who->program, who->script, who->job,     who->user};
     for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) mt_utf8_tame(texts[k]);
   }
 }
 
+static void add_blockers(luaL_Buffer *b, const mortise_blockers *all) {
+  char more[48];
+  for (size_t i = 0; i < all->shown; i++) add_blocker(b, &all->list[i]);
+  if (all->total <= all->shown) return;
+  snprintf(more, sizeof more, "\n  and %zu more", all->total - all->shown);
+  luaL_addstring(b, more);
+}
+
 static int error_tostring(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
-  mortise_error *e = lua_newuserdatauv(L, sizeof *e, 0);
-  read_object(L, 1, e);
-  tame(e);
+  shown *s = lua_newuserdatauv(L, sizeof *s, 0);
+  const mortise_error *e = &s->error;
+  read_object(L, 1, &s->error);
+  read_blockers(L, 1, &s->blockers);
+  tame(s);
   const char *code = push_raw(L, 1, "code"), *message = push_raw(L, 1, "message");
   luaL_Buffer b;
   luaL_buffinit(L, &b);
@@ -332,12 +353,7 @@ static int error_tostring(lua_State *L) {
   }
   if (e->ambiguous) luaL_addstring(&b, "; it may have been applied");
   luaL_addstring(&b, message + line);
-  for (size_t i = 0; i < e->blockers_shown; i++) add_blocker(&b, &e->blockers[i]);
-  if (e->blockers_total > e->blockers_shown) {
-    char more[48];
-    snprintf(more, sizeof more, "\n  and %zu more", e->blockers_total - e->blockers_shown);
-    luaL_addstring(&b, more);
-  }
+  add_blockers(&b, &s->blockers);
   luaL_pushresult(&b);
   return 1;
 }

@@ -102,6 +102,7 @@ typedef struct acquire_op {
   mt_dependent dependent;
   mt_box *box;
   mt_acquire a;
+  mortise_blockers blockers;
   mt_wants wants;
 } acquire_op; /* anchors: the client, what the wants borrow, the handle */
 
@@ -152,7 +153,7 @@ static void push_targets(lua_State *L, int handle) {
 static int finish_acquire(lua_State *L, mt_op *op, int index) {
   acquire_op *self = (acquire_op *)op;
   mt_undepend(&self->dependent);
-  if (self->a.error.code) mt_error_raise(L, &self->a.error);
+  if (self->a.error.code) mt_error_raise_blocked(L, &self->a.error, &self->blockers);
   lua_getiuservalue(L, index, 3);
   int handle = lua_gettop(L);
   mt_lock_handle *h = lua_touserdata(L, handle);
@@ -226,7 +227,8 @@ static int start_acquire(lua_State *L, acquire_op *self, const mt_want *wants, s
                          .n = n,
                          .task = mt_driver_task(box->driver)->id,
                          .wait_ms = wait_ms,
-                         .alone = alone};
+                         .alone = alone,
+                         .blockers = &self->blockers};
   mt_depend(&box->dependents, &self->dependent);
   mt_op_start(&self->op);
   mt_manager_acquire(m, &self->a);
@@ -322,6 +324,7 @@ typedef struct convert_op {
   mt_dependent dependent; /* of the lock: it ends before that is released */
   mt_lock_handle *handle;
   mt_convert c;
+  mortise_blockers blockers;
 } convert_op; /* anchors: the lock */
 
 static bool cancel_convert(mt_op *op) {
@@ -349,7 +352,7 @@ static int finish_convert(lua_State *L, mt_op *op, int index) {
     h->fence = mt_lock_fence(h->lock);
     push_targets(L, lua_gettop(L));
   }
-  if (self->c.error.code) mt_error_raise(L, &self->c.error);
+  if (self->c.error.code) mt_error_raise_blocked(L, &self->c.error, &self->blockers);
   return 0;
 }
 
@@ -380,7 +383,8 @@ static int lock_convert(lua_State *L) {
                          .lock = h->lock,
                          .mode = mt_wants_mode(mode),
                          .wait_ms = o.wait_ms,
-                         .alone = alone};
+                         .alone = alone,
+                         .blockers = &self->blockers};
   mt_depend(&h->users, &self->dependent);
   mt_op_start(&self->op);
   mt_manager_convert(h->box->client->manager, &self->c);

@@ -164,9 +164,9 @@ static void seconds(char *out, size_t size, int64_t ms) {
 
 /* Who has it, or stands before us. */
 static void name(char *out, size_t size, const mortise_notice *n) {
-  const mortise_blocker *b = n->blockers;
   out[0] = '\0';
-  if (!n->blockers_shown) return;
+  if (!n->blockers || !n->blockers->shown) return;
+  const mortise_blocker *b = &n->blockers->list[0];
   if (n->here) {
     snprintf(out, size, ": held in %s by another task of this process", b->mode);
     return;
@@ -174,8 +174,8 @@ static void name(char *out, size_t size, const mortise_notice *n) {
   const char *runs = b->script[0] ? b->script : b->program;
   int used = snprintf(out, size, ": %s in %s by %s pid %lld%s%s", b->queued ? "queued for" : "held",
                       b->mode, b->host, (long long)b->pid, runs[0] ? " running " : "", runs);
-  if (n->blockers_total > 1 && used > 0 && (size_t)used < size)
-    snprintf(out + used, size - (size_t)used, ", and %zu more", n->blockers_total - 1);
+  if (n->blockers->total > 1 && used > 0 && (size_t)used < size)
+    snprintf(out + used, size - (size_t)used, ", and %zu more", n->blockers->total - 1);
 }
 
 static waiting *find_wait(uint64_t wait) {

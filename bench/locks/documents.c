@@ -29,11 +29,11 @@ static bool mortise_round(const options *o, char (*ids)[ID_BYTES], size_t n, pai
   for (size_t i = 0; i < n; i++) names[i] = ids[i];
   mortise_lock_request r = {
       .kind = MORTISE_LOCK_DOCUMENT, .index = "fs", .paths = names, .n = 1, .wait_ms = -1};
-  mortise_lock_release(mortise_lock_acquire(c, &r, &err), &err); /* opens the session */
+  mortise_lock_release(mortise_lock_acquire(c, &r, NULL, &err), &err); /* opens the session */
   r.n = n;
   count_client(c, &out[0][MORTISE], true);
   meter_begin(&m);
-  mortise_lock *lock = mortise_lock_acquire(c, &r, &err);
+  mortise_lock *lock = mortise_lock_acquire(c, &r, NULL, &err);
   meter_end(&m, &out[0][MORTISE]);
   count_client(c, &out[0][MORTISE], false);
   if (!lock) fprintf(stderr, "documents: %s\n", err.message);

@@ -43,7 +43,7 @@ static bool one_lock(mortise_client *client, size_t who, size_t turn, sample *s)
   const mortise_lock_request r = {.kind = MORTISE_LOCK_TREE, .paths = paths, .n = 1, .wait_ms = -1};
   mortise_error err;
   snprintf(path, sizeof path, "/clinton/projects/2014/d%zu-%zu", who, turn);
-  mortise_lock *lock = mortise_lock_acquire(client, &r, &err);
+  mortise_lock *lock = mortise_lock_acquire(client, &r, NULL, &err);
   if (lock && !mortise_lock_release(lock, &err)) return true;
   fprintf(stderr, "process %zu: %s\n", who, err.message);
   s->failures++;

@@ -49,7 +49,7 @@ static void mortise_block(mortise_client *c, size_t from, double *us, sample *s)
   for (size_t i = 0; i < BLOCK; i++) {
     path_of(path, sizeof path, from + i);
     double start = now_us();
-    mortise_lock *lock = mortise_lock_acquire(c, &r, &err);
+    mortise_lock *lock = mortise_lock_acquire(c, &r, NULL, &err);
     if (!lock || mortise_lock_release(lock, &err)) {
       fprintf(stderr, "single: %s\n", err.message);
       s->failures++;

@@ -413,8 +413,9 @@ static void acquired(void *ctx, mt_acquire *a) {
 }
 
 mortise_lock *mortise_lock_acquire(mortise_client *c, const mortise_lock_request *request,
-                                   mortise_error *err) {
+                                   mortise_blockers *blockers, mortise_error *err) {
   mt_wants wants;
+  if (blockers) *blockers = (mortise_blockers){0};
   if (!c) {
     is_null("client", err);
     return NULL;
@@ -433,7 +434,8 @@ mortise_lock *mortise_lock_acquire(mortise_client *c, const mortise_lock_request
                   .wants = wants.wants,
                   .n = wants.n,
                   .wait_ms = request->wait_ms,
-                  .alone = true};
+                  .alone = true,
+                  .blockers = blockers};
   mt_manager_acquire(m, &a);
   while (!done && !mt_loop_step(c->loop, -1, &a.error)) {
   }
@@ -456,7 +458,8 @@ static void converted(void *ctx, mt_convert *c) {
 }
 
 mortise_status mortise_lock_convert(mortise_lock *lock, mortise_lock_mode mode, int64_t wait_ms,
-                                    mortise_error *err) {
+                                    mortise_blockers *blockers, mortise_error *err) {
+  if (blockers) *blockers = (mortise_blockers){0};
   if (!lock) return is_null("lock", err);
   mortise_status bad = mt_wants_check(mode, wait_ms, err);
   if (bad) return bad;
@@ -467,7 +470,8 @@ mortise_status mortise_lock_convert(mortise_lock *lock, mortise_lock_mode mode, 
                   .lock = lock->lock,
                   .mode = mt_wants_mode(mode),
                   .wait_ms = wait_ms,
-                  .alone = true};
+                  .alone = true,
+                  .blockers = blockers};
   mt_manager *m = lock->client->manager;
   mt_manager_convert(m, &c);
   while (!done && !mt_loop_step(lock->client->loop, -1, &c.error)) {

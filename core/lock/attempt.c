@@ -94,40 +94,43 @@ static void succeed(mt_attempt *at) {
 
 /* ---- Who is in the way ---------------------------------------------------------------------- */
 
-static void add_siblings(const mt_attempt *at, mt_part *part, mortise_error *err) {
+static void add_siblings(const mt_attempt *at, mt_part *part, mortise_blockers *all) {
   const mt_manager *m = at->wait.manager;
   for (const mt_part *p = part->hold->in.first; p; p = p->next) {
     if (mt_mode_compatible(p->mode, part->mode)) continue;
     mt_lock_entry entry = {.mode = p->mode};
     memcpy(entry.session, at->wait.lock->holds->session.id, sizeof entry.session);
-    mt_blocker_add(err, part->path, &entry, m->owner_json);
+    mt_blocker_add(all, part->path, &entry, m->owner_json);
   }
 }
 
-/* Says who is in the way, in the error. */
-static void describe(mt_attempt *at, mortise_error *err) {
-  const mt_manager *m = at->wait.manager;
+static void find_blockers(const mt_attempt *at, mt_part *part, mortise_blockers *all) {
+  const mt_wait *w = &at->wait;
+  *all = (mortise_blockers){0};
+  if (at->phase == MT_PHASE_LINE) {
+    add_siblings(at, part, all);
+    return;
+  }
+  for (size_t i = 0; i < w->n_blockers; i++)
+    mt_blocker_add(all, part->path, &w->blockers[i],
+                   mt_takeover_owner(w->manager, w->blockers[i].session));
+}
+
+/* Says who is in the way, and the first of them in the error too. */
+static void describe(const mt_attempt *at, mortise_blockers *all, mortise_error *err) {
   bool here = at->phase == MT_PHASE_LINE;
   mt_part *part = &at->wait.lock->parts[here ? at->entered : at->pos];
-  mortise_error about = {0};
-  if (here) add_siblings(at, part, &about);
-  for (size_t i = 0; !here && i < at->wait.n_blockers; i++)
-    mt_blocker_add(&about, part->path, &at->wait.blockers[i],
-                mt_takeover_owner(m, at->wait.blockers[i].session));
-  const mortise_blocker *b = &about.blockers[0];
-  if (about.blockers_shown)
+  find_blockers(at, part, all);
+  const mortise_blocker *b = &all->list[0];
+  if (all->shown)
     mt_error_set(err, MORTISE_LOCK_TIMEOUT, "%.*s wanted in %s is %s in %s by %s pid %lld%s%s%s",
                  (int)part->path.n, part->path.p, mt_mode_name(part->mode),
                  b->queued ? "queued for" : "held", b->mode,
                  here ? "another task of this process," : b->host, (long long)b->pid,
-                 b->script[0] ? " running " : "", b->script,
-                 about.blockers_total > 1 ? ", and others" : "");
+                 b->script[0] ? " running " : "", b->script, all->total > 1 ? ", and others" : "");
   else
     mt_error_set(err, MORTISE_LOCK_TIMEOUT, "%.*s wanted in %s was not had in time",
                  (int)part->path.n, part->path.p, mt_mode_name(part->mode));
-  memcpy(err->blockers, about.blockers, sizeof err->blockers);
-  err->blockers_shown = about.blockers_shown;
-  err->blockers_total = about.blockers_total;
   err->retryable = true;
 }
 
@@ -138,28 +141,43 @@ static bool tells(const mt_attempt *at) {
 static void tell_waiting(mt_attempt *at, int64_t now) {
   mt_manager *m = at->wait.manager;
   const mt_part *part = &at->wait.lock->parts[at->wait.at];
-  mortise_error about;
+  mortise_blockers all;
   if (!tells(at) || now < at->tell_ms) return;
   if (!at->told) at->told = ++m->waits->last_told;
   at->tell_ms = now + TELL_MS;
-  describe(at, &about);
+  find_blockers(at, &at->wait.lock->parts[at->wait.at], &all);
   mortise_notice n = {.kind = MORTISE_NOTICE_WAITING,
                       .wait = at->told,
                       .for_ms = now - at->since_ms,
                       .here = at->phase == MT_PHASE_LINE,
-                      .blockers = about.blockers,
-                      .blockers_shown = about.blockers_shown,
-                      .blockers_total = about.blockers_total,
+                      .blockers = &all,
                       .lease_ms = -1};
   snprintf(n.path, sizeof n.path, "%.*s", (int)part->path.n, part->path.p);
   snprintf(n.mode, sizeof n.mode, "%s", mt_mode_name(part->mode));
   m->config.notice(m->config.ctx, &n);
 }
 
+/* Fails it with `err`, and with those who were in the way. */
+static void fail_blocked(mt_attempt *at, const mortise_blockers *all, const mortise_error *err) {
+  if (at->a->blockers) *at->a->blockers = *all;
+  fail(at, err);
+}
+
 static void time_out(mt_attempt *at) {
+  mortise_blockers all;
   mortise_error err;
-  describe(at, &err);
-  fail(at, &err);
+  describe(at, &all, &err);
+  fail_blocked(at, &all, &err);
+}
+
+/* The caller pumps: none of the tasks that it would wait for can go on. */
+static void refuse_to_wait(mt_attempt *at) {
+  mortise_blockers all;
+  mortise_error err;
+  describe(at, &all, &err);
+  err.code = MORTISE_DEADLOCK;
+  err.retryable = false;
+  fail_blocked(at, &all, &err);
 }
 
 /* ---- Among the tasks of this process -------------------------------------------------------- */
@@ -193,12 +211,8 @@ static void enter_here(mt_attempt *at) {
     line_up(at, part);
     if (at->wait.once)
       time_out(at);
-    else if (at->wait.alone && part->hold->in.first) {
-      describe(at, &err);
-      err.code = MORTISE_DEADLOCK;
-      err.retryable = false;
-      fail(at, &err);
-    }
+    else if (at->wait.alone && part->hold->in.first)
+      refuse_to_wait(at);
     return;
   }
   at->phase = MT_PHASE_STORE;
@@ -515,6 +529,6 @@ void mt_attempts_ended(mt_manager *m) {
   mt_manager_soon(m);
 }
 
-void mt_attempt_deadlocked(mt_wait *w, const mortise_error *err) {
-  fail(of(w), err);
+void mt_attempt_deadlocked(mt_wait *w, const mortise_blockers *blockers, const mortise_error *err) {
+  fail_blocked(of(w), blockers, err);
 }

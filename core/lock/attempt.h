@@ -57,6 +57,6 @@ void mt_attempt_admit(mt_manager *m, mt_hold *h);
 bool mt_attempt_will_ask(const mt_part *part);
 void mt_attempts_trouble(mt_manager *m, const mortise_error *err);
 void mt_attempts_ended(mt_manager *m);
-void mt_attempt_deadlocked(mt_wait *w, const mortise_error *err);
+void mt_attempt_deadlocked(mt_wait *w, const mortise_blockers *blockers, const mortise_error *err);
 
 #endif

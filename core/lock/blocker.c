@@ -24,11 +24,11 @@ static void fill(mortise_blocker *out, mt_slice path, const mt_lock_entry *entry
   mt_json_int(mt_json_get(owner, "pid"), &out->pid);
 }
 
-void mt_blocker_add(mortise_error *err, mt_slice path, const mt_lock_entry *entry,
+void mt_blocker_add(mortise_blockers *all, mt_slice path, const mt_lock_entry *entry,
                     const char *owner_json) {
-  err->blockers_total++;
-  if (err->blockers_shown == MORTISE_BLOCKERS_SHOWN) return;
-  fill(&err->blockers[err->blockers_shown++], path, entry, owner_json);
+  all->total++;
+  if (all->shown == MORTISE_BLOCKERS_SHOWN) return;
+  fill(&all->list[all->shown++], path, entry, owner_json);
 }
 
 /* ---- Cycles --------------------------------------------------------------------------------- */
@@ -50,13 +50,14 @@ static void say_step(mt_buf *b, const mt_step *step, bool first) {
               step->queued ? "queued for" : "held");
 }
 
-static void add_member(mortise_error *err, const mt_step *wants, const mt_step *has) {
+static void add_member(mortise_blockers *all, const mt_step *wants, const mt_step *has) {
   mt_lock_entry entry = {.mode = has->mode, .queued = wants->queued};
   memcpy(entry.session, has->session, sizeof entry.session);
-  mt_blocker_add(err, wants->path, &entry, has->owner);
+  mt_blocker_add(all, wants->path, &entry, has->owner);
 }
 
-void mt_blocker_cycle(const char *own, const mt_step *steps, size_t n, mortise_error *err) {
+void mt_blocker_cycle(const char *own, const mt_step *steps, size_t n, mortise_blockers *all,
+                      mortise_error *err) {
   mt_buf b;
   mt_buf_init(&b, 16 << 10);
   for (size_t i = 0; i < n; i++) {
@@ -68,6 +69,7 @@ void mt_blocker_cycle(const char *own, const mt_step *steps, size_t n, mortise_e
   }
   mt_error_set(err, MORTISE_DEADLOCK, "%.*s", (int)b.n, b.p ? b.p : "");
   mt_buf_deinit(&b);
-  for (size_t i = 0; i + 1 < n; i++) add_member(err, &steps[i], &steps[i + 1]);
   err->retryable = true;
+  *all = (mortise_blockers){0};
+  for (size_t i = 0; i + 1 < n; i++) add_member(all, &steps[i], &steps[i + 1]);
 }

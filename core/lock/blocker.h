@@ -12,12 +12,13 @@ typedef struct mt_step {
   bool queued;                 /* the next one only stands before it in the queue */
 } mt_step;
 
-/* One more in the error: the holder, or with `queued` a waiter, of `entry` at `path`; all that fit
- * are shown, all are counted. `owner_json` may be NULL. */
-void mt_blocker_add(mortise_error *err, mt_slice path, const mt_lock_entry *entry,
+/* One more: the holder, or with `queued` the waiter, of `entry` at `path`; all that fit are shown,
+ * all are counted. `owner_json` may be NULL. */
+void mt_blocker_add(mortise_blockers *all, mt_slice path, const mt_lock_entry *entry,
                     const char *owner_json);
 
 /* DEADLOCK: the first of the steps, whose session is `own`, is told of all of them. */
-void mt_blocker_cycle(const char *own, const mt_step *steps, size_t n, mortise_error *err);
+void mt_blocker_cycle(const char *own, const mt_step *steps, size_t n, mortise_blockers *all,
+                      mortise_error *err);
 
 #endif

@@ -81,7 +81,8 @@ static void ask_for_more(mt_manager *m, mt_convert *c, const mt_want *wants, siz
                             .n = n,
                             .task = c->lock->task,
                             .wait_ms = c->wait_ms,
-                            .alone = c->alone};
+                            .alone = c->alone,
+                            .blockers = c->blockers};
   mt_manager_acquire(m, &c->acquire);
 }
 
@@ -177,6 +178,7 @@ static void begin(mt_manager *m, mt_convert *c, mortise_error *err) {
 void mt_manager_convert(mt_manager *m, mt_convert *c) {
   mortise_error err;
   c->asking = false;
+  if (c->blockers) *c->blockers = (mortise_blockers){0};
   mt_error_clear(&c->error);
   if (conversion_of(c->lock)) {
     mt_error_set(&err, MORTISE_INVALID_ARGUMENT, "the lock is being converted already");

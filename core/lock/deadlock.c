@@ -87,6 +87,7 @@ static void fail(mt_manager *m, mt_wait *w, const size_t members[MT_CYCLE_MAX], 
   mt_deadlock *d = m->deadlock;
   const mt_graph *g = d->graph;
   mt_step steps[MT_CYCLE_MAX];
+  mortise_blockers all;
   mortise_error err;
   for (size_t i = 0; i < n; i++) {
     const mt_graph_node *node = &g->nodes[members[i]];
@@ -99,9 +100,9 @@ static void fail(mt_manager *m, mt_wait *w, const size_t members[MT_CYCLE_MAX], 
     steps[i].queued =
         d->cycle[i].key == next->wait && g->nodes[members[i]].session != next->session;
   }
-  mt_blocker_cycle(m->holds->session.id, steps, n, &err);
+  mt_blocker_cycle(m->holds->session.id, steps, n, &all, &err);
   end_walk(d, MT_DEADLOCK_IDLE);
-  m->hooks->deadlocked(w, &err);
+  m->hooks->deadlocked(w, &all, &err);
 }
 
 /* Is our own wait known to be told to others? */
@@ -264,11 +265,12 @@ static void read_wanted(mt_manager *m) {
 /* Telling one may end others and begin new ones. */
 static void check_lines(mt_manager *m) {
   mt_wait *w = m->waits->lined_up ? m->waits->first : NULL;
+  mortise_blockers all;
   mortise_error err;
   while (w) {
-    mt_wait *victim = w->line_is_new ? mt_waits_local_cycle(m, w, &err) : NULL;
+    mt_wait *victim = w->line_is_new ? mt_waits_local_cycle(m, w, &all, &err) : NULL;
     if (victim) {
-      m->hooks->deadlocked(victim, &err);
+      m->hooks->deadlocked(victim, &all, &err);
       w = m->waits->first;
       continue;
     }

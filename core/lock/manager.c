@@ -264,6 +264,7 @@ static void session_lost(mt_manager *m) {
 void mt_manager_acquire(mt_manager *m, mt_acquire *a) {
   a->lock = NULL;
   a->op = NULL;
+  if (a->blockers) *a->blockers = (mortise_blockers){0};
   mt_error_clear(&a->error);
   mortise_error *err = &a->error;
   if (m->closing)

@@ -24,8 +24,8 @@ typedef struct mt_hooks {
   void (*session_lost)(mt_manager *m);
   /* A look at the sessions in the way is over: those who wait should look again. */
   void (*ended)(mt_manager *m);
-  /* This wait must end, for the reason in `err`. */
-  void (*deadlocked)(struct mt_wait *w, const mortise_error *err);
+  /* This wait must end: it is one of a cycle of `blockers`, which `err` says. */
+  void (*deadlocked)(struct mt_wait *w, const mortise_blockers *blockers, const mortise_error *err);
 } mt_hooks;
 
 typedef enum mt_session_phase {

@@ -99,7 +99,8 @@ static bool is_younger(const mt_wait *a, const mt_wait *than) {
 }
 
 /* Says it from the victim on. The visits lead from the end of the cycle to its start. */
-static mt_wait *tell_cycle(mt_manager *m, const search *s, mortise_error *err) {
+static mt_wait *tell_cycle(mt_manager *m, const search *s, mortise_blockers *all,
+                           mortise_error *err) {
   mt_wait *ring[MT_CYCLE_MAX];
   mt_step steps[MT_CYCLE_MAX];
   size_t n = 0, first = SIZE_MAX;
@@ -112,11 +113,12 @@ static mt_wait *tell_cycle(mt_manager *m, const search *s, mortise_error *err) {
   }
   if (first == SIZE_MAX) return NULL;
   for (size_t i = 0; i < n; i++) steps[i] = step_of(m, ring[(first + n - i) % n]);
-  mt_blocker_cycle(m->holds->session.id, steps, n, err);
+  mt_blocker_cycle(m->holds->session.id, steps, n, all, err);
   return ring[first];
 }
 
-mt_wait *mt_waits_local_cycle(mt_manager *m, mt_wait *start, mortise_error *err) {
+mt_wait *mt_waits_local_cycle(mt_manager *m, mt_wait *start, mortise_blockers *all,
+                              mortise_error *err) {
   if (!blocks_any_line(m, start)) return NULL;
   uint32_t steps = STEPS_MAX;
   search s = {.start = start, .at = start, .last = start, .visit = ++m->waits->last_visit};
@@ -124,7 +126,7 @@ mt_wait *mt_waits_local_cycle(mt_manager *m, mt_wait *start, mortise_error *err)
   start->visit_next = NULL;
   for (; s.at && steps; s.at = s.at->visit_next) {
     each_in_the_way(s.at, &steps, meet, &s);
-    if (s.found) return tell_cycle(m, &s, err);
+    if (s.found) return tell_cycle(m, &s, all, err);
   }
   return NULL;
 }

@@ -11,7 +11,7 @@ void mt_waits_render(const mt_manager *m, mt_buf *out);
 /* Does it wait while its task holds a lock? Of a cycle at least one does. */
 bool mt_wait_is_nested(const mt_wait *w);
 /* The youngest nested one of a cycle among tasks of this process that goes through `w`; NULL when
- * there is none. Says the cycle in `err`. */
-mt_wait *mt_waits_local_cycle(mt_manager *m, mt_wait *w, mortise_error *err);
+ * there is none. Says the cycle in the last two. */
+mt_wait *mt_waits_local_cycle(mt_manager *m, mt_wait *w, mortise_blockers *all, mortise_error *err);
 
 #endif

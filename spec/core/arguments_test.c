@@ -45,7 +45,7 @@ static mortise_lock *acquire(mortise_client *client, const char *path, int64_t w
                              mortise_error *err) {
   const mortise_lock_request r = {
       .kind = MORTISE_LOCK_TREE, .paths = &path, .n = 1, .wait_ms = wait_ms};
-  return mortise_lock_acquire(client, &r, err);
+  return mortise_lock_acquire(client, &r, NULL, err);
 }
 
 static mortise_lock *held(mortise_client *client, const char *path) {
@@ -82,7 +82,7 @@ static int tear_down(void **state) {
 static const char *const a_path[] = {"/a"}, *const no_name[] = {"/a", NULL};
 
 static mortise_status ask(const things *t, mortise_lock_request r, mortise_error *err) {
-  mortise_lock *lock = mortise_lock_acquire(t->client, &r, err);
+  mortise_lock *lock = mortise_lock_acquire(t->client, &r, NULL, err);
   if (lock) fail_msg("there is a lock");
   return err ? err->code : MORTISE_INVALID_ARGUMENT;
 }
@@ -94,7 +94,7 @@ static mortise_status ask(const things *t, mortise_lock_request r, mortise_error
 #define ROWS(ROW)                                                                                  \
   ROW(open_null, mortise_client_open(NULL, err) ? MORTISE_OK : code_of(err))                       \
   ROW(init_null, mortise_client_init_tables(NULL, err))                                            \
-  ROW(acquire_null, mortise_lock_acquire(t->client, NULL, err) ? MORTISE_OK : code_of(err))        \
+  ROW(acquire_null, mortise_lock_acquire(t->client, NULL, NULL, err) ? MORTISE_OK : code_of(err))  \
   ROW(acquire_of_null, acquire(NULL, "/a", 0, err) ? MORTISE_OK : code_of(err))                    \
   ROW(kind_below, REQUEST(.kind = (mortise_lock_kind)-1, PATHS))                                   \
   ROW(kind_above, REQUEST(.kind = (mortise_lock_kind)(MORTISE_LOCK_NAMED + 1), PATHS))             \
@@ -113,11 +113,11 @@ static mortise_status ask(const things *t, mortise_lock_request r, mortise_error
   ROW(empty_index, REQUEST(.kind = MORTISE_LOCK_DOCUMENT, .index = "", PATHS))                     \
   ROW(no_category, REQUEST(.kind = MORTISE_LOCK_NAMED, PATHS))                                     \
   ROW(bad_path, acquire(t->client, "a", 0, err) ? MORTISE_OK : code_of(err))                       \
-  ROW(convert_null, mortise_lock_convert(NULL, MORTISE_SHARED, 0, err))                            \
-  ROW(convert_mode, mortise_lock_convert(t->lock, (mortise_lock_mode)3, 0, err))                   \
-  ROW(convert_mode_below, mortise_lock_convert(t->lock, (mortise_lock_mode)-1, 0, err))            \
-  ROW(convert_wait, mortise_lock_convert(t->lock, MORTISE_SHARED, -2, err))                        \
-  ROW(convert_wait_most, mortise_lock_convert(t->lock, MORTISE_SHARED, INT64_MAX, err))            \
+  ROW(convert_null, mortise_lock_convert(NULL, MORTISE_SHARED, 0, NULL, err))                      \
+  ROW(convert_mode, mortise_lock_convert(t->lock, (mortise_lock_mode)3, 0, NULL, err))             \
+  ROW(convert_mode_below, mortise_lock_convert(t->lock, (mortise_lock_mode)-1, 0, NULL, err))      \
+  ROW(convert_wait, mortise_lock_convert(t->lock, MORTISE_SHARED, -2, NULL, err))                  \
+  ROW(convert_wait_most, mortise_lock_convert(t->lock, MORTISE_SHARED, INT64_MAX, NULL, err))      \
   ROW(check_null, mortise_lock_check(NULL, err))                                                   \
   ROW(normalise_null, mortise_path_normalise(NULL, path, err))                                     \
   ROW(normalise_into_null, mortise_path_normalise("/a", NULL, err))                                \
@@ -353,9 +353,10 @@ static void a_client_frees_its_locks(void **state) {
 
 /* The child ends as a program of its own, with what it inherited. */
 static _Noreturn void be_child(mortise_client *client, mortise_lock *lock) {
-  bool refused = mortise_lock_convert(lock, MORTISE_SHARED, 0, NULL) == MORTISE_INVALID_ARGUMENT &&
-                 mortise_client_init_tables(client, NULL) == MORTISE_INVALID_ARGUMENT &&
-                 mortise_lock_check(lock, NULL) == MORTISE_LOCK_LOST;
+  bool refused =
+      mortise_lock_convert(lock, MORTISE_SHARED, 0, NULL, NULL) == MORTISE_INVALID_ARGUMENT &&
+      mortise_client_init_tables(client, NULL) == MORTISE_INVALID_ARGUMENT &&
+      mortise_lock_check(lock, NULL) == MORTISE_LOCK_LOST;
   mortise_lock_release(lock, NULL);
   mortise_client_free(client);
   _exit(refused ? 0 : 1);

@@ -13,6 +13,8 @@ static void acquired(void *ctx, mt_acquire *a) {
   *(bool *)ctx = true;
 }
 
+static mortise_blockers in_the_way; /* of the last conversion */
+
 typedef struct conversion {
   mt_convert c;
   bool done;
@@ -25,8 +27,12 @@ static void converted(void *ctx, mt_convert *c) {
 
 static void begin(conversion *v, mt_lock *lock, mt_mode mode, int64_t wait_ms) {
   *v = (conversion){0};
-  v->c = (mt_convert){
-      .done = converted, .ctx = &v->done, .lock = lock, .mode = mode, .wait_ms = wait_ms};
+  v->c = (mt_convert){.done = converted,
+                      .ctx = &v->done,
+                      .lock = lock,
+                      .mode = mode,
+                      .wait_ms = wait_ms,
+                      .blockers = &in_the_way};
   mt_manager_convert(mt_lock_manager(lock), &v->c);
 }
 
@@ -202,8 +208,8 @@ static void test_denied_it_is_as_it_was(void **state) {
     mortise_error err;
     uint64_t fence = mt_lock_fence(mine);
     assert_int_equal(convert(c, 2, mine, MT_X, waits[i], &err), MORTISE_LOCK_TIMEOUT);
-    assert_int_equal(err.blockers_total, 1);
-    assert_string_equal(err.blockers[0].mode, "S");
+    assert_int_equal(in_the_way.total, 1);
+    assert_string_equal(in_the_way.list[0].mode, "S");
     assert_int_equal(mode_of(mine), MT_S);
     assert_int_equal(mt_lock_fence(mine), fence);
     assert_int_equal(mt_lock_check(mine, NULL), MORTISE_OK);
@@ -471,10 +477,10 @@ static void test_public_refusals(void **state) {
   };
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
     mortise_error err;
-    mortise_lock *lock = mortise_lock_acquire(c[0].client, &bad[i], &err);
+    mortise_lock *lock = mortise_lock_acquire(c[0].client, &bad[i], NULL, &err);
     MT_CHECK(!lock && err.code == MORTISE_INVALID_ARGUMENT && err.message[0], "request %zu: %s", i,
              err.message);
-    assert_null(mortise_lock_acquire(c[0].client, &bad[i], NULL));
+    assert_null(mortise_lock_acquire(c[0].client, &bad[i], NULL, NULL));
   }
   char path[4097];
   assert_int_equal(mortise_path_normalise(NULL, path, NULL), MORTISE_INVALID_ARGUMENT);
@@ -490,19 +496,20 @@ static void test_public_face(void **state) {
   mortise_lock_request request = {
       .kind = MORTISE_LOCK_TREE, .paths = &path, .n = 1, .mode = MORTISE_SIX, .wait_ms = 1000};
   mortise_error err;
-  mortise_lock *lock = mortise_lock_acquire(c[0].client, &request, &err);
+  mortise_lock *lock = mortise_lock_acquire(c[0].client, &request, NULL, &err);
   MT_CHECK(lock, "%s", err.message);
   assert_false(may(c, 2, 1, "/p/q", MT_S));
   uint64_t fence = mortise_lock_fence(lock);
-  assert_int_equal(mortise_lock_convert(lock, MORTISE_EXCLUSIVE, 0, &err), MORTISE_OK);
+  assert_int_equal(mortise_lock_convert(lock, MORTISE_EXCLUSIVE, 0, NULL, &err), MORTISE_OK);
   assert_true(mortise_lock_fence(lock) > fence);
   assert_false(may(c, 2, 1, "/p/q/r", MT_S));
-  assert_int_equal(mortise_lock_convert(lock, MORTISE_SHARED, 0, &err), MORTISE_OK);
+  assert_int_equal(mortise_lock_convert(lock, MORTISE_SHARED, 0, NULL, &err), MORTISE_OK);
   request.mode = MORTISE_SHARED;
-  mortise_lock *other = mortise_lock_acquire(c[1].client, &request, &err);
+  mortise_lock *other = mortise_lock_acquire(c[1].client, &request, NULL, &err);
   MT_CHECK(other, "%s", err.message);
-  assert_int_equal(mortise_lock_convert(lock, MORTISE_SIX, 0, &err), MORTISE_LOCK_TIMEOUT);
-  assert_int_equal(err.blockers_total, 1);
+  mortise_status status = mortise_lock_convert(lock, MORTISE_SIX, 0, &in_the_way, &err);
+  assert_int_equal(status, MORTISE_LOCK_TIMEOUT);
+  assert_int_equal(in_the_way.total, 1);
   assert_int_equal(mortise_lock_check(lock, NULL), MORTISE_OK);
   assert_int_equal(mortise_lock_release(other, NULL), MORTISE_OK);
   assert_int_equal(mortise_lock_release(lock, NULL), MORTISE_OK);

@@ -90,9 +90,10 @@ static void expect_victim(size_t clients, waiter *w, size_t n, size_t victim, in
   MT_CHECK(first == victim, "%zu was told, not %zu: %s", first, victim, err->message);
   MT_CHECK(err->code == MORTISE_DEADLOCK, "%s", err->message);
   assert_true(err->retryable);
-  assert_int_equal(err->blockers_total, n - 1);
+  const mortise_blockers *others = &w[first].op.blockers;
+  assert_int_equal(others->total, n - 1);
   for (size_t i = 0; i < n && i < MORTISE_BLOCKERS_SHOWN; i++)
-    MT_CHECK(i + 1 == n || err->blockers[i].pid == getpid(), "blocker %zu of: %s", i, err->message);
+    MT_CHECK(i + 1 == n || others->list[i].pid == getpid(), "blocker %zu of: %s", i, err->message);
   print_message("  after %lld ms: %s\n", (long long)((mt_test_ns() - start) / 1000000),
                 err->message);
   let_go(clients, &w[victim]);

@@ -180,16 +180,16 @@ static void clients_in_a_child_are_their_parents(void **state) {
   assert_int_equal(mortise_client_init_tables(client, &err), MORTISE_OK);
   const char *paths[] = {"/fork"};
   mortise_lock_request request = {.paths = paths, .n = 1, .wait_ms = 10000};
-  mortise_lock *lock = mortise_lock_acquire(client, &request, &err);
+  mortise_lock *lock = mortise_lock_acquire(client, &request, NULL, &err);
   assert_non_null(lock);
   fflush(NULL);
   pid_t pid = fork();
   if (pid == 0) {
     int bad = mortise_lock_check(lock, &err) != MORTISE_LOCK_LOST;
     bad |= !strstr(err.message, "forked") || mortise_lock_remaining_ms(lock) != 0;
-    bad |= mortise_lock_acquire(client, &request, &err) != NULL;
+    bad |= mortise_lock_acquire(client, &request, NULL, &err) != NULL;
     bad |= err.code != MORTISE_INVALID_ARGUMENT;
-    bad |= mortise_lock_convert(lock, MORTISE_SHARED, 0, &err) != MORTISE_INVALID_ARGUMENT;
+    bad |= mortise_lock_convert(lock, MORTISE_SHARED, 0, NULL, &err) != MORTISE_INVALID_ARGUMENT;
     bad |= mortise_lock_release(lock, &err) != MORTISE_LOCK_LOST;
     mortise_client_free(client);
     _exit(bad);
@@ -200,7 +200,7 @@ static void clients_in_a_child_are_their_parents(void **state) {
   usleep(1200000); /* the heartbeat goes on */
   assert_int_equal(mortise_lock_check(lock, &err), MORTISE_OK);
   assert_true(mortise_lock_remaining_ms(lock) > 1200);
-  assert_int_equal(mortise_lock_convert(lock, MORTISE_SHARED, 0, &err), MORTISE_OK);
+  assert_int_equal(mortise_lock_convert(lock, MORTISE_SHARED, 0, NULL, &err), MORTISE_OK);
   assert_int_equal(mortise_lock_release(lock, &err), MORTISE_OK);
   mortise_client_free(client);
   remove_store();

@@ -48,7 +48,8 @@ void mt_test_acquire(mt_test_op *op, mt_test_client *c, const char *path, bool s
                              .wants = op->wants.wants,
                              .n = op->wants.n,
                              .task = task,
-                             .wait_ms = wait_ms};
+                             .wait_ms = wait_ms,
+                             .blockers = &op->blockers};
   mt_manager_acquire(c->manager, &op->acquire);
   mt_wants_deinit(&op->wants); /* the manager has copied them */
 }
@@ -75,6 +76,7 @@ mt_lock *mt_test_take(mt_test_client *clients, size_t n, size_t who, const char 
     MT_CHECK(false, "acquiring %s hangs", path);
   }
   if (err) *err = op.acquire.error;
+  clients[who].blockers = op.blockers;
   return op.acquire.lock;
 }
 

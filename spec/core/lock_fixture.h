@@ -10,6 +10,7 @@
 typedef struct mt_test_client {
   mortise_client *client;
   mt_manager *manager;
+  mortise_blockers blockers; /* of the last mt_test_take */
 } mt_test_client;
 
 /* `lease_ms` 0: the default. Fails the test when it cannot. */
@@ -20,6 +21,7 @@ void mt_test_client_close(mt_test_client *c);
 typedef struct mt_test_op {
   mt_test_client *client;
   mt_acquire acquire;
+  mortise_blockers blockers;
   mt_release release;
   mt_wants wants;
   bool done;

@@ -73,10 +73,11 @@ static void test_exclusion(void **state) {
     if (b) mt_test_give(c, 2, 1, b);
     if (!b) {
       assert_int_equal(err.code, MORTISE_LOCK_TIMEOUT);
-      assert_int_equal(err.blockers_shown, 1);
-      assert_int_equal(err.blockers[0].pid, getpid());
-      assert_string_equal(err.blockers[0].program, "manager_test");
-      assert_true(err.blockers[0].since_ms > 0);
+      const mortise_blocker *blocker = &c[1].blockers.list[0];
+      assert_int_equal(c[1].blockers.shown, 1);
+      assert_int_equal(blocker->pid, getpid());
+      assert_string_equal(blocker->program, "manager_test");
+      assert_true(blocker->since_ms > 0);
     }
     assert_int_equal(mt_test_give(c, 2, 0, a), MORTISE_OK);
   }
@@ -264,17 +265,17 @@ static void test_many_documents(void **state) {
   mortise_client *a = mortise_client_open(&options, &err), *b = mortise_client_open(&options, &err);
   mortise_lock_request all = {
       .kind = MORTISE_LOCK_DOCUMENT, .index = "fs", .paths = ids, .n = N, .wait_ms = 1000};
-  mortise_lock *lock = mortise_lock_acquire(a, &all, &err);
+  mortise_lock *lock = mortise_lock_acquire(a, &all, NULL, &err);
   MT_CHECK(lock, "%s", err.message);
   mortise_lock_request one = all;
   one.paths = ids + N - 1;
   one.n = 1;
   one.wait_ms = 0;
-  assert_null(mortise_lock_acquire(b, &one, &err));
+  assert_null(mortise_lock_acquire(b, &one, NULL, &err));
   assert_int_equal(err.code, MORTISE_LOCK_TIMEOUT);
-  assert_null(mortise_lock_acquire(b, &all, &err));
+  assert_null(mortise_lock_acquire(b, &all, NULL, &err));
   assert_int_equal(mortise_lock_release(lock, &err), MORTISE_OK);
-  lock = mortise_lock_acquire(b, &one, &err);
+  lock = mortise_lock_acquire(b, &one, NULL, &err);
   MT_CHECK(lock, "%s", err.message);
   assert_int_equal(mortise_lock_release(lock, &err), MORTISE_OK);
   mortise_client_free(a);

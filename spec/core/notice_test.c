@@ -13,14 +13,14 @@ enum { KINDS = 4 };
 typedef struct told {
   int n[KINDS];
   mortise_notice last[KINDS];
-  mortise_blocker blocker; /* of the last wait */
+  mortise_blockers blockers; /* of the last wait */
 } told;
 
 static void on_notice(void *ctx, const mortise_notice *n) {
   told *t = ctx;
   t->n[n->kind]++;
   t->last[n->kind] = *n;
-  if (n->blockers_shown) t->blocker = n->blockers[0];
+  if (n->blockers) t->blockers = *n->blockers;
 }
 
 static mt_test_client open_client(told *t, int64_t lease_ms) {
@@ -54,9 +54,9 @@ static void test_wait(void **state) {
   assert_string_equal(n->path, "/notice");
   assert_string_equal(n->mode, "IX");
   assert_true(n->for_ms >= 1000 && !n->here);
-  assert_int_equal(n->blockers_shown, 1);
-  assert_int_equal(second.blocker.pid, getpid());
-  assert_string_equal(second.blocker.script, "the test");
+  assert_int_equal(second.blockers.shown, 1);
+  assert_int_equal(second.blockers.list[0].pid, getpid());
+  assert_string_equal(second.blockers.list[0].script, "the test");
   assert_int_equal(second.n[MORTISE_NOTICE_WAIT_OVER], 1);
   assert_true(second.last[MORTISE_NOTICE_WAIT_OVER].wait == n->wait && n->wait);
   assert_true(second.last[MORTISE_NOTICE_WAIT_OVER].for_ms >= 2500);

@@ -62,6 +62,13 @@ typedef struct mortise_blocker {
 
 enum { MORTISE_BLOCKERS_SHOWN = 4 };
 
+/* Those who stood in the way of a lock, the first of them in full. */
+typedef struct mortise_blockers {
+  size_t total; /* all that were seen */
+  size_t shown; /* at most MORTISE_BLOCKERS_SHOWN */
+  mortise_blocker list[MORTISE_BLOCKERS_SHOWN];
+} mortise_blockers;
+
 typedef struct mortise_error {
   mortise_status code;
   int http_status;     /* 0 where no server answered */
@@ -70,9 +77,6 @@ typedef struct mortise_error {
   char message[512];   /* one line that names what and where; never a secret */
   char type[96];       /* the server's own `error.type`, or "" */
   char reason[512];    /* the server's own `error.reason`, or "" */
-  size_t blockers_total;                             /* all that were seen */
-  size_t blockers_shown;                             /* at most MORTISE_BLOCKERS_SHOWN */
-  mortise_blocker blockers[MORTISE_BLOCKERS_SHOWN];
 } mortise_error;
 
 /* The script's name of a status: "lock_timeout". Static storage. */

@@ -37,8 +37,8 @@ typedef struct mortise_notice {
   char path[256]; /* what is waited for: one path of the lock, that which is not had */
   char mode[4];   /* in which mode */
   bool here;      /* another task of this process has it */
-  const mortise_blocker *blockers; /* who is in the way; for the call only */
-  size_t blockers_shown, blockers_total;
+  const mortise_blockers
+      *blockers;     /* who is in the way; NULL where that is unknown; for the call only */
   const char *store; /* who does not answer; for the call only */
   int64_t lease_ms;  /* what is left of the session's lease; -1: no lock was ever had */
 } mortise_notice;
@@ -119,11 +119,12 @@ typedef struct mortise_lock_request {
   int64_t wait_ms; /* -1: the client's default; 0: try once; at most MORTISE_TIME_MAX_MS */
 } mortise_lock_request;
 
-/* Waits until all are held. Owned: mortise_lock_release. NULL with `err`, whose blockers say who
- * holds what: LOCK_TIMEOUT, INVALID_ARGUMENT, UNAVAILABLE, AUTH, CORRUPT_TABLE, ... */
+/* Waits until all are held. Owned: mortise_lock_release. NULL with `err`: LOCK_TIMEOUT (whose message
+ * names the first who is in the way, and `blockers`, which may be NULL, says who they are),
+ * INVALID_ARGUMENT, UNAVAILABLE, AUTH, CORRUPT_TABLE, ... */
 MORTISE_API mortise_lock *mortise_lock_acquire(mortise_client *client,
                                                const mortise_lock_request *request,
-                                               mortise_error *err);
+                                               mortise_blockers *blockers, mortise_error *err);
 
 /* Gives all of the lock's paths the mode `mode`, in place: what is held both before and after is
  * never given up in between, and the fence never shrinks.
@@ -134,7 +135,8 @@ MORTISE_API mortise_lock *mortise_lock_acquire(mortise_client *client,
  * one it never waits for others and takes effect at once; UNAVAILABLE says only that they are let
  * in later, since the store has not heard of it yet. To the one it has, nothing is done. */
 MORTISE_API mortise_status mortise_lock_convert(mortise_lock *lock, mortise_lock_mode mode,
-                                                int64_t wait_ms, mortise_error *err);
+                                                int64_t wait_ms, mortise_blockers *blockers,
+                                                mortise_error *err);
 
 /* Gives it back and frees it, whatever the outcome; a failure leaves the hold to be given back
  * later, or to its lease. NULL is fine. */

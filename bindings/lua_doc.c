@@ -156,8 +156,8 @@ static void push_value(lua_State *L, mt_json value, int root, int name, mt_page_
 
 /* ---- Access --------------------------------------------------------------------------------- */
 
-static mt_view *check_view(lua_State *L, int index) {
-  mt_view *view = luaL_checkudata(L, index, view_name);
+static mt_view *check_view(lua_State *L) {
+  mt_view *view = mt_check_self(L, view_name, "doc");
   if (view->page && view->page->closed)
     luaL_error(L, "the page of this document was closed: keep what you need of it");
   return view;
@@ -165,7 +165,7 @@ static mt_view *check_view(lua_State *L, int index) {
 
 /* Calls a method of the view at 1, and keeps its bytes meanwhile. */
 static int pinned(lua_State *L, int (*method)(lua_State *L, mt_view *view)) {
-  mt_view *view = check_view(L, 1);
+  mt_view *view = check_view(L);
   mt_page_box *page = view->page;
   if (page) page->pins++;
   int n = method(L, view);
@@ -369,7 +369,7 @@ bool mt_view_encode(lua_State *L, int index, mt_buf *out) {
   lua_pushvalue(L, index);
   lua_insert(L, 1); /* the functions here look at 1 */
   int top = lua_gettop(L);
-  const mt_view *view = check_view(L, 1);
+  const mt_view *view = check_view(L);
   mt_page_box *page = view->page;
   if (page) page->pins++;
   mt_json value = current(L, view);
@@ -404,20 +404,20 @@ static int view_table(lua_State *L) {
 }
 
 static int view_changed(lua_State *L) {
-  const mt_view *root = push_root(L, check_view(L, 1));
+  const mt_view *root = push_root(L, check_view(L));
   lua_pushboolean(L, root && root->patches > 0);
   return 1;
 }
 
 static int view_changes(lua_State *L) {
-  const mt_view *root = push_root(L, check_view(L, 1));
+  const mt_view *root = push_root(L, check_view(L));
   lua_newtable(L);
   if (root) mt_patch_list(L, root, lua_gettop(L) - 1);
   return 1;
 }
 
 static int view_len(lua_State *L) {
-  const mt_view *view = check_view(L, 1);
+  const mt_view *view = check_view(L);
   if (view->kind != MT_VIEW_FIXED || view->value.type != MT_JSON_ARRAY)
     luaL_error(L, "a document and an object have no length: only an array has");
   lua_pushinteger(L, (lua_Integer)mt_json_count(view->value));

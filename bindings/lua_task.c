@@ -28,7 +28,7 @@ typedef struct mt_join {
 } mt_join;
 
 static mt_task *check_task(lua_State *L) {
-  return luaL_checkudata(L, 1, mt_task_name);
+  return mt_check_self(L, mt_task_name, "task");
 }
 
 /* ---- join ----------------------------------------------------------------------------------- */

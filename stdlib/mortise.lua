@@ -107,7 +107,10 @@ reference.holders = {
 
 for _, each in ipairs(reference.holders) do
   local group, holder = table.unpack(each)
-  if holder ~= mortise then names.guard(holder, "a " .. group, {group}) end
+  if holder ~= mortise then
+    names.methods(holder, group)
+    names.guard(holder, "a " .. group, {group})
+  end
 end
 names.guard(mortise, "mortise", {"mortise", "client"})
 names.guard_tasks()

@@ -173,6 +173,8 @@ describe("scripts", function()
     refuses(2, {file}, {env = {MORTISE_STORE = "sqlite:/tmp/unused"}}, file .. ":2: invalid_argument")
     os.remove(file)
     refuses(1, {"-e", "error {}"}, nil, "the error is a table value")
+    refuses(1, {"-e", "error(setmetatable({}, {__tostring = function() error \"again\" end}))"}, nil,
+      "the error is a value whose __tostring fails")
     refuses(1, {"-e", "error()"}, nil, "nil")
     refuses(1, {"-e", "mortise.spawn(error, 'in a task') mortise.sleep(0.01)"}, nil, "in a task")
     refuses(1, {"-e", "local t <close> = setmetatable({}, {__close = function() error 'closing' end})"},

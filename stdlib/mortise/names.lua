@@ -53,4 +53,18 @@ function names.guard_tasks()
   end
 end
 
+-- Makes a class's methods say so when they are called with a dot: `lock.release()`.
+function names.methods(class, group)
+  for name, method in pairs(class) do
+    if type(method) == "function" and name:byte() ~= 95 then
+      class[name] = function(self, ...)
+        if debug.getmetatable(self) ~= class then
+          errors.bad("%s is called with a colon: %s:%s(...)", name, group, name)
+        end
+        return method(self, ...)
+      end
+    end
+  end
+end
+
 return names

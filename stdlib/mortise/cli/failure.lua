@@ -13,7 +13,11 @@ end
 
 local function plain_text(value)
   local meta = debug.getmetatable(value)
-  if type(value) == "string" or meta and meta.__tostring then return core.tostring(value) end
+  if type(value) == "string" then return value end
+  if meta and meta.__tostring then
+    local ok, text = pcall(core.tostring, value)
+    return ok and text or "(the error is a value whose __tostring fails)"
+  end
   return ("(the error is a %s value)"):format(type(value))
 end
 

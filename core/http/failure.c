@@ -21,19 +21,19 @@ static bool certificate_alert(const char *reason) {
   return false;
 }
 
-static const char *tls_reason(const mt_op *op, CURLcode code) {
+static const char *tls_reason(const mt_transfer *op, CURLcode code) {
   return op->reason[0] ? op->reason : curl_easy_strerror(code);
 }
 
 /* "connection refused", as the system says it, in lower case. */
-static void os_reason(const mt_op *op, char *out, size_t size) {
+static void os_reason(const mt_transfer *op, char *out, size_t size) {
   long number = 0;
   curl_easy_getinfo(op->easy, CURLINFO_OS_ERRNO, &number);
   snprintf(out, size, "%s", number ? strerror((int)number) : "no connection");
   out[0] = mt_lower(out[0]);
 }
 
-static mortise_status unreachable(const mt_op *op, const mt_node *node, CURLcode code,
+static mortise_status unreachable(const mt_transfer *op, const mt_node *node, CURLcode code,
                                   mortise_error *err) {
   char reason[128];
   if (code == CURLE_COULDNT_RESOLVE_HOST)
@@ -46,7 +46,7 @@ static mortise_status unreachable(const mt_op *op, const mt_node *node, CURLcode
   return mt_error_set(err, MORTISE_UNAVAILABLE, "%s: %s", node->url, reason);
 }
 
-static mortise_status broken(const mt_op *op, const mt_node *node, CURLcode code,
+static mortise_status broken(const mt_transfer *op, const mt_node *node, CURLcode code,
                              mortise_error *err) {
   const char *what;
   switch (code) {
@@ -54,7 +54,7 @@ static mortise_status broken(const mt_op *op, const mt_node *node, CURLcode code
     what = "the connection was closed before an answer";
     break;
   case CURLE_PARTIAL_FILE:
-    what = mt_op_unpacked(op) ? "the answer was cut off"
+    what = mt_transfer_unpacked(op) ? "the answer was cut off"
                               : "the answer's compressed body ends too early";
     break;
   case CURLE_SEND_ERROR:
@@ -75,7 +75,7 @@ static mortise_status broken(const mt_op *op, const mt_node *node, CURLcode code
   return mt_error_set(err, MORTISE_UNAVAILABLE, "%s: %s", node->url, what);
 }
 
-static mortise_status stopped(const mt_op *op, const mt_node *node, mortise_error *err) {
+static mortise_status stopped(const mt_transfer *op, const mt_node *node, mortise_error *err) {
   switch (op->stop) {
   case MT_STOP_NOT_HELD:
     return mt_error_set(err, MORTISE_LOCK_LOST,
@@ -107,7 +107,7 @@ static mortise_status stopped(const mt_op *op, const mt_node *node, mortise_erro
 }
 
 /* libcurl says that it is out of memory where a line of the head is longer than it takes. */
-static bool is_long_line(const mt_op *op, CURLcode code) {
+static bool is_long_line(const mt_transfer *op, CURLcode code) {
   bool in_head = (op->head & MT_HEAD_BEGUN) && !(op->head & MT_HEAD_ENDED);
   if (code != CURLE_OUT_OF_MEMORY || !in_head) return false;
   void *room = mt_alloc(MT_HEAD_MAX);
@@ -127,10 +127,10 @@ static bool is_certificate(CURLcode code) {
   }
 }
 
-void mt_op_failure(const mt_op *op, CURLcode code, mortise_error *err) {
+void mt_transfer_failure(const mt_transfer *op, CURLcode code, mortise_error *err) {
   const mt_node *node = &op->http->nodes.v[op->node];
   bool alert = node->tls && certificate_alert(op->reason);
-  bool unsent = mt_op_unsent(op) || alert;
+  bool unsent = mt_transfer_unsent(op) || alert;
   if (op->stop)
     stopped(op, node, err);
   else if (is_long_line(op, code))

@@ -12,14 +12,14 @@ static const size_t answer_most = (size_t)64 << 20;
 
 /* ---- Lists of transfers --------------------------------------------------------------------- */
 
-static void push(mt_op **list, mt_op *op) {
+static void push(mt_transfer **list, mt_transfer *op) {
   op->prev = NULL;
   op->next = *list;
   if (*list) (*list)->prev = op;
   *list = op;
 }
 
-static void unlink_op(mt_op **list, mt_op *op) {
+static void unlink_op(mt_transfer **list, mt_transfer *op) {
   if (op->prev)
     op->prev->next = op->next;
   else
@@ -28,16 +28,16 @@ static void unlink_op(mt_op **list, mt_op *op) {
   op->prev = op->next = NULL;
 }
 
-static mt_op *take_op(struct mt_http *http, mortise_error *err) {
-  mt_op *op = http->idle;
-  if (!op) return mt_op_new(http, err);
+static mt_transfer *take_op(struct mt_http *http, mortise_error *err) {
+  mt_transfer *op = http->idle;
+  if (!op) return mt_transfer_new(http, err);
   unlink_op(&http->idle, op);
   http->n_idle--;
   return op;
 }
 
 /* Ends the transfer; its handle waits for the next request. */
-static void put_op(mt_op *op) {
+static void put_op(mt_transfer *op) {
   struct mt_http *http = op->http;
   if (op->added) curl_multi_remove_handle(http->multi.handle, op->easy);
   op->added = false;
@@ -47,14 +47,14 @@ static void put_op(mt_op *op) {
   op->req = NULL;
   if (op->gz.cap > KEEP_BYTES) mt_buf_deinit(&op->gz);
   if (http->n_idle >= IDLE_OPS) {
-    mt_op_free(op);
+    mt_transfer_free(op);
     return;
   }
   push(&http->idle, op);
   http->n_idle++;
 }
 
-static void finish(mt_op *op) {
+static void finish(mt_transfer *op) {
   mt_http_req *req = op->req;
   put_op(op);
   if (req->done) req->done(req->ctx, req);
@@ -64,15 +64,15 @@ static void finish(mt_op *op) {
 
 /* The two timers of the whole run always, at the end of time when there is nothing to do: moving
  * one takes no memory, so it cannot fail. */
-void mt_http_arm(struct mt_http *http, mt_timer *timer, int64_t at_ms) {
-  mt_timer_start(http->loop, timer, at_ms, NULL);
+static void deliver_at(struct mt_http *http, int64_t at_ms) {
+  mt_timer_start(http->loop, &http->deliver, at_ms, NULL);
 }
 
 /* Told from the loop, since the owner may still be inside mt_http_submit. */
-static void fail_later(mt_op *op) {
+static void fail_later(mt_transfer *op) {
   op->ready = true;
   mt_timer_stop(op->http->loop, &op->deadline);
-  mt_http_arm(op->http, &op->http->deliver, mt_loop_now(op->http->loop));
+  deliver_at(op->http, mt_loop_now(op->http->loop));
 }
 
 /* Of requests for which there was not even memory for a transfer: linked through their own `op`. */
@@ -95,18 +95,18 @@ static bool drop_failed(struct mt_http *http, mt_http_req *req) {
 
 static void deliver(void *ctx) {
   struct mt_http *http = ctx;
-  mt_http_arm(http, &http->deliver, INT64_MAX);
+  deliver_at(http, INT64_MAX);
   for (mt_http_req *req; (req = take_failed(http));)
     if (req->done) req->done(req->ctx, req);
   for (;;) {
-    mt_op *op = http->active;
+    mt_transfer *op = http->active;
     while (op && !op->ready) op = op->next;
     if (!op) return;
     finish(op);
   }
 }
 
-static void count(mt_op *op) {
+static void count(mt_transfer *op) {
   long sent = 0, headers = 0;
   curl_off_t received = 0;
   curl_easy_getinfo(op->easy, CURLINFO_REQUEST_SIZE, &sent);
@@ -119,7 +119,7 @@ static void count(mt_op *op) {
   s->received_bytes += (uint64_t)headers + (uint64_t)received;
 }
 
-static void node_failed(mt_op *op) {
+static void node_failed(mt_transfer *op) {
   struct mt_http *http = op->http;
   mt_node *node = &http->nodes.v[op->node];
   int64_t now = mt_loop_now(http->loop);
@@ -128,7 +128,7 @@ static void node_failed(mt_op *op) {
                  (long long)(node->dead_until_ms - now));
 }
 
-static void node_answered(mt_op *op) {
+static void node_answered(mt_transfer *op) {
   struct mt_http *http = op->http;
   int status = op->req->status;
   if (status == 502 || status == 503 || status == 504)
@@ -137,19 +137,19 @@ static void node_answered(mt_op *op) {
     mt_log_write(&http->log, MORTISE_LOG_INFO, "%s answers again", http->nodes.v[op->node].url);
 }
 
-static int status_of(const mt_op *op) {
+static int status_of(const mt_transfer *op) {
   long status = 0;
   curl_easy_getinfo(op->easy, CURLINFO_RESPONSE_CODE, &status);
   return (int)status;
 }
 
-static int port_of(const mt_op *op, CURLINFO which) {
+static int port_of(const mt_transfer *op, CURLINFO which) {
   long port = 0;
   curl_easy_getinfo(op->easy, which, &port);
   return (int)port;
 }
 
-static void answered(mt_op *op) {
+static void answered(mt_transfer *op) {
   mt_http_req *req = op->req;
   req->status = status_of(op);
   req->identified = op->head & MT_HEAD_OURS;
@@ -161,10 +161,10 @@ static void answered(mt_op *op) {
   node_answered(op);
 }
 
-static void start(mt_op *op);
+static void start(mt_transfer *op);
 
 /* Another node may be asked: nothing of it has left, or it may be sent twice. */
-static bool elsewhere(mt_op *op) {
+static bool elsewhere(mt_transfer *op) {
   mt_http_req *req = op->req;
   if (op->stop && op->stop != MT_STOP_RESEND) return false;
   if (req->node >= 0 || (op->maybe_sent && !req->idempotent)) return false;
@@ -175,18 +175,18 @@ static bool elsewhere(mt_op *op) {
 
 /* Was it the node, rather than us? One that waited in our own queue, behind requests that the node
  * is still at, says nothing of it. */
-static bool node_fault(const mt_op *op) {
+static bool node_fault(const mt_transfer *op) {
   if (op->stop == MT_STOP_RESEND || !op->stop) return op->req->error.code != MORTISE_OUT_OF_MEMORY;
   if (op->stop != MT_STOP_DEADLINE) return false;
   bool queued = false;
-  for (const mt_op *other = op->http->active; other && !op->begun; other = other->next)
+  for (const mt_transfer *other = op->http->active; other && !op->begun; other = other->next)
     queued |= other->node == op->node && other->begun;
   return !queued;
 }
 
-static void start_at(mt_op *op, int node);
+static void start_at(mt_transfer *op, int node);
 
-static void failed(mt_op *op, CURLcode code) {
+static void failed(mt_transfer *op, CURLcode code) {
   mt_http_req *req = op->req;
   struct mt_http *http = op->http;
   if (op->stop ==
@@ -195,7 +195,7 @@ static void failed(mt_op *op, CURLcode code) {
     start_at(op, op->node);
     return;
   }
-  mt_op_failure(op, code, &req->error);
+  mt_transfer_failure(op, code, &req->error);
   if (node_fault(op)) node_failed(op);
   op->maybe_sent |= req->error.ambiguous;
   req->error.ambiguous = op->maybe_sent;
@@ -210,11 +210,11 @@ static void failed(mt_op *op, CURLcode code) {
   start(op);
 }
 
-static void ended(mt_op *op, CURLcode code) {
+static void ended(mt_transfer *op, CURLcode code) {
   curl_multi_remove_handle(op->http->multi.handle, op->easy);
   op->added = false;
   count(op);
-  if (!code && !mt_op_whole(op, status_of(op))) code = CURLE_PARTIAL_FILE;
+  if (!code && !mt_transfer_whole(op, status_of(op))) code = CURLE_PARTIAL_FILE;
   if (code || op->stop) {
     failed(op, code);
     return;
@@ -223,36 +223,36 @@ static void ended(mt_op *op, CURLcode code) {
   finish(op);
 }
 
-void mt_http_drain(struct mt_http *http) {
+static void drain(struct mt_http *http) {
   int left;
   for (CURLMsg *m; (m = curl_multi_info_read(http->multi.handle, &left));) {
     if (m->msg != CURLMSG_DONE) continue;
     char *op = NULL;
     curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &op);
-    ended((mt_op *)(void *)op, m->data.result);
+    ended((mt_transfer *)(void *)op, m->data.result);
   }
 }
 
 static void deadline_passed(void *ctx) {
-  mt_op *op = ctx;
+  mt_transfer *op = ctx;
   op->stop = MT_STOP_DEADLINE;
   ended(op, CURLE_OPERATION_TIMEDOUT);
 }
 
 /* ---- Sending -------------------------------------------------------------------------------- */
 
-static void start(mt_op *op) {
+static void start(mt_transfer *op) {
   struct mt_http *http = op->http;
   int node = op->req->node;
   start_at(op, node >= 0 ? node : mt_nodes_pick(&http->nodes, mt_loop_now(http->loop), op->tried));
 }
 
-static void start_at(mt_op *op, int node) {
+static void start_at(mt_transfer *op, int node) {
   struct mt_http *http = op->http;
   mt_http_req *req = op->req;
   op->node = node;
   op->tried |= UINT64_C(1) << op->node;
-  if (mt_op_prepare(op, &req->error)) {
+  if (mt_transfer_prepare(op, &req->error)) {
     fail_later(op);
     return;
   }
@@ -292,11 +292,11 @@ void mt_http_submit(mt_http *http, mt_http_req *req) {
   mt_error_clear(&req->error);
   mt_buf_init(&req->answer, http->answer_max);
   if (!req->deadline_ms) req->deadline_ms = mt_loop_now(http->loop) + http->request_ms;
-  mt_op *op = take_op(http, &req->error);
+  mt_transfer *op = take_op(http, &req->error);
   if (!op) {
     req->op = http->failed;
     http->failed = req;
-    mt_http_arm(http, &http->deliver, mt_loop_now(http->loop));
+    deliver_at(http, mt_loop_now(http->loop));
     return;
   }
   req->op = op;
@@ -315,9 +315,9 @@ void mt_http_submit(mt_http *http, mt_http_req *req) {
 }
 
 bool mt_http_cancel(mt_http *http, mt_http_req *req) {
-  mt_op *op = req->op;
+  mt_transfer *op = req->op;
   if (drop_failed(http, req) || !op || op->req != req) return false;
-  bool sent = op->maybe_sent || (op->added && mt_op_maybe_whole(op));
+  bool sent = op->maybe_sent || (op->added && mt_transfer_maybe_whole(op));
   if (op->added) count(op);
   put_op(op);
   return sent;
@@ -363,7 +363,8 @@ static mortise_status init(mt_http *http, const mt_http_config *c, mortise_error
   status = mt_timer_start(http->loop, &http->deliver, INT64_MAX, err);
   if (status) return status;
   uint32_t connections = c->connections ? c->connections : CONNECTIONS;
-  return mt_multi_init(http, connections < CONNECTIONS_MAX ? connections : CONNECTIONS_MAX, err);
+  if (connections > CONNECTIONS_MAX) connections = CONNECTIONS_MAX;
+  return mt_multi_init(http, connections, drain, err);
 }
 
 static void warn(const mt_http *http) {
@@ -399,9 +400,9 @@ void mt_http_free(mt_http *http) {
   if (!http) return;
   while (http->failed) take_failed(http);
   while (http->active) mt_http_cancel(http, http->active->req);
-  for (mt_op *op = http->idle, *next; op; op = next) {
+  for (mt_transfer *op = http->idle, *next; op; op = next) {
     next = op->next;
-    mt_op_free(op);
+    mt_transfer_free(op);
   }
   mt_multi_deinit(http);
   mt_timer_stop(http->loop, &http->deliver);

@@ -111,10 +111,10 @@ enum {
 }; /* bytes of all heads of an answer; libcurl's own limit is 300 KB */
 
 /* A libcurl handle and the request it carries; kept for the next one. */
-typedef struct mt_op {
+typedef struct mt_transfer {
   struct mt_http *http;
   mt_http_req *req; /* NULL while unused */
-  struct mt_op *prev, *next;
+  struct mt_transfer *prev, *next;
   CURL *easy;
   mt_timer deadline;
   uint64_t tried; /* nodes, a bit each */
@@ -136,22 +136,22 @@ typedef struct mt_op {
   struct curl_slist headers[3];
   char content_type[160], opaque_id[320];
   char reason[CURL_ERROR_SIZE];
-} mt_op;
+} mt_transfer;
 
-mt_op *mt_op_new(struct mt_http *http, mortise_error *err);
-void mt_op_free(mt_op *op);
+mt_transfer *mt_transfer_new(struct mt_http *http, mortise_error *err);
+void mt_transfer_free(mt_transfer *op);
 /* Sets the handle up to send the request to op->node. */
-mortise_status mt_op_prepare(mt_op *op, mortise_error *err);
+mortise_status mt_transfer_prepare(mt_transfer *op, mortise_error *err);
 /* Has provably nothing of this attempt left this process? After a failure. */
-bool mt_op_unsent(const mt_op *op);
+bool mt_transfer_unsent(const mt_transfer *op);
 /* May the node have got all of it, so far? */
-bool mt_op_maybe_whole(const mt_op *op);
+bool mt_transfer_maybe_whole(const mt_transfer *op);
 /* Did the answer's compressed body come to its end? True where it has none. */
-bool mt_op_unpacked(const mt_op *op);
+bool mt_transfer_unpacked(const mt_transfer *op);
 /* Is the answer all there? After libcurl said so. */
-bool mt_op_whole(const mt_op *op, int status);
+bool mt_transfer_whole(const mt_transfer *op, int status);
 /* Says what became of an attempt that brought no answer (failure.c). */
-void mt_op_failure(const mt_op *op, CURLcode code, mortise_error *err);
+void mt_transfer_failure(const mt_transfer *op, CURLcode code, mortise_error *err);
 
 /* ---- The multi handle on the loop (multi.c) ------------------------------------------------- */
 
@@ -170,11 +170,13 @@ typedef struct mt_sock {
 
 typedef struct mt_multi {
   CURLM *handle;
+  void (*drain)(struct mt_http *http); /* takes up what libcurl has finished */
   mt_timer timer;
   mt_sock *socks; /* owned; entries are used again */
 } mt_multi;
 
-mortise_status mt_multi_init(struct mt_http *http, uint32_t connections, mortise_error *err);
+mortise_status mt_multi_init(struct mt_http *http, uint32_t connections,
+                             void (*drain)(struct mt_http *http), mortise_error *err);
 void mt_multi_deinit(struct mt_http *http);
 curl_socket_t mt_multi_opensocket(void *http, curlsocktype purpose, struct curl_sockaddr *address);
 int mt_multi_closesocket(void *http, curl_socket_t fd); /* CURLOPT_CLOSESOCKETFUNCTION */
@@ -198,14 +200,10 @@ struct mt_http {
   uint64_t identity, last_id;  /* each request's X-Opaque-Id: who we are, and a number */
   struct curl_slist common[2]; /* headers of every request */
   mt_http_req *failed;         /* could not even begin */
-  mt_op *active, *idle;
+  mt_transfer *active, *idle;
   size_t n_idle;
   mt_timer deliver; /* for what failed before it was sent */
   mt_http_stats stats;
 };
-
-void mt_http_arm(struct mt_http *http, mt_timer *timer, int64_t at_ms);
-/* Takes up what libcurl has finished. */
-void mt_http_drain(struct mt_http *http);
 
 #endif

@@ -12,20 +12,24 @@
 static void act(struct mt_http *http, curl_socket_t fd, int what) {
   int running;
   curl_multi_socket_action(http->multi.handle, fd, what, &running);
-  mt_http_drain(http);
+  http->multi.drain(http);
+}
+
+/* It was started once, so that moving it needs no memory. */
+static void arm_timer(struct mt_http *http, int64_t at_ms) {
+  mt_timer_start(http->loop, &http->multi.timer, at_ms, NULL);
 }
 
 static void on_timer(void *ctx) {
   struct mt_http *http = ctx;
-  mt_http_arm(http, &http->multi.timer, INT64_MAX);
+  arm_timer(http, INT64_MAX);
   act(http, CURL_SOCKET_TIMEOUT, 0);
 }
 
 static int set_timer(CURLM *handle, long wait_ms, void *ctx) {
   (void)handle;
   struct mt_http *http = ctx;
-  mt_http_arm(http, &http->multi.timer,
-              wait_ms < 0 ? INT64_MAX : mt_loop_now(http->loop) + wait_ms);
+  arm_timer(http, wait_ms < 0 ? INT64_MAX : mt_loop_now(http->loop) + wait_ms);
   return 0;
 }
 
@@ -166,8 +170,10 @@ void mt_multi_spoil(struct mt_http *http, int port, int local_port) {
     if (s->used && s->connection && between(s, port, local_port)) s->spoilt = true;
 }
 
-mortise_status mt_multi_init(struct mt_http *http, uint32_t connections, mortise_error *err) {
+mortise_status mt_multi_init(struct mt_http *http, uint32_t connections,
+                             void (*drain)(struct mt_http *http), mortise_error *err) {
   mt_multi *m = &http->multi;
+  m->drain = drain;
   m->timer = (mt_timer){.fire = on_timer, .ctx = http};
   mortise_status status = mt_timer_start(http->loop, &m->timer, INT64_MAX, err);
   if (status) return status;

@@ -37,7 +37,7 @@ static const char id_name[] = "X-Opaque-Id:", encoding_name[] = "Content-Encodin
 
 #define SET(option, value) (curl_easy_setopt(op->easy, CURLOPT_##option, value) == CURLE_OK)
 
-static bool nothing_left(const mt_op *op) {
+static bool nothing_left(const mt_transfer *op) {
   long sent = 0;
   curl_off_t uploaded = 0;
   curl_easy_getinfo(op->easy, CURLINFO_REQUEST_SIZE, &sent);
@@ -46,24 +46,24 @@ static bool nothing_left(const mt_op *op) {
   return !sent && !uploaded && !op->http->nodes.v[op->node].tls;
 }
 
-bool mt_op_unsent(const mt_op *op) {
+bool mt_transfer_unsent(const mt_transfer *op) {
   /* Without a byte of the body it had, no server can have taken it for complete. */
   bool headers_only = op->stop == MT_STOP_NOT_HELD && op->body.n && !op->offset;
   return !op->begun || headers_only || nothing_left(op);
 }
 
 /* Of a body that is read piece by piece the end may not have been handed over yet. */
-bool mt_op_maybe_whole(const mt_op *op) {
+bool mt_transfer_maybe_whole(const mt_transfer *op) {
   bool part = op->req->may_send && op->body.n && op->offset < op->body.n;
-  return !part && !mt_op_unsent(op);
+  return !part && !mt_transfer_unsent(op);
 }
 
-static bool held(const mt_op *op) {
+static bool held(const mt_transfer *op) {
   return !op->req->may_send || op->req->may_send(op->req->ctx);
 }
 
 /* A new connection is not looked at: over TLS it has the server's session tickets to be read. */
-static bool is_stale(const mt_op *op, int port, int local_port) {
+static bool is_stale(const mt_transfer *op, int port, int local_port) {
   long made = 0;
   curl_easy_getinfo(op->easy, CURLINFO_NUM_CONNECTS, &made);
   return !made && !mt_multi_quiet(op->http, port, local_port);
@@ -72,7 +72,7 @@ static bool is_stale(const mt_op *op, int port, int local_port) {
 /* libcurl is about to send the request over a connection that is ready. */
 static int on_send(void *ctx, char *ip, char *local_ip, int port, int local_port) {
   (void)ip, (void)local_ip;
-  mt_op *op = ctx;
+  mt_transfer *op = ctx;
   bool again = op->begun && !nothing_left(op);
   op->maybe_sent |= again;
   if (again && !op->req->idempotent)
@@ -88,7 +88,7 @@ static int on_send(void *ctx, char *ip, char *local_ip, int port, int local_port
 
 /* Only for a body that may be held back; any other is given by its address. */
 static size_t on_read(char *to, size_t size, size_t count, void *ctx) {
-  mt_op *op = ctx;
+  mt_transfer *op = ctx;
   size_t left = op->body.n - op->offset, room = size * count;
   size_t n = left > TAIL ? left - TAIL : left;
   if (n > room) n = room;
@@ -103,7 +103,7 @@ static size_t on_read(char *to, size_t size, size_t count, void *ctx) {
 }
 
 static int on_seek(void *ctx, curl_off_t offset, int origin) {
-  mt_op *op = ctx;
+  mt_transfer *op = ctx;
   if (origin != SEEK_SET || offset < 0 || (size_t)offset > op->body.n) return CURL_SEEKFUNC_FAIL;
   op->offset = (size_t)offset;
   return CURL_SEEKFUNC_OK;
@@ -115,7 +115,7 @@ static bool named(const char *line, size_t n, const char *name) {
 }
 
 /* `value` is that of our own header line, after its name. */
-static bool is_ours(const mt_op *op, const char *value, size_t n) {
+static bool is_ours(const mt_transfer *op, const char *value, size_t n) {
   const char *own = op->opaque_id + sizeof id_name - 1;
   while (n && (*value == ' ' || *value == '\t')) value++, n--;
   while (n && (unsigned char)value[n - 1] <= ' ') n--;
@@ -124,7 +124,7 @@ static bool is_ours(const mt_op *op, const char *value, size_t n) {
 }
 
 /* At the end of the head, with the status known. */
-static bool belongs(mt_op *op) {
+static bool belongs(mt_transfer *op) {
   mt_node *node = &op->http->nodes.v[op->node];
   long status = 0;
   curl_easy_getinfo(op->easy, CURLINFO_RESPONSE_CODE, &status);
@@ -136,7 +136,7 @@ static bool belongs(mt_op *op) {
 }
 
 /* The value is that of Content-Encoding. */
-static void read_encoding(mt_op *op, mt_slice value) {
+static void read_encoding(mt_transfer *op, mt_slice value) {
   while (value.n && (*value.p == ' ' || *value.p == '\t')) value.p++, value.n--;
   while (value.n && (unsigned char)value.p[value.n - 1] <= ' ') value.n--;
   if (!value.n || mt_slice_like(value, MT_SLICE("identity"))) return;
@@ -151,7 +151,7 @@ static void read_encoding(mt_op *op, mt_slice value) {
  * and is that of this request. libcurl takes an answer that was cut inside its head, or has no said
  * end, for a good one. Anything but n ends the transfer and its connection. */
 static size_t on_header(char *line, size_t size, size_t count, void *ctx) {
-  mt_op *op = ctx;
+  mt_transfer *op = ctx;
   size_t n = size * count;
   op->head_size += n;
   if (op->head_size > MT_HEAD_MAX)
@@ -172,25 +172,25 @@ static size_t on_header(char *line, size_t size, size_t count, void *ctx) {
   return op->stop ? 0 : n;
 }
 
-bool mt_op_unpacked(const mt_op *op) {
+bool mt_transfer_unpacked(const mt_transfer *op) {
   return !(op->head & MT_HEAD_PACKED) || mt_gunzip_whole(op->gunzip);
 }
 
-bool mt_op_whole(const mt_op *op, int status) {
+bool mt_transfer_whole(const mt_transfer *op, int status) {
   bool bodiless = status == 204 || status == 304 || !strcmp(op->req->method, "HEAD");
   return (op->head & MT_HEAD_ENDED) &&
-         (bodiless || ((op->head & MT_HEAD_FRAMED) && mt_op_unpacked(op)));
+         (bodiless || ((op->head & MT_HEAD_FRAMED) && mt_transfer_unpacked(op)));
 }
 
 /* With the first bytes: room for all of the answer, where its length is said. */
-static bool reserve(mt_op *op) {
+static bool reserve(mt_transfer *op) {
   curl_off_t length = -1;
   curl_easy_getinfo(op->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
   if (length <= 0) return true;
   return (uint64_t)length <= op->req->answer.max && mt_buf_room(&op->req->answer, (size_t)length);
 }
 
-static size_t on_packed(mt_op *op, mt_slice packed) {
+static size_t on_packed(mt_transfer *op, mt_slice packed) {
   static const mt_stop stops[] = {[MT_UNPACKED_BROKEN] = MT_STOP_ENCODING,
                                   [MT_UNPACKED_TOO_LARGE] = MT_STOP_TOO_LARGE,
                                   [MT_UNPACKED_MEMORY] = MT_STOP_MEMORY};
@@ -201,7 +201,7 @@ static size_t on_packed(mt_op *op, mt_slice packed) {
 }
 
 static size_t on_answer(char *p, size_t size, size_t count, void *ctx) {
-  mt_op *op = ctx;
+  mt_transfer *op = ctx;
   mt_buf *answer = &op->req->answer;
   size_t n = size * count;
   if (op->head & MT_HEAD_PACKED) return on_packed(op, (mt_slice){p, n});
@@ -214,7 +214,7 @@ static size_t on_answer(char *p, size_t size, size_t count, void *ctx) {
 
 /* What stays the same for every request of this handle. QUICK_EXIT: giving up a request whose name
  * is still being resolved must not wait for the resolver. */
-static bool set_always(mt_op *op) {
+static bool set_always(mt_transfer *op) {
   struct mt_http *http = op->http;
   return SET(PRIVATE, op) && SET(ERRORBUFFER, op->reason) && SET(NOSIGNAL, 1L) &&
          SET(NOPROGRESS, 1L) && SET(QUICK_EXIT, 1L) && SET(PROTOCOLS_STR, "http,https") &&
@@ -233,8 +233,8 @@ static bool set_always(mt_op *op) {
          SET(HTTP_CONTENT_DECODING, 0L) && mt_auth_set_tls(&http->auth, op->easy);
 }
 
-mt_op *mt_op_new(struct mt_http *http, mortise_error *err) {
-  mt_op *op = mt_calloc(1, sizeof *op);
+mt_transfer *mt_transfer_new(struct mt_http *http, mortise_error *err) {
+  mt_transfer *op = mt_calloc(1, sizeof *op);
   if (!op) {
     mt_error_memory(err);
     return NULL;
@@ -245,11 +245,11 @@ mt_op *mt_op_new(struct mt_http *http, mortise_error *err) {
   op->easy = curl_easy_init();
   if (op->easy && set_always(op)) return op;
   mt_error_set(err, MORTISE_OUT_OF_MEMORY, "libcurl refuses a handle");
-  mt_op_free(op);
+  mt_transfer_free(op);
   return NULL;
 }
 
-void mt_op_free(mt_op *op) {
+void mt_transfer_free(mt_transfer *op) {
   if (!op) return;
   if (op->easy) curl_easy_cleanup(op->easy);
   mt_buf_deinit(&op->url);
@@ -272,7 +272,7 @@ static mortise_status header(char *out, size_t size, const char *name, const cha
 }
 
 /* Another one each time it is sent: a second sending must not take the first one's answer. */
-static mortise_status set_id(mt_op *op, mortise_error *err) {
+static mortise_status set_id(mt_transfer *op, mortise_error *err) {
   char value[sizeof op->opaque_id];
   const char *given = op->req->opaque_id;
   int n = snprintf(value, sizeof value, "%s%s%016" PRIx64 "-%" PRIx64, given ? given : "",
@@ -287,7 +287,7 @@ static char json_type[] = "Content-Type: application/json";
 static char gzip_encoding[] = "Content-Encoding: gzip";
 
 /* The request's own headers, then those of all: nothing is allocated. */
-static mortise_status set_headers(mt_op *op, bool packed, mortise_error *err) {
+static mortise_status set_headers(mt_transfer *op, bool packed, mortise_error *err) {
   mt_http_req *req = op->req;
   struct curl_slist *list = op->http->common;
   size_t n = 0;
@@ -312,7 +312,7 @@ static bool is(const char *a, const char *b) {
 }
 
 /* POST with any name for what has a body, or must say that it has none (PUT, POST). */
-static bool set_method(mt_op *op) {
+static bool set_method(mt_transfer *op) {
   const char *method = op->req->method;
   if (is(method, "HEAD")) return SET(CUSTOMREQUEST, NULL) && SET(NOBODY, 1L);
   bool post = is(method, "POST");
@@ -326,7 +326,7 @@ static bool set_method(mt_op *op) {
          SET(POST, 1L);
 }
 
-static mortise_status set_url(mt_op *op, const mt_node *node, mortise_error *err) {
+static mortise_status set_url(mt_transfer *op, const mt_node *node, mortise_error *err) {
   const char *path = op->req->path;
   for (const char *c = path; *c; c++)
     if ((unsigned char)*c <= ' ' || (unsigned char)*c >= 127 || *c == '#')
@@ -342,7 +342,7 @@ static mortise_status set_url(mt_op *op, const mt_node *node, mortise_error *err
 }
 
 /* Packs the body once; a resend to another node uses it again. */
-static bool pack(mt_op *op, const mt_node *node) {
+static bool pack(mt_transfer *op, const mt_node *node) {
   struct mt_http *http = op->http;
   if (node->local || !http->gzip_min || op->req->body.n < http->gzip_min) return false;
   if (!op->packed) mt_gzip_body(&http->gzip, op->req->body, &op->gz);
@@ -350,7 +350,7 @@ static bool pack(mt_op *op, const mt_node *node) {
   return op->gz.n > 0;
 }
 
-mortise_status mt_op_prepare(mt_op *op, mortise_error *err) {
+mortise_status mt_transfer_prepare(mt_transfer *op, mortise_error *err) {
   const mt_node *node = &op->http->nodes.v[op->node];
   bool packed = pack(op, node);
   op->body = packed ? mt_buf_slice(&op->gz) : op->req->body;

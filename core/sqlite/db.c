@@ -4,6 +4,7 @@
 #include "base/mem.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <libgen.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -51,12 +52,19 @@ static mortise_status io_error(mt_db *db, int code, mortise_error *err) {
                       failed ? ": " : "", failed ? strerror(failed) : "");
 }
 
-static mortise_status read_only(const mt_db *db, mortise_error *err) {
-  mt_error_set(err, MORTISE_UNAVAILABLE,
-               "%s cannot be read and written: the file or its folder is read-only, or another's",
-               db->file);
+static mortise_status read_only(const mt_db *db, int failed, mortise_error *err) {
+  if (failed != EROFS)
+    return mt_error_set(err, MORTISE_AUTH,
+                        "%s: permission denied: the file or its folder is read-only, or another's",
+                        db->file);
+  mt_error_set(err, MORTISE_UNAVAILABLE, "%s: its file system is read-only", db->file);
   if (err) err->retryable = false;
   return MORTISE_UNAVAILABLE;
+}
+
+/* SQLite does not say which. */
+static int why_read_only(const mt_db *db) {
+  return faccessat(AT_FDCWD, db->file, R_OK | W_OK, AT_EACCESS) ? errno : EACCES;
 }
 
 mortise_status mt_db_fail(mt_db *db, int code, mortise_error *err) {
@@ -72,7 +80,7 @@ mortise_status mt_db_fail(mt_db *db, int code, mortise_error *err) {
     return io_error(db, code, err);
   case SQLITE_READONLY:
   case SQLITE_PERM:
-    return read_only(db, err);
+    return read_only(db, why_read_only(db), err);
   case SQLITE_INTERRUPT:
     if (db->patience && mt_patience_check(db->patience, db->file, err)) return err->code;
     return mt_error_set(err, MORTISE_UNAVAILABLE, "%s: SQLite was interrupted", db->file);
@@ -92,7 +100,7 @@ mortise_status mt_db_fail(mt_db *db, int code, mortise_error *err) {
 }
 
 static mortise_status no_file(mt_db *db, int failed, mortise_error *err) {
-  if (failed == EACCES || failed == EROFS || failed == EPERM) return read_only(db, err);
+  if (failed == EACCES || failed == EROFS || failed == EPERM) return read_only(db, failed, err);
   if (failed == ENOSPC || failed == EDQUOT) return no_space(db, err);
   return mt_error_set(err, MORTISE_UNAVAILABLE, "cannot open %s: %s", db->file,
                       failed ? strerror(failed) : "SQLite refuses it");
@@ -359,8 +367,12 @@ mortise_status mt_db_place(const mt_db *db, mortise_error *err) {
   if (!copy) return mt_error_memory(err);
   const char *folder = dirname(copy);
   mortise_status status = MORTISE_OK;
-  if (stat(folder, &info) != 0 || !S_ISDIR(info.st_mode))
-    status = mt_error_set(err, MORTISE_INVALID_ARGUMENT, "cannot make %s: there is no folder %s",
+  if (stat(folder, &info) != 0 && errno == EACCES)
+    status =
+        mt_error_set(err, MORTISE_AUTH, "%s: permission denied: the folder %s cannot be reached",
+                     db->file, folder);
+  else if (stat(folder, &info) != 0 || !S_ISDIR(info.st_mode))
+    status = mt_error_set(err, MORTISE_NOT_FOUND, "%s: there is no folder %s for the store",
                           db->file, folder);
   mt_free(copy);
   return status;
@@ -392,7 +404,8 @@ static mortise_status open_turn(mt_db *db, mode_t mode, mortise_error *err) {
   mortise_status status = mt_buf_status(&name, "the file's name", err);
   if (!status) status = mt_turn_open(&db->turn, name.p, mode, err);
   mt_buf_deinit(&name);
-  if (status && (errno == EACCES || errno == EROFS || errno == EPERM)) return read_only(db, err);
+  if (status && (errno == EACCES || errno == EROFS || errno == EPERM))
+    return read_only(db, errno, err);
   return status;
 }
 
@@ -416,7 +429,7 @@ static mortise_status open_all(mt_db *db, const mt_patience *p, mortise_error *e
               SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE;
   int code = sqlite3_open_v2(db->file, &db->handle, flags, NULL);
   if (code) return cannot_open(db, code, err);
-  if (sqlite3_db_readonly(db->handle, "main") == 1) return read_only(db, err);
+  if (sqlite3_db_readonly(db->handle, "main") == 1) return read_only(db, why_read_only(db), err);
   sqlite3_busy_timeout(db->handle, 0);
   status = set_up(db, p, err);
   return status ? status : remember_file(db, err);

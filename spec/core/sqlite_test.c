@@ -80,7 +80,7 @@ static void refuses_bad_names(void **state) {
   (void)state;
   char name[128];
   snprintf(name, sizeof name, "%s/none/store", folder);
-  expect_open(name, MORTISE_INVALID_ARGUMENT, "no folder");
+  expect_open(name, MORTISE_NOT_FOUND, "no folder");
   expect_open(folder, MORTISE_INVALID_ARGUMENT, "is a folder");
   expect_open(":memory:", MORTISE_INVALID_ARGUMENT, "a store is a file");
   expect_open("", MORTISE_INVALID_ARGUMENT, "missing");
@@ -216,9 +216,10 @@ static int create_read_only(void) {
   handle h = open_here(file);
   mt_index_admin r = {.index = "i"};
   h.s->docs->index_create(h.s, &r);
-  if (finish(&h, &r.req) != MORTISE_UNAVAILABLE) return 2;
+  if (finish(&h, &r.req) != MORTISE_AUTH) return 2;
   const mortise_error *err = &r.req.error;
-  bool said = strstr(err->message, "read-only") && strstr(err->message, file) && !err->retryable;
+  bool said =
+      strstr(err->message, "permission denied") && strstr(err->message, file) && !err->retryable;
   shut(&h);
   return said ? 0 : 3;
 }
@@ -227,8 +228,10 @@ static int open_read_only(void) {
   handle h;
   mortise_error err = {0};
   if (getuid() == 0 && setresuid(65534, 65534, 65534)) return 1;
-  if (try_open(&h, file, &err) != MORTISE_UNAVAILABLE) return 2;
-  return strstr(err.message, "read-only") && strstr(err.message, file) && !err.retryable ? 0 : 3;
+  if (try_open(&h, file, &err) != MORTISE_AUTH) return 2;
+  return strstr(err.message, "permission denied") && strstr(err.message, file) && !err.retryable
+             ? 0
+             : 3;
 }
 
 static void says_read_only(void **state) {

@@ -63,6 +63,11 @@ describe("an embedded store's files", function()
     assert.equal("./file:luaspec?mode=memory\n", output "ls './file:luaspec?mode=memory'")
   end)
 
+  it("are not found where their folder is not there, which is named", function()
+    local why = fails("not_found", fill, file .. ".none/x.db")
+    assert.matches("there is no folder " .. file .. ".none", why.message, 1, true)
+  end)
+
   it("are no pipes", function()
     os.execute(("mkfifo '%s'"):format(file))
     assert.matches("is no regular file", fails("invalid_argument", fill).message, 1, true)

@@ -123,6 +123,54 @@ static void test_time_out_leaves_nothing(void **state) {
   expect_empty_table();
 }
 
+/* ---- Another request's refusal ---- */
+
+static const mt_locks_ops *honest;
+static mt_done_fn *lied_to;
+static bool denies; /* each item; else the whole request */
+
+/* It was granted, and this is the answer to another request, which does not say so. */
+static void lie(void *ctx, mt_req *req) {
+  mt_lock_batch *r = (mt_lock_batch *)(void *)req;
+  r->proven = false;
+  for (size_t i = 0; i < r->n; i++)
+    r->items[i].result = denies ? MT_LOCK_DENIED : MT_LOCK_NO_ANSWER;
+  if (!denies) mt_error_set(&req->error, MORTISE_UNAVAILABLE, "429");
+  if (!denies) req->error.retryable = true;
+  lied_to(ctx, req);
+}
+
+static void lie_once(mt_store *s, mt_lock_batch *r) {
+  s->locks = honest;
+  lied_to = r->req.done;
+  r->req.done = lie;
+  honest->batch(s, r);
+}
+
+static void test_a_refusal_without_proof_leaves_nothing(void **state) {
+  (void)state;
+  for (int all = 0; all < 2; all++) {
+    mt_test_client c[2] = {mt_test_client_open(&place, 0), mt_test_client_open(&place, 0)};
+    mt_store *store = c[0].client->store;
+    mt_lock *kept = mt_test_take(c, 2, 0, "/kept", false, 1000, NULL); /* the session goes on */
+    mortise_error err;
+    mt_locks_ops lying = *store->locks;
+    honest = store->locks;
+    lying.batch = lie_once;
+    store->locks = &lying;
+    denies = !all;
+    assert_null(mt_test_take(c, 2, 0, "/lied", false, 0, &err));
+    assert_int_equal(err.code, all ? MORTISE_UNAVAILABLE : MORTISE_LOCK_TIMEOUT);
+    mt_lock *b = mt_test_take(c, 2, 1, "/lied", false, 10000, &err);
+    MT_CHECK(b, "%s", err.message);
+    mt_test_give(c, 2, 1, b);
+    assert_int_equal(mt_test_give(c, 2, 0, kept), MORTISE_OK);
+    mt_test_client_close(&c[0]);
+    mt_test_client_close(&c[1]);
+    expect_empty_table();
+  }
+}
+
 static void test_cancel(void **state) {
   (void)state;
   mt_test_client c[2] = {mt_test_client_open(&place, 0), mt_test_client_open(&place, 0)};
@@ -434,6 +482,7 @@ int main(void) {
       cmocka_unit_test(test_exclusion),
       cmocka_unit_test(test_waits_until_given_back),
       cmocka_unit_test(test_time_out_leaves_nothing),
+      cmocka_unit_test(test_a_refusal_without_proof_leaves_nothing),
       cmocka_unit_test(test_cancel),
       cmocka_unit_test(test_tasks_exclude_each_other),
       cmocka_unit_test(test_pumped_wait_is_a_deadlock),

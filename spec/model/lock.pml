@@ -1,5 +1,5 @@
 /* The lock protocol (docs/protocol.md) in small: three sessions, a directory and a file in it, requests
- * that are late or applied twice, beats, crashes, deadlines that pass, taking over from the dead, and
+ * that are late or applied twice, answers that are another request's, beats, crashes, deadlines that pass, taking over from the dead, and
  * breaking by hand.
  * `check`, beside this file, explores all of it: no two incompatible holds are ever believed at once
  * (the assertion in `believe`), no session that lives is left waiting (no invalid end state), and no
@@ -36,6 +36,10 @@
 #define BREAKS 0 /* sessions that are broken by hand */
 #endif
 
+#ifndef ANSWERS
+#define ANSWERS 0 /* answers that come twice, where nothing says whose they are */
+#endif
+
 /* The planted bugs: -DBUG=NAME. */
 #define NO_MATRIX 1
 #define SET_IGNORES_NUMBER 2
@@ -51,6 +55,8 @@
 #define GHOSTS_GO_ON 12 /* a session goes on after a set without an answer */
 #define BREAK_AT_ONCE 13 /* who breaks does not wait after its mark */
 #define BEAT_WHEN_BROKEN 14
+#define TRUST_OLD_ANSWERS 15 /* that a write is older than what is known is not seen */
+#define KEEP_CONNECTION 16   /* after an answer that proves nothing */
 #ifndef BUG
 #define BUG 0
 #endif
@@ -82,8 +88,17 @@ bool waited[SESSIONS]; /* lease and margin have passed since its answer arrived 
 
 typedef request { mtype verb; byte from; byte path; byte mode; byte number };
 request late; /* what the network holds up: one at a time */
+
+/* What session `whose` - 1 reads as the answer to its next set: to one at this path, which was granted or
+ * denied. A write that it has heard of is old: all it asks for from then on has a larger fence. */
+typedef answer { byte whose; byte path; bool grants; bool old };
+answer next;
+byte answers = ANSWERS;
 byte copies = COPIES, beats = BEATS, crashes = CRASHES, pauses = PAUSES, breaks = BREAKS;
 
+#define DENIED 0
+#define GRANTED 1
+#define OLD 2
 #define NEXT(s) ((s + 1) % SESSIONS)
 #define clash(a, b) ((a) != NONE && (b) != NONE && ((a) == X || (b) == X))
 #define others_clash(doc, s, m) (clash(doc.mode[NEXT(s)], m) || clash(doc.mode[NEXT(s + 1)], m))
@@ -128,16 +143,53 @@ inline end_session(s) {
 }
 inline clear() { path = 0; mode = 0; number = 0; ghost = 0; first = 0; second = 0; keep = 0 }
 
+inline no_answer_left() { next.whose = 0; next.path = 0; next.grants = false; next.old = false }
+inline leave_answer(s, is_grant, is_old) {
+  next.whose = s + 1; next.path = path; next.grants = is_grant; next.old = is_old
+}
+#define forget_answers(s) if :: next.whose == s + 1 -> no_answer_left() :: else fi
+/* The request is carried out or denied all the same. Only while its connection is used, what is said of
+ * it comes next. */
+inline read_anothers(s) {
+  seems = (next.path == path && next.grants -> (next.old && !bug(TRUST_OLD_ANSWERS) -> OLD : GRANTED) : DENIED);
+  if
+  :: may_set(s, path, mode, number) -> put(s, path, mode, number); granted = true
+  :: else -> granted = false
+  fi;
+  no_answer_left();
+  if
+  :: seems == GRANTED || bug(KEEP_CONNECTION) -> leave_answer(s, granted, false)
+  :: else
+  fi;
+  granted = false
+}
+
 /* `number` only grows; a release is sent with the last one, which no other hold on that path had. */
 proctype session(byte s; byte first; byte second; bool keep) {
   byte path, mode = first, number = 1;
   bool ghost; /* a set had no answer: not another round */
+  byte seems;
+  bool granted;
   {
     goto ask;
 ask:
     atomic {
       if
-      :: may_set(s, path, mode, number) -> put(s, path, mode, number)
+      :: may_set(s, path, mode, number) -> put(s, path, mode, number);
+         if
+         :: answers > 0 -> answers--; leave_answer(s, true, true)
+         :: true
+         fi
+      :: answers > 0 && !may_set(s, path, mode, number) ->
+         answers--; leave_answer(s, false, true); goto ask
+      :: next.whose == s + 1 -> read_anothers(s);
+         if
+         :: seems == GRANTED -> seems = 0
+         :: seems == DENIED -> goto ask /* with the same number */
+         :: seems == DENIED -> goto leave
+         :: seems == OLD -> seems = 0; ghost = true; goto ask
+         :: seems == OLD -> seems = 0; ghost = true; goto leave
+         fi
       :: copies > 0 -> hold_up(set, s); ghost = !bug(GHOSTS_GO_ON);
          if
          :: goto ask
@@ -177,8 +229,8 @@ leave:
       :: else
       fi
     };
-    d_step { end_session(s); disbelieve(s); life[s] = well; clear() } /* closed */
-  } unless { d_step { life[s] == crashed -> clear() } }
+    d_step { end_session(s); disbelieve(s); life[s] = well; clear(); forget_answers(s) } /* closed */
+  } unless { d_step { life[s] == crashed -> clear(); forget_answers(s) } }
 }
 
 /* What befalls session s from outside. */

@@ -1,4 +1,5 @@
-/* faultproxy --upstream HOST:PORT [--listen PORT] [--record FILE] [--seed N] [RULE...]
+/* faultproxy --upstream HOST:PORT [--listen PORT] [--record FILE] [--seed N] [--anonymous yes]
+ *            [RULE...]
  *
  * Forwards what comes to 127.0.0.1:PORT, except that rules (rule.h) make requests go wrong. More
  * rules are read from stdin, one a line, each answered by `ok` or by what is wrong with it; `clear`
@@ -60,7 +61,8 @@ static void typed(void *ctx, uint32_t events) {
 }
 
 static int usage(void) {
-  fputs("faultproxy --upstream HOST:PORT [--listen PORT] [--record FILE] [--seed N] [RULE...]\n",
+  fputs("faultproxy --upstream HOST:PORT [--listen PORT] [--record FILE] [--seed N] [--anonymous "
+        "yes] [RULE...]\n",
         stderr);
   return 2;
 }
@@ -80,6 +82,8 @@ static bool read_arguments(int argc, char **argv, arguments *out) {
       out->config.port = (uint16_t)strtoul(value, NULL, 10);
     else if (!strcmp(argv[i], "--seed"))
       out->config.seed = strtoull(value, NULL, 10);
+    else if (!strcmp(argv[i], "--anonymous"))
+      out->config.anonymous = !strcmp(value, "yes");
     else if (!strcmp(argv[i], "--record") && !out->config.record)
       out->config.record = fopen(value, "w");
     else

@@ -287,7 +287,7 @@ typedef struct mt_option {
  * `what` names the call. `rows` end with a NULL name. */
 MT_LJMP void mt_options_read(lua_State *L, int index, const mt_option *rows, void *out,
                              const char *what);
-/* The two parts of it, for a table. */
+/* The two parts of it, for a table. Without a copy the strings are good up to the next call that gets L. */
 MT_LJMP void mt_options_copy(lua_State *L, int index);
 MT_LJMP void mt_options_fill(lua_State *L, int index, const mt_option *rows, void *out,
                              const char *what);

@@ -49,14 +49,14 @@ static mt_slice keep_string(lua_State *L, const char *key, int keep, lua_Integer
   return s;
 }
 
-/* A view as a body becomes its text. The item on top is our copy. */
+/* A view as a body becomes its text, in a copy of the item on top. */
 static void flatten_body(lua_State *L) {
   int item = lua_gettop(L);
-  lua_getfield(L, -1, "body");
-  if (lua_type(L, -1) != LUA_TUSERDATA) {
+  if (lua_getfield(L, item, "body") != LUA_TUSERDATA) {
     lua_pop(L, 1);
     return;
   }
+  mt_options_copy(L, item);
   mt_buf *b = mt_buf_push(L, (size_t)1 << 30);
   if (!mt_view_encode(L, -2, b))
     mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "the body of an item is JSON text or a document");
@@ -78,7 +78,6 @@ void mt_write_read(lua_State *L, mt_write *out, int keep, lua_Integer *kept) {
   if (lua_type(L, -1) != LUA_TTABLE)
     mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "an item is a table, not a %s",
                    luaL_typename(L, -1));
-  mt_options_copy(L, -1);
   flatten_body(L);
   mt_options_fill(L, -1, rows, &f, "bulk item");
   *out = (mt_write){.kind = kind_of(L, f.kind), .skip_pipeline = f.skip_pipeline};

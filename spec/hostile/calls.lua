@@ -7,6 +7,7 @@ local reference = require "mortise.reference"
 local calls = {}
 
 local documents = 7
+local unchanged = '{"ids":{"values":["4","5","6","7"]}}' -- by these calls
 local nobody = ("0"):rep(32)
 local made = 0
 
@@ -22,9 +23,9 @@ function calls.fill(client, index)
   local items = {}
   for i = 1, documents do
     items[i] = {op = "index", id = tostring(i), doc = {path = "/a/" .. i, text = "line\n\"" .. i, deep = {
-      list = {1, {two = 2}, "three\t"}, object = {a = {b = "c\\"}}}}}
+      list = {"one", "two\t"}, objects = {{two = 2}}, object = {a = {b = "c\\"}}}}}
   end
-  client:bulk(index, items)
+  for _, answer in ipairs(client:bulk(index, items)) do assert(answer.result == "applied", answer.reason) end
   client:refresh(index)
 end
 
@@ -45,7 +46,7 @@ local function lock(e)
 end
 
 local function page(e)
-  e.core_scan = e.core_scan or e.core:scan(e.index, {page = 5, slices = 1})
+  e.core_scan = e.core_scan or e.core:scan(e.index, {page = 3, slices = 1, query = unchanged})
   e.page = e.page or e.core_scan:next()
   return e.page
 end

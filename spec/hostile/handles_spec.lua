@@ -10,7 +10,7 @@ local stores = require "spec.support.stores"
 
 -- So many occasions of each call; the fuzzer (api.lua) finds the later ones.
 local most = {metamethod = 8, finalizer = 8, task = 6}
-local few = {metamethod = 3, finalizer = 3, task = 3}
+local few = {metamethod = 2, finalizer = 2, task = 2}
 
 -- With leaks told, but for one of the C library's own, of LOCPATH.
 local environment = {LUA_PATH = "./?.lua;;", LOCPATH = "", ASAN_OPTIONS = "exitcode=99"}

@@ -71,6 +71,8 @@ static bool fit(const mt_bulk *r, mt_write *w) {
     refuse(w, bad, "a create compares with no version");
   else if (w->kind != MT_WRITE_DELETE && !w->body.n)
     refuse(w, "mapper_parsing_exception", "a document is required");
+  else if (w->kind != MT_WRITE_DELETE && mt_utf8_valid(w->body) != w->body.n)
+    refuse(w, "mapper_parsing_exception", "the document is no UTF-8"); /* some servers keep it */
   else if (w->kind != MT_WRITE_DELETE && !looks_like_object(w->body))
     refuse(w, "mapper_parsing_exception", "the document is no JSON object");
   else if (w->kind == MT_WRITE_UPDATE &&

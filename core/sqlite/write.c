@@ -3,6 +3,7 @@
 
 #include "base/json_edit.h"
 #include "base/mem.h"
+#include "base/utf8.h"
 
 #include <stdio.h>
 
@@ -269,6 +270,16 @@ static mortise_status find_index(run *u, mt_slice name, bool make, mt_index **ou
   return status;
 }
 
+static bool is_text(mt_write *item) {
+  char why[64];
+  size_t at = mt_utf8_valid(item->body);
+  if (mt_utf8_valid(item->id) < item->id.n)
+    return reject(item, "action_request_validation_exception", "the id is no UTF-8"), false;
+  if (item->kind == MT_WRITE_DELETE || at == item->body.n) return true;
+  snprintf(why, sizeof why, "the body is no UTF-8 at byte %zu", at);
+  return reject(item, "mapper_parsing_exception", why), false;
+}
+
 /* What is wrong with an item, whatever is stored; true: it was rejected. */
 static bool malformed(mt_write *item, mt_slice name, mt_json *body) {
   mortise_error local;
@@ -282,6 +293,7 @@ static bool malformed(mt_write *item, mt_slice name, mt_json *body) {
     return reject(item, "action_request_validation_exception",
                   "create operations do not support compare and set"),
            true;
+  if (!is_text(item)) return true;
   if (item->kind == MT_WRITE_DELETE) return false;
   if (mt_json_parse(item->body, "the body", body, &local))
     return reject(item, "mapper_parsing_exception", local.message), true;

@@ -46,6 +46,22 @@ stores.each("documents that were read without their source", function(store)
   end)
 end)
 
+stores.each("text that is no UTF-8", function(store)
+  it("is refused, and nothing is written", function()
+    local client <close> = stores.connect(store)
+    local index = stores.fill(client, {a = {path = "/a"}})
+    for _, bytes in ipairs {"\xff", "x\x80", "\xc0\x80", "\xed\xa0\x80", "\xf5\x80\x80\x80"} do
+      local result = client:bulk(index, {{id = "b", doc = ('{"name":"%s"}'):format(bytes)}})[1]
+      assert.equal("rejected", result.result)
+      assert.equal(400, result.status)
+      fails("rejected", client.index, client, index, "b", {name = bytes})
+      assert.equal("rejected", client:bulk(index, {{id = "b" .. bytes, doc = {a = 1}}})[1].result)
+    end
+    assert.is_nil(client:get(index, "b"))
+    client:drop_index(index)
+  end)
+end)
+
 describe("an embedded store with texts that are no documents", function()
   local bad = {
     quote = '{"a":"}', bracket = '{"a":["]}', empty = "", text = "x", brace = "{", key = '{"',

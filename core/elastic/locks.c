@@ -428,8 +428,16 @@ static void disbelieve(mt_lock_batch *r) {
   r->req.error.retryable = false;
 }
 
+/* As an id mostly is written: "NS:PATH". */
+static bool is_plainly_of(const mt_lock_batch *r, const mt_lock_item *item, mt_slice id) {
+  size_t n = strlen(r->ns);
+  return id.n == n + item->path.n + 3 && id.p[0] == '"' && id.p[n + 1] == ':' &&
+         !memcmp(id.p + 1, r->ns, n) && !memcmp(id.p + n + 2, item->path.p, item->path.n);
+}
+
 static bool is_of(mt_buf *id, const mt_lock_batch *r, const mt_lock_item *item,
                   const mt_answer *a) {
+  if (is_plainly_of(r, item, a->id)) return true;
   mt_buf_clear(id);
   mt_lock_id(id, r->ns, item->path);
   return !id->failed && mt_answer_is_of(a, mt_buf_slice(id));

@@ -170,10 +170,9 @@ static int writer_write(lua_State *L) {
   op->batch.ctx = op;
   op->batch.items = items;
   op->batch.n = (size_t)n;
-  mortise_error err;
   writer *w = check_writer(L);
   op->writer = w;
-  if (mt_writer_submit(w->w, &op->batch, &err)) mt_error_raise(L, &err);
+  mt_writer_submit(w->w, &op->batch);
   mt_depend(&w->writes, &op->dependent);
   mt_op_start(&op->op);
   return mt_await(L, lua_gettop(L));

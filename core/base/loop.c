@@ -38,6 +38,7 @@ struct mt_loop {
   batch *running;
   due *heap; /* timer->slot - 1 is its place here */
   size_t n, cap;
+  size_t unreserved, reserved; /* of those in the heap; of all there are: there is room for both */
   uint64_t started;
   pthread_mutex_t mutex; /* guards what follows, and mt_post.next */
   mt_post *first, *last;
@@ -107,10 +108,37 @@ static void settle(mt_loop *loop, size_t i) {
   place(loop, i, entry);
 }
 
+/* Room for one more. */
+static mortise_status make_room(mt_loop *loop, mortise_error *err) {
+  size_t n = loop->unreserved + loop->reserved + 1;
+  if (mt_grow((void **)&loop->heap, &loop->cap, n, sizeof *loop->heap, TIMERS_MAX))
+    return MORTISE_OK;
+  return mt_error_memory(err);
+}
+
+mortise_status mt_timer_reserve(mt_loop *loop, mt_timer *timer, mortise_error *err) {
+  if (timer->reserved) return MORTISE_OK;
+  mt_timer_stop(loop, timer);
+  mortise_status status = make_room(loop, err);
+  if (status) return status;
+  timer->reserved = true;
+  loop->reserved++;
+  return MORTISE_OK;
+}
+
+void mt_timer_release(mt_loop *loop, mt_timer *timer) {
+  mt_timer_stop(loop, timer);
+  loop->reserved -= timer->reserved;
+  timer->reserved = false;
+}
+
 mortise_status mt_timer_start(mt_loop *loop, mt_timer *timer, int64_t at_ms, mortise_error *err) {
   mt_timer_stop(loop, timer);
-  if (!mt_grow((void **)&loop->heap, &loop->cap, loop->n + 1, sizeof *loop->heap, TIMERS_MAX))
-    return mt_error_memory(err);
+  if (!timer->reserved) {
+    mortise_status status = make_room(loop, err);
+    if (status) return status;
+    loop->unreserved++;
+  }
   /* One that is due already counts from now, so that it comes after all that wait since before:
    * that is what lets run_timers stop at the first one started by a callback. */
   int64_t now_ms = mt_loop_now(loop);
@@ -124,6 +152,7 @@ void mt_timer_stop(mt_loop *loop, mt_timer *timer) {
   if (!timer->slot) return;
   size_t i = timer->slot - 1;
   timer->slot = 0;
+  loop->unreserved -= !timer->reserved;
   due last = loop->heap[--loop->n];
   if (i == loop->n) return;
   place(loop, i, last);

@@ -24,12 +24,17 @@ typedef struct mt_timer {
   void (*fire)(void *ctx);
   void *ctx;
   int64_t at_ms;
-  size_t slot; /* the loop's; 0 when stopped */
+  size_t slot;   /* the loop's; 0 when stopped */
+  bool reserved; /* the loop's */
 } mt_timer;
 
-/* Starts or moves it. OUT_OF_MEMORY leaves it stopped. */
+/* Starts or moves it. OUT_OF_MEMORY leaves it stopped; not of one that is reserved. */
 mortise_status mt_timer_start(mt_loop *loop, mt_timer *timer, int64_t at_ms, mortise_error *err);
 void mt_timer_stop(mt_loop *loop, mt_timer *timer);
+/* Keeps room for it in the loop, so that starting it needs no memory, until mt_timer_release, which
+ * stops it, too. */
+mortise_status mt_timer_reserve(mt_loop *loop, mt_timer *timer, mortise_error *err);
+void mt_timer_release(mt_loop *loop, mt_timer *timer);
 
 /* A watched descriptor in the caller's memory; `events` are EPOLLIN | EPOLLOUT. */
 typedef struct mt_watch {

@@ -195,7 +195,7 @@ void mt_client_free(mortise_client *c) {
   free_locks(c);
   mt_manager_free(c->manager);
   mt_pulse_stop(c->pulse);
-  if (c->loop) mt_timer_stop(c->loop, &c->tick);
+  if (c->loop) mt_timer_release(c->loop, &c->tick);
   if (c->loop) mt_timer_stop(c->loop, &c->look);
   mt_store_close(c->store);
   mt_identity_free(c->identity);
@@ -210,15 +210,13 @@ const mortise_options *mt_client_options(const mortise_client *c) {
 
 /* ---- The manager and its heartbeat ---------------------------------------------------------- */
 
-/* The timer is parked while nothing is due, never stopped: so it keeps its room in the loop, and
- * arming it needs no memory. Without a tick nobody would be told of anything any more. */
-static mortise_status park(mortise_client *c, mortise_error *err) {
-  return mt_timer_start(c->loop, &c->tick, INT64_MAX, err);
-}
-
+/* The timer is reserved: without a tick nobody would be told of anything any more. */
 static void arm(mortise_client *c) {
   int64_t due = mt_manager_due(c->manager);
-  if (c->tick.at_ms != due) mt_timer_start(c->loop, &c->tick, due, NULL);
+  if (due == INT64_MAX)
+    mt_timer_stop(c->loop, &c->tick);
+  else if (!c->tick.slot || c->tick.at_ms != due)
+    mt_timer_start(c->loop, &c->tick, due, NULL);
 }
 
 /* The manager stops the heartbeat of a session that it finds dead: then nobody else says so. */
@@ -231,7 +229,6 @@ static void tell_if_lost(mortise_client *c) {
 
 static void tick(void *ctx) {
   mortise_client *c = ctx;
-  park(c, NULL);
   tell_if_lost(c);
   mt_manager_tick(c->manager);
   arm(c);
@@ -333,7 +330,7 @@ mt_manager *mt_client_manager(mortise_client *c, mortise_error *err) {
     c->identity = mt_identity_new(c->options.program, c->options.script, c->options.job, err);
   if (!c->identity) return NULL;
   if (!c->tick.fire) c->tick = (mt_timer){.fire = tick, .ctx = c};
-  if (park(c, err)) return NULL;
+  if (mt_timer_reserve(c->loop, &c->tick, err)) return NULL;
   c->lost = (mt_post){.run = wake_lost, .ctx = c};
   const mt_manager_config config = {
       .ns = c->options.ns,

@@ -38,7 +38,6 @@ static mt_req *take_soon(mt_elastic *e) {
 /* What finishes here may submit again, or close the store's other requests, but not the store. */
 static void run_soon(void *ctx) {
   mt_elastic *e = ctx;
-  mt_timer_start(e->store.loop, &e->timer, INT64_MAX, NULL);
   mt_req *last = e->soon;
   while (last && last->op) last = last->op;
   for (mt_req *req; (req = take_soon(e));) {
@@ -74,7 +73,7 @@ static void close_store(mt_store *s) {
   mt_scans_free(e);
   while (e->calls) mt_call_drop(e->calls);
   mt_listings_free(e);
-  mt_timer_stop(s->loop, &e->timer);
+  mt_timer_release(s->loop, &e->timer);
   mt_http_free(e->http);
   mt_free(e);
 }
@@ -111,7 +110,7 @@ mt_store *mt_elastic_open(mt_loop *loop, const mt_http_config *config, const cha
   strcpy(e->table, table);
   e->timer = (mt_timer){.fire = run_soon, .ctx = e};
   e->http = mt_http_new(loop, config, &e->store.log, err);
-  if (!e->http || mt_timer_start(loop, &e->timer, INT64_MAX, err)) {
+  if (!e->http || mt_timer_reserve(loop, &e->timer, err)) {
     mt_http_free(e->http);
     mt_free(e);
     return NULL;

@@ -39,7 +39,7 @@ typedef struct mt_elastic {
   mt_scan *scans; /* open */
   mt_listing *listings; /* open */
   mt_req *soon;   /* finish at the next step; linked by `op` */
-  mt_timer timer; /* always running, so that starting it cannot fail */
+  mt_timer timer; /* reserved */
 } mt_elastic;
 
 /* One call of the store: requests sent one after the other for one mt_req. */

@@ -62,17 +62,15 @@ static void finish(mt_transfer *op) {
 
 /* ---- What became of an attempt -------------------------------------------------------------- */
 
-/* The two timers of the whole run always, at the end of time when there is nothing to do: moving
- * one takes no memory, so it cannot fail. */
-static void deliver_at(struct mt_http *http, int64_t at_ms) {
-  mt_timer_start(http->loop, &http->deliver, at_ms, NULL);
+static void deliver_soon(struct mt_http *http) {
+  mt_timer_start(http->loop, &http->deliver, mt_loop_now(http->loop), NULL); /* it is reserved */
 }
 
 /* Told from the loop, since the owner may still be inside mt_http_submit. */
 static void fail_later(mt_transfer *op) {
   op->ready = true;
   mt_timer_stop(op->http->loop, &op->deadline);
-  deliver_at(op->http, mt_loop_now(op->http->loop));
+  deliver_soon(op->http);
 }
 
 /* Of requests for which there was not even memory for a transfer: linked through their own `op`. */
@@ -95,7 +93,6 @@ static bool drop_failed(struct mt_http *http, mt_http_req *req) {
 
 static void deliver(void *ctx) {
   struct mt_http *http = ctx;
-  deliver_at(http, INT64_MAX);
   for (mt_http_req *req; (req = take_failed(http));)
     if (req->done) req->done(req->ctx, req);
   for (;;) {
@@ -296,7 +293,7 @@ void mt_http_submit(mt_http *http, mt_http_req *req) {
   if (!op) {
     req->op = http->failed;
     http->failed = req;
-    deliver_at(http, mt_loop_now(http->loop));
+    deliver_soon(http);
     return;
   }
   req->op = op;
@@ -360,7 +357,7 @@ static mortise_status init(mt_http *http, const mt_http_config *c, mortise_error
     http->common[1] = (struct curl_slist){http->auth.header, NULL};
   }
   http->deliver = (mt_timer){.fire = deliver, .ctx = http};
-  status = mt_timer_start(http->loop, &http->deliver, INT64_MAX, err);
+  status = mt_timer_reserve(http->loop, &http->deliver, err);
   if (status) return status;
   uint32_t connections = c->connections ? c->connections : CONNECTIONS;
   if (connections > CONNECTIONS_MAX) connections = CONNECTIONS_MAX;
@@ -405,7 +402,7 @@ void mt_http_free(mt_http *http) {
     mt_transfer_free(op);
   }
   mt_multi_deinit(http);
-  mt_timer_stop(http->loop, &http->deliver);
+  mt_timer_release(http->loop, &http->deliver);
   mt_gzip_free(http->gzip);
   mt_auth_deinit(&http->auth);
   mt_nodes_deinit(&http->nodes);

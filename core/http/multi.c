@@ -15,21 +15,19 @@ static void act(struct mt_http *http, curl_socket_t fd, int what) {
   http->multi.drain(http);
 }
 
-/* It was started once, so that moving it needs no memory. */
-static void arm_timer(struct mt_http *http, int64_t at_ms) {
-  mt_timer_start(http->loop, &http->multi.timer, at_ms, NULL);
-}
-
 static void on_timer(void *ctx) {
   struct mt_http *http = ctx;
-  arm_timer(http, INT64_MAX);
   act(http, CURL_SOCKET_TIMEOUT, 0);
 }
 
 static int set_timer(CURLM *handle, long wait_ms, void *ctx) {
   (void)handle;
   struct mt_http *http = ctx;
-  arm_timer(http, wait_ms < 0 ? INT64_MAX : mt_loop_now(http->loop) + wait_ms);
+  mt_timer *timer = &http->multi.timer;
+  if (wait_ms < 0)
+    mt_timer_stop(http->loop, timer);
+  else
+    mt_timer_start(http->loop, timer, mt_loop_now(http->loop) + wait_ms, NULL); /* it is reserved */
   return 0;
 }
 
@@ -175,7 +173,7 @@ mortise_status mt_multi_init(struct mt_http *http, uint32_t connections,
   mt_multi *m = &http->multi;
   m->drain = drain;
   m->timer = (mt_timer){.fire = on_timer, .ctx = http};
-  mortise_status status = mt_timer_start(http->loop, &m->timer, INT64_MAX, err);
+  mortise_status status = mt_timer_reserve(http->loop, &m->timer, err);
   if (status) return status;
   m->handle = curl_multi_init();
   if (!m->handle) return mt_error_memory(err);
@@ -193,7 +191,7 @@ mortise_status mt_multi_init(struct mt_http *http, uint32_t connections,
 void mt_multi_deinit(struct mt_http *http) {
   mt_multi *m = &http->multi;
   if (m->handle) curl_multi_cleanup(m->handle);
-  mt_timer_stop(http->loop, &m->timer);
+  mt_timer_release(http->loop, &m->timer);
   for (mt_sock *s = m->socks, *next; s; s = next) {
     next = s->next;
     if (s->used) disarm(s);

@@ -13,8 +13,6 @@ enum {
   BODIES_MAX = 256 << 20, /* of one page */
 };
 
-static const int64_t parked = INT64_MAX / 2;
-
 typedef struct op op;
 
 /* A body made anew for a document that was read again; kept until its page is done. */
@@ -47,7 +45,7 @@ struct op {
   mt_scan_open open;
   mt_scan_next next;
   mt_scan *scan;
-  mt_timer kick; /* parked far away, so that moving it needs no memory */
+  mt_timer kick; /* reserved */
   uint32_t page;
   bool scanned, failed, counted;
   bool smaller;                      /* the pass starts again, with smaller pages */
@@ -98,7 +96,7 @@ static void free_op(op *o) {
   }
   mt_free(o->units);
   mt_describe_deinit(&o->describe);
-  mt_timer_stop(s->loop, &o->kick);
+  mt_timer_release(s->loop, &o->kick);
   mt_free(o);
 }
 
@@ -527,7 +525,7 @@ static void write_page(unit *u) {
   if (o->c->transform.decides) u->batch.again = again;
   mortise_status status = patch(u, &err);
   u->batch.items = u->items;
-  if (!status && !o->failed && u->batch.n) status = mt_writer_submit(o->writer, &u->batch, &err);
+  if (!status && !o->failed && u->batch.n) mt_writer_submit(o->writer, &u->batch);
   if (status) fail(o, &err);
   if (o->failed || !u->batch.n) unit_release(u);
 }
@@ -609,7 +607,7 @@ static mortise_status make_parts(op *o, mortise_error *err) {
     mt_buf_init(&o->units[i].bodies, BODIES_MAX);
   }
   o->kick = (mt_timer){.fire = on_kick, .ctx = o};
-  if (mt_timer_start(c->store->loop, &o->kick, parked, err)) return MORTISE_OUT_OF_MEMORY;
+  if (mt_timer_reserve(c->store->loop, &o->kick, err)) return MORTISE_OUT_OF_MEMORY;
   o->writer = mt_writer_new(c->store, c->env, c->permit, &config, err);
   return o->writer ? MORTISE_OK : err->code;
 }

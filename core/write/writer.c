@@ -18,8 +18,6 @@ enum {
   STAMPED_MAX = 1 << 30,
 };
 
-static const int64_t parked = INT64_MAX / 2;
-
 static void lane_step(mt_lane *l);
 
 /* May run on a store's thread: what it reads of the writer never changes. */
@@ -453,7 +451,6 @@ static void end_waits(mt_writer *w) {
 
 static void on_kick(void *ctx) {
   mt_writer *w = ctx;
-  mt_timer_start(w->store->loop, &w->kick, parked, NULL);
   if (w->stopped) end_waits(w);
   start_lanes(w);
   reap(w);
@@ -509,7 +506,7 @@ static mortise_status writer_init(mt_writer *w, mortise_error *err) {
   for (uint32_t i = 0; i < w->config.in_flight; i++)
     if (lane_init(&w->lanes[i], w)) return mt_error_memory(err);
   w->kick = (mt_timer){.fire = on_kick, .ctx = w};
-  return mt_timer_start(w->store->loop, &w->kick, parked, err);
+  return mt_timer_reserve(w->store->loop, &w->kick, err);
 }
 
 mt_writer *mt_writer_new(mt_store *store, const mt_env *env, const mt_permit *permit,
@@ -547,14 +544,13 @@ void mt_writer_free(mt_writer *w) {
   for (uint32_t i = 0; w->lanes && i < w->config.in_flight; i++) lane_deinit(&w->lanes[i]);
   for (mt_write_batch *b = w->head; b; b = b->link) sum_up(b);
   mt_free(w->lanes);
-  mt_timer_stop(w->store->loop, &w->kick);
+  mt_timer_release(w->store->loop, &w->kick);
   mt_free(w);
 }
 
-mortise_status mt_writer_submit(mt_writer *w, mt_write_batch *b, mortise_error *err) {
+void mt_writer_submit(mt_writer *w, mt_write_batch *b) {
   /* Started from the loop, so that `done` never runs inside this call. */
-  int64_t now = mt_loop_now(w->store->loop);
-  if (mt_timer_start(w->store->loop, &w->kick, now, err)) return MORTISE_OUT_OF_MEMORY;
+  mt_timer_start(w->store->loop, &w->kick, mt_loop_now(w->store->loop), NULL);
   mt_error_clear(&b->error);
   b->next = b->active = 0;
   b->failed = false;
@@ -564,7 +560,6 @@ mortise_status mt_writer_submit(mt_writer *w, mt_write_batch *b, mortise_error *
   else
     w->head = b;
   w->tail = b;
-  return MORTISE_OK;
 }
 
 void mt_writer_stop(mt_writer *w, const mortise_error *why) {

@@ -111,9 +111,8 @@ mt_writer *mt_writer_new(mt_store *store, const mt_env *env, const mt_permit *pe
 void mt_writer_free(mt_writer *w);
 
 /* Starts a batch, in the caller's memory until `done`. Batches are sent in the order submitted,
- * items in theirs, several requests at once: two items must not write the same document. An error
- * here starts nothing. */
-mortise_status mt_writer_submit(mt_writer *w, mt_write_batch *b, mortise_error *err);
+ * items in theirs, several requests at once: two items must not write the same document. */
+void mt_writer_submit(mt_writer *w, mt_write_batch *b);
 
 /* Sends nothing more: batches finish with this error once what is under way has been answered. */
 void mt_writer_stop(mt_writer *w, const mortise_error *why);

@@ -46,7 +46,7 @@ struct mt_writer {
   size_t bytes; /* in a request at most, halved by a 413 */
   mt_lane *lanes;
   mt_write_batch *head, *tail;
-  mt_timer kick; /* parked far away, so that moving it needs no memory */
+  mt_timer kick; /* reserved */
   bool stopped;
   bool *gone; /* set by mt_writer_free inside a callback */
   mortise_error why, last;

@@ -70,7 +70,7 @@ static void write_now(mt_test_client *c, const mt_lock *lock, mt_strength streng
   bool done = false;
   mt_write_batch b = {
       .done = on_written, .ctx = &done, .index = index_name, .items = &item, .n = 1};
-  assert_int_equal(mt_writer_submit(w, &b, NULL), MORTISE_OK);
+  mt_writer_submit(w, &b);
   assert_true(mt_test_pump_until(c, 1, &done, 30000));
   MT_CHECK(item.outcome == MT_OUTCOME_APPLIED, "%s: %s %s", b.error.message, item.write.type,
            item.write.reason);
@@ -85,7 +85,7 @@ static void write_and_die(mt_test_client *c, const mt_lock *lock, mt_strength st
   mt_write_batch b = {
       .done = on_written, .ctx = &done, .index = index_name, .items = &item, .n = 1};
   hold_back(c->client->store);
-  assert_int_equal(mt_writer_submit(w, &b, NULL), MORTISE_OK);
+  mt_writer_submit(w, &b);
   int64_t until = mt_clock_boot_ms() + 30000;
   while (!n_held && mt_clock_boot_ms() < until) mt_test_pump_until(c, 1, &done, 1);
   assert_int_equal(n_held, 1);

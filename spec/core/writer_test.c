@@ -494,7 +494,7 @@ static void test_stop(void **state) {
   f->fake.fate = refuse_for_a_while;
   mortise_error why;
   mt_error_set(&why, MORTISE_INTERRUPTED, "stopped");
-  assert_int_equal(mt_writer_submit(f->w, &f->batch, NULL), MORTISE_OK);
+  mt_writer_submit(f->w, &f->batch);
   mt_loop_step(f->loop, 0, NULL);
   mt_loop_step(f->loop, 0, NULL);
   const int sent = (int)f->fake.bulks; /* a slow machine may have tried again by now */
@@ -510,7 +510,7 @@ static void test_free_under_way(void **state) {
   fixture *f = *state;
   open_writer(f, (mt_writer_config){.docs = 10});
   prepare(f, 100);
-  assert_int_equal(mt_writer_submit(f->w, &f->batch, NULL), MORTISE_OK);
+  mt_writer_submit(f->w, &f->batch);
   mt_loop_step(f->loop, 0, NULL);
   mt_writer_free(f->w);
   f->w = NULL;
@@ -533,7 +533,7 @@ static void test_free_inside(void **state) {
   f->batch.done = free_inside;
   mt_write_batch second = f->batch;
   second.n = 0;
-  assert_int_equal(mt_writer_submit(f->w, &second, NULL), MORTISE_OK);
+  mt_writer_submit(f->w, &second);
   run(f);
 }
 
@@ -556,7 +556,8 @@ static void test_memory(void **state) {
     int left = n;
     mt_mem_hook(deny_one, &left);
     f->w = mt_writer_new(&f->fake.store, &env, fake_permit(&f->lock), &config, &err);
-    mortise_status status = f->w ? mt_writer_submit(f->w, &f->batch, &err) : err.code;
+    mortise_status status = f->w ? MORTISE_OK : err.code;
+    if (f->w) mt_writer_submit(f->w, &f->batch);
     int before = f->done;
     while (!status && f->done == before) mt_loop_step(f->loop, 1000, NULL);
     mt_mem_hook(NULL, NULL);

@@ -1,5 +1,6 @@
 /* Breaking a session's locks by hand:
  *   client:break_session(id) -> breaking    `id` in full; it goes on while anything waits
+ *   client:clear_damaged(path) -> breaking  what is damaged there, and nothing else
  * A breaking (closable; closing cuts it off where it has not ended):
  * - :progress() -> {phase=, marked=, gone=, lease_ms=, left_ms=, evicted=}; raises the error that
  *   ended it. The phase is "looking", "waiting" (left_ms), "ending", "evicting" or "done".
@@ -61,9 +62,11 @@ static int breaking_progress(lua_State *L) {
   return 1;
 }
 
-static int client_break_session(lua_State *L) {
+typedef mt_breaker *start_fn(mortise_client *client, const char *what, mortise_error *err);
+
+static int start(lua_State *L, start_fn *begin) {
   mt_check_client(L, 1);
-  const char *session = mt_check_string(L, 2);
+  const char *what = mt_check_string(L, 2);
   mortise_error err;
   mt_driver *d = mt_driver_get(L);
   mt_await_check(L, d);
@@ -73,14 +76,24 @@ static int client_break_session(lua_State *L) {
   lua_pushvalue(L, 1);
   lua_setiuservalue(L, -2, 1);
   mt_box *box = mt_check_client(L, 1);
-  handle->breaker = mt_breaker_start(box->client, session, &err);
+  handle->breaker = begin(box->client, what, &err);
   if (!handle->breaker) mt_error_raise(L, &err);
   mt_depend(&box->dependents, &handle->dependent);
   return 1;
 }
 
+static int client_break_session(lua_State *L) {
+  return start(L, mt_breaker_start);
+}
+
+static int client_clear_damaged(lua_State *L) {
+  return start(L, mt_breaker_clear);
+}
+
 void mt_break_methods(lua_State *L) {
-  static const luaL_Reg methods[] = {{"break_session", client_break_session}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"break_session", client_break_session},
+                                     {"clear_damaged", client_clear_damaged},
+                                     {NULL, NULL}};
   static const luaL_Reg breaking_methods[] = {
       {"progress", breaking_progress}, {"close", breaking_close}, {NULL, NULL}};
   static const luaL_Reg metamethods[] = {

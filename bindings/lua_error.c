@@ -5,7 +5,7 @@
  *   is_error(value) -> boolean
  *   exit_status(code) -> integer              what the program ends with for such an error
  * `code` is one of mortise/error.h's; a blocker is {path, mode, session, host, user, program,
- * script, job, pid, since_ms, queued}, what is unknown left out. */
+ * script, job, pid, since_ms, queued, damaged}, what is unknown left out. */
 #include "bindings.h"
 
 #include "base/error.h"
@@ -71,6 +71,9 @@ static void push_blocker(lua_State *L, const mortise_blocker *b) {
   }
   lua_pushboolean(L, b->queued);
   lua_setfield(L, -2, "queued");
+  if (!b->damaged) return;
+  lua_pushboolean(L, true);
+  lua_setfield(L, -2, "damaged");
 }
 
 /* Into the error on the stack. */
@@ -214,6 +217,7 @@ static void read_blocker(lua_State *L, mortise_blocker *b) {
   b->pid = raw_integer(L, -1, "pid");
   b->since_ms = raw_integer(L, -1, "since_ms");
   b->queued = raw_boolean(L, -1, "queued");
+  b->damaged = raw_boolean(L, -1, "damaged");
 }
 
 static void read_blockers(lua_State *L, int index, mortise_blockers *out) {
@@ -313,6 +317,7 @@ static void add_blocker(luaL_Buffer *b, const mortise_blocker *who) {
   add_named(b, ", script ", who->script);
   add_named(b, ", job ", who->job);
   add_named(b, ", session ", who->session);
+  if (who->damaged) luaL_addstring(b, ", damaged: a person must break it");
 }
 
 typedef struct shown {

@@ -7,9 +7,11 @@
  *   .stale                  this client may not refresh: what was visible before
  *   :close()                at any time; waits until the server has ended it
  *   client:read_locks(ns, paths) -> JSON array    those that are there, in real time
- *   client:read_sessions(ns, ids) -> array of {session=, state=, lease_ms=, opened=, beat_at=, and
- *     as JSON owner=, waiting=}, of those that are there, in real time */
+ *   client:read_sessions(ns, ids) -> array of {session=, state=, lease_ms=, opened=, beat_at=, damaged=,
+ *     and as JSON owner=, waiting=}, of those that are there, in real time */
 #include "lua_client.h"
+
+#include "store/table.h"
 
 #include <string.h>
 
@@ -249,18 +251,17 @@ static void set_time(lua_State *L, const char *key, int64_t value) {
 }
 
 static void push_session(lua_State *L, const mt_session_doc *doc) {
-  static const char *const states[] = {[MT_SESSION_LIVE] = "live",
-                                       [MT_SESSION_EXPIRED] = "expired",
-                                       [MT_SESSION_CLOSED] = "closed",
-                                       [MT_SESSION_BROKEN] = "broken"};
-  lua_createtable(L, 0, 7);
+  lua_createtable(L, 0, 8);
   set_text(L, "session", doc->session);
-  set_text(L, "state", states[doc->state]);
+  set_text(L, "state", mt_session_state_name(doc->state));
   set_time(L, "lease_ms", doc->lease_ms);
   set_time(L, "opened", doc->opened_ms);
   set_time(L, "beat_at", doc->beat_ms);
   set_text(L, "owner", doc->owner);
   set_text(L, "waiting", doc->waiting);
+  if (!doc->damaged) return;
+  lua_pushboolean(L, true);
+  lua_setfield(L, -2, "damaged");
 }
 
 static int push_sessions(lua_State *L, mt_call *call, int index) {

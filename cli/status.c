@@ -171,6 +171,11 @@ static void name(char *out, size_t size, const mortise_notice *n) {
     snprintf(out, size, ": held in %s by another task of this process", b->mode);
     return;
   }
+  if (b->damaged) {
+    snprintf(out, size, ": %s in %s by what is damaged (see `mortise locks`)",
+             b->queued ? "queued for" : "held", b->mode);
+    return;
+  }
   const char *runs = b->script[0] ? b->script : b->program;
   int used = snprintf(out, size, ": %s in %s by %s pid %lld%s%s", b->queued ? "queued for" : "held",
                       b->mode, b->host, (long long)b->pid, runs[0] ? " running " : "", runs);

@@ -2,11 +2,14 @@
 
 #include "base/mem.h"
 #include "client/identity.h"
+#include "lock/path.h"
+#include "store/table.h"
 
 struct mt_breaker {
   mortise_client *client;
   mt_breaking breaking;
   mt_timer tick;
+  char *path; /* owned; NULL: a session is broken */
 };
 
 static void arm(void *ctx) {
@@ -30,19 +33,13 @@ static bool known_dead(void *ctx, const char *owner_json) {
   return mt_identity_gone(k->client->identity, owner_json);
 }
 
-static bool is_id(const char *session) {
-  return strlen(session) == MT_SESSION_ID - 1 &&
-         strspn(session, "0123456789abcdef") == MT_SESSION_ID - 1;
-}
-
-mt_breaker *mt_breaker_start(mortise_client *client, const char *session, mortise_error *err) {
-  if (!is_id(session)) {
-    mt_error_set(err, MORTISE_INVALID_ARGUMENT, "`%.80s` is no session: 32 hex digits", session);
-    return NULL;
-  }
+static mt_breaker *start(mortise_client *client, const char *session, const char *path,
+                         mortise_error *err) {
   if (!mt_client_manager(client, err)) return NULL; /* who we are is known from there on */
   mt_breaker *k = mt_calloc(1, sizeof *k);
-  if (!k) {
+  if (k && path) k->path = mt_strdup(path);
+  if (!k || (path && !k->path)) {
+    mt_free(k);
     mt_error_memory(err);
     return NULL;
   }
@@ -51,6 +48,7 @@ mt_breaker *mt_breaker_start(mortise_client *client, const char *session, mortis
   const mortise_options *o = mt_client_options(client);
   const mt_breaking_config config = {.ns = o->ns,
                                      .session = session,
+                                     .path = k->path,
                                      .by = client->identity->json,
                                      .margin_ms = o->margin_ms,
                                      .known_dead = known_dead,
@@ -61,6 +59,18 @@ mt_breaker *mt_breaker_start(mortise_client *client, const char *session, mortis
   return k;
 }
 
+mt_breaker *mt_breaker_start(mortise_client *client, const char *session, mortise_error *err) {
+  if (mt_session_valid(session)) return start(client, session, NULL, err);
+  mt_error_set(err, MORTISE_INVALID_ARGUMENT, "`%.80s` is no session: 32 hex digits", session);
+  return NULL;
+}
+
+mt_breaker *mt_breaker_clear(mortise_client *client, const char *path, mortise_error *err) {
+  mt_slice checked;
+  if (mt_path_check_form(mt_slice_of(path), &checked, err)) return NULL;
+  return start(client, NULL, path, err);
+}
+
 const mt_breaking *mt_breaker_state(const mt_breaker *k) {
   return &k->breaking;
 }
@@ -69,5 +79,6 @@ void mt_breaker_free(mt_breaker *k) {
   if (!k) return;
   mt_timer_stop(k->client->loop, &k->tick);
   mt_breaking_deinit(&k->breaking);
+  mt_free(k->path);
   mt_free(k);
 }

@@ -93,11 +93,11 @@ static inline bool number(mt_answers *a, uint64_t *out) {
 /* An unassigned _seq_no is -2: a write without a version. */
 static void seq_no(mt_answers *a, mt_answer *out) {
   blank(a);
-  out->unassigned = a->p < a->end && *a->p == '-';
-  if (out->unassigned)
-    skip(a, NULL);
-  else
+  out->placed = a->p < a->end && *a->p != '-';
+  if (out->placed)
     number(a, &out->version.seq_no);
+  else
+    skip(a, NULL);
 }
 
 /* The next member's key without its quotes; false at the end of the object. */
@@ -227,9 +227,9 @@ bool mt_answers_next(mt_answers *a, mt_answer *out) {
   if (!want(a, '{') || !string(a, &k) || !want(a, ':') || !want(a, '{')) return false;
   while (!a->failed && key(a, &first, &k)) read_member(a, k, out);
   if (a->failed || !want(a, '}')) return false;
-  if (out->unassigned) out->version = (mt_version){0, 0};
+  if (!out->placed || !out->version.term) out->version = (mt_version){0, 0};
   bool ranged = out->version.seq_no <= MT_SEQ_NO_MAX && out->version.term <= MT_TERM_MAX;
-  return out->status && ranged ? true : fail(a);
+  return out->status >= 200 && ranged ? true : fail(a);
 }
 
 bool mt_answer_is_of(const mt_answer *a, mt_slice id) {

@@ -19,7 +19,7 @@ typedef struct mt_answer {
   int status;
   mt_applied applied;
   mt_version version;                /* {0,0}: none */
-  bool unassigned;                   /* _seq_no was negative */
+  bool placed;                       /* there was a _seq_no, and it was not negative */
   mt_slice id;
   mt_slice type, reason;             /* of the error */
   mt_slice cause_type, cause_reason; /* of what caused it */

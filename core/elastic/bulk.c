@@ -132,8 +132,11 @@ static size_t build(mt_bulk *r, mt_buf *b) {
 /* ---- The answer ----------------------------------------------------------------------------- */
 
 static mt_write_result classify(const mt_answer *a) {
-  if (a->status < 300 && a->applied == MT_APPLIED_NONE) return MT_WRITE_NONE; /* says too little */
-  if (a->status < 300) return a->applied == MT_APPLIED_NOOP ? MT_WRITE_NOOP : MT_WRITE_APPLIED;
+  if (a->status < 300 && a->applied == MT_APPLIED_NOOP) return MT_WRITE_NOOP;
+  if (a->status < 300 && a->applied == MT_APPLIED_NOT_FOUND) return MT_WRITE_MISSING;
+  /* Less than what became of it, and where in the one order, says too little. */
+  if (a->status < 300 && (a->applied == MT_APPLIED_NONE || !a->version.term)) return MT_WRITE_NONE;
+  if (a->status < 300) return MT_WRITE_APPLIED;
   if (mt_answer_busy(a)) return MT_WRITE_BUSY;
   if (mt_answer_unsure(a)) return MT_WRITE_NONE;
   if (a->status == 409) return MT_WRITE_CONFLICT;

@@ -62,6 +62,12 @@ static void on_describe(mt_call *c) {
     return;
   }
   if (!mt_call_json(c, "the description of an index", &root)) return;
+  if (root.type != MT_JSON_OBJECT) {
+    mt_error_set(&r->req.error, MORTISE_UNAVAILABLE,
+                 "describe %s: what answered is not understood: it is no object", r->index);
+    mt_call_finish(c);
+    return;
+  }
   read_all(r, root);
   r->json = mt_buf_take(&c->http.answer, NULL);
   if (!r->json) mt_error_memory(&r->req.error);

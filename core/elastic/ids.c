@@ -2,25 +2,6 @@
 #include "base/hash.h"
 #include "elastic/internal.h"
 
-enum { NS_MAX = 64 };
-
-static bool word(const char *s, size_t max, const char *more) {
-  size_t n = 0;
-  for (; s && s[n]; n++)
-    if (n == max ||
-        !((s[n] >= 'a' && s[n] <= 'z') || (s[n] >= '0' && s[n] <= '9') || strchr(more, s[n])))
-      return false;
-  return n > 0;
-}
-
-bool mt_ns_valid(const char *ns) {
-  return word(ns, NS_MAX, "_-");
-}
-
-bool mt_session_valid(const char *session) {
-  return word(session, MT_SESSION_ID - 1, "_-");
-}
-
 void mt_lock_id(mt_buf *out, const char *ns, mt_slice path) {
   char hex[65];
   mt_buf_adds(out, ns);

@@ -4,6 +4,7 @@
 
 #include "elastic/elastic.h"
 #include "store/order.h"
+#include "store/table.h"
 
 #define MT_TABLE_DEFAULT "mortise-locks"
 
@@ -121,8 +122,6 @@ bool mt_bulk_add_body(mt_buf *out, mt_slice body);
 
 /* ---- Locks ---------------------------------------------------------------------------------- */
 
-bool mt_ns_valid(const char *ns);
-bool mt_session_valid(const char *session);
 /* Appends the _id of a lock document, unquoted: NS:PATH, or NS:sha256:HEX. */
 void mt_lock_id(mt_buf *out, const char *ns, mt_slice path);
 /* Appends NS:@SESSION. */

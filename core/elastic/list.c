@@ -30,51 +30,80 @@ static bool in_namespace(const char *only, mt_slice id, mt_slice *ns, mt_slice *
   return rest->n && (!only || mt_slice_eq(*ns, mt_slice_of(only)));
 }
 
-static void add_member(mt_buf *out, mt_json source, const char *key) {
-  mt_json value = mt_json_get(source, key);
-  mt_json_add_key(out, key);
-  mt_buf_addslice(out, value.type ? value.raw : MT_SLICE("null"));
+/* Whose document is this? Its _id says so, not what stands in it; of one that has a hash in place of
+ * its path, the path in it where that has this hash. */
+static bool read_path(const char *ns, mt_slice rest, mt_json path, mt_buf *out) {
+  if (*rest.p == '/') {
+    mt_buf_addslice(out, rest);
+    return true;
+  }
+  mt_buf id;
+  mt_buf_init(&id, 4 * MT_ID_MAX);
+  size_t before = out->n;
+  bool good = mt_json_text(path, out) && !out->failed;
+  if (good) mt_lock_id(&id, ns, (mt_slice){out->p + before, out->n - before});
+  size_t prefix = strlen(ns) + 1;
+  good = good && id.n > prefix && mt_slice_eq((mt_slice){id.p + prefix, id.n - prefix}, rest);
+  mt_buf_deinit(&id);
+  if (good) return true;
+  mt_buf_cut(out, before);
+  mt_buf_addslice(out, rest);
+  return false;
 }
 
-static void add_ns(mt_buf *out, mt_slice ns) {
-  mt_buf_adds(out, out->n && out->p[out->n - 1] != '[' ? ",{\"ns\":" : "{\"ns\":");
+static void add_lock(mt_buf *out, mt_json source, mt_slice ns, mt_slice path, bool sound) {
+  mt_buf_adds(out, out->n && out->p[out->n - 1] == '}' ? ",{\"ns\":" : "{\"ns\":");
   mt_json_add_string(out, ns);
-}
-
-static void add_lock(mt_buf *out, mt_json source, mt_slice ns) {
-  add_ns(out, ns);
-  add_member(out, source, "path");
-  add_member(out, source, "holders");
-  add_member(out, source, "queue");
+  mt_json_add_key(out, "path");
+  mt_json_add_string(out, path);
+  mt_json_add_key(out, "holders");
+  mt_entries_add_json(out, sound ? mt_json_get(source, "holders") : (mt_json){0}, false);
+  mt_json_add_key(out, "queue");
+  mt_entries_add_json(out, mt_json_get(source, "queue"), true);
   mt_buf_addc(out, '}');
 }
 
-/* `rest` is "@ID". */
+static void add_hit_lock(mt_buf *out, mt_json source, mt_slice ns, mt_slice rest) {
+  char name[MT_ID_MAX];
+  mt_buf path;
+  mt_buf_init(&path, LIST_BYTES);
+  snprintf(name, sizeof name, "%.*s", (int)ns.n, ns.p);
+  bool sound = read_path(name, rest, mt_json_get(source, "path"), &path);
+  if (path.failed) out->failed = path.failed;
+  add_lock(out, source, ns, mt_buf_slice(&path), sound);
+  mt_buf_deinit(&path);
+}
+
+/* `rest` is "@ID". One that no session can have is of no use to anyone, and in nobody's way. */
 static void add_session(mt_buf *out, const mt_lock_list *r, mt_json source, mt_slice ns,
                         mt_slice rest) {
-  static const char *const keys[] = {"state", "lease_ms", "opened", "beat_at", "owner", "waiting"};
-  mt_slice id = {rest.p + 1, rest.n - 1}, begins = mt_slice_of(r->session);
-  if (begins.n > id.n || (begins.n && memcmp(id.p, begins.p, begins.n) != 0)) return;
-  add_ns(out, ns);
-  mt_json_add_key(out, "session");
-  mt_json_add_string(out, id);
-  for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) add_member(out, source, keys[i]);
-  mt_buf_addc(out, '}');
+  mt_session_doc doc = {0};
+  mt_slice begins = mt_slice_of(r->session);
+  snprintf(doc.session, sizeof doc.session, "%.*s", (int)rest.n - 1, rest.p + 1);
+  if (rest.n != MT_SESSION_ID || !mt_session_valid(doc.session) ||
+      (begins.n && memcmp(doc.session, begins.p, begins.n) != 0))
+    return;
+  if (mt_session_read_json(source, &doc))
+    mt_session_add(out, ns, &doc);
+  else
+    out->failed = MORTISE_OUT_OF_MEMORY;
+  mt_session_doc_deinit(&doc);
 }
 
-static void add_hit(mt_buf *out, const mt_lock_list *r, mt_json hit, mt_buf *id) {
+static bool add_hit(mt_buf *out, const mt_lock_list *r, mt_json hit, mt_buf *id) {
   mt_slice ns, rest;
   mt_json source = mt_json_get(hit, "_source");
   mt_buf_clear(id);
-  if (!mt_json_text(mt_json_get(hit, "_id"), id)) {
-    if (id->failed) out->failed = id->failed;
-    return;
-  }
-  if (!in_namespace(r->ns, mt_buf_slice(id), &ns, &rest)) return;
-  if (r->kind == MT_LIST_LOCKS)
-    add_lock(out, source, ns);
-  else
+  if (!mt_json_text(mt_json_get(hit, "_id"), id)) return false;
+  if (id->failed) out->failed = id->failed;
+  if (id->failed || !in_namespace(r->ns, mt_buf_slice(id), &ns, &rest)) return true;
+  bool session = *rest.p == '@';
+  if (session != (r->kind == MT_LIST_SESSIONS)) return true;
+  if (session)
     add_session(out, r, source, ns, rest);
+  else
+    add_hit_lock(out, source, ns, rest);
+  return true;
 }
 
 /* ---- Pages ---------------------------------------------------------------------------------- */
@@ -92,9 +121,17 @@ static mortise_status read_hits(mt_lock_list *r, mt_json hits, mortise_error *er
   mt_buf_init(&out, LIST_BYTES);
   mt_buf_init(&id, 4 * MT_ID_MAX);
   mt_buf_addc(&out, '[');
-  for (mt_json_iter it = mt_json_items(mt_json_get(hits, "hits")); mt_json_next(&it); n++)
-    add_hit(&out, r, it.value, &id);
+  bool good = true;
+  for (mt_json_iter it = mt_json_items(mt_json_get(hits, "hits")); good && mt_json_next(&it); n++)
+    good = add_hit(&out, r, it.value, &id);
   mt_buf_deinit(&id);
+  if (!good) {
+    mt_buf_deinit(&out);
+    return mt_error_set(err, MORTISE_UNAVAILABLE,
+                        "listing lock table \"%s\": what answered is not understood: a document "
+                        "without an id",
+                        r->listing->e->table);
+  }
   if (take_json(&out, &r->json, err)) return err->code;
   mt_listing *l = r->listing;
   l->received += n;
@@ -269,9 +306,14 @@ static void next_page(mt_call *c, const mt_listing *l) {
   mt_call_send(c, "POST", on_page); /* not sent twice: a page would be skipped */
 }
 
+static bool is_prefix(const char *session) {
+  size_t n = strspn(session, "0123456789abcdef");
+  return !session[n] && n < MT_SESSION_ID;
+}
+
 static bool fit(const mt_lock_list *r) {
   return (!r->ns || mt_ns_valid(r->ns)) && r->page <= MT_LIST_PAGE_MAX &&
-         (!r->session || mt_session_valid(r->session));
+         (!r->session || is_prefix(r->session));
 }
 
 /* One whose opening was cancelled has no cursor yet: it is opened anew. */
@@ -316,6 +358,18 @@ void mt_elastic_list_close(mt_store *s, mt_listing *l) {
 
 /* ---- By path -------------------------------------------------------------------------------- */
 
+static bool is_of(const mt_lock_read *r, mt_slice path, mt_json answer) {
+  mt_buf want, got;
+  mt_buf_init(&want, 4 * MT_ID_MAX);
+  mt_buf_init(&got, 4 * MT_ID_MAX);
+  mt_lock_id(&want, r->ns, path);
+  bool same = mt_json_text(mt_json_get(answer, "_id"), &got) && !want.failed && !got.failed &&
+              mt_slice_eq(mt_buf_slice(&want), mt_buf_slice(&got));
+  mt_buf_deinit(&want);
+  mt_buf_deinit(&got);
+  return same;
+}
+
 static mortise_status read_locks(const mt_call *c, mt_lock_read *r, mt_json root,
                                  mortise_error *err) {
   size_t n = 0;
@@ -325,6 +379,7 @@ static mortise_status read_locks(const mt_call *c, mt_lock_read *r, mt_json root
   for (mt_json_iter it = mt_json_items(mt_json_get(root, "docs")); mt_json_next(&it); n++) {
     bool found = false;
     mt_json error = mt_json_get(it.value, "error");
+    bool asked = n < r->n && is_of(r, r->paths[n], it.value);
     if (error.type && !err->code) {
       char type[96], reason[256];
       mt_error_set(err, MORTISE_UNAVAILABLE, "reading lock table \"%s\": %s: %s", c->e->table,
@@ -332,8 +387,14 @@ static mortise_status read_locks(const mt_call *c, mt_lock_read *r, mt_json root
                    mt_json_copy(mt_json_get(error, "reason"), reason, sizeof reason));
       if (!strcmp(type, "index_not_found_exception")) mt_table_gone(c->e, err);
     }
-    mt_json_bool(mt_json_get(it.value, "found"), &found);
-    if (found) add_lock(&out, mt_json_get(it.value, "_source"), mt_slice_of(r->ns));
+    if (!err->code && (!asked || !mt_json_bool(mt_json_get(it.value, "found"), &found)))
+      mt_error_set(
+          err, MORTISE_UNAVAILABLE,
+          "reading lock table \"%s\": what answered is not understood: document %zu is not "
+          "the one that was asked for",
+          c->e->table, n + 1);
+    if (found)
+      add_lock(&out, mt_json_get(it.value, "_source"), mt_slice_of(r->ns), r->paths[n], true);
   }
   if (n != r->n && !err->code)
     mt_error_set(err, MORTISE_UNAVAILABLE, "%zu locks were read, %zu came", r->n, n);

@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-enum { LOCK_PATH_MAX = 4096, JOB_MAX = 256 };
+enum { LOCK_PATH_MAX = 4096 };
 
 /* ---- Building ------------------------------------------------------------------------------- */
 
@@ -158,7 +158,10 @@ static void add_release(mt_buf *b, const frame *f, const mt_lock_item *item) {
 
 static void add_evict(mt_buf *b, const mt_lock_item *item) {
   begin_script(b, MT_SCRIPT_RELEASE, (mt_slice){0});
-  add_text(b, "session", mt_slice_of(item->session));
+  if (item->session)
+    add_text(b, "session", mt_slice_of(item->session));
+  else
+    mt_buf_adds(b, "\"damaged\":true");
   mt_buf_adds(b, "}}}\n");
 }
 
@@ -219,7 +222,8 @@ static void add_item(mt_buf *b, frame *f, const mt_lock_batch *r, const mt_lock_
 /* One bad item would fail the whole request, so the whole request is refused before it is sent. */
 static mortise_status check_item(const mt_lock_item *item, size_t i, mortise_error *err) {
   bool grants = item->verb == MT_LOCK_CREATE || item->verb == MT_LOCK_SET;
-  bool theirs = item->verb == MT_LOCK_EVICT || item->verb == MT_LOCK_ADOPT;
+  bool theirs =
+      item->verb == MT_LOCK_ADOPT || (item->verb == MT_LOCK_EVICT && item->session != NULL);
   const char *wrong = NULL;
   if (!item->path.n || *item->path.p != '/' || item->path.n > LOCK_PATH_MAX ||
       mt_utf8_valid(item->path) != item->path.n)
@@ -242,8 +246,9 @@ static mortise_status check(const mt_lock_batch *r, mortise_error *err) {
   if (!mt_ns_valid(r->ns))
     return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "\"%.80s\" is no namespace",
                         r->ns ? r->ns : "");
-  if (r->job && strlen(r->job) > JOB_MAX)
-    return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "a job's id has %d bytes at most", JOB_MAX);
+  if (r->job && strlen(r->job) > MT_JOB_MAX)
+    return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "a job's id has %d bytes at most",
+                        MT_JOB_MAX);
   if (!mt_session_valid(r->session))
     return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "\"%.80s\" is no session",
                         r->session ? r->session : "");
@@ -254,26 +259,6 @@ static mortise_status check(const mt_lock_batch *r, mortise_error *err) {
 
 /* ---- The answer ----------------------------------------------------------------------------- */
 
-static int64_t number_of(mt_json entry, const char *key) {
-  int64_t value;
-  return mt_json_int(mt_json_get(entry, key), &value) ? value : 0;
-}
-
-static bool read_entry(mt_json entry, mt_lock_entry *out) {
-  *out = (mt_lock_entry){0};
-  mt_slice mode;
-  int64_t n = number_of(entry, "n");
-  if (!mt_json_plain(mt_json_get(entry, "mode"), &mode) || !mt_mode_parse(mode, &out->mode) ||
-      n < 0)
-    return false;
-  mt_json_copy(mt_json_get(entry, "session"), out->session, sizeof out->session);
-  mt_json_copy(mt_json_get(entry, "job"), out->job, sizeof out->job);
-  out->n = (uint64_t)n;
-  out->since_ms = number_of(entry, "since");
-  out->queued = mt_json_get(entry, "until").type != MT_JSON_NONE;
-  return true;
-}
-
 static bool add_blocker(mt_lock_item *item, const mt_lock_entry *entry) {
   if (item->n_blockers == MT_BLOCKERS_MAX) return true;
   if (!item->blockers) item->blockers = mt_calloc(MT_BLOCKERS_MAX, sizeof *item->blockers);
@@ -282,11 +267,19 @@ static bool add_blocker(mt_lock_item *item, const mt_lock_entry *entry) {
   return true;
 }
 
+/* Who waits has an `until`. */
+static void read_entry(mt_json entry, mt_lock_entry *out) {
+  mt_entry_read_json(entry, mt_json_get(entry, "until").type != MT_JSON_NONE, out);
+}
+
 /* What the script found in the way. */
 static bool read_blockers(mt_lock_item *item, mt_json list) {
   mt_lock_entry entry;
-  for (mt_json_iter it = mt_json_items(list); mt_json_next(&it);)
-    if (!read_entry(it.value, &entry) || !add_blocker(item, &entry)) return false;
+  if (list.type && list.type != MT_JSON_ARRAY) return false;
+  for (mt_json_iter it = mt_json_items(list); mt_json_next(&it);) {
+    read_entry(it.value, &entry);
+    if (!add_blocker(item, &entry)) return false;
+  }
   return true;
 }
 
@@ -295,8 +288,8 @@ static bool read_blockers(mt_lock_item *item, mt_json list) {
 static bool read_others(const mt_lock_batch *r, mt_lock_item *item, mt_json list, bool *mine) {
   mt_lock_entry entry;
   for (mt_json_iter it = mt_json_items(list); mt_json_next(&it);) {
-    if (!read_entry(it.value, &entry)) return false;
-    if (!strcmp(entry.session, r->session)) {
+    read_entry(it.value, &entry);
+    if (!entry.damaged && !strcmp(entry.session, r->session)) {
       *mine = true;
       if (entry.queued) return true;
       continue;
@@ -307,20 +300,32 @@ static bool read_others(const mt_lock_batch *r, mt_lock_item *item, mt_json list
   return true;
 }
 
-static bool in_queue(const mt_lock_batch *r, mt_json queue) {
-  for (mt_json_iter it = mt_json_items(queue); mt_json_next(&it);)
-    if (mt_json_is(mt_json_get(it.value, "session"), r->session)) return true;
+/* Do I stand in that list, with a number from `least` on? */
+static bool stands_in(const mt_lock_batch *r, mt_json list, uint64_t least) {
+  mt_lock_entry entry;
+  for (mt_json_iter it = mt_json_items(list); mt_json_next(&it);) {
+    read_entry(it.value, &entry);
+    if (!entry.damaged && !strcmp(entry.session, r->session) && entry.n >= least) return true;
+  }
   return false;
 }
 
 static bool read_contended(const mt_lock_batch *r, mt_lock_item *item, mt_json queue) {
   mt_lock_entry entry;
   for (mt_json_iter it = mt_json_items(queue); mt_json_next(&it);) {
-    if (!read_entry(it.value, &entry)) return false;
+    read_entry(it.value, &entry);
     item->contended |=
         strcmp(entry.session, r->session) != 0 && !mt_mode_compatible(entry.mode, item->mode);
   }
   return true;
+}
+
+/* One that may wait is only granted where the document says so. */
+static mt_lock_result written_set(const mt_lock_batch *r, const mt_lock_item *item,
+                                  mt_json source) {
+  if (!item->enqueue) return MT_LOCK_ACKED;
+  if (stands_in(r, mt_json_get(source, "queue"), 0)) return MT_LOCK_QUEUED;
+  return stands_in(r, mt_json_get(source, "holders"), item->n) ? MT_LOCK_ACKED : MT_LOCK_NO_ANSWER;
 }
 
 static bool read_set(const mt_lock_batch *r, mt_lock_item *item, const mt_answer *a) {
@@ -333,7 +338,8 @@ static bool read_set(const mt_lock_batch *r, mt_lock_item *item, const mt_answer
   }
   mt_json queue = mt_json_get(source, "queue");
   item->version = a->version;
-  item->result = item->enqueue && in_queue(r, queue) ? MT_LOCK_QUEUED : MT_LOCK_ACKED;
+  item->result = written_set(r, item, source);
+  if (!item->result) return false;
   if (item->result == MT_LOCK_ACKED) return !item->ask_queue || read_contended(r, item, queue);
   /* One that holds something here passes the queue: only holders are in its way. */
   bool holding = false, placed = false;

@@ -91,12 +91,12 @@ static void say_failed(mt_elastic *e, const mt_session_write *r, const mt_answer
   snprintf(err->reason, sizeof err->reason, "%s", reason);
 }
 
-static mt_session_state state_of(mt_json source);
-
 static void say_refused(mt_session_write *r, const mt_answer *a) {
   mt_json source;
   if (!a->source.n || mt_json_parse(a->source, "the answer", &source, NULL)) return;
-  r->found = state_of(source);
+  mt_slice state;
+  bool plain = mt_json_plain(mt_json_get(source, "state"), &state);
+  r->found = plain ? mt_session_state_of(state) : MT_SESSION_MISSING;
   mt_session_breaker(mt_json_get(source, "owner"), r->breaker, sizeof r->breaker);
 }
 
@@ -197,40 +197,38 @@ void mt_elastic_session(mt_store *s, mt_session_write *r) {
 
 /* ---- Reading -------------------------------------------------------------------------------- */
 
-static int64_t number_of(mt_json source, const char *key) {
-  int64_t value;
-  return mt_json_int(mt_json_get(source, key), &value) ? value : 0;
+/* Is the answer about this session? Its version is where it stands in the one order. */
+static bool read_version(mt_json answer, mt_slice id, mt_session_doc *out) {
+  mt_version v;
+  char text[MT_ID_MAX];
+  mt_json_copy(mt_json_get(answer, "_id"), text, sizeof text);
+  if (!mt_slice_eq(mt_slice_of(text), id)) return false;
+  if (!mt_json_uint(mt_json_get(answer, "_seq_no"), &v.seq_no) || v.seq_no > MT_SEQ_NO_MAX ||
+      !mt_json_uint(mt_json_get(answer, "_primary_term"), &v.term) || !v.term ||
+      v.term > MT_TERM_MAX)
+    return false;
+  out->version = v;
+  return true;
 }
 
-static bool copy_raw(mt_json source, const char *key, char **out) {
-  mt_json value = mt_json_get(source, key);
-  if (!value.type) return true;
-  *out = mt_strndup(value.raw.p, value.raw.n);
-  return *out != NULL;
+static mortise_status not_understood(const mt_session_doc *doc, mortise_error *err) {
+  return mt_error_set(err, MORTISE_UNAVAILABLE,
+                      "what answered to a read of session %s is not understood", doc->session);
 }
 
-static mt_session_state state_of(mt_json source) {
-  mt_json state = mt_json_get(source, "state");
-  if (mt_json_is(state, "live")) return MT_SESSION_LIVE;
-  if (mt_json_is(state, "expired")) return MT_SESSION_EXPIRED;
-  if (mt_json_is(state, "closed")) return MT_SESSION_CLOSED;
-  if (mt_json_is(state, "broken")) return MT_SESSION_BROKEN;
-  return MT_SESSION_LIVE; /* a state we do not know: not over, as far as we can tell */
-}
-
-/* false without memory. */
-static bool read_doc(mt_json answer, mt_session_doc *out) {
-  bool found = false;
-  mt_json_bool(mt_json_get(answer, "found"), &found);
-  if (!found) return true;
+static mortise_status read_doc(const mt_session_read *r, mt_json answer, mt_session_doc *out,
+                               mortise_error *err) {
+  bool found;
+  mt_buf id;
+  if (!mt_json_bool(mt_json_get(answer, "found"), &found)) return not_understood(out, err);
+  if (!found) return MORTISE_OK;
+  mt_buf_init(&id, MT_ID_MAX);
+  mt_session_id(&id, r->ns, out->session);
   mt_json source = mt_json_get(answer, "_source");
-  out->state = state_of(source);
-  mt_json_uint(mt_json_get(answer, "_seq_no"), &out->version.seq_no);
-  mt_json_uint(mt_json_get(answer, "_primary_term"), &out->version.term);
-  out->lease_ms = number_of(source, "lease_ms");
-  out->opened_ms = number_of(source, "opened");
-  out->beat_ms = number_of(source, "beat_at");
-  return copy_raw(source, "owner", &out->owner) && copy_raw(source, "waiting", &out->waiting);
+  bool good = !id.failed && read_version(answer, mt_buf_slice(&id), out);
+  mt_buf_deinit(&id);
+  if (!good || source.type != MT_JSON_OBJECT) return not_understood(out, err);
+  return mt_session_read_json(source, out) ? MORTISE_OK : mt_error_memory(err);
 }
 
 static mortise_status read_error(const mt_elastic *e, mt_json error, mortise_error *err) {
@@ -251,7 +249,7 @@ mortise_status mt_table_read_sessions(const mt_elastic *e, mt_session_read *r, m
   while (i < r->n && mt_json_next(&it)) {
     mt_json error = mt_json_get(it.value, "error");
     if (error.type) return read_error(e, error, err);
-    if (!read_doc(it.value, &r->docs[i++])) return mt_error_memory(err);
+    if (read_doc(r, it.value, &r->docs[i++], err)) return err->code;
   }
   if (i < r->n || mt_json_next(&it))
     return mt_error_set(err, MORTISE_UNAVAILABLE, "%zu sessions were read, another number came",

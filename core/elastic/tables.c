@@ -270,7 +270,8 @@ mortise_status mt_table_check(const mt_elastic *e, mt_json root, mt_table *out,
                               mortise_error *err) {
   *out = (mt_table){0};
   mt_json_iter it = mt_json_items(root);
-  if (!mt_json_next(&it)) return mt_error_set(err, MORTISE_CORRUPT_TABLE, "no index was answered");
+  if (root.type != MT_JSON_OBJECT || !mt_json_next(&it))
+    return mt_error_set(err, MORTISE_CORRUPT_TABLE, "no index was answered");
   size_t n = it.key.n < sizeof out->index - 1 ? it.key.n : sizeof out->index - 1;
   memcpy(out->index, it.key.p, n);
   if (mt_json_count(root) != 1)

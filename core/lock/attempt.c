@@ -111,9 +111,11 @@ static void find_blockers(const mt_attempt *at, mt_part *part, mortise_blockers 
     add_siblings(at, part, all);
     return;
   }
-  for (size_t i = 0; i < w->n_blockers; i++)
-    mt_blocker_add(all, part->path, &w->blockers[i],
-                   mt_takeover_owner(w->manager, w->blockers[i].session));
+  for (size_t i = 0; i < w->n_blockers; i++) {
+    mt_lock_entry e = w->blockers[i];
+    e.damaged |= mt_takeover_damaged(w->manager, e.session);
+    mt_blocker_add(all, part->path, &e, mt_takeover_owner(w->manager, e.session));
+  }
 }
 
 /* Says who is in the way, and the first of them in the error too. */
@@ -122,7 +124,14 @@ static void describe(const mt_attempt *at, mortise_blockers *all, mortise_error 
   mt_part *part = &at->wait.lock->parts[here ? at->entered : at->pos];
   find_blockers(at, part, all);
   const mortise_blocker *b = &all->list[0];
-  if (all->shown)
+  if (all->shown && b->damaged)
+    mt_error_set(err, MORTISE_LOCK_TIMEOUT,
+                 "%.*s wanted in %s is %s in %s by session %s, which is damaged in the lock table: "
+                 "nobody takes it over, `mortise locks break` does%s",
+                 (int)part->path.n, part->path.p, mt_mode_name(part->mode),
+                 b->queued ? "queued for" : "held", b->mode, *b->session ? b->session : "?",
+                 all->total > 1 ? "; and others" : "");
+  else if (all->shown)
     mt_error_set(err, MORTISE_LOCK_TIMEOUT, "%.*s wanted in %s is %s in %s by %s pid %lld%s%s%s",
                  (int)part->path.n, part->path.p, mt_mode_name(part->mode),
                  b->queued ? "queued for" : "held", b->mode,

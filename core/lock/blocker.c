@@ -10,9 +10,10 @@ static void fill(mortise_blocker *out, mt_slice path, const mt_lock_entry *entry
   if (entry) {
     snprintf(out->mode, sizeof out->mode, "%s", mt_mode_name(entry->mode));
     snprintf(out->session, sizeof out->session, "%s", entry->session);
-    snprintf(out->job, sizeof out->job, "%s", entry->job);
+    snprintf(out->job, sizeof out->job, "%.*s", (int)sizeof out->job - 1, entry->job);
     out->since_ms = entry->since_ms;
     out->queued = entry->queued;
+    out->damaged = entry->damaged;
   }
   mt_json owner;
   if (!owner_json || mt_json_parse(mt_slice_of(owner_json), "an owner", &owner, NULL)) return;

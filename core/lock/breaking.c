@@ -255,7 +255,7 @@ static void judge(mt_breaking *b, const mt_session_doc *doc) {
     expire(b, (mt_version){0});
   else if (!standing)
     write_session(b, MT_SESSION_PROVE);
-  else if (b->gone)
+  else if (b->gone || doc->damaged) /* no lease to wait for, and no client who believes in it */
     expire(b, doc->version);
   else if (b->marked)
     go_on_waiting(b, doc);
@@ -281,6 +281,41 @@ static void look(mt_breaking *b) {
   b->store->locks->session_read(b->store, &b->read);
 }
 
+/* ---- What is damaged at a path -------------------------------------------------------------- */
+
+static const char nobody[] = "00000000000000000000000000000000"; /* acts for a person */
+
+static void cleared(void *ctx, mt_req *req) {
+  mt_breaking *b = ctx;
+  answered(b);
+  mt_lock_result result = b->items[0].result;
+  b->evicted += result == MT_LOCK_ACKED;
+  mt_lock_batch_deinit(&b->batch);
+  if (!succeeded(b, &req->error)) {
+    tell(b);
+    return;
+  }
+  bool again = result == MT_LOCK_CONFLICT || result == MT_LOCK_BUSY;
+  next(b, again ? MT_BREAKING_EVICTING : MT_BREAKING_DONE,
+       again ? now_of(b) + PAUSE_MS / 4 : INT64_MAX);
+  tell(b);
+}
+
+static void clear(mt_breaking *b) {
+  b->phase = MT_BREAKING_EVICTING;
+  if (!b->items) b->items = mt_calloc(1, sizeof *b->items);
+  if (!b->items) {
+    mortise_error err;
+    mt_error_memory(&err);
+    fail(b, &err);
+    tell(b);
+    return;
+  }
+  b->items[0] = (mt_lock_item){.verb = MT_LOCK_EVICT, .path = mt_slice_of(b->config.path)};
+  evict(b, 1);
+  b->batch.req.done = cleared;
+}
+
 /* ---- From outside --------------------------------------------------------------------------- */
 
 void mt_breaking_init(mt_breaking *b, mt_store *store, const mt_env *env,
@@ -290,7 +325,7 @@ void mt_breaking_init(mt_breaking *b, mt_store *store, const mt_env *env,
   b->store = store;
   b->env = env;
   snprintf(b->ns, sizeof b->ns, "%s", config->ns);
-  snprintf(b->session, sizeof b->session, "%s", config->session);
+  snprintf(b->session, sizeof b->session, "%s", config->path ? nobody : config->session);
   b->ids[0] = b->session;
   mt_buf_init(&b->paths, PATHS_MAX);
 }
@@ -301,7 +336,9 @@ int64_t mt_breaking_due(const mt_breaking *b) {
 
 void mt_breaking_tick(mt_breaking *b) {
   if (now_of(b) < mt_breaking_due(b)) return;
-  if (b->phase == MT_BREAKING_EVICTING)
+  if (b->config.path)
+    clear(b);
+  else if (b->phase == MT_BREAKING_EVICTING)
     list(b);
   else
     look(b);

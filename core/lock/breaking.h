@@ -4,7 +4,8 @@
  * owner's deadline. Then its own lease and our margin are waited for, counted from that
  * acknowledgement; then it is expired by a compare-and-set against the mark's version, and its
  * entries are evicted. So nobody gets in before the owner has ceased to believe (docs/protocol.md).
- * Shorter ways: it ended meanwhile, or its owner ran on this machine and is gone.
+ * Shorter ways: it ended meanwhile, its owner ran on this machine and is gone, or its document is
+ * damaged, so that nobody believes in it by this protocol.
  *
  * Cut off in the middle it leaves the session marked: its owner loses its locks at its next beat,
  * the others take over after a lease, and breaking again goes on from there. */
@@ -16,6 +17,8 @@
 
 typedef struct mt_breaking_config {
   const char *ns, *session; /* copied */
+  const char
+      *path; /* borrowed; NULL: the session. Else what is damaged at that path, and only that */
   const char *by; /* JSON object: who breaks it, for its owner to know; borrowed; NULL: not said */
   int64_t margin_ms;
   /* As in mt_manager_config; may be NULL. */

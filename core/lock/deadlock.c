@@ -211,7 +211,7 @@ static void judge(mt_manager *m) {
 static void take_doc(mt_graph *g, size_t index, mt_session_doc *doc) {
   mt_graph_session *s = &g->sessions[index];
   s->known = true;
-  s->live = doc->state == MT_SESSION_LIVE;
+  s->live = doc->state == MT_SESSION_LIVE && !doc->damaged;
   s->opened_ms = doc->opened_ms;
   s->fence = mt_version_fence(doc->version);
   s->owner = doc->owner;

@@ -37,6 +37,11 @@ bool mt_takeover_dead(const mt_manager *m, const char *session) {
   return s && s->dead;
 }
 
+bool mt_takeover_damaged(const mt_manager *m, const char *session) {
+  const mt_seen *s = find(m->takeover, session);
+  return s && s->known && s->damaged;
+}
+
 const char *mt_takeover_owner(const mt_manager *m, const char *session) {
   const mt_seen *s = find(m->takeover, session);
   return s ? s->owner : NULL;
@@ -45,7 +50,7 @@ const char *mt_takeover_owner(const mt_manager *m, const char *session) {
 bool mt_takeover_known(const mt_manager *m, const mt_lock_entry *entries, size_t n) {
   for (size_t i = 0; i < n; i++) {
     const mt_seen *s = find(m->takeover, entries[i].session);
-    if (!s || !s->known) return false;
+    if (!entries[i].damaged && (!s || !s->known)) return false;
   }
   return true;
 }
@@ -62,13 +67,14 @@ static void note(mt_manager *m, const mt_session_doc *doc) {
   s->version = doc->version;
   s->state = doc->state;
   s->lease_ms = doc->lease_ms;
+  s->damaged = doc->damaged;
   if (s->owner || !doc->owner) return;
   s->owner = mt_strdup(doc->owner);
 }
 
-/* What must be written to prove this one dead; false: it may live. */
+/* What must be written to prove this one dead; false: it may live, or a person must decide. */
 static bool verdict(mt_manager *m, const mt_seen *s, mt_session_write *w) {
-  if (!s->known || s->dead) return false;
+  if (!s->known || s->dead || s->damaged) return false;
   w->verb = MT_SESSION_PROVE;
   if (s->state == MT_SESSION_EXPIRED || s->state == MT_SESSION_CLOSED) return true;
   w->verb = MT_SESSION_EXPIRE;
@@ -136,9 +142,10 @@ static void looked(void *ctx, mt_req *req) {
   next_write(m);
 }
 
-static void add_id(mt_manager *m, const char *id) {
+static void add_id(mt_manager *m, const mt_lock_entry *entry) {
   mt_takeover *k = m->takeover;
-  if (k->n_ids == MT_LOOK_MAX || mt_takeover_dead(m, id)) return;
+  const char *id = entry->session;
+  if (entry->damaged || k->n_ids == MT_LOOK_MAX || mt_takeover_dead(m, id)) return;
   if (memcmp(id, m->holds->session.id, MT_SESSION_ID) == 0) return;
   for (size_t i = 0; i < k->n_ids; i++)
     if (memcmp(k->ids[i], id, MT_SESSION_ID) == 0) return;
@@ -151,10 +158,10 @@ void mt_takeover_look(mt_manager *m, const mt_lock_entry *entries, size_t n, boo
   mt_takeover *k = m->takeover;
   if (k->busy || !m->holds || (!at_once && mt_manager_now(m) < k->next_ms)) return;
   k->n_ids = 0;
-  for (size_t i = 0; i < n; i++) add_id(m, entries[i].session);
+  for (size_t i = 0; i < n; i++) add_id(m, &entries[i]);
   /* Those that other tasks wait for too: else they would be looked at one after another. */
   for (const mt_wait *w = m->waits->first; w; w = w->next)
-    for (size_t i = 0; i < w->n_blockers; i++) add_id(m, w->blockers[i].session);
+    for (size_t i = 0; i < w->n_blockers; i++) add_id(m, &w->blockers[i]);
   if (!k->n_ids) return;
   k->busy = true;
   k->read = (mt_session_read){.req = {.done = looked, .ctx = m, .idempotent = true},

@@ -15,7 +15,8 @@ typedef struct mt_seen {
   mt_session_state state;
   bool known;  /* read at least once */
   bool dead;   /* proven by an acknowledged write of ours */
-  char *owner; /* owned JSON, or NULL */
+  bool damaged; /* its document: never proven dead, whatever the time */
+  char *owner;  /* owned JSON, or NULL */
 } mt_seen;
 
 enum { MT_SEEN_MAX = 1024, MT_LOOK_MAX = 64 };
@@ -40,6 +41,7 @@ bool mt_takeover_busy(const mt_manager *m);
 bool mt_takeover_dead(const mt_manager *m, const char *session);
 /* Has each of these been read at least once since it was first met? */
 bool mt_takeover_known(const mt_manager *m, const mt_lock_entry *entries, size_t n);
+bool mt_takeover_damaged(const mt_manager *m, const char *session);
 const char *mt_takeover_owner(const mt_manager *m, const char *session); /* JSON or NULL */
 void mt_takeover_deinit(mt_manager *m);
 

@@ -186,7 +186,7 @@ static void add_for(mt_buf *b, const mt_wait *w) {
   const mt_part *part = &w->lock->parts[w->at];
   for (size_t i = 0; i < w->n_blockers; i++) {
     const mt_lock_entry *e = &w->blockers[i];
-    if (mt_mode_compatible(e->mode, part->mode)) continue;
+    if (e->damaged || mt_mode_compatible(e->mode, part->mode)) continue;
     mt_buf_adds(b, b->n && b->p[b->n - 1] == '[' ? "{" : ",{");
     mt_buf_addf(b, "\"session\":\"%s\"%s}", e->session, e->queued ? ",\"queued\":true" : "");
   }

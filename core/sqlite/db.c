@@ -137,6 +137,16 @@ uint64_t mt_db_u(sqlite3_stmt *stmt, int column) {
   return (uint64_t)sqlite3_column_int64(stmt, column);
 }
 
+bool mt_db_integer(sqlite3_stmt *stmt, int column, int64_t *out) {
+  bool integer = sqlite3_column_type(stmt, column) == SQLITE_INTEGER; /* before any conversion */
+  *out = sqlite3_column_int64(stmt, column);
+  return integer;
+}
+
+bool mt_db_is_text(sqlite3_stmt *stmt, int column) {
+  return sqlite3_column_type(stmt, column) == SQLITE_TEXT;
+}
+
 mortise_status mt_db_step(mt_db *db, sqlite3_stmt *stmt, bool *row, mortise_error *err) {
   int code = sqlite3_step(stmt);
   *row = code == SQLITE_ROW;

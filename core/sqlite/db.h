@@ -72,6 +72,9 @@ void mt_db_bind(sqlite3_stmt *stmt, int at, mt_slice text); /* borrowed until th
 void mt_db_bind_u(sqlite3_stmt *stmt, int at, uint64_t value);
 mt_slice mt_db_text(sqlite3_stmt *stmt, int column); /* borrowed until the next step */
 uint64_t mt_db_u(sqlite3_stmt *stmt, int column);
+/* A file's column holds values of any type: false where it is not of this one. */
+bool mt_db_integer(sqlite3_stmt *stmt, int column, int64_t *out);
+bool mt_db_is_text(sqlite3_stmt *stmt, int column);
 /* Steps: *row says whether there is one. */
 mortise_status mt_db_step(mt_db *db, sqlite3_stmt *stmt, bool *row, mortise_error *err);
 /* Steps once to the end, resets. */

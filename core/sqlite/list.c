@@ -2,6 +2,8 @@
 #include "base/mem.h"
 #include "sqlite/locks.h"
 
+#include <stdio.h>
+
 /* Where the next page begins: behind this key. */
 struct mt_listing {
   mt_buf ns, key;
@@ -10,11 +12,6 @@ struct mt_listing {
 static void add_text(mt_buf *out, const char *key, mt_slice text) {
   mt_json_add_key(out, key);
   mt_json_add_string(out, text);
-}
-
-static void add_number(mt_buf *out, const char *key, sqlite3_stmt *stmt, int column) {
-  mt_json_add_key(out, key);
-  mt_buf_addi(out, sqlite3_column_int64(stmt, column));
 }
 
 static void open_item(mt_buf *out) {
@@ -31,17 +28,12 @@ static mortise_status add_entries(mt_db *db, mt_slice ns, mt_slice path, bool qu
   mt_buf_addc(out, '[');
   for (;;) {
     bool more;
+    mt_lock_entry entry;
     mortise_status status = mt_db_step(db, stmt, &more, err);
     if (status) return status;
     if (!more) break;
-    open_item(out);
-    add_text(out, "session", mt_db_text(stmt, 0));
-    add_number(out, "n", stmt, 1);
-    add_text(out, "mode", mt_slice_of(mt_mode_name((mt_mode)sqlite3_column_int(stmt, 2))));
-    add_number(out, queued ? "until" : "since", stmt, 3);
-    mt_slice job = mt_db_text(stmt, 4);
-    if (job.n) add_text(out, "job", job);
-    mt_buf_addc(out, '}');
+    mt_locks_entry(stmt, queued, &entry);
+    mt_entry_add(out, &entry);
   }
   mt_buf_addc(out, ']');
   return MORTISE_OK;
@@ -58,25 +50,18 @@ static mortise_status add_lock(mt_db *db, mt_slice ns, mt_slice path, mt_buf *ou
   return status;
 }
 
-static const char *state_name(int state) {
-  if (state == MT_SESSION_LIVE) return "live";
-  if (state == MT_SESSION_BROKEN) return "broken";
-  return state == MT_SESSION_CLOSED ? "closed" : "expired";
-}
-
-static void add_session(sqlite3_stmt *stmt, mt_buf *out) {
-  open_item(out);
-  add_text(out, "ns", mt_db_text(stmt, 0));
-  add_text(out, "session", mt_db_text(stmt, 1));
-  add_text(out, "state", mt_slice_of(state_name(sqlite3_column_int(stmt, 2))));
-  add_number(out, "lease_ms", stmt, 3);
-  add_number(out, "opened", stmt, 4);
-  add_number(out, "beat_at", stmt, 5);
-  mt_json_add_key(out, "owner"); /* both were checked when they were written */
-  mt_buf_addslice(out, mt_db_text(stmt, 6));
-  mt_json_add_key(out, "waiting");
-  mt_buf_addslice(out, mt_db_text(stmt, 7));
-  mt_buf_addc(out, '}');
+/* One that no session can have is of no use to anyone, and in nobody's way. */
+static mortise_status add_session(sqlite3_stmt *stmt, mt_buf *out, mortise_error *err) {
+  mt_session_doc doc = {0};
+  mt_session_parts parts;
+  mt_slice id = mt_db_text(stmt, 1);
+  snprintf(doc.session, sizeof doc.session, "%.*s", (int)id.n, id.p);
+  if (id.n != MT_SESSION_ID - 1 || !mt_session_valid(doc.session)) return MORTISE_OK;
+  mt_locks_session_parts(stmt, 2, &parts);
+  bool read = mt_session_read_parts(&parts, &doc);
+  if (read) mt_session_add(out, mt_db_text(stmt, 0), &doc);
+  mt_session_doc_deinit(&doc);
+  return read ? MORTISE_OK : mt_error_memory(err);
 }
 
 /* ---- pages ---- */
@@ -112,7 +97,7 @@ static mortise_status read_page(mt_db *db, const mt_lock_list *r, mt_buf *out, b
     if (status) return status;
     if (!more) break;
     if (r->kind == MT_LIST_SESSIONS)
-      add_session(stmt, out);
+      status = add_session(stmt, out, err);
     else
       status = add_lock(db, mt_db_text(stmt, 0), mt_db_text(stmt, 1), out, err);
     if (status) return status;
@@ -174,10 +159,13 @@ mortise_status mt_locks_list(mt_work *w, mt_req *req, mortise_error *err) {
 
 static mortise_status is_there(mt_db *db, mt_slice ns, mt_slice path, bool *found,
                                mortise_error *err) {
-  sqlite3_stmt *stmt = mt_db_stmt(db, LOCKS_DOC_GET);
+  sqlite3_stmt *stmt = mt_db_stmt(db, LOCKS_DOC_ANY);
   mt_db_bind(stmt, 1, ns);
   mt_db_bind(stmt, 2, path);
-  return mt_db_step(db, stmt, found, err);
+  bool row;
+  mortise_status status = mt_db_step(db, stmt, &row, err);
+  *found = !status && row && sqlite3_column_int(stmt, 0);
+  return status;
 }
 
 mortise_status mt_locks_read(mt_work *w, mt_req *req, mortise_error *err) {

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/utf8.h"
 
 #include <stdio.h>
 
@@ -15,8 +16,7 @@ enum {
 /* An entry of the document at hand. */
 typedef struct entry {
   mt_lock_entry e;
-  int64_t until_ms; /* queue */
-  uint64_t place;   /* queue */
+  uint64_t place; /* queue */
 } entry;
 
 typedef struct entries {
@@ -36,9 +36,20 @@ typedef struct run {
 
 /* ---- reading a document ---- */
 
-/* What mortise never wrote is in everybody's way, until a person looks at it. */
 static mt_mode mode_of(int64_t number) {
-  return number > MT_NL && number <= MT_X ? (mt_mode)number : MT_X;
+  return number > MT_NL && number <= MT_X ? (mt_mode)number : MT_NL;
+}
+
+void mt_locks_entry(sqlite3_stmt *stmt, bool queued, mt_lock_entry *out) {
+  mt_entry_parts p = {.queued = queued, .bad = !mt_db_is_text(stmt, 0) || !mt_db_is_text(stmt, 4)};
+  int64_t mode;
+  p.session = mt_db_text(stmt, 0);
+  p.job = mt_db_text(stmt, 4);
+  p.bad |= !mt_db_integer(stmt, 1, &p.n);
+  p.bad |= !mt_db_integer(stmt, 2, &mode);
+  p.bad |= !mt_db_integer(stmt, 3, &p.time);
+  p.mode = mode_of(mode);
+  mt_entry_read(&p, out);
 }
 
 static mortise_status read_entries(run *u, const mt_lock_item *item, bool queued, entries *out,
@@ -58,17 +69,8 @@ static mortise_status read_entries(run *u, const mt_lock_item *item, bool queued
     if (!mt_grow((void **)&out->list, &out->cap, out->n + 1, sizeof *out->list, ENTRIES_MAX))
       return mt_error_memory(err);
     entry *at = &out->list[out->n++];
-    *at = (entry){.e = {.n = mt_db_u(stmt, 1), .queued = queued}};
-    at->e.mode = mode_of(sqlite3_column_int64(stmt, 2));
-    mt_slice session = mt_db_text(stmt, 0), job = mt_db_text(stmt, 4);
-    snprintf(at->e.session, sizeof at->e.session, "%.*s", (int)session.n, session.p);
-    snprintf(at->e.job, sizeof at->e.job, "%.*s", (int)job.n, job.p);
-    if (queued) {
-      at->until_ms = sqlite3_column_int64(stmt, 3);
-      at->place = mt_db_u(stmt, 5);
-    } else {
-      at->e.since_ms = sqlite3_column_int64(stmt, 3);
-    }
+    *at = (entry){.place = queued ? mt_db_u(stmt, 5) : 0};
+    mt_locks_entry(stmt, queued, &at->e);
   }
 }
 
@@ -77,9 +79,13 @@ static mortise_status read_document(run *u, const mt_lock_item *item, mortise_er
   return status ? status : read_entries(u, item, true, &u->queue, err);
 }
 
+static bool is_of(const entry *e, const char *session) {
+  return !e->e.damaged && strcmp(e->e.session, session) == 0;
+}
+
 static entry *find(const entries *list, const char *session) {
   for (size_t i = 0; i < list->n; i++)
-    if (strcmp(list->list[i].e.session, session) == 0) return &list->list[i];
+    if (is_of(&list->list[i], session)) return &list->list[i];
   return NULL;
 }
 
@@ -150,7 +156,7 @@ static mortise_status put_waiter(run *u, const mt_lock_item *item, mortise_error
 /* Each write drops the dead from the queue. */
 static mortise_status purge(run *u, const mt_lock_item *item, mortise_error *err) {
   bool any = false;
-  for (size_t i = 0; i < u->queue.n; i++) any |= u->queue.list[i].until_ms <= u->now_ms;
+  for (size_t i = 0; i < u->queue.n; i++) any |= u->queue.list[i].e.until_ms <= u->now_ms;
   if (!any) return MORTISE_OK;
   sqlite3_stmt *stmt = mt_db_stmt(u->w->db, LOCKS_QUEUE_PURGE);
   mt_db_bind(stmt, 1, u->ns);
@@ -172,13 +178,12 @@ static mortise_status acked(mt_lock_item *item, mortise_status status) {
 /* ---- set ---- */
 
 static bool is_alive(const run *u, const entry *waiter) {
-  return waiter->until_ms > u->now_ms;
+  return waiter->e.until_ms > u->now_ms;
 }
 
 /* Who holds something here passes those who wait. */
 static bool in_the_way(const run *u, const mt_lock_item *item, const entry *e, bool holding) {
-  if (strcmp(e->e.session, u->r->session) == 0 || mt_mode_compatible(e->e.mode, item->mode))
-    return false;
+  if (is_of(e, u->r->session) || mt_mode_compatible(e->e.mode, item->mode)) return false;
   return !e->e.queued || (!holding && is_alive(u, e));
 }
 
@@ -200,7 +205,7 @@ static mortise_status find_blockers(run *u, mt_lock_item *item, bool holding, mo
     if (in_the_way(u, item, &u->holders.list[i], holding))
       status = add_blocker(item, &u->holders.list[i], err);
   for (size_t i = 0; !status && i < u->queue.n; i++) {
-    if (strcmp(u->queue.list[i].e.session, u->r->session) == 0) break; /* the rest is behind me */
+    if (is_of(&u->queue.list[i], u->r->session)) break; /* the rest is behind me */
     if (in_the_way(u, item, &u->queue.list[i], holding))
       status = add_blocker(item, &u->queue.list[i], err);
   }
@@ -209,7 +214,7 @@ static mortise_status find_blockers(run *u, mt_lock_item *item, bool holding, mo
 
 static void count_ahead(const run *u, mt_lock_item *item) {
   for (size_t i = 0; i < u->queue.n; i++) {
-    if (strcmp(u->queue.list[i].e.session, u->r->session) == 0) return;
+    if (is_of(&u->queue.list[i], u->r->session)) return;
     item->ahead += is_alive(u, &u->queue.list[i]);
   }
 }
@@ -226,8 +231,7 @@ static mortise_status enqueue(run *u, mt_lock_item *item, mortise_error *err) {
 static bool is_contended(const run *u, mt_mode mode) {
   for (size_t i = 0; i < u->queue.n; i++) {
     const entry *e = &u->queue.list[i];
-    if (is_alive(u, e) && strcmp(e->e.session, u->r->session) != 0 &&
-        !mt_mode_compatible(mode, e->e.mode))
+    if (is_alive(u, e) && !is_of(e, u->r->session) && !mt_mode_compatible(mode, e->e.mode))
       return true;
   }
   return false;
@@ -267,11 +271,23 @@ static mortise_status set(run *u, mt_lock_item *item, mortise_error *err) {
 
 /* ---- the other verbs ---- */
 
+/* Of entries alone, too: what says that somebody holds something there counts. */
+static mortise_status exists(run *u, const mt_lock_item *item, bool *there, mortise_error *err) {
+  sqlite3_stmt *stmt = mt_db_stmt(u->w->db, LOCKS_DOC_ANY);
+  mt_db_bind(stmt, 1, u->ns);
+  mt_db_bind(stmt, 2, item->path);
+  bool row;
+  mortise_status status = mt_db_step(u->w->db, stmt, &row, err);
+  *there = !status && row && sqlite3_column_int(stmt, 0);
+  sqlite3_reset(stmt);
+  return status;
+}
+
 static mortise_status create(run *u, mt_lock_item *item, mortise_error *err) {
-  uint64_t seq_no;
-  mortise_status status = read_version(u, item, &seq_no, err);
+  bool there;
+  mortise_status status = exists(u, item, &there, err);
   if (status) return status;
-  if (seq_no) return result(item, MT_LOCK_EXISTS);
+  if (there) return result(item, MT_LOCK_EXISTS);
   status = put_holder(u, item, item->mode, u->now_ms, u->job, err);
   if (!status) status = touch(u, item, false, err);
   return acked(item, status);
@@ -309,6 +325,50 @@ static mortise_status remove_entries(run *u, mt_lock_item *item, const char *ses
   if (!status && place) status = run_at(u, LOCKS_QUEUE_DROP, item, mt_slice_of(session), err);
   if (!status) status = purge(u, item, err);
   if (!status) status = touch(u, item, is_left_empty(u, hold, place), err);
+  return acked(item, status);
+}
+
+/* Drops the first that is damaged; its session may be of any type. */
+static mortise_status drop_damaged(run *u, const mt_lock_item *item, bool queued, bool *dropped,
+                                   mortise_error *err) {
+  sqlite3_stmt *stmt = mt_db_stmt(u->w->db, queued ? LOCKS_QUEUE : LOCKS_HOLDERS);
+  mt_lock_entry e = {0};
+  bool more = true;
+  mortise_status status = MORTISE_OK;
+  mt_db_bind(stmt, 1, u->ns);
+  mt_db_bind(stmt, 2, item->path);
+  while (!status && more && !e.damaged) {
+    status = mt_db_step(u->w->db, stmt, &more, err);
+    if (!status && more) mt_locks_entry(stmt, queued, &e);
+  }
+  *dropped = !status && e.damaged;
+  sqlite3_value *session = *dropped ? sqlite3_value_dup(sqlite3_column_value(stmt, 0)) : NULL;
+  sqlite3_reset(stmt);
+  if (!*dropped) return status;
+  if (!session) return mt_error_memory(err);
+  stmt = mt_db_stmt(u->w->db, queued ? LOCKS_QUEUE_DROP : LOCKS_HOLDER_DROP);
+  mt_db_bind(stmt, 1, u->ns);
+  mt_db_bind(stmt, 2, item->path);
+  sqlite3_bind_value(stmt, 3, session);
+  sqlite3_value_free(session);
+  status = mt_db_run(u->w->db, stmt, err);
+  if (status || sqlite3_changes(u->w->db->handle) == 1) return status;
+  return mt_error_set(err, MORTISE_CORRUPT_TABLE, "%s: a damaged entry cannot be removed",
+                      u->w->db->file);
+}
+
+static mortise_status remove_damaged(run *u, mt_lock_item *item, mortise_error *err) {
+  bool any = false, dropped = true;
+  mortise_status status = MORTISE_OK;
+  for (int queued = 0; queued < 2; queued++, dropped = true)
+    while (!status && dropped) {
+      status = drop_damaged(u, item, queued, &dropped, err);
+      any |= dropped;
+    }
+  if (!status && !any) return result(item, MT_LOCK_ABSENT);
+  if (!status) status = read_document(u, item, err);
+  if (!status) status = purge(u, item, err);
+  if (!status) status = touch(u, item, is_left_empty(u, NULL, NULL), err);
   return acked(item, status);
 }
 
@@ -355,7 +415,8 @@ static mortise_status run_item(run *u, mt_lock_item *item, mortise_error *err) {
   case MT_LOCK_DELETE:
     return delete (u, item, err);
   case MT_LOCK_EVICT:
-    return remove_entries(u, item, item->session, INT64_MAX, err);
+    return item->session ? remove_entries(u, item, item->session, INT64_MAX, err)
+                         : remove_damaged(u, item, err);
   default:
     return adopt(u, item, err);
   }
@@ -394,8 +455,13 @@ static mortise_status run_some(run *u, size_t *end, mortise_error *err) {
 
 static mortise_status check_batch(const mt_lock_batch *r, mortise_error *err) {
   mortise_status status = mt_locks_check(r->ns, r->session, err);
+  mt_slice job = mt_slice_of(r->job);
+  if (!status && (job.n > MT_JOB_MAX || mt_utf8_valid(job) != job.n))
+    status = mt_error_set(err, MORTISE_INVALID_ARGUMENT,
+                          "a job's id is UTF-8 and has %d bytes at most", MT_JOB_MAX);
   for (size_t i = 0; !status && i < r->n; i++)
-    if (r->items[i].verb == MT_LOCK_EVICT || r->items[i].verb == MT_LOCK_ADOPT)
+    if ((r->items[i].verb == MT_LOCK_EVICT && r->items[i].session) ||
+        r->items[i].verb == MT_LOCK_ADOPT)
       status = mt_locks_check(r->ns, r->items[i].session, err);
   return status;
 }

@@ -3,6 +3,7 @@
 #define MT_SQLITE_LOCKS_H
 
 #include "sqlite/internal.h"
+#include "store/table.h"
 
 /* Statements, by number; table.c has their text. */
 enum {
@@ -10,6 +11,7 @@ enum {
   LOCKS_SEQ_GET,
   LOCKS_SEQ_SET,
   LOCKS_DOC_GET,
+  LOCKS_DOC_ANY,
   LOCKS_DOC_PUT,
   LOCKS_DOC_DROP,
   LOCKS_HOLDERS,
@@ -34,6 +36,12 @@ mortise_status mt_locks_seq_load(mt_db *db, uint64_t *seq_no, mortise_error *err
 mortise_status mt_locks_seq_store(mt_db *db, uint64_t seq_no, mortise_error *err);
 
 mortise_status mt_locks_check(const char *ns, const char *session, mortise_error *err);
+
+/* An entry in the row of LOCKS_HOLDERS or LOCKS_QUEUE. */
+void mt_locks_entry(sqlite3_stmt *stmt, bool queued, mt_lock_entry *out);
+/* A session in the columns state, owner, lease_ms, opened_ms, beat_ms, waiting from `first` on. Its
+ * texts are the statement's. */
+void mt_locks_session_parts(sqlite3_stmt *stmt, int first, mt_session_parts *out);
 
 static inline mt_version mt_locks_version(uint64_t seq_no) {
   return (mt_version){seq_no, 1};

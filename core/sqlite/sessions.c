@@ -12,12 +12,25 @@
 enum { PURGE_AFTER_MS = 7 * 24 * 3600 * 1000 };
 
 typedef struct row {
-  bool found;
-  mt_session_state state;
+  bool found, bad;        /* bad: a column is of another type */
+  mt_session_state state; /* MISSING: none that there is */
   mt_slice owner, waiting;
   int64_t lease_ms, opened_ms, beat_ms;
   uint64_t seq_no;
 } row;
+
+void mt_locks_session_parts(sqlite3_stmt *stmt, int first, mt_session_parts *out) {
+  int64_t state;
+  *out =
+      (mt_session_parts){.bad = !mt_db_is_text(stmt, first + 1) || !mt_db_is_text(stmt, first + 5)};
+  out->owner = mt_db_text(stmt, first + 1);
+  out->waiting = mt_db_text(stmt, first + 5);
+  out->bad |= !mt_db_integer(stmt, first, &state);
+  out->bad |= !mt_db_integer(stmt, first + 2, &out->lease_ms);
+  out->bad |= !mt_db_integer(stmt, first + 3, &out->opened_ms);
+  out->bad |= !mt_db_integer(stmt, first + 4, &out->beat_ms);
+  if (state >= MT_SESSION_LIVE && state <= MT_SESSION_BROKEN) out->state = (mt_session_state)state;
+}
 
 /* Its slices point into the statement until it is used again. */
 static mortise_status read_row(mt_db *db, const char *ns, const char *session, row *out,
@@ -28,13 +41,19 @@ static mortise_status read_row(mt_db *db, const char *ns, const char *session, r
   *out = (row){.waiting = MT_SLICE("[]")};
   mortise_status status = mt_db_step(db, stmt, &out->found, err);
   if (status || !out->found) return status;
-  out->state = (mt_session_state)sqlite3_column_int(stmt, 0);
-  out->owner = mt_db_text(stmt, 1);
-  out->lease_ms = sqlite3_column_int64(stmt, 2);
-  out->opened_ms = sqlite3_column_int64(stmt, 3);
-  out->beat_ms = sqlite3_column_int64(stmt, 4);
-  out->waiting = mt_db_text(stmt, 5);
-  out->seq_no = mt_db_u(stmt, 6);
+  mt_session_parts p;
+  int64_t seq_no;
+  mt_locks_session_parts(stmt, 0, &p);
+  *out = (row){.found = true,
+               .bad = p.bad,
+               .state = p.state,
+               .owner = p.owner,
+               .waiting = p.waiting,
+               .lease_ms = p.lease_ms,
+               .opened_ms = p.opened_ms,
+               .beat_ms = p.beat_ms};
+  out->bad |= !mt_db_integer(stmt, 6, &seq_no);
+  out->seq_no = (uint64_t)seq_no;
   return MORTISE_OK;
 }
 
@@ -120,7 +139,8 @@ static bool change_row(const mt_session_write *r, row *s, mt_buf *text, int64_t 
     if (live) add_breaker(r, s, text);
     return live;
   default:
-    return s->found && !live && !broken; /* PROVE */
+    return s->found &&
+           (s->state == MT_SESSION_EXPIRED || s->state == MT_SESSION_CLOSED); /* PROVE */
   }
 }
 
@@ -189,14 +209,15 @@ mortise_status mt_locks_session(mt_work *w, mt_req *req, mortise_error *err) {
 
 static mortise_status fill_doc(const row *s, mt_session_doc *doc, mortise_error *err) {
   if (!s->found) return MORTISE_OK;
-  doc->state = s->state;
+  const mt_session_parts parts = {.bad = s->bad,
+                                  .state = s->state,
+                                  .lease_ms = s->lease_ms,
+                                  .opened_ms = s->opened_ms,
+                                  .beat_ms = s->beat_ms,
+                                  .owner = s->owner,
+                                  .waiting = s->waiting};
   doc->version = mt_locks_version(s->seq_no);
-  doc->lease_ms = s->lease_ms;
-  doc->opened_ms = s->opened_ms;
-  doc->beat_ms = s->beat_ms;
-  doc->owner = mt_strndup(s->owner.p, s->owner.n);
-  doc->waiting = mt_strndup(s->waiting.p, s->waiting.n);
-  return doc->owner && doc->waiting ? MORTISE_OK : mt_error_memory(err);
+  return mt_session_read_parts(&parts, doc) ? MORTISE_OK : mt_error_memory(err);
 }
 
 mortise_status mt_locks_session_read(mt_work *w, mt_req *req, mortise_error *err) {

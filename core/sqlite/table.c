@@ -34,6 +34,8 @@ static const char *const sql[LOCKS_STATEMENTS] = {
     [LOCKS_SEQ_GET] = "SELECT seq_no FROM counter WHERE id = 1",
     [LOCKS_SEQ_SET] = "UPDATE counter SET seq_no = ?1 WHERE id = 1",
     [LOCKS_DOC_GET] = "SELECT seq_no FROM locks" AT,
+    [LOCKS_DOC_ANY] = "SELECT EXISTS(SELECT 1 FROM locks" AT ") OR EXISTS(SELECT 1 FROM holders" AT
+                      ") OR EXISTS(SELECT 1 FROM queue" AT ")",
     [LOCKS_DOC_PUT] = "INSERT INTO locks(ns, path, seq_no) VALUES(?1, ?2, ?3)"
                       " ON CONFLICT(ns, path) DO UPDATE SET seq_no = ?3",
     [LOCKS_DOC_DROP] = "DELETE FROM locks" AT,
@@ -48,7 +50,7 @@ static const char *const sql[LOCKS_STATEMENTS] = {
                         " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT(ns, path, session)"
                         " DO UPDATE SET n = ?4, mode = ?5, until_ms = ?6, job = ?7",
     [LOCKS_QUEUE_DROP] = "DELETE FROM queue" AT " AND session = ?3",
-    [LOCKS_QUEUE_PURGE] = "DELETE FROM queue" AT " AND until_ms <= ?3",
+    [LOCKS_QUEUE_PURGE] = "DELETE FROM queue" AT " AND until_ms BETWEEN 0 AND ?3",
     [LOCKS_QUEUE_CLEAR] = "DELETE FROM queue" AT,
     [LOCKS_SESSION_GET] = "SELECT state, owner, lease_ms, opened_ms, beat_ms, waiting, seq_no"
                           " FROM sessions WHERE ns = ?1 AND session = ?2",
@@ -63,13 +65,15 @@ static const char *const sql[LOCKS_STATEMENTS] = {
      * with ?5. */
     [LOCKS_LIST] =
         "SELECT ns, path FROM locks WHERE (ns, path) > (?1, ?2) AND (?3 IS NULL OR ns = ?3)"
+        " AND typeof(ns) = 'text' AND typeof(path) = 'text'"
         " AND (?4 IS NULL OR path = ?4 OR (path > ?4 || '/' AND path < ?4 || '0'))"
         " AND (?5 IS NULL OR EXISTS (SELECT 1 FROM holders h WHERE h.ns = locks.ns"
         " AND h.path = locks.path AND substr(h.session, 1, length(?5)) = ?5))"
         " ORDER BY ns, path LIMIT ?6",
     [LOCKS_LIST_SESSIONS] =
-        "SELECT ns, session, state, lease_ms, opened_ms, beat_ms, owner, waiting"
+        "SELECT ns, session, state, owner, lease_ms, opened_ms, beat_ms, waiting"
         " FROM sessions WHERE (ns, session) > (?1, ?2) AND (?3 IS NULL OR ns = ?3)"
+        " AND typeof(ns) = 'text' AND typeof(session) = 'text'"
         " AND (?4 OR state NOT IN (2, 3))"
         " AND (?5 IS NULL OR substr(session, 1, length(?5)) = ?5) ORDER BY ns, session LIMIT ?6",
 };
@@ -102,35 +106,30 @@ const mt_db_kind mt_locks_kind = {
 mortise_status mt_locks_seq_load(mt_db *db, uint64_t *seq_no, mortise_error *err) {
   sqlite3_stmt *stmt = mt_db_stmt(db, LOCKS_SEQ_GET);
   bool row;
+  int64_t value = -1;
   mortise_status status = mt_db_step(db, stmt, &row, err);
   if (status) return status;
-  *seq_no = row ? mt_db_u(stmt, 0) : 0;
+  bool sound = row && mt_db_integer(stmt, 0, &value) && value >= 0;
+  *seq_no = sound ? (uint64_t)value : 0;
   sqlite3_reset(stmt);
-  if (row) return MORTISE_OK;
+  if (sound) return MORTISE_OK;
   return mt_error_set(err, MORTISE_CORRUPT_TABLE, "%s has lost its counter", db->file);
 }
 
 mortise_status mt_locks_seq_store(mt_db *db, uint64_t seq_no, mortise_error *err) {
+  if (seq_no > MT_SEQ_NO_MAX)
+    return mt_error_set(err, MORTISE_CORRUPT_TABLE, "%s: its counter is beyond what a fence holds",
+                        db->file);
   sqlite3_stmt *stmt = mt_db_stmt(db, LOCKS_SEQ_SET);
   mt_db_bind_u(stmt, 1, seq_no);
   return mt_db_run(db, stmt, err);
 }
 
-static bool is_ns(const char *ns) {
-  size_t n = ns ? strspn(ns, "abcdefghijklmnopqrstuvwxyz0123456789_-") : 0;
-  return n >= 1 && n <= 64 && !ns[n];
-}
-
-static bool is_session(const char *session) {
-  return session && strlen(session) == MT_SESSION_ID - 1 &&
-         strspn(session, "0123456789abcdef") == MT_SESSION_ID - 1;
-}
-
 mortise_status mt_locks_check(const char *ns, const char *session, mortise_error *err) {
-  if (!is_ns(ns))
+  if (!mt_ns_valid(ns))
     return mt_error_set(err, MORTISE_INVALID_ARGUMENT,
                         "a namespace is 1 to 64 of a-z, 0-9, _ and -: `%s`", ns ? ns : "");
-  if (!is_session(session))
+  if (!mt_session_valid(session))
     return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "a session is 32 hex digits: `%s`",
                         session ? session : "");
   return MORTISE_OK;

@@ -1,4 +1,4 @@
-#include "store/store.h"
+#include "store/table.h"
 
 #include "base/mem.h"
 
@@ -93,10 +93,7 @@ void mt_lock_read_deinit(mt_lock_read *r) {
 }
 
 void mt_session_read_deinit(mt_session_read *r) {
-  for (size_t i = 0; r->docs && i < r->n; i++) {
-    drop(&r->docs[i].owner);
-    drop(&r->docs[i].waiting);
-  }
+  for (size_t i = 0; r->docs && i < r->n; i++) mt_session_doc_deinit(&r->docs[i]);
   mt_free(r->docs);
   r->docs = NULL;
 }

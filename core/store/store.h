@@ -247,6 +247,7 @@ typedef struct mt_locks_admin {
 void mt_locks_admin_deinit(mt_locks_admin *r);
 
 enum { MT_SESSION_ID = 33 /* 32 hex digits and a NUL */, MT_SESSION_BREAKER = 160 };
+enum { MT_LEASE_MAX_MS = 3600000 };
 
 typedef enum mt_session_state {
   MT_SESSION_MISSING = 0,
@@ -305,6 +306,7 @@ typedef struct mt_session_doc {
   int64_t beat_ms;           /* store's clock */
   char *owner;               /* owned JSON object, or NULL */
   char *waiting;             /* owned JSON array, or NULL */
+  bool damaged;              /* as no client writes it (table.h) */
 } mt_session_doc;
 
 /* Reads session documents by id, in real time. Nothing read may be acted upon without a write. */
@@ -322,8 +324,9 @@ typedef enum mt_lock_verb {
   MT_LOCK_SET,     /* the scripted grant: apply, deny, enqueue, or stale */
   MT_LOCK_RELEASE, /* remove my hold and queue entry numbered <= n; always ACKED or ABSENT */
   MT_LOCK_DELETE,  /* delete of my untouched document, by if_version; else CONFLICT */
-  MT_LOCK_EVICT,   /* remove all entries of `session`, which the caller proved expired */
-  MT_LOCK_ADOPT,   /* replace the entry of `from` by mine numbered n, same mode */
+  MT_LOCK_EVICT, /* remove all sound entries of `session`, which the caller proved expired; without
+                      one (NULL) all that are damaged, as a person has decided */
+  MT_LOCK_ADOPT, /* replace the entry of `from` by mine numbered n, same mode */
 } mt_lock_verb;
 
 typedef enum mt_lock_result {
@@ -339,14 +342,18 @@ typedef enum mt_lock_result {
   MT_LOCK_FAILED,        /* refused for good; the batch's error says why */
 } mt_lock_result;
 
+enum { MT_JOB_MAX = 256 }; /* bytes of a job's id */
+
 /* Who is in the way, as the lock document says it. Details of the session are read apart. */
 typedef struct mt_lock_entry {
   char session[MT_SESSION_ID];
   uint64_t n;
   mt_mode mode;
   bool queued;
+  bool damaged;              /* as no client writes it (table.h) */
   int64_t since_ms;          /* store's clock; 0 unknown */
-  char job[64];              /* "" none */
+  int64_t until_ms;          /* store's clock, where it is queued */
+  char job[MT_JOB_MAX + 1];  /* "" none */
 } mt_lock_entry;
 
 typedef struct mt_lock_item {
@@ -360,7 +367,7 @@ typedef struct mt_lock_item {
   bool ask_queue;            /* SET: also answer `contended` */
   bool brief;                /* SET, fresh and not enqueue: who is in the way need not be said, nor
                                 a STALE be told from a DENIED: a grant is cheaper for the server */
-  const char *session;       /* EVICT: the dead one; ADOPT: from; NULL otherwise */
+  const char *session;       /* EVICT: the dead one, or NULL; ADOPT: from; NULL otherwise */
   mt_version if_version;     /* DELETE */
   mt_lock_result result;     /* out, as all below */
   mt_version version;        /* of the acknowledged write */
@@ -400,7 +407,8 @@ typedef struct mt_listing mt_listing;
  *
  * `json` is an array. A lock is {"ns","path","holders":[{"session","n","mode","since","job"}],
  * "queue":[{"session","n","mode","until","job"}]}; a session {"ns","session","state","lease_ms",
- * "opened","beat_at","owner","waiting"}. */
+ * "opened","beat_at","owner","waiting"}. What is damaged says so: an entry or a session has
+ * "damaged":true, and what is no list of entries is one such entry. */
 typedef struct mt_lock_list {
   mt_req req;
   mt_list_kind kind;   /* in, as all up to `page`; the same for all pages */

@@ -65,6 +65,8 @@ stores.each("a lock's path", function(store)
       assert.is_true(is_tame(all), table.concat(words, " "))
       for line in all:gmatch "[^\n]+" do assert.is_nil(line:find "^/forged") end
     end
+    local state <close> = client:_break_session(("ab"):rep(16))
+    repeat mortise.sleep(0.01) until state:progress().phase == "done"
   end)
 
   it("has nothing of that in it when it is taken here", function()

@@ -177,6 +177,11 @@ function Client:_break_session(id)
   return self:_open_core():break_session(argument.name("_break_session", "id", id))
 end
 
+-- Removes what is damaged at a path, see there. -> a breaking
+function Client:_clear_damaged(path)
+  return self:_open_core():clear_damaged(argument.name("_clear_damaged", "path", path))
+end
+
 function Client:verify() return core.object(self:_open_core():verify()) end
 function Client:stats() return core.object(self:_open_core():stats()) end
 function Client:session()

@@ -56,8 +56,9 @@ function sessions.is_gone(owner)
   return start == nil or (math.type(owner.start) == "integer" and owner.start ~= start)
 end
 
+-- Owners' fields are of any type.
 local function is_text(value)
-  return value ~= nil and value ~= "" and type(value) ~= "userdata"
+  return type(value) == "string" and value ~= "" or type(value) == "number"
 end
 
 -- What it runs: a script, or a command with what it works on; else the program. "?": it does not say.
@@ -75,15 +76,24 @@ function sessions.owner_text(owner)
   end
   if is_text(owner.script) or is_text(owner.program) then add("%s", sessions.runs_text(owner)) end
   add("job %s", owner.job)
-  add("%s", owner.user and owner.host and owner.user .. "@" .. owner.host or owner.host)
+  local user = is_text(owner.user) and is_text(owner.host) and core.tostring(owner.user) .. "@" or ""
+  add("%s", is_text(owner.host) and user .. core.tostring(owner.host) or nil)
   add("pid %s", owner.pid)
   return table.concat(parts, ", ")
 end
+
+-- Of what no client has written.
+sessions.damaged = {
+  state = "damaged", damaged = true, dead = false, text = "damaged: nobody takes it over, break it by hand",
+}
 
 -- What is known of a session at `now_ms`: {state, silent_ms, dead, text}.
 function sessions.judge(session, now_ms)
   if not session then
     return {state = "missing", dead = true, text = "its session is gone: will be taken over"}
+  end
+  if session.damaged then
+    return sessions.damaged
   end
   local beat = math.type(session.beat_at) == "integer" and session.beat_at or now_ms
   local silent = math.max(0, now_ms - beat)
@@ -101,7 +111,8 @@ function sessions.judge(session, now_ms)
     if session.state == "broken" then
       local by = type(session.owner) == "table" and session.owner.broken_by
       result.text = ("marked as broken%s: over after its lease"):format(
-        by and " by " .. sessions.owner_text {user = by.user, host = by.host, pid = by.pid} or "")
+        type(by) == "table" and " by " .. sessions.owner_text {user = by.user, host = by.host, pid = by.pid}
+          or "")
     end
   end
   return result

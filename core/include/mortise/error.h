@@ -58,6 +58,8 @@ typedef struct mortise_blocker {
   int64_t pid;
   int64_t since_ms;   /* store's clock, milliseconds since 1970; for people only */
   bool queued;        /* waits in the queue before us, holds nothing there yet */
+  bool damaged;       /* no client has written its entry or its session so: nobody takes it over, a
+                         person must break it; `session` may be any text then */
 } mortise_blocker;
 
 enum { MORTISE_BLOCKERS_SHOWN = 4 };

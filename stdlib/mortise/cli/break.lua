@@ -15,6 +15,7 @@ local shortest = holds.digits
 -- ---- What is meant -------------------------------------------------------------------------------
 
 local function read_hold(text)
+  if text == "damaged" then return text end
   local id, n = text:match "^(%x+)/(%d+)$"
   if not id or #id < shortest then
     errors.bad("--hold %s: as `mortise locks` shows it, like 3f9a12cd/7", text)
@@ -30,7 +31,7 @@ local function check(ctx)
   if o.session and not (o.session:find "^%x+$" and #o.session >= shortest) then
     errors.bad("--session %s: at least %d hex digits", o.session, shortest)
   end
-  return path and normalised(path)
+  return path and normalised(path, true)
 end
 
 local function starts(text, with) return text:sub(1, #with) == with end
@@ -49,17 +50,23 @@ local function entry_line(known, path, entry, word)
     sessions.owner_text(session and session.owner))
 end
 
--- The session that has the hold which was shown, as the path is at this moment; or nil and it was said
--- why not.
+-- The session that has the hold which was shown, or "damaged", as the path is at this moment; or nil and
+-- it was said why not.
 local function by_hold(client, ctx, path)
   local id, n = read_hold(ctx.options.hold)
   local lock = client:_read_locks {path}[1] or {}
   local ids, lines = {}, {}
   for _, entries in ipairs {lock.holders or {}, lock.queue or {}} do
-    for _, entry in ipairs(entries) do ids[#ids + 1] = entry.session end
+    for _, entry in ipairs(entries) do
+      if not entry.damaged then
+        ids[#ids + 1] = entry.session
+      elseif id == "damaged" then
+        return id
+      end
+    end
   end
   for _, entry in ipairs(lock.holders or {}) do
-    if entry.n == n and starts(entry.session, id) then return entry.session end
+    if not entry.damaged and entry.n == n and starts(entry.session, id) then return entry.session end
   end
   local known = #ids > 0 and client:_read_sessions(ids) or {}
   for _, entry in ipairs(lock.holders or {}) do lines[#lines + 1] = entry_line(known, path, entry, "held") end
@@ -83,7 +90,9 @@ local function by_session(client, ctx)
     add(session.session)
   end
   for lock in client:_each {kind = "locks", ns = client:namespace(), session = prefix} do
-    for _, entry in ipairs(lock.holders) do add(entry.session) end
+    for _, entry in ipairs(lock.holders) do
+      if not entry.damaged then add(entry.session) end
+    end
   end
   if #found == 1 then return found[1] end
   if #found == 0 then
@@ -151,7 +160,10 @@ local function explain(session, id, found, entries)
     say("  %s  %s  since %s", found[i].path, found[i].mode, holds.age(found[i].since, now))
   end
   if #found > shown_most then say("  and %d more", #found - shown_most) end
-  if verdict.gone or session and session.state ~= "live" and session.state ~= "broken" then
+  if verdict.damaged then
+    say("its document is damaged, so nobody can say how long its owner would believe: others get in at once")
+    say("make sure that no process works under it")
+  elseif verdict.gone or session and session.state ~= "live" and session.state ~= "broken" then
     say("it is over already: others get in at once")
   elseif session then
     say("its owner loses them at its next heartbeat; others get in after its lease, %s, and a margin",
@@ -159,6 +171,29 @@ local function explain(session, id, found, entries)
     say("what its owner is changing is left as it is then: end the process first where you can")
   end
   return lines
+end
+
+-- What of a path no client has written, as holds_of.
+local function damaged_at(client, path)
+  local found = {}
+  local lock = client:_read_locks {path}[1] or {}
+  for _, entries in ipairs {lock.holders or {}, lock.queue or {}} do
+    for _, entry in ipairs(entries) do
+      if entry.damaged then
+        found[#found + 1] = {path = path, mode = entry.mode, n = entry.n, since = entry.since}
+      end
+    end
+  end
+  return found, #found
+end
+
+local function explain_damaged(path, entries)
+  return {
+    ("%d %s of %s as no client of mortise writes them"):format(entries, entries == 1 and "entry" or "entries",
+      path),
+    "  they go, and nothing else at that path: others get in at once",
+    "  make sure that no process works under them",
+  }
 end
 
 local function confirmed(ctx)
@@ -198,11 +233,11 @@ local function follow(state, quiet)
   end
 end
 
-local function go(client, id, quiet)
-  local state <close> = client:_break_session(id)
+local function go(client, id, path, quiet)
+  local state <close> = id == "damaged" and client:_clear_damaged(path) or client:_break_session(id)
   local ok, result = pcall(follow, state, quiet)
   if ok then return result end
-  io.stderr:write(hint)
+  if id ~= "damaged" then io.stderr:write(hint) end
   error(result, 0)
 end
 
@@ -210,22 +245,28 @@ function breaking.run(ctx)
   local path = check(ctx)
   local client <close> = mortise.connect {}
   client:verify()
+  path = path and holds.typed(client, client:namespace(), path)
   local id = find(client, ctx, path)
   if not id then return 3 end
-  local found, entries = holds_of(client, id)
+  local damaged = id == "damaged"
+  local found, entries
+  if damaged then found, entries = damaged_at(client, path) else found, entries = holds_of(client, id) end
   if not ctx.options.json then
-    local lines = explain(client:_read_sessions {id}[id], id, found, entries)
+    local lines = damaged and explain_damaged(path, entries)
+      or explain(client:_read_sessions {id}[id], id, found, entries)
     for _, line in ipairs(lines) do output.line(io.stderr, line) end
   end
   if not confirmed(ctx) then return 3 end
   if find(client, ctx, path) ~= id then return 3 end -- the answer may have taken its time
-  local result = go(client, id, ctx.options.json)
+  local result = go(client, id, path, ctx.options.json)
   if ctx.options.json then
     for _, each in ipairs(found) do each.since = holds.iso(each.since) end
     output.json {
       session = id, holds = core.array(found), entries = entries, removed = result.evicted,
       waited = not result.gone,
     }
+  elseif damaged then
+    output.line(io.stdout, "what was damaged at ", path, " is gone")
   else
     io.stdout:write(("%s is over: %d %s removed\n"):format(id:sub(1, shortest), result.evicted,
       result.evicted == 1 and "entry" or "entries"))

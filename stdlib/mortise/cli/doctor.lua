@@ -135,16 +135,23 @@ local function check_clock(findings, mine)
   add(findings, "clocks", "warning", text, "locks do not depend on it, but ages and logs will mislead you")
 end
 
--- How many entries each session has, and how many documents that are.
+-- How many holds each session has, the sessions' ids, and the paths at which something is damaged.
 local function count_locks(client)
-  local held, ids = {}, {}
+  local held, ids, damaged = {}, {}, {}
   for lock in client:_each {kind = "locks", ns = client:namespace()} do
-    for _, entry in ipairs(lock.holders or {}) do
-      if not held[entry.session] then ids[#ids + 1] = entry.session end
-      held[entry.session] = (held[entry.session] or 0) + 1
+    for _, entries in ipairs {lock.holders, lock.queue} do
+      for _, entry in ipairs(entries) do
+        if entry.damaged and damaged[#damaged] ~= lock.path then damaged[#damaged + 1] = lock.path end
+      end
+    end
+    for _, entry in ipairs(lock.holders) do
+      if not entry.damaged then
+        if not held[entry.session] then ids[#ids + 1] = entry.session end
+        held[entry.session] = (held[entry.session] or 0) + 1
+      end
     end
   end
-  return held, ids
+  return held, ids, damaged
 end
 
 -- Those that stand, and those that are over or gone but left something.
@@ -164,13 +171,16 @@ local dead_most = 20 -- that are told one by one
 
 local function check_sessions(findings, client, own)
   local now = core.wall_ms()
-  local held, ids = count_locks(client)
+  local held, ids, damaged = count_locks(client)
   local known = all_sessions(client, ids)
   check_clock(findings, known[own])
   local alive, dead = 0, 0
   for id, session in pairs(known) do
     local verdict = sessions.judge(session or nil, now)
-    if id ~= own and not verdict.dead then
+    if verdict.damaged then
+      add(findings, "sessions", "warning", ("%s is damaged"):format(id),
+        "see what it holds (`mortise locks`), then `mortise locks break --session` it")
+    elseif id ~= own and not verdict.dead then
       alive = alive + 1
     elseif id ~= own and held[id] then
       dead = dead + 1
@@ -186,6 +196,10 @@ local function check_sessions(findings, client, own)
       "nothing: they are taken over; `mortise locks` shows all")
   end
   add(findings, "sessions", "fine", ("%d others are alive"):format(alive))
+  if #damaged > 0 then
+    add(findings, "sessions", "warning", ("at %d paths entries are damaged, first at %s"):format(#damaged,
+      damaged[1]), "nobody takes them over: `mortise locks break PATH --hold damaged`")
+  end
   if alive > 256 then
     add(findings, "sessions", "warning", "more than 256 sessions share the root's entry",
       "use several namespaces, or fewer processes with tasks")

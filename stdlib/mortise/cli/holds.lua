@@ -8,8 +8,9 @@ local holds = {}
 
 holds.digits = 8 -- of a session's id in the name of a hold
 
--- What a list calls a hold: "3f9a12cd/7".
+-- What a list calls a hold: "3f9a12cd/7"; "damaged" all at a path that no client has written.
 function holds.name(entry)
+  if entry.damaged then return "damaged" end
   return ("%s/%d"):format(entry.session:sub(1, holds.digits), entry.n)
 end
 
@@ -67,7 +68,7 @@ local function learn(client, locks, known, now)
     known[lock.ns] = known[lock.ns] or {}
     for _, entries in ipairs {lock.holders or {}, lock.queue or {}} do
       for _, entry in ipairs(entries) do
-        if known[lock.ns][entry.session] == nil then
+        if not entry.damaged and known[lock.ns][entry.session] == nil then
           known[lock.ns][entry.session] = {}
           missing[lock.ns] = missing[lock.ns] or {}
           table.insert(missing[lock.ns], entry.session)
@@ -83,12 +84,17 @@ local function learn(client, locks, known, now)
   end
 end
 
+local function is_wanted(value)
+  return type(value) == "table" and type(value.path) == "string" and type(value.mode) == "string"
+    and math.type(value.n) == "integer"
+end
+
 -- What the session says it waits for at this path, at the store: {path, mode, n}, or nil.
 local function wanted_at(session, path)
   local waiting = session and type(session.waiting) == "table" and session.waiting or {}
   for _, wait in ipairs(waiting) do
-    if wait.path == path and wait["for"] then
-      return wait.wanted or {path = path, mode = wait.mode, n = 1}
+    if type(wait) == "table" and wait.path == path and wait["for"] and type(wait.mode) == "string" then
+      return is_wanted(wait.wanted) and wait.wanted or {path = path, mode = wait.mode, n = 1}
     end
   end
 end
@@ -97,7 +103,7 @@ local function entry_of(lock, entry, owner)
   return {
     namespace = lock.ns, path = lock.path, mode = entry.mode, session = entry.session, n = entry.n,
     since = entry.since, job = type(entry.job) == "string" and entry.job or nil, record = owner.record,
-    verdict = owner.verdict, waits = false,
+    verdict = owner.verdict, damaged = entry.damaged, waits = false,
   }
 end
 
@@ -114,14 +120,21 @@ local function waiter_of(lock, entry, owner)
   return found
 end
 
+-- Of one that no client has written nothing is known but that it stands there.
+local nobody = {verdict = sessions.damaged}
+
+local function owner_of(known, lock, entry)
+  return entry.damaged and nobody or known[lock.ns][entry.session]
+end
+
 -- Calls see(entry) for what stands in these locks. -> false where it said so.
 local function each_entry(locks, known, see)
   for _, lock in ipairs(locks) do
     for _, entry in ipairs(lock.holders or {}) do
-      if see(entry_of(lock, entry, known[lock.ns][entry.session]), lock) == false then return false end
+      if see(entry_of(lock, entry, owner_of(known, lock, entry)), lock) == false then return false end
     end
     for _, entry in ipairs(lock.queue or {}) do
-      if see(waiter_of(lock, entry, known[lock.ns][entry.session]), lock) == false then return false end
+      if see(waiter_of(lock, entry, owner_of(known, lock, entry)), lock) == false then return false end
     end
   end
 end
@@ -172,6 +185,30 @@ function holds.around(client, namespace, path, see)
   end)
 end
 
+local function of_hex(digits)
+  local n = 0
+  for digit in core.lower(digits):gmatch "." do
+    n = n * 16 + ("0123456789abcdef"):find(digit, 1, true) - 1
+  end
+  return n
+end
+
+local function character(digits)
+  return #digits <= 6 and of_hex(digits) <= 0x10ffff and utf8.char(of_hex(digits)) or nil
+end
+
+-- The path that is meant by what somebody typed: as it is, or with the escapes in which a list shows
+-- what cannot be typed, where only that one is there.
+function holds.typed(client, namespace, text)
+  local escaped = {n = "\n", r = "\r", t = "\t"}
+  local raw = text:gsub("\\([nrt])", escaped)
+    :gsub("\\x(%x%x)", function(digits) return string.char(of_hex(digits)) end)
+    :gsub("\\u{(%x+)}", character)
+  if raw == text then return text end
+  local found = client:_read_locks({text, raw}, namespace)
+  return found[1] and found[1].path or text
+end
+
 -- ---- For programs --------------------------------------------------------------------------------
 
 local function plain(value)
@@ -199,7 +236,8 @@ function holds.object(entry)
   return core.object {
     namespace = entry.namespace, path = entry.path, mode = entry.mode, waits = entry.waits,
     hold = holds.name(entry), session = entry.session, n = entry.n, since = holds.iso(entry.since),
-    job = entry.job, queued_at = entry.queued_at, path_known = entry.known, more = entry.more,
+    damaged = entry.damaged, job = entry.job,
+    queued_at = entry.queued_at, path_known = entry.known, more = entry.more,
     state = entry.verdict.state, dead = entry.verdict.dead, verdict = entry.verdict.text,
     owner = owner_object(session), opened = session and holds.iso(session.opened),
     last_beat = session and holds.iso(session.beat_at), lease_ms = session and session.lease_ms,

@@ -6,6 +6,7 @@ local holds = require "mortise.cli.holds"
 local mortise = require "mortise"
 local normalised = require "mortise.path"
 local output = require "mortise.cli.output"
+local printable = require "mortise.printable"
 local sessions = require "mortise.sessions"
 
 local command = {
@@ -28,7 +29,11 @@ ends a session whose owner cannot be stopped otherwise, with all of its locks: t
 as the list showed it in its column HOLD, or the one of that id. It says what that means and asks. The
 session is marked, so that its heartbeat is refused; then its lease is waited for, because until then
 its owner may believe in its locks; then its entries are removed. Exit status 3 when that hold is not
-there any more. Prefer to end the process: that gives back in order.]],
+there any more. Prefer to end the process: that gives back in order.
+
+What no client of mortise has written is shown as damaged, and nobody takes it over. With HOLD
+`damaged` all of that at PATH is removed, and nothing else; its session's own document, where that is
+damaged, is broken like any other, but not waited for. PATH may be typed with the escapes of the list.]],
   options = {
     {name = "all", type = "boolean", flag = "--all", help = "marks of intention too"},
     {name = "waiting", type = "boolean", flag = "--waiting", help = "only who waits"},
@@ -57,7 +62,7 @@ local function check_list(ctx)
   end
   if not text then return nil, nil end
   local namespace, path = text:match "^([a-z0-9_-]+):(/.*)$"
-  return namespace, normalised(path or text)
+  return namespace, normalised(path or text, true)
 end
 
 local function is_shown(entry, lock, o)
@@ -145,6 +150,10 @@ local function advice_of(entry, namespace)
   local owner = entry.record and entry.record.owner
   if entry.verdict.dead then
     return {"nothing: the next who wants it takes it over"}
+  elseif entry.damaged then
+    return {("mortise %slocks break %s --hold damaged"):format(
+      entry.namespace ~= namespace and "--namespace " .. entry.namespace .. " " or "",
+      quoted(printable(entry.queued_at or entry.path)))}
   elseif entry.waits then
     return {"nothing: it holds nothing here yet"}
   elseif entry.verdict.state == "broken" then
@@ -156,7 +165,7 @@ local function advice_of(entry, namespace)
   end
   local other = entry.namespace ~= namespace and "--namespace " .. entry.namespace .. " " or ""
   list[#list + 1] = ("or, where that cannot be done: mortise %slocks break %s --hold %s"):format(other,
-    quoted(entry.path), holds.name(entry))
+    quoted(printable(entry.path)), holds.name(entry))
   return list
 end
 
@@ -240,6 +249,7 @@ function command.run(ctx)
   ctx.namespace, ctx.path = check_list(ctx)
   local client <close> = mortise.connect {}
   client:verify()
+  ctx.path = ctx.path and holds.typed(client, ctx.namespace or client:namespace(), ctx.path)
   if ctx.options.json then print_json(client, ctx) else show(client, ctx) end
 end
 

@@ -23,14 +23,22 @@ size_t mt_utf8_char(const char *p, size_t n) {
   return rows[row].length;
 }
 
+/* How many bytes of ASCII it begins with: eight at a time, since whole documents are looked at. */
+static size_t ascii(const char *p, size_t n) {
+  size_t i = 0;
+  for (uint64_t word; n - i >= sizeof word; i += sizeof word) {
+    memcpy(&word, p + i, sizeof word);
+    if (word & 0x8080808080808080u) break;
+  }
+  while (i < n && (unsigned char)p[i] < 0x80) i++;
+  return i;
+}
+
 size_t mt_utf8_valid(mt_slice s) {
   size_t i = 0;
   while (i < s.n) {
-    if ((unsigned char)s.p[i] < 0x80) {
-      i++;
-      continue;
-    }
-    size_t length = mt_utf8_char(s.p + i, s.n - i);
+    i += ascii(s.p + i, s.n - i);
+    size_t length = i < s.n ? mt_utf8_char(s.p + i, s.n - i) : 0;
     if (!length) break;
     i += length;
   }

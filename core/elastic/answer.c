@@ -181,7 +181,7 @@ static void read_member(mt_answers *a, mt_slice k, mt_answer *out) {
   uint64_t value = 0;
   mt_slice cause = {0};
   if (NAMED(k, "_id")) {
-    skip(a, &out->id);
+    string(a, &out->id);
   } else if (NAMED(k, "_seq_no")) {
     seq_no(a, out);
   } else if (NAMED(k, "_primary_term")) {

@@ -243,7 +243,33 @@ static void an_opening_begins_anew(void **state) {
   close_stage(&s);
 }
 
+/* New, and of another session's document. */
+static void a_beat_is_of_its_session(void **state) {
+  (void)state;
+  stage s;
+  open_stage(&s, (script){.items = SAID("@ffffffffffffffffffffffffffffffff", "updated", SEQ(21))});
+  mt_session_write w = write_session(&s, MT_SESSION_BEAT);
+  assert_int_equal(w.result, MT_SESSION_NO_ANSWER);
+  assert_true(w.req.error.ambiguous);
+  close_stage(&s);
+}
+
 /* ---- documents ---- */
+
+/* New, and of another document. */
+static void a_write_is_of_its_document(void **state) {
+  (void)state;
+  stage s;
+  mt_write write = {.kind = MT_WRITE_INDEX, .id = MT_SLICE("1"), .body = MT_SLICE("{}")};
+  mt_bulk r = {.index = "x", .items = &write, .n = 1};
+  open_stage(&s, (script){.items = "{\"index\":{\"_id\":\"2\",\"status\":200,"
+                                   "\"result\":\"updated\"," SEQ(21) "}}"});
+  s.store->docs->bulk(s.store, &r);
+  mt_store_wait(s.store, &r.req, NULL, NULL);
+  assert_int_equal(write.result, MT_WRITE_NONE);
+  assert_true(r.req.error.ambiguous);
+  close_stage(&s);
+}
 
 /* It compared with a version: its own comes after that. */
 static void a_write_is_newer_than_what_it_compared_with(void **state) {
@@ -281,6 +307,8 @@ int main(void) {
       cmocka_unit_test(what_was_not_sent_is_known),
       cmocka_unit_test(a_beat_is_newer),
       cmocka_unit_test(an_opening_begins_anew),
+      cmocka_unit_test(a_beat_is_of_its_session),
+      cmocka_unit_test(a_write_is_of_its_document),
       cmocka_unit_test(a_write_is_newer_than_what_it_compared_with),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

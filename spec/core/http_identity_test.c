@@ -158,6 +158,25 @@ static void the_answer_of_another_request(void **state) {
   close_two(&f, &second);
 }
 
+static bool answer_as_another(test_conn *conn, const test_request *req, void *ctx) {
+  (void)req;
+  (void)ctx;
+  answer(conn, 200, "0123456789abcdef-1", right);
+  return true;
+}
+
+/* From a node that has not said anything yet. */
+static void a_first_answer_of_another_request(void **state) {
+  (void)state;
+  fixture f = {0};
+  fixture_open(&f, answer_as_another, NULL);
+  mt_http_req r = fixture_request(&f, "POST", "/x/_count", "{}");
+  fixture_run(&f, &r);
+  assert_failed(&r, MORTISE_UNAVAILABLE, true, "not the answer to this request");
+  mt_http_req_deinit(&r);
+  fixture_close(&f);
+}
+
 /* Its number is not part of a longer one, nor the reverse. */
 static void an_id_that_only_begins_alike(void **state) {
   (void)state;
@@ -241,6 +260,7 @@ int main(void) {
       cmocka_unit_test(closed_while_idle),
       cmocka_unit_test(four_spoilt_connections),
       cmocka_unit_test(the_answer_of_another_request),
+      cmocka_unit_test(a_first_answer_of_another_request),
       cmocka_unit_test(an_id_that_only_begins_alike),
       cmocka_unit_test(an_answer_without),
       cmocka_unit_test(a_node_that_never_says),

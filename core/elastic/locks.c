@@ -127,7 +127,7 @@ static void add_create(mt_buf *b, const frame *f, const mt_lock_item *item) {
  * once more what it has just written (a seventh of its work for a tree lock), so first grants do
  * without. */
 static const char *fields_of(const mt_lock_item *item) {
-  if (item->enqueue) return "\"holders\",\"queue\"";
+  if (item->enqueue) return "\"blockers\",\"holders\",\"queue\"";
   return item->ask_queue ? "\"blockers\",\"queue\"" : "\"blockers\"";
 }
 

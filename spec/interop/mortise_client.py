@@ -248,7 +248,7 @@ class Table:
             params["enqueue"] = QUEUE_LIFE_MS
         return [{"update": {"_id": self.lock_id(path)}},
                 {"script": {"id": "mortise-lock-set-1", "params": params},
-                 "_source": ["holders", "queue"] if enqueue else ["blockers"],
+                 "_source": ["blockers", "holders", "queue"] if enqueue else ["blockers"],
                  "scripted_upsert": True,
                  "upsert": {"kind": "lock", "path": path, "holders": [], "queue": []}}]
 

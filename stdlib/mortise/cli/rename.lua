@@ -114,6 +114,8 @@ end
 function command.run(ctx)
   local index, from, to = table.unpack(ctx.arguments)
   local client <close> = mortise.connect {}
+  output.last_words("mortise: interrupted before it was known how far it came\nto finish: " ..
+    same_with(ctx, "--merge", "--allow-empty"))
   local ok, result = pcall(client.rename, client, {
     index = index, from = from, to = to, field = ctx.options.field,
     merge = ctx.options.merge, allow_empty = ctx.options.allow_empty,

@@ -217,10 +217,22 @@ void mt_answers_init(mt_answers *a, mt_slice text) {
   fail(a);
 }
 
+/* Behind the items: other members, the end of the object, and nothing more. */
+static bool end_items(mt_answers *a) {
+  bool first = false;
+  mt_slice k;
+  while (!a->failed && key(a, &first, &k)) skip(a, NULL);
+  blank(a);
+  if (a->p != a->end) fail(a);
+  a->ended = true;
+  return false;
+}
+
 bool mt_answers_next(mt_answers *a, mt_answer *out) {
   bool first = true;
   mt_slice k;
-  if (a->failed || see(a, ']')) return false;
+  if (a->failed || a->ended) return false;
+  if (see(a, ']')) return end_items(a);
   see(a, ',');
   *out = (mt_answer){0};
   /* {"create":{...}} */

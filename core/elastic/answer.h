@@ -28,6 +28,7 @@ typedef struct mt_answer {
 
 typedef struct mt_answers {
   const char *p, *end;
+  bool ended;
   bool failed; /* not understood */
 } mt_answers;
 

@@ -256,8 +256,9 @@ static void add_term(mt_buf *b, const char *kind, const char *field, mt_slice va
 
 static void add_query(mt_buf *b, const mt_lock_list *r) {
   bool locks = r->kind == MT_LIST_LOCKS;
-  mt_buf_adds(b, "{\"bool\":{\"filter\":[");
-  add_term(b, "term", "kind", locks ? MT_SLICE("lock") : MT_SLICE("session"), "");
+  /* A lock is what is no session: one that does not say its kind is in the way all the same. */
+  mt_buf_adds(b, locks ? "{\"bool\":{\"filter\":[{\"match_all\":{}}" : "{\"bool\":{\"filter\":[");
+  if (!locks) add_term(b, "term", "kind", MT_SLICE("session"), "");
   if (locks && r->path.n > 1) {
     mt_buf_adds(b, ",{\"bool\":{\"minimum_should_match\":1,\"should\":[");
     add_term(b, "term", "path", r->path, "");
@@ -269,10 +270,10 @@ static void add_query(mt_buf *b, const mt_lock_list *r) {
     mt_buf_addc(b, ',');
     add_term(b, "prefix", "sessions", mt_slice_of(r->session), "");
   }
-  mt_buf_addc(b, ']');
-  if (!locks && !r->over)
-    mt_buf_adds(b, ",\"must_not\":[{\"terms\":{\"state\":[\"closed\",\"expired\"]}}]");
-  mt_buf_adds(b, "}}");
+  mt_buf_adds(b, "],\"must_not\":[");
+  if (locks) add_term(b, "term", "kind", MT_SLICE("session"), "");
+  if (!locks && !r->over) mt_buf_adds(b, "{\"terms\":{\"state\":[\"closed\",\"expired\"]}}");
+  mt_buf_adds(b, "]}}");
 }
 
 /* Who may only read cannot refresh, and sees what a search sees. */

@@ -32,7 +32,8 @@ static void on_server(mt_call *c) {
   mt_json root = {0};
   bool json = !c->http.error.code &&
               !mt_json_parse(mt_buf_slice(&c->http.answer), "the answer", &root, NULL);
-  if (status && (c->http.error.code || status == MORTISE_AUTH || c->http.status >= 429)) {
+  if (c->http.error.code || status == MORTISE_AUTH || status == MORTISE_UNAVAILABLE ||
+      c->http.status >= 429) {
     mt_call_finish(c);
     return;
   }

@@ -13,6 +13,7 @@ static mortise_status code_of(int status) {
     return MORTISE_NOT_FOUND;
   case 409:
     return MORTISE_CONFLICT;
+  case 408: /* a proxy's, of a request that was late */
   case 429:
     return MORTISE_UNAVAILABLE;
   default:
@@ -120,7 +121,7 @@ mortise_status mt_http_status(const mt_http_req *req, const char *what, mortise_
     read_text(mt_buf_slice(&req->answer), err);
   say(req, what, err);
   /* A server that fails, or a proxy that gave up on it, may have done it or still be at it. */
-  err->ambiguous = req->status >= 500;
+  err->ambiguous = req->status >= 500 || req->status == 408;
   err->retryable = err->code == MORTISE_UNAVAILABLE && (!err->ambiguous || req->idempotent);
   return err->code;
 }

@@ -53,6 +53,22 @@ static void test_a_release_is_an_answer(void **state) {
 
 #define GRANT "\"status\":200,\"result\":\"updated\","
 
+#define WHOLE                                                                                      \
+  "{\"items\":[{\"update\":{\"_id\":\"default:/a\"," GRANT "\"_seq_no\":5,\"_primary_term\":1}}]"
+
+/* Cut off behind the items, or with more behind it than an answer has, it is another thing. */
+static void test_an_answer_has_an_end(void **state) {
+  (void)state;
+  static const char *const good[] = {WHOLE "}", WHOLE " }\n",
+                                     WHOLE ",\"took\":3,\"errors\":false}"};
+  static const char *const bad[] = {
+      WHOLE, WHOLE ",", WHOLE "}}", WHOLE "}x", WHOLE "},{\"items\":[]}", WHOLE ",\"took\"}"};
+  for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+    assert_int_equal(result_of(MT_LOCK_SET, good[i]), MT_LOCK_ACKED);
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+    assert_int_equal(result_of(MT_LOCK_SET, bad[i]), MT_LOCK_NO_ANSWER);
+}
+
 /* Each item's own document: by its id, however that is written. */
 static void test_an_item_is_of_its_document(void **state) {
   (void)state;
@@ -166,6 +182,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_a_grant_is_a_write),
       cmocka_unit_test(test_a_release_is_an_answer),
+      cmocka_unit_test(test_an_answer_has_an_end),
       cmocka_unit_test(test_an_item_is_of_its_document),
       cmocka_unit_test(test_a_version_has_its_range),
       cmocka_unit_test(test_a_document_is_of_its_kind),

@@ -229,6 +229,7 @@ static const said errors[] = {
      MORTISE_AUTH, false, "security_exception", NULL, "missing right indices:data/write/index"},
     {403, "{\"error\":{\"type\":\"cluster_block_exception\",\"reason\":\"index [i] blocked\"}}",
      MORTISE_AUTH, false, "cluster_block_exception", "index [i] blocked", "index [i] blocked"},
+    {408, "", MORTISE_UNAVAILABLE, true, "", "", "answered 408"},
     {413, "", MORTISE_REJECTED, false, "", "", "answered 413"},
     {429, "{\"error\":{\"type\":\"es_rejected_execution_exception\",\"reason\":\"full\"}}",
      MORTISE_UNAVAILABLE, false, "es_rejected_execution_exception", "full", "answered 429"},

@@ -87,6 +87,14 @@ sessions.damaged = {
   state = "damaged", damaged = true, dead = false, text = "damaged: nobody takes it over, break it by hand",
 }
 
+-- The same where no lock can be.
+sessions.stray = {
+  state = "damaged", damaged = true, stray = true, dead = false,
+  text = "damaged, and at no path: in nobody's way",
+}
+
+local late_ms = 60000 -- that clocks may differ
+
 -- What is known of a session at `now_ms`: {state, silent_ms, dead, text}.
 function sessions.judge(session, now_ms)
   if not session then
@@ -108,6 +116,7 @@ function sessions.judge(session, now_ms)
       duration.text(session.lease_ms or 0))
   else
     result.dead, result.text = false, ("alive %s ago"):format(duration.text(silent))
+    if beat > now_ms + late_ms then result.text = "alive, if its heartbeat's time is right: it lies ahead" end
     if session.state == "broken" then
       local by = type(session.owner) == "table" and session.owner.broken_by
       result.text = ("marked as broken%s: over after its lease"):format(

@@ -88,8 +88,8 @@ typedef struct mortise_lock mortise_lock;
  * `err`: INVALID_ARGUMENT where `options` cannot be right, a malformed store included. */
 MORTISE_API mortise_client *mortise_client_open(const mortise_options *options, mortise_error *err);
 
-/* Releases every hold, closes the session (bounded by the request time-out) and frees the client,
- * its locks included. NULL is fine. */
+/* Releases every hold, closes the session (each bounded by the request time-out) and frees the
+ * client, its locks included. NULL is fine. */
 MORTISE_API void mortise_client_free(mortise_client *client);
 
 /* Creates the lock tables where they are missing. */

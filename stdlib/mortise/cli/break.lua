@@ -249,11 +249,12 @@ function breaking.run(ctx)
   local id = find(client, ctx, path)
   if not id then return 3 end
   local damaged = id == "damaged"
+  local record = not damaged and client:_read_sessions {id}[id] or nil
   local found, entries
   if damaged then found, entries = damaged_at(client, path) else found, entries = holds_of(client, id) end
   if not ctx.options.json then
     local lines = damaged and explain_damaged(path, entries)
-      or explain(client:_read_sessions {id}[id], id, found, entries)
+      or explain(record, id, found, entries)
     for _, line in ipairs(lines) do output.line(io.stderr, line) end
   end
   if not confirmed(ctx) then return 3 end
@@ -263,7 +264,7 @@ function breaking.run(ctx)
     for _, each in ipairs(found) do each.since = holds.iso(each.since) end
     output.json {
       session = id, holds = core.array(found), entries = entries, removed = result.evicted,
-      waited = not result.gone,
+      waited = not (damaged or result.gone or record and record.damaged),
     }
   elseif damaged then
     output.line(io.stdout, "what was damaged at ", path, " is gone")

@@ -39,13 +39,21 @@ local advice_for = {
   lock_timeout = "others hold the lock; see `mortise locks`",
 }
 
--- Runs one check; its error is a finding.
+local function advice_on(why)
+  local who = core.is_error(why) and why.blockers and why.blockers[1]
+  if who and who.damaged then
+    return ("nobody takes it over: `mortise locks --who %s` says what does"):format(who.path)
+  end
+  return advice_for[errors.code(why)]
+end
+
+-- Runs one check; its error is a finding. -> what it gives, or nil and the error.
 local function try(findings, check, fn)
   local ok, result = pcall(fn)
   if ok then return result end
   if errors.code(result) == "interrupted" then error(result, 0) end
-  add(findings, check, "wrong", first_line(result), advice_for[errors.code(result)])
-  return nil
+  add(findings, check, "wrong", first_line(result), advice_on(result))
+  return nil, result
 end
 
 -- ---- Checks --------------------------------------------------------------------------------------
@@ -105,9 +113,10 @@ local function check_table(findings, client)
   return known
 end
 
--- One lock taken and given back uses every right that running needs.
+-- One lock taken and given back uses every right that running needs. -> was it had; was it at least seen
+-- who is in the way, so that the rights are there?
 local function check_rights(findings, client)
-  return try(findings, "rights", function()
+  local fine, why = try(findings, "rights", function()
     local began = core.now_ms()
     local lock <close> = client:acquire {
       named = {"mortise-doctor", ("%x"):format(math.random(0))}, wait = "5s",
@@ -116,6 +125,7 @@ local function check_rights(findings, client)
     return add(findings, "rights", "fine", ("a lock was taken and given back in %s"):format(
       duration.text(core.now_ms() - began)))
   end)
+  return fine, fine or errors.code(why) == "lock_timeout"
 end
 
 -- Where something between strips the request's id, an answer too many is not told from the right one.
@@ -141,7 +151,8 @@ local function count_locks(client)
   for lock in client:_each {kind = "locks", ns = client:namespace()} do
     for _, entries in ipairs {lock.holders, lock.queue} do
       for _, entry in ipairs(entries) do
-        if entry.damaged and damaged[#damaged] ~= lock.path then damaged[#damaged + 1] = lock.path end
+        local new = entry.damaged and damaged[#damaged] ~= lock.path
+        if new and pcall(core.path_check, lock.path, true) then damaged[#damaged + 1] = lock.path end
       end
     end
     for _, entry in ipairs(lock.holders) do
@@ -169,11 +180,12 @@ end
 
 local dead_most = 20 -- that are told one by one
 
-local function check_sessions(findings, client, own)
+-- `just`: this session was opened a moment ago.
+local function check_sessions(findings, client, own, just)
   local now = core.wall_ms()
   local held, ids, damaged = count_locks(client)
   local known = all_sessions(client, ids)
-  check_clock(findings, known[own])
+  if just then check_clock(findings, known[own]) end
   local alive, dead = 0, 0
   for id, session in pairs(known) do
     local verdict = sessions.judge(session or nil, now)
@@ -250,10 +262,10 @@ local function purge_sessions(findings, client)
   end
 end
 
-local function check_lists(findings, client)
+local function check_lists(findings, client, just)
   local session = client:session()
   try(findings, "sessions", function()
-    check_sessions(findings, client, session and session.id)
+    check_sessions(findings, client, session and session.id, just)
     purge_sessions(findings, client)
   end)
 end
@@ -264,8 +276,10 @@ function command.findings()
   local client = try(findings, "store", function() return mortise.connect {} end)
   if not client then return findings end
   local guard <close> = client
-  if check_server(findings, guard) and check_table(findings, guard) and check_rights(findings, guard) then
-    check_lists(findings, guard)
+  if not (check_server(findings, guard) and check_table(findings, guard)) then return findings end
+  local had, may = check_rights(findings, guard)
+  if may then
+    check_lists(findings, guard, had)
     check_answers(findings, guard)
   end
   return findings

@@ -121,10 +121,11 @@ local function waiter_of(lock, entry, owner)
 end
 
 -- Of one that no client has written nothing is known but that it stands there.
-local nobody = {verdict = sessions.damaged}
+local nobody, nobody_there = {verdict = sessions.damaged}, {verdict = sessions.stray}
 
 local function owner_of(known, lock, entry)
-  return entry.damaged and nobody or known[lock.ns][entry.session]
+  if not entry.damaged then return known[lock.ns][entry.session] end
+  return pcall(core.path_check, lock.path, true) and nobody or nobody_there
 end
 
 -- Calls see(entry) for what stands in these locks. -> false where it said so.

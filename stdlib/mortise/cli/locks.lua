@@ -148,7 +148,9 @@ end
 
 local function advice_of(entry, namespace)
   local owner = entry.record and entry.record.owner
-  if entry.verdict.dead then
+  if entry.verdict.stray then
+    return {"nothing: no lock can be there"}
+  elseif entry.verdict.dead then
     return {"nothing: the next who wants it takes it over"}
   elseif entry.damaged then
     return {("mortise %slocks break %s --hold damaged"):format(
@@ -159,12 +161,14 @@ local function advice_of(entry, namespace)
   elseif entry.verdict.state == "broken" then
     return {"wait: it was broken, and others get in after its lease"}
   end
-  local list = {"wait until it ends"}
-  if type(owner) == "table" and math.type(owner.pid) == "integer" then
+  local damaged = entry.verdict.damaged -- nobody takes it over, and its owner's pid is nobody's
+  local list = {not damaged and "wait until it ends" or nil}
+  if not damaged and type(owner) == "table" and math.type(owner.pid) == "integer" then
     list[#list + 1] = ("or on %s: kill %d"):format(core.tostring(owner.host or "its host"), owner.pid)
   end
   local other = entry.namespace ~= namespace and "--namespace " .. entry.namespace .. " " or ""
-  list[#list + 1] = ("or, where that cannot be done: mortise %slocks break %s --hold %s"):format(other,
+  local last = damaged and "" or "or, where that cannot be done: "
+  list[#list + 1] = ("%smortise %slocks break %s --hold %s"):format(last, other,
     quoted(printable(entry.path)), holds.name(entry))
   return list
 end

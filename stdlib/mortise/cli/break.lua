@@ -109,18 +109,21 @@ end
 
 -- ---- Saying what it means ------------------------------------------------------------------------
 
--- The locks that it holds something in: those that a search for it finds, and what leads there.
-local function locks_of(client, id)
+-- The locks that it holds something in: those that a search for it finds, the one at `named` (or nil), and
+-- what leads there.
+local function locks_of(client, id, named)
   local found, above, seen = {}, {}, {}
+  local function add(path)
+    if not seen[path] then above[#above + 1] = path end
+    seen[path] = true
+  end
   for lock in client:_each {kind = "locks", ns = client:namespace(), session = id} do
     found[#found + 1] = lock
     seen[lock.path] = true
   end
+  for _, path in ipairs(named and holds.chain(named) or {}) do add(path) end
   for i = 1, #found do
-    for _, path in ipairs(holds.chain(found[i].path)) do
-      if not seen[path] then above[#above + 1] = path end
-      seen[path] = true
-    end
+    for _, path in ipairs(holds.chain(found[i].path)) do add(path) end
   end
   for first = 1, #above, 1000 do
     local part = table.move(above, first, math.min(first + 999, #above), 1, {})
@@ -131,9 +134,9 @@ local function locks_of(client, id)
 end
 
 -- What goes: {path=, mode=, n=} of each hold that is no mark of intention, and how many entries there are.
-local function holds_of(client, id)
+local function holds_of(client, id, named)
   local found, entries = {}, 0
-  for _, lock in ipairs(locks_of(client, id)) do
+  for _, lock in ipairs(locks_of(client, id, named)) do
     for _, entry in ipairs(lock.holders or {}) do
       if entry.session == id then
         entries = entries + 1
@@ -251,7 +254,11 @@ function breaking.run(ctx)
   local damaged = id == "damaged"
   local record = not damaged and client:_read_sessions {id}[id] or nil
   local found, entries
-  if damaged then found, entries = damaged_at(client, path) else found, entries = holds_of(client, id) end
+  if damaged then
+    found, entries = damaged_at(client, path)
+  else
+    found, entries = holds_of(client, id, path)
+  end
   if not ctx.options.json then
     local lines = damaged and explain_damaged(path, entries)
       or explain(record, id, found, entries)

@@ -18,7 +18,11 @@
 static const char holder[] = "0123456789abcdef0123456789abcdef";
 static const char other[] = "fedcba9876543210fedcba9876543210";
 
-enum { PATIENCE_MS = 4000, LATE_MS = 10000, FILE_MAX = 1 << 20 };
+enum {
+  PATIENCE_MS = 4000,
+  LATE_MS = 60000, /* a commit waits for the disk, whatever the patience */
+  FILE_MAX = 1 << 20
+};
 
 static char folder[128], file[160], locks_file[176];
 static char *sound[2]; /* documents and locks */

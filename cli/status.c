@@ -1,9 +1,8 @@
 #include "status.h"
 
-#include "terminal.h"
-
 #include <locale.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,6 +102,12 @@ static void fit(char *out, size_t size, const char *text, size_t room) {
   if (utf8) uselocale(before);
 }
 
+static bool no_prompt(void) {
+  return false;
+}
+
+static bool (*at_prompt)(void) = no_prompt;
+
 static void wipe(void) {
   if (drawn) fputs("\r\033[K", stderr);
   drawn = 0;
@@ -112,7 +117,7 @@ static void draw(void) {
   char whole[SLOTS * TEXT_MAX], line[SLOTS * TEXT_MAX];
   size_t n = 0;
   whole[0] = '\0';
-  if (mode != MT_PROGRESS_AUTO || !on_terminal() || mt_terminal_at_prompt()) return;
+  if (mode != MT_PROGRESS_AUTO || !on_terminal() || at_prompt()) return;
   for (int i = 0; i < SLOTS; i++)
     if (slots[i].text[0])
       n += (size_t)snprintf(whole + n, sizeof whole - n, "%s%s", n ? "; " : "", slots[i].text);
@@ -248,7 +253,7 @@ static void on_answers(const mortise_notice *n) {
   char text[TEXT_MAX], lasts[32];
   bool told = slots[SILENCE].text[0] != '\0';
   set(&slots[SILENCE], "", "");
-  if (!told || n->lease_ms == 0 || mt_terminal_at_prompt()) return;
+  if (!told || n->lease_ms == 0 || at_prompt()) return;
   if (mode == MT_PROGRESS_NONE || (mode == MT_PROGRESS_AUTO && !on_terminal())) return;
   seconds(lasts, sizeof lasts, n->for_ms);
   snprintf(text, sizeof text, "%.512s answers again, after %s", n->store, lasts);
@@ -256,6 +261,10 @@ static void on_answers(const mortise_notice *n) {
 }
 
 /* ---- From outside --------------------------------------------------------------------------- */
+
+void mt_status_prompt(bool (*is_shown)(void)) {
+  at_prompt = is_shown;
+}
 
 void mt_status_mode(mt_progress to) {
   pthread_mutex_lock(&lock);

@@ -12,6 +12,8 @@ typedef enum mt_progress {
 } mt_progress;
 
 void mt_status_mode(mt_progress mode);
+/* Says whether a prompt is shown, whose line is not to be written over; before anything is shown. */
+void mt_status_prompt(bool (*at_prompt)(void));
 
 /* How far the command is; NULL: that is over. Copied. */
 void mt_status_show(const char *text);

@@ -16,6 +16,7 @@
 #include "terminal.h"
 
 #include "bindings.h"
+#include "signals.h"
 #include "status.h"
 
 #include <errno.h>
@@ -33,8 +34,6 @@
 #include <readline/history.h>
 #include <readline/readline.h>
 #endif
-
-volatile sig_atomic_t mt_terminal_ending, mt_terminal_unread;
 
 static struct termios saved;
 static bool has_saved;
@@ -166,8 +165,8 @@ static const mt_op_type prompt_type = {cancel_prompt, finish_prompt, deinit_prom
 
 static int read_edited(lua_State *L, const char *text) {
   if (showing) return luaL_error(L, "there is a prompt already");
-  if (mt_terminal_ending) return 0;
-  mt_terminal_prompted();
+  if (mt_signals_ending) return 0;
+  mt_signals_forget();
   prompt *p = mt_lua_op_new(L, sizeof *p, 0, &prompt_type);
   p->watch.ready = on_input;
   p->watch.ctx = p;
@@ -297,7 +296,7 @@ bool mt_terminal_at_prompt(void) {
 }
 
 static int read_edited(lua_State *L, const char *text) {
-  mt_terminal_prompted();
+  mt_signals_forget();
   fputs(text, stdout);
   fflush(stdout);
   return read_plain(L);
@@ -319,7 +318,7 @@ static int terminal_isatty(lua_State *L) {
 }
 
 static int terminal_unread(lua_State *L) {
-  lua_pushboolean(L, mt_terminal_unread > 0);
+  lua_pushboolean(L, mt_signals_unread > 0);
   return 1;
 }
 

@@ -3,7 +3,6 @@
 #define MT_TERMINAL_H
 
 #include <lua.h>
-#include <signal.h>
 #include <stdbool.h>
 
 int mt_terminal_open(lua_State *L);
@@ -12,16 +11,7 @@ int mt_terminal_open(lua_State *L);
 void mt_terminal_save(void);
 void mt_terminal_restore(void);
 
-/* Asked to end, not only to interrupt: a prompt then sees the end of the input. */
-extern volatile sig_atomic_t mt_terminal_ending;
-
-/* How often a write found that nobody reads our output any more (main.c). */
-extern volatile sig_atomic_t mt_terminal_unread;
-
 /* Is a prompt shown, whose line is not to be written over? */
 bool mt_terminal_at_prompt(void);
-
-/* Someone is at a prompt again: what was interrupted is over (main.c). */
-void mt_terminal_prompted(void);
 
 #endif

@@ -22,14 +22,16 @@ typedef struct mortise_host mortise_host;
 MORTISE_API mortise_host *mortise_host_new(const mortise_options *options, mortise_error *err);
 
 /* Finishes the writers that scripts left with items in them (what that raises goes to the log), gives
- * back every lock, closes the sessions, frees all. NULL is fine. */
+ * back every lock, closes the sessions, frees all. Not from inside one of its own calls (a function
+ * that a script called). NULL is fine. */
 MORTISE_API void mortise_host_free(mortise_host *host);
 
 /* Its state, to register functions of the program's own. Borrowed. NULL of NULL. */
 MORTISE_API struct lua_State *mortise_host_state(mortise_host *host);
 
-/* Opens the module in a state of the program's own: leaves the table `mortise` on its stack, like
- * luaopen_mortise. Everything works there; operations pump instead of yielding outside tasks. */
+/* Opens the module in a state of the program's own, which has Lua's standard libraries: leaves the
+ * table `mortise` on its stack, like luaopen_mortise. May raise, as lua_call does. Everything works
+ * there; operations pump instead of yielding outside tasks. */
 MORTISE_API int mortise_host_open_libs(struct lua_State *L);
 
 /* Runs a script file ("-": standard input) or a chunk as a task, `args` as its `...` and the global
@@ -50,7 +52,7 @@ MORTISE_API mortise_status mortise_host_run_string(mortise_host *host, const cha
 MORTISE_API mortise_status mortise_host_call(mortise_host *host, int nargs, int nresults,
                                              mortise_error *err);
 
-/* Message and traceback of the last error, "" when there was none or `host` is NULL.
+/* Message and traceback of the last error, "" when there was none, when it has none, or `host` is NULL.
  * Borrowed until the next call. */
 MORTISE_API const char *mortise_host_traceback(const mortise_host *host);
 

@@ -118,7 +118,7 @@ void mt_write_push(lua_State *L, const mt_write *w) {
   set_text(L, "reason", w->reason);
 }
 
-static int push_bulk(lua_State *L, mt_call *call, int index) {
+static int push_bulk(lua_State *L, mt_lua_call *call, int index) {
   (void)index;
   lua_createtable(L, (int)call->r.bulk.n, 0);
   for (size_t i = 0; i < call->r.bulk.n; i++) {
@@ -146,7 +146,7 @@ static int client_bulk(lua_State *L) {
     mt_write_read(L, &items[i - 1], 5, &kept);
     lua_pop(L, 1);
   }
-  mt_call *call = mt_lua_call_new(L, 1, push_bulk, NULL);
+  mt_lua_call *call = mt_lua_call_new(L, 1, push_bulk, NULL);
   mt_op_anchor(L, -1, 2, 2);
   mt_op_anchor(L, -1, 3, 5);
   mt_op_anchor(L, -1, 4, 6);

@@ -288,13 +288,13 @@ static int core_default_options(lua_State *L) {
 /* ---- Calls ---------------------------------------------------------------------------------- */
 
 /* While there is a client, which what was answered may need. */
-static void end_call(mt_call *call) {
+static void end_call(mt_lua_call *call) {
   if (call->deinit) call->deinit(call);
   call->deinit = NULL;
 }
 
 static bool cancel_call(mt_op *op) {
-  mt_call *call = (mt_call *)op;
+  mt_lua_call *call = (mt_lua_call *)op;
   mt_undepend(&call->dependent);
   bool applied = mt_store_cancel(call->box->client->store, call->req);
   end_call(call);
@@ -302,7 +302,7 @@ static bool cancel_call(mt_op *op) {
 }
 
 static int finish_call(lua_State *L, mt_op *op, int index) {
-  mt_call *call = (mt_call *)op;
+  mt_lua_call *call = (mt_lua_call *)op;
   mt_undepend(&call->dependent);
   if (!call->req->error.code) return call->push ? call->push(L, call, index) : 0;
   const mortise_error err = call->req->error;
@@ -311,7 +311,7 @@ static int finish_call(lua_State *L, mt_op *op, int index) {
 }
 
 static void deinit_call(mt_op *op) {
-  mt_call *call = (mt_call *)op;
+  mt_lua_call *call = (mt_lua_call *)op;
   mt_undepend(&call->dependent);
   end_call(call);
 }
@@ -321,7 +321,7 @@ static const mt_op_type call_type = {cancel_call, finish_call, deinit_call, fals
 static const char closed_text[] = "the client was closed";
 
 static void drop_call(mt_dependent *self) {
-  mt_call *call = (mt_call *)((char *)self - offsetof(mt_call, dependent));
+  mt_lua_call *call = (mt_lua_call *)((char *)self - offsetof(mt_lua_call, dependent));
   mt_op_stop(&call->op, closed_text);
   if (!call->op.stop) { /* it was answered, but not yet taken */
     call->op.stop = closed_text;
@@ -335,12 +335,12 @@ static void on_answer(void *ctx, mt_req *req) {
   mt_op_done(ctx);
 }
 
-mt_call *mt_lua_call_new(lua_State *L, int client,
-                         int (*push)(lua_State *L, mt_call *call, int index),
-                         void (*deinit)(mt_call *call)) {
+mt_lua_call *mt_lua_call_new(lua_State *L, int client,
+                             int (*push)(lua_State *L, mt_lua_call *call, int index),
+                             void (*deinit)(mt_lua_call *call)) {
   client = lua_absindex(L, client);
   mt_await_check(L, mt_driver_get(L)); /* before it is sent: a write cannot be taken back */
-  mt_call *call = mt_lua_op_new(L, sizeof *call, MT_CALL_ANCHORS, &call_type);
+  mt_lua_call *call = mt_lua_op_new(L, sizeof *call, MT_CALL_ANCHORS, &call_type);
   call->op.checked = true;
   call->push = push;
   call->deinit = deinit;
@@ -349,7 +349,7 @@ mt_call *mt_lua_call_new(lua_State *L, int client,
   return call;
 }
 
-mt_store *mt_lua_call_start(mt_call *call, mt_box *box, mt_req *req) {
+mt_store *mt_lua_call_start(mt_lua_call *call, mt_box *box, mt_req *req) {
   call->box = box;
   call->req = req;
   req->done = on_answer;
@@ -361,7 +361,7 @@ mt_store *mt_lua_call_start(mt_call *call, mt_box *box, mt_req *req) {
 
 /* ---- The lock tables ------------------------------------------------------------------------ */
 
-static int push_admin(lua_State *L, mt_call *call, int index) {
+static int push_admin(lua_State *L, mt_lua_call *call, int index) {
   (void)index;
   const mt_locks_admin *r = &call->r.locks_admin;
   lua_createtable(L, 0, 3);
@@ -374,13 +374,13 @@ static int push_admin(lua_State *L, mt_call *call, int index) {
   return 1;
 }
 
-static void deinit_admin(mt_call *call) {
+static void deinit_admin(mt_lua_call *call) {
   mt_locks_admin_deinit(&call->r.locks_admin);
 }
 
 static int client_init(lua_State *L) {
   mt_check_client(L, 1);
-  mt_call *call = mt_lua_call_new(L, 1, push_admin, deinit_admin);
+  mt_lua_call *call = mt_lua_call_new(L, 1, push_admin, deinit_admin);
   call->r.locks_admin.print = lua_toboolean(L, 2);
   mt_store *store = mt_lua_call_start(call, mt_check_client(L, 1), &call->r.locks_admin.req);
   store->locks->init(store, &call->r.locks_admin);
@@ -389,7 +389,7 @@ static int client_init(lua_State *L) {
 
 static int client_verify(lua_State *L) {
   mt_check_client(L, 1);
-  mt_call *call = mt_lua_call_new(L, 1, push_admin, deinit_admin);
+  mt_lua_call *call = mt_lua_call_new(L, 1, push_admin, deinit_admin);
   call->r.locks_admin.look = true;
   mt_store *store = mt_lua_call_start(call, mt_check_client(L, 1), &call->r.locks_admin.req);
   store->locks->verify(store, &call->r.locks_admin);

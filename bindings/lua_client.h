@@ -38,14 +38,14 @@ MT_LJMP mt_box *mt_check_client(lua_State *L, int index);
 
 /* ---- A request to the store ------------------------------------------------------------------ */
 
-typedef struct mt_call mt_call;
-struct mt_call {
+typedef struct mt_lua_call mt_lua_call;
+struct mt_lua_call {
   mt_op op;
   mt_dependent dependent;
   mt_box *box; /* while it is under way, and up to `push` */
   mt_req *req;
-  int (*push)(lua_State *L, mt_call *call, int index); /* the results, when it went well */
-  void (*deinit)(mt_call *call);
+  int (*push)(lua_State *L, mt_lua_call *call, int index); /* the results, when it went well */
+  void (*deinit)(mt_lua_call *call);
   void *more; /* the call's own */
   union {
     mt_describe describe;
@@ -68,11 +68,11 @@ struct mt_call {
 enum { MT_CALL_ANCHORS = 4 }; /* the first is the client's userdata, the others the call's */
 
 /* A call on the client at `client`, on the stack. `req` is the member of `r` that will be used. */
-MT_LJMP mt_call *mt_lua_call_new(lua_State *L, int client,
-                                 int (*push)(lua_State *L, mt_call *call, int index),
-                                 void (*deinit)(mt_call *call));
+MT_LJMP mt_lua_call *mt_lua_call_new(lua_State *L, int client,
+                                     int (*push)(lua_State *L, mt_lua_call *call, int index),
+                                     void (*deinit)(mt_lua_call *call));
 /* Sets what every request has; submit it to this store next, then return mt_await. */
-mt_store *mt_lua_call_start(mt_call *call, mt_box *box, mt_req *req);
+mt_store *mt_lua_call_start(mt_lua_call *call, mt_box *box, mt_req *req);
 
 MT_LJMP void mt_store_methods(lua_State *L); /* lua_store.c: adds to the table on the stack */
 MT_LJMP void mt_bulk_methods(lua_State *L);  /* lua_bulk.c */

@@ -38,7 +38,7 @@ static const mt_option rows[] = {
 typedef struct list_handle {
   mt_dependent dependent;
   mt_box *box;         /* NULL when closed */
-  mt_call *call;       /* the last, until what it made was taken from it; or NULL */
+  mt_lua_call *call;   /* the last, until what it made was taken from it; or NULL */
   mt_listing *listing; /* NULL while a call has it */
   options o;           /* its strings are in user values */
   bool ended, stale;
@@ -46,7 +46,7 @@ typedef struct list_handle {
 
 /* ---- A list --------------------------------------------------------------------------------- */
 
-static void take_back(mt_call *call);
+static void take_back(mt_lua_call *call);
 
 static void drop_list(mt_dependent *self) {
   list_handle *handle = (list_handle *)((char *)self - offsetof(list_handle, dependent));
@@ -65,7 +65,7 @@ static int collect_list(lua_State *L) {
 }
 
 /* The call is over or was cut off: the listing is the handle's again. */
-static void take_back(mt_call *call) {
+static void take_back(mt_lua_call *call) {
   list_handle *handle = call->more;
   if (!handle) return;
   call->more = NULL;
@@ -78,12 +78,12 @@ static void take_back(mt_call *call) {
   }
 }
 
-static void deinit_next(mt_call *call) {
+static void deinit_next(mt_lua_call *call) {
   mt_lock_list_deinit(&call->r.list);
   take_back(call);
 }
 
-static int finish_next(lua_State *L, mt_call *call, int index) {
+static int finish_next(lua_State *L, mt_lua_call *call, int index) {
   (void)index;
   list_handle *handle = call->more;
   handle->ended = !call->r.list.listing;
@@ -103,7 +103,7 @@ static list_handle *check_list(lua_State *L) {
 
 static int go_on(lua_State *L, bool end) {
   lua_getiuservalue(L, 1, 1);
-  mt_call *call = mt_lua_call_new(L, 2, finish_next, deinit_next);
+  mt_lua_call *call = mt_lua_call_new(L, 2, finish_next, deinit_next);
   mt_op_anchor(L, -1, 2, 1);
   list_handle *handle = check_list(L);
   if (!handle->box && end) return 0;
@@ -207,13 +207,13 @@ static const char *string_at(lua_State *L, size_t i, size_t *n) {
   return text;
 }
 
-static int push_locks(lua_State *L, mt_call *call, int index) {
+static int push_locks(lua_State *L, mt_lua_call *call, int index) {
   (void)index;
   lua_pushstring(L, call->r.lock_read.json);
   return 1;
 }
 
-static void deinit_locks(mt_call *call) {
+static void deinit_locks(mt_lua_call *call) {
   mt_lock_read_deinit(&call->r.lock_read);
 }
 
@@ -230,7 +230,7 @@ static int client_read_locks(lua_State *L) {
   size_t n = copy_strings(L);
   mt_slice *paths = lua_newuserdatauv(L, (n ? n : 1) * sizeof *paths, 0);
   for (size_t i = 0; i < n; i++) paths[i].p = string_at(L, i, &paths[i].n);
-  mt_call *call = mt_lua_call_new(L, 1, push_locks, deinit_locks);
+  mt_lua_call *call = mt_lua_call_new(L, 1, push_locks, deinit_locks);
   anchor(L);
   call->r.lock_read.ns = ns;
   call->r.lock_read.paths = paths;
@@ -264,7 +264,7 @@ static void push_session(lua_State *L, const mt_session_doc *doc) {
   lua_setfield(L, -2, "damaged");
 }
 
-static int push_sessions(lua_State *L, mt_call *call, int index) {
+static int push_sessions(lua_State *L, mt_lua_call *call, int index) {
   (void)index;
   const mt_session_read *r = &call->r.session_read;
   lua_Integer n = 0;
@@ -277,7 +277,7 @@ static int push_sessions(lua_State *L, mt_call *call, int index) {
   return 1;
 }
 
-static void deinit_sessions(mt_call *call) {
+static void deinit_sessions(mt_lua_call *call) {
   mt_session_read_deinit(&call->r.session_read);
 }
 
@@ -287,7 +287,7 @@ static int client_read_sessions(lua_State *L) {
   size_t n = copy_strings(L), length;
   const char **ids = lua_newuserdatauv(L, (n ? n : 1) * sizeof *ids, 0);
   for (size_t i = 0; i < n; i++) ids[i] = string_at(L, i, &length);
-  mt_call *call = mt_lua_call_new(L, 1, push_sessions, deinit_sessions);
+  mt_lua_call *call = mt_lua_call_new(L, 1, push_sessions, deinit_sessions);
   anchor(L);
   call->r.session_read.ns = ns;
   call->r.session_read.ids = ids;

@@ -15,7 +15,7 @@ typedef struct scan_handle {
   mt_box *box;   /* NULL when closed */
   mt_scan *scan; /* NULL at its end too */
   uint64_t total;
-  mt_call *next; /* of its last page, while that is known; or NULL */
+  mt_lua_call *next; /* of its last page, while that is known; or NULL */
 } scan_handle;
 
 typedef struct options {
@@ -65,14 +65,14 @@ static int collect_scan(lua_State *L) {
 
 /* ---- next ----------------------------------------------------------------------------------- */
 
-static int push_page(lua_State *L, mt_call *call, int index) {
+static int push_page(lua_State *L, mt_lua_call *call, int index) {
   (void)index;
   if (!call->r.scan_next.page) return 0;
   mt_page_push(L, &call->r.scan_next.page);
   return 1;
 }
 
-static void deinit_next(mt_call *call) {
+static void deinit_next(mt_lua_call *call) {
   scan_handle *handle = call->more;
   if (handle && handle->next == call) handle->next = NULL;
   mt_page_free(call->r.scan_next.page);
@@ -90,7 +90,7 @@ static int scan_next(lua_State *L) {
   lua_settop(L, 1);
   check_scan(L);
   lua_getiuservalue(L, 1, 1);
-  mt_call *call = mt_lua_call_new(L, 2, push_page, deinit_next);
+  mt_lua_call *call = mt_lua_call_new(L, 2, push_page, deinit_next);
   mt_op_anchor(L, -1, 2, 1);
   scan_handle *handle = check_scan(L);
   call->r.scan_next.scan = handle->scan;
@@ -115,7 +115,7 @@ static int scan_index(lua_State *L) {
 /* ---- scan ----------------------------------------------------------------------------------- */
 
 /* The handle was made before the scan was opened. */
-static int finish_open(lua_State *L, mt_call *call, int index) {
+static int finish_open(lua_State *L, mt_lua_call *call, int index) {
   lua_getiuservalue(L, index, 4);
   scan_handle *handle = lua_touserdata(L, -1);
   handle->box = call->box;
@@ -127,7 +127,7 @@ static int finish_open(lua_State *L, mt_call *call, int index) {
 }
 
 /* Opened, but no one is there to take it. */
-static void deinit_open(mt_call *call) {
+static void deinit_open(mt_lua_call *call) {
   mt_scan *scan = call->r.scan_open.scan;
   mt_store *store = scan ? call->box->client->store : NULL;
   if (store) store->docs->scan_close(store, scan);
@@ -146,7 +146,7 @@ static int client_scan(lua_State *L) {
   luaL_setmetatable(L, scan_name);
   lua_pushvalue(L, 1);
   lua_setiuservalue(L, 4, 1);
-  mt_call *call = mt_lua_call_new(L, 1, finish_open, deinit_open);
+  mt_lua_call *call = mt_lua_call_new(L, 1, finish_open, deinit_open);
   for (int i = 2; i <= 4; i++) mt_op_anchor(L, -1, i, i);
   call->r.scan_open.index = index;
   call->r.scan_open.query = mt_slice_of(lua_tostring(L, 3));

@@ -33,7 +33,7 @@ static void set_boolean(lua_State *L, const char *key, bool value) {
   lua_setfield(L, -2, key);
 }
 
-static int push_describe(lua_State *L, mt_call *call, int index) {
+static int push_describe(lua_State *L, mt_lua_call *call, int index) {
   (void)index;
   const mt_describe *r = &call->r.describe;
   lua_createtable(L, 0, 10);
@@ -53,7 +53,7 @@ static int push_describe(lua_State *L, mt_call *call, int index) {
   return 1;
 }
 
-static void deinit_describe(mt_call *call) {
+static void deinit_describe(mt_lua_call *call) {
   mt_describe_deinit(&call->r.describe);
 }
 
@@ -61,7 +61,7 @@ static int client_describe(lua_State *L) {
   mt_check_client(L, 1);
   const char *index = mt_check_string(L, 2);
   lua_settop(L, 2);
-  mt_call *call = mt_lua_call_new(L, 1, push_describe, deinit_describe);
+  mt_lua_call *call = mt_lua_call_new(L, 1, push_describe, deinit_describe);
   anchor_arguments(L, 2);
   call->r.describe.index = index;
   mt_store *store = mt_lua_call_start(call, mt_check_client(L, 1), &call->r.describe.req);
@@ -76,7 +76,7 @@ static int client_index_create(lua_State *L) {
   const char *index = mt_check_string(L, 2);
   lua_settop(L, 3);
   mt_slice body = opt_slice(L, 3);
-  mt_call *call = mt_lua_call_new(L, 1, NULL, NULL);
+  mt_lua_call *call = mt_lua_call_new(L, 1, NULL, NULL);
   anchor_arguments(L, 3);
   call->r.admin.index = index;
   call->r.admin.body = body;
@@ -89,7 +89,7 @@ static int client_index_drop(lua_State *L) {
   mt_check_client(L, 1);
   const char *index = mt_check_string(L, 2);
   lua_settop(L, 2);
-  mt_call *call = mt_lua_call_new(L, 1, NULL, NULL);
+  mt_lua_call *call = mt_lua_call_new(L, 1, NULL, NULL);
   anchor_arguments(L, 2);
   call->r.admin.index = index;
   mt_store *store = mt_lua_call_start(call, mt_check_client(L, 1), &call->r.admin.req);
@@ -101,7 +101,7 @@ static int client_refresh(lua_State *L) {
   mt_check_client(L, 1);
   const char *index = mt_check_string(L, 2);
   lua_settop(L, 2);
-  mt_call *call = mt_lua_call_new(L, 1, NULL, NULL);
+  mt_lua_call *call = mt_lua_call_new(L, 1, NULL, NULL);
   anchor_arguments(L, 2);
   call->r.refresh.index = index;
   mt_store *store = mt_lua_call_start(call, mt_check_client(L, 1), &call->r.refresh.req);
@@ -109,7 +109,7 @@ static int client_refresh(lua_State *L) {
   return mt_await(L, lua_gettop(L));
 }
 
-static int push_count(lua_State *L, mt_call *call, int index) {
+static int push_count(lua_State *L, mt_lua_call *call, int index) {
   (void)index;
   lua_pushinteger(L, (lua_Integer)call->r.count.count);
   return 1;
@@ -120,7 +120,7 @@ static int client_count(lua_State *L) {
   const char *index = mt_check_string(L, 2);
   lua_settop(L, 3);
   mt_slice query = opt_slice(L, 3);
-  mt_call *call = mt_lua_call_new(L, 1, push_count, NULL);
+  mt_lua_call *call = mt_lua_call_new(L, 1, push_count, NULL);
   anchor_arguments(L, 3);
   call->r.count.index = index;
   call->r.count.query = query;
@@ -131,13 +131,13 @@ static int client_count(lua_State *L) {
 
 /* ---- search, raw ---------------------------------------------------------------------------- */
 
-static int push_search(lua_State *L, mt_call *call, int index) {
+static int push_search(lua_State *L, mt_lua_call *call, int index) {
   (void)index;
   lua_pushlstring(L, call->r.search.answer, call->r.search.answer_n);
   return 1;
 }
 
-static void deinit_search(mt_call *call) {
+static void deinit_search(mt_lua_call *call) {
   mt_search_deinit(&call->r.search);
 }
 
@@ -146,7 +146,7 @@ static int client_search(lua_State *L) {
   const char *index = mt_check_string(L, 2);
   mt_slice body = check_slice(L, 3);
   lua_settop(L, 3);
-  mt_call *call = mt_lua_call_new(L, 1, push_search, deinit_search);
+  mt_lua_call *call = mt_lua_call_new(L, 1, push_search, deinit_search);
   anchor_arguments(L, 3);
   call->r.search.index = index;
   call->r.search.body = body;
@@ -155,14 +155,14 @@ static int client_search(lua_State *L) {
   return mt_await(L, lua_gettop(L));
 }
 
-static int push_raw(lua_State *L, mt_call *call, int index) {
+static int push_raw(lua_State *L, mt_lua_call *call, int index) {
   (void)index;
   lua_pushinteger(L, call->r.raw.status);
   lua_pushlstring(L, call->r.raw.answer, call->r.raw.answer_n);
   return 2;
 }
 
-static void deinit_raw(mt_call *call) {
+static void deinit_raw(mt_lua_call *call) {
   mt_raw_deinit(&call->r.raw);
 }
 
@@ -180,7 +180,7 @@ static int client_raw(lua_State *L) {
   }
   lua_replace(L, 4);
   lua_settop(L, 4);
-  mt_call *call = mt_lua_call_new(L, 1, push_raw, deinit_raw);
+  mt_lua_call *call = mt_lua_call_new(L, 1, push_raw, deinit_raw);
   anchor_arguments(L, 4);
   call->r.raw.method = method;
   call->r.raw.path = path;
@@ -193,7 +193,7 @@ static int client_raw(lua_State *L) {
 
 /* ---- mget ----------------------------------------------------------------------------------- */
 
-static int push_mget(lua_State *L, mt_call *call, int index) {
+static int push_mget(lua_State *L, mt_lua_call *call, int index) {
   (void)index;
   size_t n = call->r.mget.page ? call->r.mget.page->n : 0;
   const mt_doc *docs = n ? call->r.mget.page->docs : NULL;
@@ -208,7 +208,7 @@ static int push_mget(lua_State *L, mt_call *call, int index) {
   return 1;
 }
 
-static void deinit_mget(mt_call *call) {
+static void deinit_mget(mt_lua_call *call) {
   mt_mget_deinit(&call->r.mget);
 }
 
@@ -252,7 +252,7 @@ static int client_mget(lua_State *L) {
     routing = push_slices(L, 4, n, 5, true);
     lua_rawseti(L, 5, (lua_Integer)lua_rawlen(L, 5) + 1);
   }
-  mt_call *call = mt_lua_call_new(L, 1, push_mget, deinit_mget);
+  mt_lua_call *call = mt_lua_call_new(L, 1, push_mget, deinit_mget);
   mt_op_anchor(L, -1, 2, 2);
   mt_op_anchor(L, -1, 3, 5);
   call->r.mget.index = index;

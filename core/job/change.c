@@ -350,7 +350,8 @@ static void remember_reject(op *o, mt_slice id, const char *type, const char *re
   mt_change_result *r = &o->c->result;
   if (r->rejected < MT_REJECTS_SHOWN) {
     mt_reject *to = &r->rejects[r->rejected];
-    snprintf(to->id, sizeof to->id, "%.*s", (int)(id.n < MT_ID_MAX ? id.n : MT_ID_MAX), id.p);
+    snprintf(to->id, sizeof to->id, "%.*s",
+             (int)(id.n < MT_REJECT_ID_MAX ? id.n : MT_REJECT_ID_MAX), id.p);
     snprintf(to->type, sizeof to->type, "%s", type);
     snprintf(to->reason, sizeof to->reason, "%.159s", reason);
   }

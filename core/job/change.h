@@ -10,11 +10,11 @@
 #include "job/transform.h"
 #include "write/writer.h"
 
-enum { MT_REJECTS_SHOWN = 20, MT_ID_MAX = 512 };
+enum { MT_REJECTS_SHOWN = 20, MT_REJECT_ID_MAX = 512 };
 
 /* A document that was set aside. */
 typedef struct mt_reject {
-  char id[MT_ID_MAX + 1]; /* cut to fit */
+  char id[MT_REJECT_ID_MAX + 1]; /* cut to fit */
   char type[64];
   char reason[160];
 } mt_reject;

@@ -406,7 +406,8 @@ static int core_is_error(lua_State *L) {
 
 static int core_exit_status(lua_State *L) {
   mortise_status code = MORTISE_SCRIPT_ERROR;
-  code_of(mt_check_string(L, 1), &code);
+  size_t n;
+  code_of(mt_check_text(L, 1, &n), &code);
   lua_pushinteger(L, mortise_status_exit(code));
   return 1;
 }

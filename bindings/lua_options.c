@@ -6,6 +6,22 @@
 
 enum { NAME_MAX_SHOWN = 40 };
 
+/* ---- Arguments that are names --------------------------------------------------------------- */
+
+const char *mt_check_string(lua_State *L, int index) {
+  size_t n;
+  const char *text = mt_check_text(L, index, &n);
+  if (strlen(text) != n)
+    mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "argument %d has a zero byte", index);
+  return text;
+}
+
+const char *mt_opt_string(lua_State *L, int index) {
+  return lua_isnoneornil(L, index) ? NULL : mt_check_string(L, index);
+}
+
+/* ---- Options -------------------------------------------------------------------------------- */
+
 static size_t smaller(size_t a, size_t b) {
   return a < b ? a : b;
 }

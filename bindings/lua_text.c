@@ -25,18 +25,6 @@ const char *mt_check_text(lua_State *L, int index, size_t *n) {
   return lua_tolstring(L, index, n);
 }
 
-const char *mt_check_string(lua_State *L, int index) {
-  size_t n;
-  const char *text = mt_check_text(L, index, &n);
-  if (strlen(text) != n)
-    mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "argument %d has a zero byte", index);
-  return text;
-}
-
-const char *mt_opt_string(lua_State *L, int index) {
-  return lua_isnoneornil(L, index) ? NULL : mt_check_string(L, index);
-}
-
 static mt_slice check_slice(lua_State *L, int index) {
   mt_slice s;
   s.p = mt_check_text(L, index, &s.n);

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <limits.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -52,19 +53,31 @@ static mortise_status io_error(mt_db *db, int code, mortise_error *err) {
                       failed ? ": " : "", failed ? strerror(failed) : "");
 }
 
+/* `failed` 0: nobody knows why. */
 static mortise_status read_only(const mt_db *db, int failed, mortise_error *err) {
-  if (failed != EROFS)
+  if (failed && failed != EROFS)
     return mt_error_set(err, MORTISE_AUTH,
                         "%s: permission denied: the file or its folder is read-only, or another's",
                         db->file);
-  mt_error_set(err, MORTISE_UNAVAILABLE, "%s: its file system is read-only", db->file);
+  mt_error_set(err, MORTISE_UNAVAILABLE, "%s: %s", db->file,
+               failed ? "its file system is read-only" : "SQLite says that it is read-only");
   if (err) err->retryable = false;
   return MORTISE_UNAVAILABLE;
 }
 
-/* SQLite does not say which. */
+static int denied(const char *file) {
+  return faccessat(AT_FDCWD, file, R_OK | W_OK, AT_EACCESS) ? errno : 0;
+}
+
+/* SQLite does not say which, nor whether it is the file or its folder, where it makes two others. */
 static int why_read_only(const mt_db *db) {
-  return faccessat(AT_FDCWD, db->file, R_OK | W_OK, AT_EACCESS) ? errno : EACCES;
+  char folder[PATH_MAX];
+  int failed = denied(db->file);
+  size_t n = strlen(db->file);
+  while (n && db->file[n - 1] != '/') n--;
+  if (failed || n >= sizeof folder) return failed;
+  snprintf(folder, sizeof folder, "%.*s", (int)(n ? n : 1), n ? db->file : ".");
+  return denied(folder);
 }
 
 mortise_status mt_db_fail(mt_db *db, int code, mortise_error *err) {

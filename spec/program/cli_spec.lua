@@ -84,7 +84,8 @@ describe("the command line", function()
     assert.not_matches("hunter2", err)
     refuses(4, {"--store", "http://127.0.0.1:1", "--timeout", "3s", "locks"}, nil, "unavailable",
       "127.0.0.1:1")
-    refuses(2, {"--store", "sqlite:/nonexistent/folder/x.db", "locks"}, nil, "/nonexistent/folder")
+    refuses(1, {"--store", "sqlite:/nonexistent/folder/x.db", "locks"}, nil, "not_found",
+      "/nonexistent/folder")
     local text = program.write("this is no database, but long enough to be looked at as one\n", ".db")
     refuses(4, {"--store", "sqlite:" .. text, "locks"}, nil, text)
     os.remove(text)

@@ -113,9 +113,13 @@ end)
 describe("mortise.now", function()
   it("is the time in seconds", function()
     local mortise = require "mortise"
-    local before, now = os.time(), mortise.now()
-    assert.equal("float", math.type(now))
-    assert.is_true(now >= before - 1 and now <= os.time() + 1)
+    assert.equal("float", math.type(mortise.now()))
+    local good = false
+    for _ = 1, 3 do -- the clock may be set while it is looked at
+      local before, now = os.time(), mortise.now()
+      good = good or now >= before - 1 and now <= os.time() + 1
+    end
+    assert.is_true(good)
   end)
 end)
 

@@ -55,6 +55,8 @@ static bool is_wrong(const mt_point *p) {
     return p->told != MT_TOLD_ALL;
   case MORTISE_OUT_OF_MEMORY:
     return !mt_fault_is_memory(p->kind) && p->kind != MT_FAULT_LOOP;
+  case MORTISE_AUTH: /* a file that may not be opened */
+    return p->kind != MT_FAULT_IO;
   case MORTISE_UNAVAILABLE:
   case MORTISE_LOCK_TIMEOUT:
   case MORTISE_LOCK_LOST:

@@ -20,6 +20,8 @@
 #include "status.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -149,9 +151,38 @@ static int wait_for_input(lua_State *L, prompt *p, int index) {
   return mt_await(L, index);
 }
 
+/* A ^C empties the terminal's queue, so input that was told of may be gone, and an editor that reads
+ * waits for more with all other tasks. Its first byte is read here, where that does not wait: by a
+ * descriptor of our own, because O_NONBLOCK is of all who share one. Where there is none, or no way to
+ * hand the byte over, a look just before is the best there is. */
+static int keyboard = -1;
+enum { NO_KEY = -2 }; /* EOF is one */
+static int key = NO_KEY;
+
+static bool has_input(void) {
+  unsigned char byte;
+  if (keyboard < 0) {
+    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+    return poll(&input, 1, 0) > 0;
+  }
+  ssize_t n = read(keyboard, &byte, 1);
+  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+  key = n == 1 ? byte : EOF;
+  return true;
+}
+
+#if defined(MORTISE_READLINE)
+static int take_key(FILE *input) {
+  int taken = key;
+  key = NO_KEY;
+  return taken == NO_KEY ? rl_getc(input) : taken;
+}
+#endif
+
 /* There is input: the editor takes it here, where Lua may be called, not in the loop's callback. */
 static int finish_prompt(lua_State *L, mt_op *op, int index) {
   prompt *p = (prompt *)op;
+  if (!has_input()) return wait_for_input(L, p, index);
   asking = L;
   rl_callback_read_char();
   asking = NULL;
@@ -261,6 +292,9 @@ static int terminal_save_history(lua_State *L) {
 static void set_up_editor(void) {
 #if defined(MORTISE_READLINE)
   rl_catch_signals = 0; /* they are main.c's */
+  rl_getc_function = take_key;
+  if (isatty(STDIN_FILENO))
+    keyboard = open("/proc/self/fd/0", O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 #endif
   rl_readline_name = "mortise";
   rl_attempted_completion_function = complete_word;

@@ -31,7 +31,8 @@ end
 tables.modes = {IS = 1, IX = 2, S = 3, SIX = 4, X = 5}
 
 -- One lock with these entries (raw JSON, or tables) in the namespace. Of an embedded store's holders a
--- table gives the row: {session=, n=, mode=, since=, job=} as SQL expressions where they are given.
+-- table gives the row: {session=, n=, mode=, since=, job=} as SQL expressions where they are given; who
+-- waits there is in front of all that come later.
 function tables.lock(store, client, path, holders, queue)
   local ns = client:namespace()
   if not file_of(store) then
@@ -45,7 +46,7 @@ function tables.lock(store, client, path, holders, queue)
       e.since or 1700000000000, e.job or "''")
   end
   for _, e in ipairs(queue or {}) do
-    lines[#lines + 1] = ("INSERT INTO queue VALUES('%s', %s, %s, %s, %s, %s, %s, 9);"):format(ns,
+    lines[#lines + 1] = ("INSERT INTO queue VALUES('%s', %s, %s, %s, %s, %s, %s, 0);"):format(ns,
       tables.text(path), e.session or tables.text(tables.other), e.n or 1, e.mode or tables.modes.X,
       e["until"] or 9000000000000, e.job or "''")
   end

@@ -104,6 +104,14 @@ bool mt_alone(lua_State *L, const mt_driver *d);
 
 enum { MT_TASK_BUCKETS = 256, MT_MAIN_TASK = 1 };
 
+typedef enum mt_task_phase {
+  MT_TASK_NEW = 0, /* not resumed yet */
+  MT_TASK_BODY,
+  MT_TASK_ENDING,  /* its body has ended, it waits for its children */
+  MT_TASK_DONE,    /* a failure that nobody has seen waits for its parent */
+  MT_TASK_DROPPED, /* no task of the driver's any more */
+} mt_task_phase;
+
 /* A coroutine that the driver started; a full userdata. */
 extern const char mt_task_name[];
 struct mt_task {
@@ -120,11 +128,17 @@ struct mt_task {
   const char *stop;   /* to be raised at its next wait */
   uint64_t woken;     /* the last pass of mt_tasks_wake that found it waiting */
   const char *killed; /* why it ended without its own doing, or NULL */
-  int nargs;          /* given to its first resume; -1 afterwards */
+  int nargs;          /* given to its first resume */
   int nresults;       /* on co's stack when done; of a failed one the error */
-  bool live, ready, done, failed, joined;
-  bool ending; /* its body has ended, it waits for its children */
+  mt_task_phase phase;
+  bool ready; /* in the line of those to be resumed */
+  bool failed;
+  bool joined; /* someone knows how it ended, or will */
 };
+
+static inline bool mt_task_is_done(const mt_task *task) {
+  return task->phase >= MT_TASK_DONE;
+}
 
 /* A wait that does not yield, on the C stack of who waits. */
 typedef struct mt_pump {

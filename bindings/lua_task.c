@@ -67,13 +67,13 @@ void mt_join_wake(mt_task *task) {
 static int join(lua_State *L, bool quiet) {
   mt_driver *d = mt_driver_get(L);
   mt_task *task = check_task(L);
-  if (mt_task_inherits(d, task->id, mt_driver_task(d)->id) && !task->done)
+  if (mt_task_inherits(d, task->id, mt_driver_task(d)->id) && !mt_task_is_done(task))
     mt_error_throw(L, MORTISE_DEADLOCK, "a task cannot wait for its own end");
   mt_join *op = mt_lua_op_new(L, sizeof *op, 1, &join_type);
   op->target = task;
   op->quiet = quiet;
   mt_op_anchor(L, -1, 1, 1);
-  if (task->done) {
+  if (mt_task_is_done(task)) {
     mt_op_start(&op->op);
     mt_op_done(&op->op);
     return mt_await(L, lua_gettop(L));
@@ -104,14 +104,14 @@ static int task_cancel(lua_State *L) {
 
 static int task_done(lua_State *L) {
   const mt_task *task = check_task(L);
-  lua_pushboolean(L, task->done);
-  lua_pushboolean(L, task->done && task->failed);
+  lua_pushboolean(L, mt_task_is_done(task));
+  lua_pushboolean(L, mt_task_is_done(task) && task->failed);
   return 2;
 }
 
 static int task_tostring(lua_State *L) {
   const mt_task *task = check_task(L);
-  const char *state = !task->done ? "running" : task->failed ? "failed" : "done";
+  const char *state = !mt_task_is_done(task) ? "running" : task->failed ? "failed" : "done";
   lua_pushfstring(L, "task %I (%s)", (LUAI_UACINT)task->id, state);
   return 1;
 }

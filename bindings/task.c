@@ -85,7 +85,7 @@ static mt_driver *make_driver(lua_State *L) {
   lua_pop(L, 1);
   d->process = mt_process_number();
   d->last_id = MT_MAIN_TASK;
-  d->main_task = (mt_task){.driver = d, .id = MT_MAIN_TASK, .co = d->main, .live = true};
+  d->main_task = (mt_task){.driver = d, .id = MT_MAIN_TASK, .co = d->main, .phase = MT_TASK_BODY};
   if (mt_interrupt_init(d, &err)) mt_error_raise(L, &err);
   d->loop = mt_loop_new(&err);
   if (!d->loop) {
@@ -141,7 +141,7 @@ bool mt_task_inherits(void *ctx, uint64_t holder, uint64_t task) {
 }
 
 void mt_task_ready(mt_task *task) {
-  if (task->ready || task->done || !task->live) return;
+  if (task->ready || mt_task_is_done(task)) return;
   mt_driver *d = task->driver;
   task->ready = true;
   task->next_ready = NULL;
@@ -154,7 +154,6 @@ void mt_task_ready(mt_task *task) {
 
 static void link_task(mt_driver *d, mt_task *task, mt_task *parent) {
   task->id = ++d->last_id;
-  task->live = true;
   task->parent = parent;
   parent->unfinished++;
   task->next_child = parent->children;
@@ -178,7 +177,7 @@ static void unlink_task(mt_task *task) {
   mt_task **slot = bucket(task->driver, task->id);
   while (*slot != task) slot = &(*slot)->next_in_bucket;
   *slot = task->next_in_bucket;
-  task->live = false;
+  task->phase = MT_TASK_DROPPED;
 }
 
 static void drop(mt_task *task) {
@@ -194,14 +193,14 @@ static void drop(mt_task *task) {
 static int collect_task(lua_State *L) {
   mt_task *task = lua_touserdata(L, 1);
   task->ready = false;
-  task->done = true;
+  task->phase = MT_TASK_DROPPED;
   return 0;
 }
 
 /* A failed child that nobody joined stays with its parent, which fails by it in the end. */
 static mt_task *failed_child(const mt_task *task) {
   for (mt_task *child = task->children; child; child = child->next_child)
-    if (child->done && child->failed && !child->joined) return child;
+    if (child->phase == MT_TASK_DONE && child->failed && !child->joined) return child;
   return NULL;
 }
 
@@ -216,7 +215,7 @@ static void stop_children(mt_task *task, const char *why) {
 static int end_task(lua_State *L, int status, lua_KContext context) {
   (void)status;
   mt_task *task = (mt_task *)context;
-  task->ending = true;
+  task->phase = MT_TASK_ENDING;
   if (task->stop) stop_children(task, task->stop);
   task->stop = NULL;
   if (task->unfinished) return lua_yieldk(L, 0, context, end_task);
@@ -307,16 +306,16 @@ int mt_task_results(lua_State *L, mt_task *task) {
 
 void mt_task_seen(mt_task *task) {
   task->joined = true;
-  if (task->done && task->live) drop(task);
+  if (task->phase == MT_TASK_DONE) drop(task);
 }
 
 /* ---- Resuming ------------------------------------------------------------------------------- */
 
 static void finish_task(mt_task *task) {
   mt_task *parent = task->parent;
-  task->done = true;
+  task->phase = MT_TASK_DONE;
   task->op = NULL;
-  if (--parent->unfinished == 0 && parent->ending) mt_task_ready(parent);
+  if (--parent->unfinished == 0 && parent->phase == MT_TASK_ENDING) mt_task_ready(parent);
   bool wanted = task->waiters != NULL || task->joined;
   mt_join_wake(task);
   /* A failure that no one has seen stays, for its parent. */
@@ -335,7 +334,7 @@ static void bequeath(mt_task *task, const char *why) {
     child->next_child = heir->children;
     if (heir->children) heir->children->prev_child = child;
     heir->children = child;
-    if (!child->done) heir->unfinished++;
+    if (!mt_task_is_done(child)) heir->unfinished++;
   }
   task->unfinished = 0;
 }
@@ -348,9 +347,8 @@ static void kill_task(mt_task *task, const char *why) {
 }
 
 static void resume(mt_driver *d, mt_task *task) {
-  int nargs = task->nargs >= 0 ? task->nargs : 0;
-  bool first = task->nargs >= 0;
-  task->nargs = -1;
+  bool first = task->phase == MT_TASK_NEW;
+  if (first) task->phase = MT_TASK_BODY;
   if (!first && lua_status(task->co) != LUA_YIELD) {
     kill_task(task, taken_text);
     return;
@@ -361,12 +359,13 @@ static void resume(mt_driver *d, mt_task *task) {
   d->running = task;
   d->current = task->co;
   mt_interrupt_arm(d, task->co);
-  int status = lua_resume(task->co, from, nargs, &n);
+  int status = lua_resume(task->co, from, first ? task->nargs : 0, &n);
   d->current = from;
   d->running = outer;
   if (status == LUA_YIELD) {
     lua_pop(task->co, n);
-    if (!task->op && !task->ending) mt_task_ready(task); /* a bare coroutine.yield: others first */
+    if (!task->op && task->phase == MT_TASK_BODY)
+      mt_task_ready(task); /* a bare coroutine.yield: others first */
     return;
   }
   if (status != LUA_OK) { /* memory ran out around the body's own xpcall */
@@ -399,11 +398,21 @@ static mt_task *take_ready(mt_driver *d, const mt_task *joined, const mt_task *l
   return NULL;
 }
 
+/* What a wait on the C stack is for: an operation, or else a task. */
+typedef struct until {
+  const mt_op *op;
+  const mt_task *task;
+} until;
+
+static bool is_over(until what) {
+  return what.op ? what.op->done : mt_task_is_done(what.task);
+}
+
 /* Those that are ready now; what they make ready comes after a look at the loop. */
-static void run_ready(mt_driver *d, const mt_task *joined, const bool *done) {
+static void run_ready(mt_driver *d, const mt_task *joined, until what) {
   const mt_task *last = d->ready_last;
   mt_task *task = NULL;
-  while (!*done && task != last && (task = take_ready(d, joined, last))) resume(d, task);
+  while (!is_over(what) && task != last && (task = take_ready(d, joined, last))) resume(d, task);
 }
 
 static bool runnable(mt_driver *d, const mt_task *joined) {
@@ -415,11 +424,11 @@ static bool runnable(mt_driver *d, const mt_task *joined) {
 /* ---- Waiting without a yield ---------------------------------------------------------------- */
 
 /* One turn: what is ready, then what the loop has. false when the loop itself fails. */
-static bool turn(mt_driver *d, const mt_task *joined, const bool *done) {
+static bool turn(mt_driver *d, const mt_task *joined, until what) {
   if (mt_interrupt_due(d)) mt_interrupt_deliver(d, NULL);
   if (atomic_load(&d->lost)) mt_client_wake_lost(d);
-  run_ready(d, joined, done);
-  if (*done) return true;
+  run_ready(d, joined, what);
+  if (is_over(what)) return true;
   if (mt_driver_forked(d)) return false;
   int64_t wait = runnable(d, joined) ? 0 : mt_interrupt_patience(d);
   return mt_loop_step(d->loop, wait, NULL) == MORTISE_OK;
@@ -430,7 +439,7 @@ void mt_driver_pump(mt_driver *d, mt_op *op) {
   mt_task *joined = mt_join_target(op);
   d->pumps = &frame;
   while (!op->done)
-    if (!turn(d, joined, &op->done)) mt_op_stop(op, "the event loop failed");
+    if (!turn(d, joined, (until){.op = op})) mt_op_stop(op, "the event loop failed");
   d->pumps = frame.outer;
 }
 
@@ -438,8 +447,8 @@ void mt_task_drive(mt_driver *d, mt_task *task) {
   mt_pump frame = {NULL, mt_driver_task(d), d->pumps};
   d->pumps = &frame;
   task->joined = true;
-  while (!task->done)
-    if (!turn(d, task, &task->done)) mt_task_stop(task, "the event loop failed");
+  while (!mt_task_is_done(task))
+    if (!turn(d, task, (until){.task = task})) mt_task_stop(task, "the event loop failed");
   d->pumps = frame.outer;
 }
 
@@ -468,14 +477,14 @@ bool mt_tasks_wake(mt_driver *d, uint64_t holder, bool told, const char *why) {
 }
 
 void mt_task_stop(mt_task *task, const char *why) {
-  if (task->done) return;
+  if (mt_task_is_done(task)) return;
   mt_op *op = awaited(task);
   if (op) {
     mt_op_stop(op, why);
     return;
   }
   task->stop = why;
-  if (task->ending) mt_task_ready(task);
+  if (task->phase == MT_TASK_ENDING) mt_task_ready(task);
 }
 
 static void stop_all(mt_driver *d, const char *why, const mt_task *running) {

@@ -152,15 +152,16 @@ static int wait_for_input(lua_State *L, prompt *p, int index) {
 }
 
 /* A ^C empties the terminal's queue, so input that was told of may be gone, and an editor that reads
- * waits for more with all other tasks. Its first byte is read here, where that does not wait: by a
- * descriptor of our own, because O_NONBLOCK is of all who share one. Where there is none, or no way to
- * hand the byte over, a look just before is the best there is. */
+ * waits for more with all other tasks. Who asks whether there is any takes a byte of it, where that does
+ * not wait: by a descriptor of our own, because O_NONBLOCK is of all who share one. Where there is none,
+ * or no way to hand the byte over, a look just before is the best there is. */
 static int keyboard = -1;
 enum { NO_KEY = -2 }; /* EOF is one */
 static int key = NO_KEY;
 
-static bool has_input(void) {
+static int has_input(void) {
   unsigned char byte;
+  if (key != NO_KEY) return true;
   if (keyboard < 0) {
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
     return poll(&input, 1, 0) > 0;
@@ -293,6 +294,7 @@ static void set_up_editor(void) {
 #if defined(MORTISE_READLINE)
   rl_catch_signals = 0; /* they are main.c's */
   rl_getc_function = take_key;
+  rl_input_available_hook = has_input;
   if (isatty(STDIN_FILENO))
     keyboard = open("/proc/self/fd/0", O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 #endif

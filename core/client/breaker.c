@@ -66,8 +66,12 @@ mt_breaker *mt_breaker_start(mortise_client *client, const char *session, mortis
 }
 
 mt_breaker *mt_breaker_clear(mortise_client *client, const char *path, mortise_error *err) {
-  mt_slice checked;
-  if (mt_path_check_form(mt_slice_of(path), &checked, err)) return NULL;
+  size_t n = strlen(path);
+  if (n == 0 || n > MT_PATH_MAX) {
+    mt_error_set(err, MORTISE_INVALID_ARGUMENT, "a path of %zu bytes: 1 to %d are possible", n,
+                 MT_PATH_MAX);
+    return NULL;
+  }
   return start(client, NULL, path, err);
 }
 

@@ -103,6 +103,7 @@ mortise_status mt_db_fail(mt_db *db, int code, mortise_error *err) {
     db->broken = true;
     return mt_error_set(err, MORTISE_CORRUPT_TABLE, "%s is no SQLite file", db->file);
   case SQLITE_CORRUPT:
+  case SQLITE_ERROR: /* the statements are ours, so the schema is not */
     db->broken = true;
     return mt_error_set(err, MORTISE_CORRUPT_TABLE, "%s is damaged: %s", db->file,
                         sqlite3_errmsg(db->handle));

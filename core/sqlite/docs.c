@@ -101,13 +101,23 @@ static void collect_fields(mt_index *index, mt_json properties, mt_buf *name, un
   }
 }
 
-static void read_fields(mt_index *index) {
+static mortise_status read_fields(const mt_db *db, mt_index *index, mortise_error *err) {
   mt_json root;
   mt_buf name;
-  if (!*index->body || mt_json_parse(mt_slice_of(index->body), "", &root, NULL)) return;
+  if (!*index->body) return MORTISE_OK;
+  if (mt_json_parse(mt_slice_of(index->body), "", &root, NULL) || root.type != MT_JSON_OBJECT)
+    return mt_error_set(err, MORTISE_CORRUPT_TABLE,
+                        "%s is damaged: the body of index `%s` is no JSON object", db->file,
+                        index->name);
   mt_buf_init(&name, 4096);
   collect_fields(index, mt_json_at(root, "mappings", "properties", NULL), &name, 0);
   mt_buf_deinit(&name);
+  return MORTISE_OK;
+}
+
+void mt_index_deinit(mt_index *index) {
+  mt_free(index->body);
+  index->body = NULL;
 }
 
 mortise_status mt_index_load(mt_db *db, mt_slice name, mt_index *out, mortise_error *err) {
@@ -122,11 +132,11 @@ mortise_status mt_index_load(mt_db *db, mt_slice name, mt_index *out, mortise_er
   out->next_seq_no = mt_db_u(stmt, 1);
   mt_slice body = mt_db_text(stmt, 2);
   out->body = mt_strndup(body.p, body.n);
-  if (!out->body) return mt_error_memory(err);
   out->idx = sqlite3_column_int64(stmt, 0);
   sqlite3_reset(stmt);
-  read_fields(out);
-  return MORTISE_OK;
+  status = out->body ? read_fields(db, out, err) : mt_error_memory(err);
+  if (status) mt_index_deinit(out);
+  return status;
 }
 
 static mortise_status no_index(const char *name, mortise_error *err) {
@@ -144,11 +154,6 @@ mortise_status mt_index_need(mt_db *db, const char *name, mt_index *out, mortise
   if (!status) status = mt_index_load(db, mt_slice_of(name), out, err);
   if (!status && !out->idx) status = no_index(name, err);
   return status;
-}
-
-void mt_index_deinit(mt_index *index) {
-  mt_free(index->body);
-  index->body = NULL;
 }
 
 mortise_status mt_index_add(mt_db *db, mt_slice name, mt_slice body, mortise_error *err) {

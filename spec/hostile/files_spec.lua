@@ -88,10 +88,24 @@ describe("a file that someone else has worked on", function()
   it("reads no view of theirs in a table's place", function()
     fill()
     sql(("ALTER TABLE docs RENAME TO mine; CREATE VIEW docs AS %s;"):format(endless))
-    fails("unavailable", function()
+    fails("corrupt_table", function()
       local client <close> = mortise.connect {store = "sqlite:" .. file, timeout = "5s"}
       client:get("x", "1")
     end)
+  end)
+
+  it("says that it is damaged where what belongs there is not there, or is something else", function()
+    for _, statement in ipairs {"DROP TABLE docs", "UPDATE indices SET body = '{'",
+      "UPDATE indices SET body = '[1]'"} do
+      fill()
+      sql(statement)
+      local why = fails("corrupt_table", function()
+        local client <close> = mortise.connect {store = "sqlite:" .. file, timeout = "5s"}
+        client:get("x", "1")
+      end)
+      assert.matches(file .. " is damaged", why.message, 1, true)
+      os.execute(("rm -f -- '%s'*"):format(file))
+    end
   end)
 
   it("holds a lock in a mode that there is not: nobody gets in, and it is listed", function()

@@ -102,9 +102,10 @@ stores.each("breaking a lock", function(store)
     assert.same({}, client:list().locks)
   end)
 
-  it("ends the owner with status 5", function()
+  it("ends the owner with status 5, by a path of another namespace too", function()
     local holder <close> = hold "/a"
-    local breaker <close> = locks("break", "/a", "--hold", shown "/a", "--yes")
+    local breaker <close> = start(store, "default", {
+      "locks", "break", namespace .. ":/a", "--hold", shown "/a", "--yes"})
     assert.equal(5, holder:status())
     assert.equal(0, breaker:status(), breaker:err())
     assert.same({}, client:list().locks)

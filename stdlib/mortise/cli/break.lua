@@ -23,6 +23,15 @@ local function read_hold(text)
   return core.lower(id), math.tointeger(core.number(n))
 end
 
+-- A path of PATH or NAMESPACE:PATH. What is damaged may stand where no lock could.
+local function read_path(text, hold)
+  local namespace, path = holds.place(text)
+  if hold ~= "damaged" then return namespace, normalised(path, true) end
+  local ok, checked = pcall(normalised, path, true)
+  return namespace, ok and checked or path
+end
+
+-- -> the namespace (nil: this client's) and the path, where one is given
 local function check(ctx)
   local o, path = ctx.options, ctx.arguments[2]
   if (path == nil) == (o.session == nil) or (path ~= nil) ~= (o.hold ~= nil) then
@@ -31,7 +40,7 @@ local function check(ctx)
   if o.session and not (o.session:find "^%x+$" and #o.session >= shortest) then
     errors.bad("--session %s: at least %d hex digits", o.session, shortest)
   end
-  return path and normalised(path, true)
+  if path then return read_path(path, o.hold) end
 end
 
 local function starts(text, with) return text:sub(1, #with) == with end
@@ -245,8 +254,8 @@ local function go(client, id, path, quiet)
 end
 
 function breaking.run(ctx)
-  local path = check(ctx)
-  local client <close> = mortise.connect {}
+  local namespace, path = check(ctx)
+  local client <close> = mortise.connect {namespace = namespace}
   client:verify()
   path = path and holds.typed(client, client:namespace(), path)
   local id = find(client, ctx, path)

@@ -54,6 +54,12 @@ function holds.iso(ms)
     seconds // 60 % 60, seconds % 60, ms % 1000)
 end
 
+-- The namespace (nil: this client's) and the path of PATH or NAMESPACE:PATH, as a list shows them.
+function holds.place(text)
+  local namespace, path = text:match "^([a-z0-9_-]+):(/.*)$"
+  return namespace, path or text
+end
+
 function holds.age(ms, now)
   return math.type(ms) == "integer" and ms > 0 and duration.text(now - ms) or "?"
 end

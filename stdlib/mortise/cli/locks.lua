@@ -26,7 +26,7 @@ down to it. --who PATH says of each of these what may be done about it.
   mortise locks break --session ID
 
 ends a session whose owner cannot be stopped otherwise, with all of its locks: the one that holds PATH
-as the list showed it in its column HOLD, or the one of that id. It says what that means and asks. The
+(or NAMESPACE:PATH) as the list showed it in its column HOLD, or the one of that id. It says what that means and asks. The
 session is marked, so that its heartbeat is refused; then its lease is waited for, because until then
 its owner may believe in its locks; then its entries are removed. Exit status 3 when that hold is not
 there any more. Prefer to end the process: that gives back in order.
@@ -61,8 +61,8 @@ local function check_list(ctx)
     errors.bad("usage: mortise locks %s", command.usage)
   end
   if not text then return nil, nil end
-  local namespace, path = text:match "^([a-z0-9_-]+):(/.*)$"
-  return namespace, normalised(path or text, true)
+  local namespace, path = holds.place(text)
+  return namespace, normalised(path, true)
 end
 
 local function is_shown(entry, lock, o)
@@ -146,16 +146,20 @@ local function quoted(word)
   return "'" .. word:gsub("'", "'\\''") .. "'"
 end
 
+local function break_line(entry, namespace)
+  local path = entry.damaged and entry.queued_at or entry.path
+  local place = entry.namespace ~= namespace and entry.namespace .. ":" .. path or path
+  return ("mortise locks break %s --hold %s"):format(quoted(printable(place)), holds.name(entry))
+end
+
 local function advice_of(entry, namespace)
   local owner = entry.record and entry.record.owner
   if entry.verdict.stray then
-    return {"nothing: no lock can be there"}
+    return {"nothing: no lock can be there", "or, to be rid of it: " .. break_line(entry, namespace)}
   elseif entry.verdict.dead then
     return {"nothing: the next who wants it takes it over"}
   elseif entry.damaged then
-    return {("mortise %slocks break %s --hold damaged"):format(
-      entry.namespace ~= namespace and "--namespace " .. entry.namespace .. " " or "",
-      quoted(printable(entry.queued_at or entry.path)))}
+    return {break_line(entry, namespace)}
   elseif entry.waits then
     return {"nothing: it holds nothing here yet"}
   elseif entry.verdict.state == "broken" then
@@ -166,10 +170,7 @@ local function advice_of(entry, namespace)
   if not damaged and type(owner) == "table" and math.type(owner.pid) == "integer" then
     list[#list + 1] = ("or on %s: kill %d"):format(core.tostring(owner.host or "its host"), owner.pid)
   end
-  local other = entry.namespace ~= namespace and "--namespace " .. entry.namespace .. " " or ""
-  local last = damaged and "" or "or, where that cannot be done: "
-  list[#list + 1] = ("%smortise %slocks break %s --hold %s"):format(last, other,
-    quoted(printable(entry.path)), holds.name(entry))
+  list[#list + 1] = (damaged and "" or "or, where that cannot be done: ") .. break_line(entry, namespace)
   return list
 end
 

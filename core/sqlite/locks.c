@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/utf8.h"
+#include "store/grant.h"
 
 #include <stdio.h>
 
@@ -13,14 +14,8 @@ enum {
   ENTRIES_MAX = 1 << 20, /* at one path */
 };
 
-/* An entry of the document at hand. */
-typedef struct entry {
-  mt_lock_entry e;
-  uint64_t place; /* queue */
-} entry;
-
 typedef struct entries {
-  entry *list;
+  mt_lock_entry *list;
   size_t n, cap;
 } entries;
 
@@ -68,9 +63,7 @@ static mortise_status read_entries(run *u, const mt_lock_item *item, bool queued
     }
     if (!mt_grow((void **)&out->list, &out->cap, out->n + 1, sizeof *out->list, ENTRIES_MAX))
       return mt_error_memory(err);
-    entry *at = &out->list[out->n++];
-    *at = (entry){.place = queued ? mt_db_u(stmt, 5) : 0};
-    mt_locks_entry(stmt, queued, &at->e);
+    mt_locks_entry(stmt, queued, &out->list[out->n++]);
   }
 }
 
@@ -79,14 +72,12 @@ static mortise_status read_document(run *u, const mt_lock_item *item, mortise_er
   return status ? status : read_entries(u, item, true, &u->queue, err);
 }
 
-static bool is_of(const entry *e, const char *session) {
-  return !e->e.damaged && strcmp(e->e.session, session) == 0;
+static mt_lock_document document(const run *u) {
+  return (mt_lock_document){u->holders.list, u->queue.list, u->holders.n, u->queue.n};
 }
 
-static entry *find(const entries *list, const char *session) {
-  for (size_t i = 0; i < list->n; i++)
-    if (is_of(&list->list[i], session)) return &list->list[i];
-  return NULL;
+static const mt_lock_entry *find(const entries *list, const char *session) {
+  return mt_lock_entry_of(list->list, list->n, session);
 }
 
 /* 0: there is none. */
@@ -156,7 +147,7 @@ static mortise_status put_waiter(run *u, const mt_lock_item *item, mortise_error
 /* Each write drops the dead from the queue. */
 static mortise_status purge(run *u, const mt_lock_item *item, mortise_error *err) {
   bool any = false;
-  for (size_t i = 0; i < u->queue.n; i++) any |= u->queue.list[i].e.until_ms <= u->now_ms;
+  for (size_t i = 0; i < u->queue.n; i++) any |= !mt_waiter_alive(&u->queue.list[i], u->now_ms);
   if (!any) return MORTISE_OK;
   sqlite3_stmt *stmt = mt_db_stmt(u->w->db, LOCKS_QUEUE_PURGE);
   mt_db_bind(stmt, 1, u->ns);
@@ -177,96 +168,54 @@ static mortise_status acked(mt_lock_item *item, mortise_status status) {
 
 /* ---- set ---- */
 
-static bool is_alive(const run *u, const entry *waiter) {
-  return waiter->e.until_ms > u->now_ms;
-}
-
-/* Who holds something here passes those who wait. */
-static bool in_the_way(const run *u, const mt_lock_item *item, const entry *e, bool holding) {
-  if (is_of(e, u->r->session) || mt_mode_compatible(e->e.mode, item->mode)) return false;
-  return !e->e.queued || (!holding && is_alive(u, e));
-}
-
-static mortise_status add_blocker(mt_lock_item *item, const entry *e, mortise_error *err) {
-  if (item->n_blockers == MT_BLOCKERS_MAX) return MORTISE_OK;
-  size_t cap = item->n_blockers & (item->n_blockers - 1) ? item->n_blockers + 1 : item->n_blockers;
-  if (cap == item->n_blockers) { /* none, or a power of two: full */
-    void *grown = mt_realloc(item->blockers, (cap ? cap * 2 : 1) * sizeof *item->blockers);
+static mortise_status add_blocker(mt_lock_item *item, const mt_lock_entry *e, mortise_error *err) {
+  size_t n = item->n_blockers;
+  if (!(n & (n - 1))) { /* none, or a power of two: full */
+    void *grown = mt_realloc(item->blockers, (n ? n * 2 : 1) * sizeof *item->blockers);
     if (!grown) return mt_error_memory(err);
     item->blockers = grown;
   }
-  item->blockers[item->n_blockers++] = e->e;
+  item->blockers[item->n_blockers++] = *e;
   return MORTISE_OK;
 }
 
-static mortise_status find_blockers(run *u, mt_lock_item *item, bool holding, mortise_error *err) {
+static mortise_status tell_blockers(const mt_lock_document *doc, const mt_grant_request *r,
+                                    mt_lock_item *item, mortise_error *err) {
+  const mt_lock_entry *e = NULL;
   mortise_status status = MORTISE_OK;
-  for (size_t i = 0; !status && i < u->holders.n; i++)
-    if (in_the_way(u, item, &u->holders.list[i], holding))
-      status = add_blocker(item, &u->holders.list[i], err);
-  for (size_t i = 0; !status && i < u->queue.n; i++) {
-    if (is_of(&u->queue.list[i], u->r->session)) break; /* the rest is behind me */
-    if (in_the_way(u, item, &u->queue.list[i], holding))
-      status = add_blocker(item, &u->queue.list[i], err);
-  }
+  while (!status && item->n_blockers < MT_BLOCKERS_MAX && (e = mt_grant_blocker(doc, r, e)))
+    status = add_blocker(item, e, err);
   return status;
 }
 
-static void count_ahead(const run *u, mt_lock_item *item) {
-  for (size_t i = 0; i < u->queue.n; i++) {
-    if (is_of(&u->queue.list[i], u->r->session)) return;
-    item->ahead += is_alive(u, &u->queue.list[i]);
-  }
-}
-
-static mortise_status enqueue(run *u, mt_lock_item *item, mortise_error *err) {
-  mortise_status status = put_waiter(u, item, err);
-  if (!status) status = purge(u, item, err);
-  if (!status) status = touch(u, item, false, err);
-  if (status) return status;
-  count_ahead(u, item);
-  return result(item, MT_LOCK_QUEUED);
-}
-
-static bool is_contended(const run *u, mt_mode mode) {
-  for (size_t i = 0; i < u->queue.n; i++) {
-    const entry *e = &u->queue.list[i];
-    if (is_alive(u, e) && !is_of(e, u->r->session) && !mt_mode_compatible(mode, e->e.mode))
-      return true;
-  }
-  return false;
-}
-
-static mortise_status grant(run *u, mt_lock_item *item, const entry *mine, const entry *place,
-                            mortise_error *err) {
-  mt_mode mode = item->mode;
+static mortise_status write_grant(run *u, mt_lock_item *item, const mt_grant *g,
+                                  mortise_error *err) {
   mortise_status status = MORTISE_OK;
-  if (mine && mine->e.n == item->n) {
-    mode = mine->e.mode; /* applied before */
-  } else {
-    bool same = mine && mine->e.mode == mode;
-    status = put_holder(u, item, mode, same ? mine->e.since_ms : u->now_ms, u->job, err);
-  }
-  if (!status && place) status = run_at(u, LOCKS_QUEUE_DROP, item, u->session, err);
-  if (!status) status = purge(u, item, err);
-  if (!status) status = touch(u, item, false, err);
-  if (!status && item->ask_queue) item->contended = is_contended(u, mode);
-  return acked(item, status);
+  if (!g->again) status = put_holder(u, item, g->mode, g->since_ms, u->job, err);
+  if (!status && g->place) status = run_at(u, LOCKS_QUEUE_DROP, item, u->session, err);
+  return status;
 }
 
 static mortise_status set(run *u, mt_lock_item *item, mortise_error *err) {
   mortise_status status = read_document(u, item, err);
   if (status) return status;
-  const entry *mine = find(&u->holders, u->r->session);
-  const entry *place = find(&u->queue, u->r->session);
-  if ((mine && mine->e.n > item->n) || (place && place->e.n > item->n) || (!mine && !item->fresh))
-    return result(item, MT_LOCK_STALE);
-  /* With this very number it was applied before: it is written again, since only that is a proof.
-   */
-  if (!mine || mine->e.n != item->n) status = find_blockers(u, item, mine != NULL, err);
-  if (status) return status;
-  if (!item->n_blockers) return grant(u, item, mine, place, err);
-  return item->enqueue ? enqueue(u, item, err) : result(item, MT_LOCK_DENIED);
+  mt_lock_document doc = document(u);
+  mt_grant_request r = {.session = u->r->session,
+                        .n = item->n,
+                        .mode = item->mode,
+                        .fresh = item->fresh,
+                        .enqueue = item->enqueue,
+                        .now_ms = u->now_ms};
+  mt_grant g = mt_grant_decide(&doc, &r);
+  bool granted = g.result == MT_LOCK_ACKED, queued = g.result == MT_LOCK_QUEUED;
+  if (queued || g.result == MT_LOCK_DENIED) status = tell_blockers(&doc, &r, item, err);
+  if (!status && granted) status = write_grant(u, item, &g, err);
+  if (!status && queued) status = put_waiter(u, item, err);
+  if (!status && (granted || queued)) status = purge(u, item, err);
+  if (!status && (granted || queued)) status = touch(u, item, false, err);
+  if (!status && queued) item->ahead = mt_grant_ahead(&doc, &r);
+  if (!status && granted && item->ask_queue) item->contended = mt_grant_contended(&doc, &r, g.mode);
+  return status ? status : result(item, g.result);
 }
 
 /* ---- the other verbs ---- */
@@ -305,10 +254,10 @@ static mortise_status delete (run *u, mt_lock_item *item, mortise_error *err) {
   return acked(item, status);
 }
 
-static bool is_left_empty(const run *u, const entry *hold, const entry *place) {
+static bool is_left_empty(const run *u, const mt_lock_entry *hold, const mt_lock_entry *place) {
   if (u->holders.n > (hold ? 1 : 0)) return false;
   for (size_t i = 0; i < u->queue.n; i++)
-    if (&u->queue.list[i] != place && is_alive(u, &u->queue.list[i])) return false;
+    if (&u->queue.list[i] != place && mt_waiter_alive(&u->queue.list[i], u->now_ms)) return false;
   return true;
 }
 
@@ -317,9 +266,9 @@ static mortise_status remove_entries(run *u, mt_lock_item *item, const char *ses
                                      mortise_error *err) {
   mortise_status status = read_document(u, item, err);
   if (status) return status;
-  const entry *hold = find(&u->holders, session), *place = find(&u->queue, session);
-  if (hold && hold->e.n > n) hold = NULL;
-  if (place && place->e.n > n) place = NULL;
+  const mt_lock_entry *hold = find(&u->holders, session), *place = find(&u->queue, session);
+  if (hold && hold->n > n) hold = NULL;
+  if (place && place->n > n) place = NULL;
   if (!hold && !place) return result(item, MT_LOCK_ABSENT);
   if (hold) status = run_at(u, LOCKS_HOLDER_DROP, item, mt_slice_of(session), err);
   if (!status && place) status = run_at(u, LOCKS_QUEUE_DROP, item, mt_slice_of(session), err);
@@ -376,13 +325,14 @@ static mortise_status adopt(run *u, mt_lock_item *item, mortise_error *err) {
   mortise_status status = read_document(u, item, err);
   if (status) return status;
   mt_slice from = mt_slice_of(item->session);
-  const entry *mine = find(&u->holders, u->r->session), *theirs = find(&u->holders, item->session);
-  if (mine && mine->e.n > item->n) return result(item, MT_LOCK_STALE);
-  if (!theirs && !(mine && mine->e.n == item->n)) return result(item, MT_LOCK_ABSENT);
+  const mt_lock_entry *mine = find(&u->holders, u->r->session),
+                      *theirs = find(&u->holders, item->session);
+  if (mine && mine->n > item->n) return result(item, MT_LOCK_STALE);
+  if (!theirs && !(mine && mine->n == item->n)) return result(item, MT_LOCK_ABSENT);
   if (theirs) {
     /* The least upper bound clashes with nothing that neither of the two clashed with. */
-    mt_mode mode = mine ? mt_mode_join(mine->e.mode, theirs->e.mode) : theirs->e.mode;
-    mt_slice job = u->job.n ? u->job : mt_slice_of(theirs->e.job);
+    mt_mode mode = mine ? mt_mode_join(mine->mode, theirs->mode) : theirs->mode;
+    mt_slice job = u->job.n ? u->job : mt_slice_of(theirs->job);
     status = put_holder(u, item, mode, u->now_ms, job, err);
     if (!status) status = run_at(u, LOCKS_HOLDER_DROP, item, from, err);
     if (!status) status = run_at(u, LOCKS_QUEUE_DROP, item, from, err);

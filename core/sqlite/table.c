@@ -45,7 +45,7 @@ static const char *const sql[LOCKS_STATEMENTS] = {
                          " DO UPDATE SET n = ?4, mode = ?5, since_ms = ?6, job = ?7",
     [LOCKS_HOLDER_DROP] = "DELETE FROM holders" AT " AND session = ?3",
     [LOCKS_HOLDERS_CLEAR] = "DELETE FROM holders" AT,
-    [LOCKS_QUEUE] = "SELECT session, n, mode, until_ms, job, place FROM queue" AT " ORDER BY place",
+    [LOCKS_QUEUE] = "SELECT session, n, mode, until_ms, job FROM queue" AT " ORDER BY place",
     [LOCKS_QUEUE_PUT] = "INSERT INTO queue(ns, path, session, n, mode, until_ms, job, place)"
                         " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT(ns, path, session)"
                         " DO UPDATE SET n = ?4, mode = ?5, until_ms = ?6, job = ?7",

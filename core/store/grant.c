@@ -1,0 +1,82 @@
+#include "store/grant.h"
+
+static bool is_of(const mt_lock_entry *e, const char *session) {
+  return !e->damaged && !strcmp(e->session, session);
+}
+
+const mt_lock_entry *mt_lock_entry_of(const mt_lock_entry *entries, size_t n, const char *session) {
+  for (size_t i = 0; i < n; i++)
+    if (is_of(&entries[i], session)) return &entries[i];
+  return NULL;
+}
+
+bool mt_waiter_alive(const mt_lock_entry *waiter, int64_t now_ms) {
+  return waiter->until_ms > now_ms;
+}
+
+static bool is_in(const mt_lock_entry *list, size_t n, const mt_lock_entry *e) {
+  return e && e >= list && e < list + n;
+}
+
+static bool denies(const mt_lock_entry *e, const mt_grant_request *r) {
+  return !is_of(e, r->session) && !mt_mode_compatible(e->mode, r->mode);
+}
+
+const mt_lock_entry *mt_grant_blocker(const mt_lock_document *doc, const mt_grant_request *r,
+                                      const mt_lock_entry *last) {
+  const mt_lock_entry *hold = mt_lock_entry_of(doc->holders, doc->n_holders, r->session);
+  bool in_queue = is_in(doc->queue, doc->n_queue, last);
+  size_t from = last && !in_queue ? (size_t)(last - doc->holders) + 1 : 0;
+  for (size_t i = in_queue ? doc->n_holders : from; i < doc->n_holders; i++)
+    if (denies(&doc->holders[i], r)) return &doc->holders[i];
+  if (hold) return NULL; /* who holds something here passes those who wait */
+  for (size_t i = in_queue ? (size_t)(last - doc->queue) + 1 : 0; i < doc->n_queue; i++) {
+    const mt_lock_entry *e = &doc->queue[i];
+    if (is_of(e, r->session)) return NULL; /* the rest is behind me */
+    if (mt_waiter_alive(e, r->now_ms) && denies(e, r)) return e;
+  }
+  return NULL;
+}
+
+uint32_t mt_grant_ahead(const mt_lock_document *doc, const mt_grant_request *r) {
+  uint32_t n = 0;
+  for (size_t i = 0; i < doc->n_queue && !is_of(&doc->queue[i], r->session); i++)
+    n += mt_waiter_alive(&doc->queue[i], r->now_ms);
+  return n;
+}
+
+bool mt_grant_contended(const mt_lock_document *doc, const mt_grant_request *r, mt_mode held) {
+  for (size_t i = 0; i < doc->n_queue; i++) {
+    const mt_lock_entry *e = &doc->queue[i];
+    if (mt_waiter_alive(e, r->now_ms) && !is_of(e, r->session) &&
+        !mt_mode_compatible(held, e->mode))
+      return true;
+  }
+  return false;
+}
+
+static bool is_stale(const mt_grant *g, const mt_grant_request *r) {
+  return (g->hold && g->hold->n > r->n) || (g->place && g->place->n > r->n) ||
+         (!g->hold && !r->fresh);
+}
+
+mt_grant mt_grant_decide(const mt_lock_document *doc, const mt_grant_request *r) {
+  mt_grant g = {.hold = mt_lock_entry_of(doc->holders, doc->n_holders, r->session),
+                .place = mt_lock_entry_of(doc->queue, doc->n_queue, r->session),
+                .mode = r->mode,
+                .since_ms = r->now_ms};
+  if (is_stale(&g, r)) {
+    g.result = MT_LOCK_STALE;
+    return g;
+  }
+  /* With this very number it was applied before: it is written again, since only that is a proof. */
+  g.again = g.hold && g.hold->n == r->n;
+  if (!g.again && mt_grant_blocker(doc, r, NULL)) {
+    g.result = r->enqueue ? MT_LOCK_QUEUED : MT_LOCK_DENIED;
+    return g;
+  }
+  g.result = MT_LOCK_ACKED;
+  if (g.again) g.mode = g.hold->mode;
+  if (g.hold && g.hold->mode == g.mode) g.since_ms = g.hold->since_ms;
+  return g;
+}

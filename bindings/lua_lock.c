@@ -227,7 +227,7 @@ static int start_acquire(lua_State *L, acquire_op *self, const mt_want *wants, s
                          .n = n,
                          .task = mt_driver_task(box->driver)->id,
                          .wait_ms = wait_ms,
-                         .alone = alone,
+                         .blocks_siblings = alone,
                          .blockers = &self->blockers};
   mt_depend(&box->dependents, &self->dependent);
   mt_op_start(&self->op);
@@ -383,7 +383,7 @@ static int lock_convert(lua_State *L) {
                          .lock = h->lock,
                          .mode = mt_wants_mode(mode),
                          .wait_ms = o.wait_ms,
-                         .alone = alone,
+                         .blocks_siblings = alone,
                          .blockers = &self->blockers};
   mt_depend(&h->users, &self->dependent);
   mt_op_start(&self->op);

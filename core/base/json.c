@@ -87,7 +87,7 @@ typedef struct reader {
   const char *problem, *where; /* set once, when a check below returns NULL */
 } reader;
 
-static const char *fail(reader *r, const char *where, const char *problem) {
+static const char *fail_at(reader *r, const char *where, const char *problem) {
   r->where = where;
   r->problem = where == r->end ? "the text ends too early" : problem;
   return NULL;
@@ -95,7 +95,7 @@ static const char *fail(reader *r, const char *where, const char *problem) {
 
 /* Each check starts at its first byte and returns the place behind, or NULL. */
 static const char *check_escape(reader *r, const char *p) {
-  if (++p == r->end) return fail(r, p, NULL);
+  if (++p == r->end) return fail_at(r, p, NULL);
   switch (*p) {
   case '"':
   case '\\':
@@ -108,25 +108,25 @@ static const char *check_escape(reader *r, const char *p) {
     return p + 1;
   case 'u':
     if (hex4(p + 1, r->end) >= 0) return p + 5;
-    return fail(r, r->end - p < 5 ? r->end : p, "four hex digits are missing");
+    return fail_at(r, r->end - p < 5 ? r->end : p, "four hex digits are missing");
   default:
-    return fail(r, p, "an unknown escape");
+    return fail_at(r, p, "an unknown escape");
   }
 }
 
 static inline const char *check_string(reader *r, const char *p) {
   for (p++;;) {
     p = skip_plain(p, r->end);
-    if (p == r->end) return fail(r, p, NULL);
+    if (p == r->end) return fail_at(r, p, NULL);
     if (*p == '"') return p + 1;
-    if (*p != '\\') return fail(r, p, "a control character in a string");
+    if (*p != '\\') return fail_at(r, p, "a control character in a string");
     if (!(p = check_escape(r, p))) return NULL;
   }
 }
 
 static const char *check_digits(reader *r, const char *p) {
   const char *behind = skip_digits(p, r->end);
-  return behind > p ? behind : fail(r, p, "a digit is missing");
+  return behind > p ? behind : fail_at(r, p, "a digit is missing");
 }
 
 static const char *check_number(reader *r, const char *p) {
@@ -146,7 +146,7 @@ static const char *check_number(reader *r, const char *p) {
 
 static const char *check_word(reader *r, const char *p, const char *word) {
   for (; *word; word++, p++)
-    if (p == r->end || *p != *word) return fail(r, p, "an unknown word");
+    if (p == r->end || *p != *word) return fail_at(r, p, "an unknown word");
   return p;
 }
 
@@ -163,16 +163,16 @@ static inline const char *check_scalar(reader *r, const char *p) {
   case MT_JSON_FALSE:
     return check_word(r, p, "false");
   default:
-    return fail(r, p, "a value is missing");
+    return fail_at(r, p, "a value is missing");
   }
 }
 
 static inline const char *check_key(reader *r, const char *p) {
   p = skip_space(p, r->end);
-  if (p == r->end || *p != '"') return fail(r, p, "a member's name is missing");
+  if (p == r->end || *p != '"') return fail_at(r, p, "a member's name is missing");
   if (!(p = check_string(r, p))) return NULL;
   p = skip_space(p, r->end);
-  if (p == r->end || *p != ':') return fail(r, p, "a ':' is missing");
+  if (p == r->end || *p != ':') return fail_at(r, p, "a ':' is missing");
   return p + 1;
 }
 
@@ -181,10 +181,10 @@ static inline const char *check_key(reader *r, const char *p) {
 static inline const char *check_behind(reader *r, const char *p, const char *open, size_t *depth) {
   while (*depth) {
     p = skip_space(p, r->end);
-    if (p == r->end) return fail(r, p, NULL);
+    if (p == r->end) return fail_at(r, p, NULL);
     bool object = open[*depth - 1] == '{';
     if (*p == ',') return object ? check_key(r, p + 1) : p + 1;
-    if (*p != (object ? '}' : ']')) return fail(r, p, "a ',' or a closing bracket is missing");
+    if (*p != (object ? '}' : ']')) return fail_at(r, p, "a ',' or a closing bracket is missing");
     p++;
     --*depth;
   }
@@ -196,9 +196,9 @@ static const char *check_value(reader *r, const char *p) {
   size_t depth = 0;
   do {
     p = skip_space(p, r->end);
-    if (p == r->end) return fail(r, p, NULL);
+    if (p == r->end) return fail_at(r, p, NULL);
     if (*p == '{' || *p == '[') {
-      if (depth == MT_JSON_DEPTH) return fail(r, p, "nested too deep");
+      if (depth == MT_JSON_DEPTH) return fail_at(r, p, "nested too deep");
       bool object = *p == '{';
       open[depth++] = *p;
       p = skip_space(p + 1, r->end);
@@ -221,7 +221,7 @@ mortise_status mt_json_parse(mt_slice text, const char *what, mt_json *root, mor
   const char *first = skip_space(text.p, r.end);
   const char *behind = check_value(&r, first);
   if (behind && skip_space(behind, r.end) != r.end)
-    fail(&r, skip_space(behind, r.end), "something follows the value");
+    fail_at(&r, skip_space(behind, r.end), "something follows the value");
   if (r.where)
     return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "%s is not JSON: %s at byte %zu", what,
                         r.problem, (size_t)(r.where - text.p));

@@ -431,7 +431,7 @@ mortise_lock *mortise_lock_acquire(mortise_client *c, const mortise_lock_request
                   .wants = wants.wants,
                   .n = wants.n,
                   .wait_ms = request->wait_ms,
-                  .alone = true,
+                  .blocks_siblings = true,
                   .blockers = blockers};
   mt_manager_acquire(m, &a);
   while (!done && !mt_loop_step(c->loop, -1, &a.error)) {
@@ -467,7 +467,7 @@ mortise_status mortise_lock_convert(mortise_lock *lock, mortise_lock_mode mode, 
                   .lock = lock->lock,
                   .mode = mt_wants_mode(mode),
                   .wait_ms = wait_ms,
-                  .alone = true,
+                  .blocks_siblings = true,
                   .blockers = blockers};
   mt_manager *m = lock->client->manager;
   mt_manager_convert(m, &c);

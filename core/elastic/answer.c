@@ -8,7 +8,7 @@ static inline void blank(mt_answers *a) {
     a->p++;
 }
 
-static inline bool fail(mt_answers *a) {
+static inline bool fail_reading(mt_answers *a) {
   a->failed = true;
   a->p = a->end;
   return false;
@@ -22,14 +22,14 @@ static inline bool see(mt_answers *a, char c) {
 }
 
 static inline bool want(mt_answers *a, char c) {
-  return see(a, c) || fail(a);
+  return see(a, c) || fail_reading(a);
 }
 
 /* The raw string with its quotes. */
 static inline bool string(mt_answers *a, mt_slice *out) {
   blank(a);
   const char *start = a->p;
-  if (start == a->end || *start != '"') return fail(a);
+  if (start == a->end || *start != '"') return fail_reading(a);
   for (const char *p = start + 1; p < a->end; p++) {
     if (*p == '\\') {
       p++;
@@ -39,13 +39,13 @@ static inline bool string(mt_answers *a, mt_slice *out) {
       return true;
     }
   }
-  return fail(a);
+  return fail_reading(a);
 }
 
 static bool scalar(mt_answers *a) {
   const char *start = a->p;
   while (a->p < a->end && !strchr(",]} \n\r\t", *a->p)) a->p++;
-  return a->p > start || fail(a);
+  return a->p > start || fail_reading(a);
 }
 
 /* Any value, by its brackets only: what is inside is validated by who looks at it. */
@@ -56,15 +56,15 @@ static bool skip(mt_answers *a, mt_slice *out) {
   size_t depth = 0;
   do {
     blank(a);
-    if (a->p == a->end) return fail(a);
+    if (a->p == a->end) return fail_reading(a);
     char c = *a->p;
     if (c == '"') {
       if (!string(a, &unused)) return false;
     } else if (c == '{' || c == '[') {
-      if (++depth > DEPTH) return fail(a);
+      if (++depth > DEPTH) return fail_reading(a);
       a->p++;
     } else if (c == '}' || c == ']') {
-      if (!depth--) return fail(a);
+      if (!depth--) return fail_reading(a);
       a->p++;
     } else if (c == ',' || c == ':') {
       a->p++;
@@ -81,10 +81,10 @@ static inline bool number(mt_answers *a, uint64_t *out) {
   const char *p = a->p;
   uint64_t value = 0;
   for (; p < a->end && *p >= '0' && *p <= '9'; p++) {
-    if (value > (UINT64_MAX - 9) / 10) return fail(a);
+    if (value > (UINT64_MAX - 9) / 10) return fail_reading(a);
     value = value * 10 + (uint64_t)(*p - '0');
   }
-  if (p == a->p) return fail(a);
+  if (p == a->p) return fail_reading(a);
   a->p = p;
   *out = value;
   return true;
@@ -133,7 +133,7 @@ static bool read_applied(mt_answers *a, mt_applied *out) {
     *out = words[i].applied;
     return true;
   }
-  return fail(a);
+  return fail_reading(a);
 }
 
 static void read_error(mt_answers *a, mt_slice *type, mt_slice *reason, mt_slice *cause) {
@@ -214,7 +214,7 @@ void mt_answers_init(mt_answers *a, mt_slice text) {
     want(a, '[');
     return;
   }
-  fail(a);
+  fail_reading(a);
 }
 
 /* Behind the items: other members, the end of the object, and nothing more. */
@@ -223,7 +223,7 @@ static bool end_items(mt_answers *a) {
   mt_slice k;
   while (!a->failed && key(a, &first, &k)) skip(a, NULL);
   blank(a);
-  if (a->p != a->end) fail(a);
+  if (a->p != a->end) fail_reading(a);
   a->ended = true;
   return false;
 }
@@ -241,7 +241,7 @@ bool mt_answers_next(mt_answers *a, mt_answer *out) {
   if (a->failed || !want(a, '}')) return false;
   if (!out->placed || !out->version.term) out->version = (mt_version){0, 0};
   bool ranged = out->version.seq_no <= MT_SEQ_NO_MAX && out->version.term <= MT_TERM_MAX;
-  return out->status >= 200 && ranged ? true : fail(a);
+  return out->status >= 200 && ranged ? true : fail_reading(a);
 }
 
 bool mt_answer_is_of(const mt_answer *a, mt_slice id) {

@@ -133,7 +133,7 @@ static void deliver(mt_scan *scan) {
   if (s || at_end(scan)) finish_next(scan);
 }
 
-static void fail(mt_scan *scan, const mortise_error *why) {
+static void fail_scan(mt_scan *scan, const mortise_error *why) {
   if (scan->error.code) return;
   scan->error = *why;
   for (uint32_t i = 0; i < scan->n; i++) end_slice(&scan->slices[i]);
@@ -224,7 +224,7 @@ static void on_page(mt_call *c) {
   mt_call_drop(c);
   s->call = NULL;
   if (err.code) {
-    fail(scan, &err);
+    fail_scan(scan, &err);
     return;
   }
   if (s->received == s->total) free_cursor(s);

@@ -66,7 +66,7 @@ static uint64_t store_bytes(const mt_store *s) {
 }
 
 /* Ends it with this error, once what is being written has been answered. */
-static void fail(op *o, const mortise_error *e) {
+static void fail_op(op *o, const mortise_error *e) {
   if (o->failed) return;
   o->failed = true;
   o->c->error = *e;
@@ -162,7 +162,7 @@ static void conclude(op *o) {
 static bool may_go_on(op *o) {
   mortise_error err;
   const mt_permit *permit = o->c->permit;
-  if (!o->failed && permit && permit->check(permit->lock, &err)) fail(o, &err);
+  if (!o->failed && permit && permit->check(permit->lock, &err)) fail_op(o, &err);
   return !o->failed;
 }
 
@@ -176,7 +176,7 @@ static bool arrived(op *o, mt_req *req, const char *what) {
   o->request = NULL;
   if (req->error.code && !o->failed) {
     mt_error_prefix(&req->error, "%s", what);
-    fail(o, &req->error);
+    fail_op(o, &req->error);
   }
   return may_go_on(o);
 }
@@ -201,7 +201,7 @@ static void on_describe(void *ctx, mt_req *req) {
   if (arrived(o, req, "describing the index")) {
     mortise_status status = mt_change_fit(&o->describe, &err);
     if (!status && c->described) status = c->described(c, &o->describe, &err);
-    if (status) fail(o, &err);
+    if (status) fail_op(o, &err);
   }
   mt_describe_deinit(&o->describe);
   if (o->failed)
@@ -249,7 +249,7 @@ static bool try_smaller(op *o, const mortise_error *e) {
 static void all_counted(op *o) {
   mortise_error err;
   o->counted = true;
-  if (o->c->counted && o->c->counted(o->c, &err)) fail(o, &err);
+  if (o->c->counted && o->c->counted(o->c, &err)) fail_op(o, &err);
   pump(o);
 }
 
@@ -376,7 +376,7 @@ static bool transform_one(unit *u, const mt_doc *doc, mortise_error *err) {
   if (how == MT_ASIDE) {
     set_aside(o, doc->id, err);
   } else if (how == MT_STOP) {
-    fail(o, err);
+    fail_op(o, err);
   } else {
     o->idle++;
     o->c->result.unchanged += !o->c->until_none;
@@ -439,7 +439,7 @@ static mt_again redo_changed(unit *u, mt_item *item, const mt_doc *doc, mt_buf *
   mortise_error err;
   if (!keep_redo(u, item, body)) {
     mt_error_memory(&err);
-    fail(u->op, &err);
+    fail_op(u->op, &err);
     return MT_AGAIN_CONFLICT;
   }
   item->write.if_version = doc->version;
@@ -472,7 +472,7 @@ static mt_again again(void *ctx, mt_write_batch *b, mt_item *item, const mt_doc 
     next = MT_AGAIN_REJECT;
     break;
   case MT_STOP:
-    fail(u->op, &err);
+    fail_op(u->op, &err);
   }
   mt_buf_deinit(&body);
   return next;
@@ -513,7 +513,7 @@ static void on_written(void *ctx, mt_write_batch *b) {
   unit *u = ctx;
   op *o = u->op;
   account(u);
-  if (b->error.code) fail(o, &b->error);
+  if (b->error.code) fail_op(o, &b->error);
   unit_release(u);
   tell_progress(o);
   pump(o);
@@ -527,7 +527,7 @@ static void write_page(unit *u) {
   mortise_status status = patch(u, &err);
   u->batch.items = u->items;
   if (!status && !o->failed && u->batch.n) mt_writer_submit(o->writer, &u->batch);
-  if (status) fail(o, &err);
+  if (status) fail_op(o, &err);
   if (o->failed || !u->batch.n) unit_release(u);
 }
 
@@ -641,7 +641,7 @@ void mt_change_cancel(mt_change *c) {
   if (!o || o->failed) return;
   mortise_error err;
   mt_error_set(&err, MORTISE_INTERRUPTED, "the change was interrupted");
-  fail(o, &err);
+  fail_op(o, &err);
   /* From the loop, since `done` never runs inside this call. */
   mt_timer_start(c->store->loop, &o->kick, mt_loop_now(c->store->loop), NULL);
 }

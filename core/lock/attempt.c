@@ -32,7 +32,8 @@ mortise_status mt_attempt_new(mt_manager *m, mt_acquire *a, mortise_error *err) 
     return err->code;
   }
   int64_t wait = a->wait_ms < 0 ? m->wait_ms : a->wait_ms;
-  at->wait = (mt_wait){.manager = m, .lock = lock, .once = wait == 0, .alone = a->alone};
+  at->wait = (mt_wait){
+      .manager = m, .lock = lock, .once = wait == 0, .blocks_siblings = a->blocks_siblings};
   lock->wait = &at->wait;
   mt_wait_link(&at->wait);
   at->a = a;
@@ -48,10 +49,10 @@ mortise_status mt_attempt_new(mt_manager *m, mt_acquire *a, mortise_error *err) 
 static void tell_over(mt_attempt *at) {
   mt_manager *m = at->wait.manager;
   const mortise_notice n = {.kind = MORTISE_NOTICE_WAIT_OVER,
-                            .wait = at->told,
+                            .wait = at->notice_id,
                             .for_ms = mt_manager_now(m) - at->since_ms,
                             .lease_ms = -1};
-  if (at->told) m->config.notice(m->config.ctx, &n);
+  if (at->notice_id) m->config.notice(m->config.ctx, &n);
 }
 
 /* The lock is no longer being acquired. */
@@ -75,7 +76,7 @@ static void tell(mt_acquire *a, const mortise_error *err) {
   a->done(a->ctx, a);
 }
 
-static void fail(mt_attempt *at, const mortise_error *err) {
+static void fail_attempt(mt_attempt *at, const mortise_error *err) {
   mt_acquire *a = at->a;
   mortise_error copy = *err; /* it may be the attempt's own */
   mt_attempt_abandon(at);
@@ -152,11 +153,11 @@ static void tell_waiting(mt_attempt *at, int64_t now) {
   const mt_part *part = &at->wait.lock->parts[at->wait.at];
   mortise_blockers all;
   if (!tells(at) || now < at->tell_ms) return;
-  if (!at->told) at->told = ++m->waits->last_told;
+  if (!at->notice_id) at->notice_id = ++m->waits->last_told;
   at->tell_ms = now + TELL_MS;
   find_blockers(at, &at->wait.lock->parts[at->wait.at], &all);
   mortise_notice n = {.kind = MORTISE_NOTICE_WAITING,
-                      .wait = at->told,
+                      .wait = at->notice_id,
                       .for_ms = now - at->since_ms,
                       .here = at->phase == MT_PHASE_LINE,
                       .blockers = &all,
@@ -169,7 +170,7 @@ static void tell_waiting(mt_attempt *at, int64_t now) {
 /* Fails it with `err`, and with those who were in the way. */
 static void fail_blocked(mt_attempt *at, const mortise_blockers *all, const mortise_error *err) {
   if (at->a->blockers) *at->a->blockers = *all;
-  fail(at, err);
+  fail_attempt(at, err);
 }
 
 static void time_out(mt_attempt *at) {
@@ -210,7 +211,7 @@ static void enter_here(mt_attempt *at) {
     part->hold = mt_holds_get(lock->holds, part->path);
     if (!part->hold) {
       mt_error_memory(&err);
-      fail(at, &err);
+      fail_attempt(at, &err);
       return;
     }
     if (mt_hold_admits(part->hold, part, &m->kin)) {
@@ -220,7 +221,7 @@ static void enter_here(mt_attempt *at) {
     line_up(at, part);
     if (at->wait.once)
       time_out(at);
-    else if (at->wait.alone && part->hold->in.first)
+    else if (at->wait.blocks_siblings && part->hold->in.first)
       refuse_to_wait(at);
     return;
   }
@@ -329,7 +330,7 @@ static void leave_place(mt_attempt *at) {
 
 static void judge(mt_attempt *at) {
   if (at->error.code) {
-    fail(at, &at->error);
+    fail_attempt(at, &at->error);
     return;
   }
   if (at->denied < SIZE_MAX) {
@@ -442,7 +443,7 @@ static void tick_queue(mt_attempt *at, int64_t now) {
 }
 
 void mt_attempts_fail(mt_manager *m, const mortise_error *err) {
-  while (m->waits->first) fail(of(m->waits->first), err);
+  while (m->waits->first) fail_attempt(of(m->waits->first), err);
 }
 
 void mt_attempts_abandon(mt_manager *m) {
@@ -500,7 +501,7 @@ static void fail_each(mt_manager *m, bool (*concerned)(const mt_attempt *at, con
   mt_waits *all = m->waits;
   for (mt_wait *w = all->first; w; w = all->cursor) {
     all->cursor = w->next;
-    if (concerned(of(w), ctx)) fail(of(w), err);
+    if (concerned(of(w), ctx)) fail_attempt(of(w), err);
   }
 }
 

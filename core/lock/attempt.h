@@ -31,7 +31,7 @@ typedef struct mt_attempt {
   int64_t asked_ms;      /* when its place in the queue was asked for last */
   int64_t kept_ms;       /* when the last that was answered was; 0: none in this wait */
   int64_t since_ms, tell_ms; /* when it began; when to tell next that it waits */
-  uint64_t told;             /* its number for the one who is told; 0: not told yet */
+  uint64_t notice_id;        /* of its wait in notices; 0: none was given */
 } mt_attempt;
 
 /* Begins it; `a->op` is the attempt. */

@@ -30,7 +30,7 @@ static void next(mt_breaking *b, mt_breaking_phase phase, int64_t due_ms) {
   b->due_ms = due_ms;
 }
 
-static void fail(mt_breaking *b, const mortise_error *err) {
+static void fail_breaking(mt_breaking *b, const mortise_error *err) {
   b->error = *err;
   next(b, MT_BREAKING_FAILED, INT64_MAX);
 }
@@ -55,7 +55,7 @@ static bool succeeded(mt_breaking *b, const mortise_error *err) {
   bool passing =
       err->retryable || err->code == MORTISE_UNAVAILABLE || err->code == MORTISE_CONFLICT;
   if (!passing || now - b->trouble_ms >= PATIENCE_MS)
-    fail(b, err);
+    fail_breaking(b, err);
   else
     next(b, b->phase == MT_BREAKING_EVICTING ? b->phase : MT_BREAKING_LOOKING, now + PAUSE_MS);
   return false;
@@ -134,10 +134,10 @@ static void listed(void *ctx, mt_req *req) {
   size_t n = 0;
   if (succeeded(b, &err)) {
     if (mt_json_parse(mt_slice_of(b->list.json), "the list of locks", &root, &err))
-      fail(b, &err);
+      fail_breaking(b, &err);
     else
       n = collect(b, root);
-    if (mt_buf_status(&b->paths, "the paths of its locks", &err)) fail(b, &err);
+    if (mt_buf_status(&b->paths, "the paths of its locks", &err)) fail_breaking(b, &err);
   }
   mt_lock_list_deinit(&b->list);
   if (err.code)
@@ -147,18 +147,22 @@ static void listed(void *ctx, mt_req *req) {
   tell(b);
 }
 
+/* false, and it has failed: there is no memory for so many. */
+static bool need_items(mt_breaking *b, size_t n) {
+  if (!b->items) b->items = mt_calloc(n, sizeof *b->items);
+  if (b->items) return true;
+  mortise_error err;
+  mt_error_memory(&err);
+  fail_breaking(b, &err);
+  tell(b);
+  return false;
+}
+
 /* Listing is for cleaning up only: an entry that it does not show is evicted by the next one whom
  * it blocks, since its session is over. All of the namespace is listed: no search finds the marks of
  * intention of one session. */
 static void list(mt_breaking *b) {
-  if (!b->items) b->items = mt_calloc(EVICT_ITEMS, sizeof *b->items);
-  if (!b->items) {
-    mortise_error err;
-    mt_error_memory(&err);
-    fail(b, &err);
-    tell(b);
-    return;
-  }
+  if (!need_items(b, EVICT_ITEMS)) return;
   if (!b->list.listing) {
     b->list = (mt_lock_list){.ns = b->ns, .page = EVICT_ITEMS};
     b->found = false;
@@ -188,7 +192,7 @@ static void refused(mt_breaking *b) {
                "session %s: the lock table goes on refusing what its state allows: run `mortise "
                "init` again",
                b->session);
-  fail(b, &err);
+  fail_breaking(b, &err);
 }
 
 static void written(void *ctx, mt_req *req) {
@@ -226,10 +230,6 @@ static void expire(mt_breaking *b, mt_version version) {
   write_session(b, MT_SESSION_EXPIRE);
 }
 
-static bool same(mt_version a, mt_version b) {
-  return a.seq_no == b.seq_no && a.term == b.term;
-}
-
 static int64_t peek_pause(const mt_breaking *b) {
   int64_t pause = b->lease_ms / 8;
   return pause < 50 ? 50 : pause > PEEK_MS ? PEEK_MS : pause;
@@ -237,7 +237,7 @@ static int64_t peek_pause(const mt_breaking *b) {
 
 /* It is marked: by us, or by one who was before us; then we wait from our first sight of it. */
 static void go_on_waiting(mt_breaking *b, const mt_session_doc *doc) {
-  if (!b->seen || !same(b->version, doc->version)) wait_from_now(b, doc->version);
+  if (!b->seen || !mt_version_equal(b->version, doc->version)) wait_from_now(b, doc->version);
   int64_t now = now_of(b), peek = now + peek_pause(b);
   if (now >= b->until_ms)
     expire(b, doc->version);
@@ -303,14 +303,7 @@ static void cleared(void *ctx, mt_req *req) {
 
 static void clear(mt_breaking *b) {
   b->phase = MT_BREAKING_EVICTING;
-  if (!b->items) b->items = mt_calloc(1, sizeof *b->items);
-  if (!b->items) {
-    mortise_error err;
-    mt_error_memory(&err);
-    fail(b, &err);
-    tell(b);
-    return;
-  }
+  if (!need_items(b, 1)) return;
   b->items[0] = (mt_lock_item){.verb = MT_LOCK_EVICT, .path = mt_slice_of(b->config.path)};
   evict(b, 1);
   b->batch.req.done = cleared;

@@ -81,7 +81,7 @@ static void ask_for_more(mt_manager *m, mt_convert *c, const mt_want *wants, siz
                             .n = n,
                             .task = c->lock->task,
                             .wait_ms = c->wait_ms,
-                            .alone = c->alone,
+                            .blocks_siblings = c->blocks_siblings,
                             .blockers = c->blockers};
   mt_manager_acquire(m, &c->acquire);
 }

@@ -83,7 +83,7 @@ static void begin_walk(mt_manager *m, uint64_t wait) {
 
 /* ---- A cycle that was seen ------------------------------------------------------------------ */
 
-static void fail(mt_manager *m, mt_wait *w, const size_t members[MT_CYCLE_MAX], size_t n) {
+static void fail_wait(mt_manager *m, mt_wait *w, const size_t members[MT_CYCLE_MAX], size_t n) {
   mt_deadlock *d = m->deadlock;
   const mt_graph *g = d->graph;
   mt_step steps[MT_CYCLE_MAX];
@@ -178,7 +178,7 @@ static void look_again(mt_manager *m, mt_wait *w) {
   if (!there_again(d, members)) {
     later(m);
   } else if (all_later(d, members)) {
-    fail(m, w, members, d->members);
+    fail_wait(m, w, members, d->members);
   } else if (++d->tries == CONFIRMS_MAX) {
     later(m);
   } else {

@@ -60,8 +60,7 @@ bool mt_takeover_known(const mt_manager *m, const mt_lock_entry *entries, size_t
 static void note(mt_manager *m, const mt_session_doc *doc) {
   mt_seen *s = meet(m->takeover, doc->session);
   if (!s || s->dead) return;
-  bool same = s->known && s->version.seq_no == doc->version.seq_no &&
-              s->version.term == doc->version.term && s->state == doc->state;
+  bool same = s->known && mt_version_equal(s->version, doc->version) && s->state == doc->state;
   if (!same) s->since_ms = mt_manager_now(m);
   s->known = true;
   s->version = doc->version;

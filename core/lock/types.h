@@ -40,7 +40,7 @@ typedef struct mt_acquire {
   size_t n;
   uint64_t task;       /* who in this process */
   int64_t wait_ms;     /* 0: try once; -1: the manager's default */
-  bool alone;          /* the caller pumps: waiting for another task of ours is a DEADLOCK */
+  bool blocks_siblings; /* the caller pumps: waiting for another task of ours is a DEADLOCK */
   mt_lock *lock;       /* out, owned by the manager until released */
   mortise_error error; /* out */
   mortise_blockers *blockers; /* out, of LOCK_TIMEOUT and DEADLOCK; NULL: nobody wants to know */
@@ -65,7 +65,7 @@ typedef struct mt_convert {
   mt_lock *lock;       /* in: stays valid; its targets' modes and its fence change */
   mt_mode mode;        /* in: of each target */
   int64_t wait_ms;     /* in: as mt_acquire's */
-  bool alone;          /* in: as mt_acquire's, as is the next */
+  bool blocks_siblings; /* in: as mt_acquire's, as is the next */
   mortise_blockers *blockers;
   mortise_error error; /* out */
   bool asking;         /* the manager's, as all below */

@@ -10,7 +10,7 @@
 typedef struct mt_wait {
   mt_manager *manager;
   mt_lock *lock;
-  bool once, alone; /* as in mt_acquire */
+  bool once, blocks_siblings; /* as in mt_acquire */
   uint64_t number;  /* of this wait; 0: it does not wait */
   size_t at;        /* the part where it waits */
   bool in_line;     /* for other tasks of this process; else for other sessions */

@@ -23,7 +23,7 @@ enum {
 static bool stands_for(const mt_wait *w, const mt_lock *lock) {
   const mt_kin *kin = &w->manager->kin;
   if (!w->number || w->lock->holds != lock->holds) return false;
-  if (w->alone || w->lock->task == lock->task) return true;
+  if (w->blocks_siblings || w->lock->task == lock->task) return true;
   return kin->inherits && kin->inherits(kin->ctx, lock->task, w->lock->task);
 }
 

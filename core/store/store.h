@@ -47,6 +47,10 @@ typedef struct mt_version {
   uint64_t term;       /* primary term, at least 1 for a version that exists */
 } mt_version;
 
+static inline bool mt_version_equal(mt_version a, mt_version b) {
+  return a.seq_no == b.seq_no && a.term == b.term;
+}
+
 /* What a fence has room for, in the 63 bits of a Lua integer. A larger one is no version. */
 #define MT_SEQ_NO_MAX ((UINT64_C(1) << 40) - 1)
 #define MT_TERM_MAX ((UINT64_C(1) << 23) - 1)

@@ -27,10 +27,6 @@ static bool is_version(mt_version v) {
   return v.term != 0;
 }
 
-static bool same_version(mt_version a, mt_version b) {
-  return a.seq_no == b.seq_no && a.term == b.term;
-}
-
 /* To be sent, or again: with its own compare-and-set, or against what was just read. */
 static void resend(mt_item *item, mt_version at) {
   item->reread = item->absent = false;
@@ -150,13 +146,13 @@ static bool compare_with(mt_item *item, const mt_doc *doc) {
   const mt_write *w = &item->write;
   if (w->kind == MT_WRITE_CREATE) return false;
   if (is_version(w->if_version)) {
-    if (!doc->found || !same_version(doc->version, w->if_version)) return false;
+    if (!doc->found || !mt_version_equal(doc->version, w->if_version)) return false;
     resend(item, (mt_version){0, 0});
     return true;
   }
   if (doc->found) {
     bool looked = item->absent || is_version(item->at); /* and what it saw has changed since */
-    if (looked && !same_version(item->at, doc->version) && !may_repeat(item)) return false;
+    if (looked && !mt_version_equal(item->at, doc->version) && !may_repeat(item)) return false;
     resend(item, doc->version);
     return true;
   }
@@ -273,7 +269,7 @@ static int update_is_noop(const mt_lane *l, const mt_item *item, const mt_doc *d
 static bool decide(const mt_lane *l, mt_item *item, const mt_doc *doc) {
   const mt_write *w = &item->write;
   bool untouched =
-      doc->found && is_version(w->if_version) && same_version(doc->version, w->if_version);
+      doc->found && is_version(w->if_version) && mt_version_equal(doc->version, w->if_version);
   bool blind = !is_version(w->if_version) && w->kind != MT_WRITE_CREATE;
   switch (w->kind) {
   case MT_WRITE_DELETE:
@@ -301,7 +297,7 @@ static bool may_be_own(const mt_item *item, const mt_doc *doc) {
   const mt_write *w = &item->write;
   if (!doc->found || w->kind == MT_WRITE_DELETE) return false;
   if (!is_version(w->if_version)) return w->kind == MT_WRITE_CREATE;
-  return !same_version(doc->version, w->if_version);
+  return !mt_version_equal(doc->version, w->if_version);
 }
 
 void mt_item_read(mt_lane *l, mt_item *item, const mt_doc *doc) {

@@ -236,7 +236,7 @@ static void test_pumped_wait_is_a_deadlock(void **state) {
                              .n = 1,
                              .task = 2,
                              .wait_ms = 20000,
-                             .alone = true};
+                             .blocks_siblings = true};
   mt_manager_acquire(c.manager, &two.acquire);
   assert_true(mt_test_pump_until(&c, 1, &done, 2000));
   assert_int_equal(two.acquire.error.code, MORTISE_DEADLOCK);

@@ -1,5 +1,5 @@
-/* The store's lock table, a third time: what core/elastic/scripts, core/store/grant.c and core/sqlite/locks.c do, in
- * memory. Sent through a network that may do anything by net.c.
+/* The store's lock table, a third time: what core/elastic/scripts, core/store/grant.c and
+ * core/sqlite/locks.c do, in memory. Sent through a network that may do anything by net.c.
  *
  * There is the table, and, while a primary that was replaced does not know it yet, an old copy: who
  * reaches that one reads what stood there, and what is written there is lost. */

@@ -6,15 +6,19 @@
  *   client:holds(lock) -> boolean       is it of this client, and not released?
  * They wait (wait_ms, or the client's default; 0 tries once) and raise lock_timeout, deadlock, ...
  * with `blockers`. A lock (closable: released on every way out):
- *   :check()          raises lock_lost past its deadline; no I/O
- *   :remaining() -> seconds, a float, 0 when it is lost
- *   :convert(mode, {wait_ms=})   all its paths, in place; raises lock_timeout, ... and stays as it
- * was :release()        raises lock_lost where it was lost meanwhile; again is fine .fence integer;
- * .paths, .modes arrays of what was asked for; .released boolean and what lua_writer.c and
- * lua_rename.c say. Using a released lock is an error. A lock that is collected is given back in
- * the background. A lost lease is raised, once for each lock, at the next operation of the task
- * that holds it (or one below it), or into it while it computes; whatever it and those below it
- * wait for just then ends with it at once. */
+ *   :check()                     raises lock_lost past its deadline; no I/O
+ *   :remaining() -> seconds      a float, 0 when it is lost
+ *   :convert(mode, {wait_ms=})   all its paths, in place; raises lock_timeout, ... and stays as it was
+ *   :release()                   raises lock_lost where it was lost meanwhile; again is fine
+ *   .fence                       integer
+ *   .paths, .modes               arrays of what was asked for
+ *   .released                    boolean
+ * and what lua_writer.c and lua_rename.c say. Using a released lock is an error. A lock that is
+ * collected is given back in the background.
+ *
+ * A lost lease is raised, once for each lock, at the next operation of the task that holds it (or one
+ * below it), or into it while it computes; whatever it and those below it wait for just then ends with
+ * it at once. */
 #include "lua_lock.h"
 
 #include "base/mem.h"

@@ -1,9 +1,9 @@
 /* Scans:
  *   client:scan(index, {query=, page=, slices=, no_source=}) -> scan   `query` is JSON text
- * Every document that matches, once, as of its opening; it fails rather than skip. A scan
- * (closable): .total           exact number of documents that will come :next() -> page  or nil at
- * the end; a page is #page, page[i], page:close() (lua_doc.c) :close()         at any time; the
- * server's cursor is freed in the background */
+ * Every document that matches, once, as of its opening; it fails rather than skip. A scan (closable):
+ *   .total            exact number of documents that will come
+ *   :next() -> page   nil at the end; a page is #page, page[i], page:close() (lua_doc.c)
+ *   :close()          at any time; the server's cursor is freed in the background */
 #include "lua_client.h"
 
 #include <string.h>

@@ -4,14 +4,18 @@
  *   client:writer(index or nil, {...})      the same without a lock: nothing protects it
  * A writer (closable; it ends with its lock) sends batches of items (lua_bulk.c says how one looks)
  * in requests of at most `docs` items and `bytes`, refuses past the lock's deadline, and tries
- * again what failed without being applied: :write(items) -> answers, err   an answer for each item:
- * {outcome="applied" | "already" | "conflict" | "rejected" | "none", dirty=, result=, status=,
- * seq_no=, term=, type=, reason=}; err is nil when each item has an outcome; else what stopped it
- * (lock_lost, unavailable ...): those with "none" were not done, or, where `dirty`, may have been
- * With strength "stamp" an item may say of_source = true: its body was made from the whole source
- * at seq_no and term. A conflict of type "stamped" met a later holder's stamp. :close()      what
- * is under way may still be applied Several tasks may write with one writer; a task that is
- * interrupted while it waits closes it. Two items of one batch must not write the same document. */
+ * again what failed without being applied:
+ *   :write(items) -> answers, err   an answer for each item: {outcome="applied" | "already" |
+ *                                   "conflict" | "rejected" | "none", dirty=, result=, status=,
+ *                                   seq_no=, term=, type=, reason=}. err is nil when each item has
+ *                                   an outcome; else what stopped it (lock_lost, unavailable ...):
+ *                                   those with "none" were not done, or, where `dirty`, may have been
+ *   :close()                        what is under way may still be applied
+ * With strength "stamp" an item may say of_source = true: its body was made from the whole source at
+ * seq_no and term. A conflict of type "stamped" met a later holder's stamp.
+ *
+ * Several tasks may write with one writer; a task that is interrupted while it waits closes it. Two
+ * items of one batch must not write the same document. */
 #include "lua_lock.h"
 #include "lua_write.h"
 

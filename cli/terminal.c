@@ -1,8 +1,11 @@
 /* `mortise.terminal`:
  *   readline(prompt) -> line      without its newline; nil at the end of the input. Waits like any
  *                                 operation, so that other tasks go on; ^C raises `interrupted` and
- *                                 clears the line. Without a terminal it reads plain lines, no
- * prompt add_history(line), load_history(file) -> boolean, save_history(file, most) -> boolean
+ *                                 clears the line. Without a terminal it reads plain lines and
+ *                                 shows no prompt
+ *   add_history(line)
+ *   load_history(file) -> boolean
+ *   save_history(file, most) -> boolean
  *   complete(fn or nil)           fn(word, line, start) -> array of candidates for `word`, which
  *                                 begins at byte `start` of `line`
  *   progress(mode)                of the status line: "auto", "plain" or "none" (status.h)

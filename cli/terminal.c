@@ -4,8 +4,6 @@
  *                                 clears the line. Without a terminal it reads plain lines and
  *                                 shows no prompt
  *   add_history(line)
- *   load_history(file) -> boolean
- *   save_history(file, most) -> boolean
  *   complete(fn or nil)           fn(word, line, start) -> array of candidates for `word`, which
  *                                 begins at byte `start` of `line`
  *   progress(mode)                of the status line: "auto", "plain" or "none" (status.h)
@@ -280,19 +278,6 @@ static int terminal_add_history(lua_State *L) {
   return 0;
 }
 
-static int terminal_load_history(lua_State *L) {
-  lua_pushboolean(L, read_history(mt_check_string(L, 1)) == 0);
-  return 1;
-}
-
-static int terminal_save_history(lua_State *L) {
-  const char *file = mt_check_string(L, 1);
-  int most = (int)luaL_optinteger(L, 2, 1000);
-  stifle_history(most);
-  lua_pushboolean(L, write_history(file) == 0);
-  return 1;
-}
-
 static void set_up_editor(void) {
 #if defined(MORTISE_READLINE)
   rl_catch_signals = 0; /* they are main.c's */
@@ -316,16 +301,6 @@ static int terminal_complete(lua_State *L) {
 static int terminal_add_history(lua_State *L) {
   (void)L;
   return 0;
-}
-
-static int terminal_load_history(lua_State *L) {
-  lua_pushboolean(L, 0);
-  return 1;
-}
-
-static int terminal_save_history(lua_State *L) {
-  lua_pushboolean(L, 0);
-  return 1;
 }
 
 static void set_up_editor(void) {}
@@ -393,8 +368,6 @@ static int terminal_clear(lua_State *L) {
 int mt_terminal_open(lua_State *L) {
   static const luaL_Reg functions[] = {{"readline", terminal_readline},
                                        {"add_history", terminal_add_history},
-                                       {"load_history", terminal_load_history},
-                                       {"save_history", terminal_save_history},
                                        {"complete", terminal_complete},
                                        {"progress", terminal_progress},
                                        {"status", terminal_status},

@@ -79,14 +79,14 @@ static void frame_deinit(frame *f) {
 }
 
 static void add_id(mt_buf *b, const frame *f, const mt_lock_batch *r, const mt_lock_item *item) {
-  if (item->path.n <= f->path_max) {
+  if (item->place.path.n <= f->path_max) {
     add(b, f->id);
     mt_buf_add(b, f->path.p + 1, f->path.n - 1); /* the quote is before the namespace */
     return;
   }
   mt_buf id;
   mt_buf_init(&id, MT_ID_MAX);
-  mt_lock_id(&id, r->ns, item->path);
+  mt_lock_id(&id, r->ns, item->place.path);
   if (id.failed) b->failed = id.failed;
   mt_json_add_string(b, mt_buf_slice(&id));
   mt_buf_deinit(&id);
@@ -190,7 +190,7 @@ static const mt_slice openings[] = {
 
 static void add_item(mt_buf *b, frame *f, const mt_lock_batch *r, const mt_lock_item *item) {
   mt_buf_clear(&f->path);
-  mt_json_add_string(&f->path, item->path);
+  mt_json_add_string(&f->path, item->place.path);
   if (f->path.failed || f->text.failed) {
     b->failed = MORTISE_OUT_OF_MEMORY; /* both have room for any path and any name */
     return;
@@ -225,9 +225,11 @@ static mortise_status check_item(const mt_lock_item *item, size_t i, mortise_err
   bool theirs =
       item->verb == MT_LOCK_ADOPT || (item->verb == MT_LOCK_EVICT && item->session != NULL);
   const char *wrong = NULL;
-  if (!item->path.n || *item->path.p != '/' || item->path.n > LOCK_PATH_MAX ||
-      mt_utf8_valid(item->path) != item->path.n)
+  if (!item->place.path.n || *item->place.path.p != '/' || item->place.path.n > LOCK_PATH_MAX ||
+      mt_utf8_valid(item->place.path) != item->place.path.n)
     wrong = "its path is no path";
+  else if (item->place.stripe)
+    wrong = "its path has no such stripe";
   else if (item->n > INT64_MAX)
     wrong = "its number is too large";
   else if (grants && (item->mode <= MT_NL || item->mode > MT_X))
@@ -388,7 +390,7 @@ static void say_failed(const mt_elastic *e, const mt_lock_item *item, const mt_a
   }
   mt_answer_text(a->cause_type.n ? a->cause_type : a->type, type, sizeof type);
   mt_answer_text(a->cause_reason.n ? a->cause_reason : a->reason, reason, sizeof reason);
-  snprintf(path, sizeof path, "%.*s", (int)(item->path.n < 120 ? item->path.n : 120), item->path.p);
+  snprintf(path, sizeof path, "%.*s", (int)(item->place.path.n < 120 ? item->place.path.n : 120), item->place.path.p);
   bool script = strstr(reason, "unable to find script");
   if (script)
     mt_error_set(err, MORTISE_CORRUPT_TABLE, "lock table \"%s\": %s: run `mortise init`", e->table,
@@ -437,15 +439,15 @@ static void disbelieve(mt_lock_batch *r) {
 /* As an id mostly is written: "NS:PATH". */
 static bool is_plainly_of(const mt_lock_batch *r, const mt_lock_item *item, mt_slice id) {
   size_t n = strlen(r->ns);
-  return id.n == n + item->path.n + 3 && id.p[0] == '"' && id.p[n + 1] == ':' &&
-         !memcmp(id.p + 1, r->ns, n) && !memcmp(id.p + n + 2, item->path.p, item->path.n);
+  return id.n == n + item->place.path.n + 3 && id.p[0] == '"' && id.p[n + 1] == ':' &&
+         !memcmp(id.p + 1, r->ns, n) && !memcmp(id.p + n + 2, item->place.path.p, item->place.path.n);
 }
 
 static bool is_of(mt_buf *id, const mt_lock_batch *r, const mt_lock_item *item,
                   const mt_answer *a) {
   if (is_plainly_of(r, item, a->id)) return true;
   mt_buf_clear(id);
-  mt_lock_id(id, r->ns, item->path);
+  mt_lock_id(id, r->ns, item->place.path);
   return !id->failed && mt_answer_is_of(a, mt_buf_slice(id));
 }
 

@@ -101,7 +101,7 @@ static void add_siblings(const mt_attempt *at, mt_part *part, mortise_blockers *
     if (mt_mode_compatible(p->mode, part->mode)) continue;
     mt_lock_entry entry = {.mode = p->mode};
     memcpy(entry.session, at->wait.lock->holds->session.id, sizeof entry.session);
-    mt_blocker_add(all, part->path, &entry, m->owner_json);
+    mt_blocker_add(all, part->place.path, &entry, m->owner_json);
   }
 }
 
@@ -115,7 +115,7 @@ static void find_blockers(const mt_attempt *at, mt_part *part, mortise_blockers 
   for (size_t i = 0; i < w->n_blockers; i++) {
     mt_lock_entry e = w->blockers[i];
     e.damaged |= mt_takeover_damaged(w->manager, e.session);
-    mt_blocker_add(all, part->path, &e, mt_takeover_owner(w->manager, e.session));
+    mt_blocker_add(all, part->place.path, &e, mt_takeover_owner(w->manager, e.session));
   }
 }
 
@@ -129,18 +129,18 @@ static void describe(const mt_attempt *at, mortise_blockers *all, mortise_error 
     mt_error_set(err, MORTISE_LOCK_TIMEOUT,
                  "%.*s wanted in %s is %s in %s by session %s, which is damaged in the lock table: "
                  "nobody takes it over, `mortise locks break` does%s",
-                 (int)part->path.n, part->path.p, mt_mode_name(part->mode),
+                 (int)part->place.path.n, part->place.path.p, mt_mode_name(part->mode),
                  b->queued ? "queued for" : "held", b->mode, *b->session ? b->session : "?",
                  all->total > 1 ? "; and others" : "");
   else if (all->shown)
     mt_error_set(err, MORTISE_LOCK_TIMEOUT, "%.*s wanted in %s is %s in %s by %s pid %lld%s%s%s",
-                 (int)part->path.n, part->path.p, mt_mode_name(part->mode),
+                 (int)part->place.path.n, part->place.path.p, mt_mode_name(part->mode),
                  b->queued ? "queued for" : "held", b->mode,
                  here ? "another task of this process," : b->host, (long long)b->pid,
                  b->script[0] ? " running " : "", b->script, all->total > 1 ? ", and others" : "");
   else
     mt_error_set(err, MORTISE_LOCK_TIMEOUT, "%.*s wanted in %s was not had in time",
-                 (int)part->path.n, part->path.p, mt_mode_name(part->mode));
+                 (int)part->place.path.n, part->place.path.p, mt_mode_name(part->mode));
   err->retryable = true;
 }
 
@@ -162,7 +162,7 @@ static void tell_waiting(mt_attempt *at, int64_t now) {
                       .here = at->phase == MT_PHASE_LINE,
                       .blockers = &all,
                       .lease_ms = -1};
-  snprintf(n.path, sizeof n.path, "%.*s", (int)part->path.n, part->path.p);
+  snprintf(n.path, sizeof n.path, "%.*s", (int)part->place.path.n, part->place.path.p);
   snprintf(n.mode, sizeof n.mode, "%s", mt_mode_name(part->mode));
   m->config.notice(m->config.ctx, &n);
 }
@@ -208,7 +208,7 @@ static void enter_here(mt_attempt *at) {
   mt_holds_expect(lock->holds, lock->n - at->entered);
   for (; at->entered < lock->n; at->entered++) {
     mt_part *part = &lock->parts[at->entered];
-    part->hold = mt_holds_get(lock->holds, part->path);
+    part->hold = mt_holds_get(lock->holds, part->place);
     if (!part->hold) {
       mt_error_memory(&err);
       fail_attempt(at, &err);

@@ -80,10 +80,11 @@ static size_t collect(mt_breaking *b, mt_json page) {
     size_t before = b->paths.n;
     if (!mt_json_text(mt_json_get(it.value, "path"), &b->paths)) continue;
     b->items[n++] = (mt_lock_item){
-        .verb = MT_LOCK_EVICT, .path = {NULL, b->paths.n - before}, .session = b->session};
+        .verb = MT_LOCK_EVICT, .place.path = {NULL, b->paths.n - before}, .session = b->session};
   }
   const char *at = b->paths.p; /* the text moves no more */
-  for (size_t i = 0; i < n; at += b->items[i++].path.n) b->items[i].path.p = at;
+  for (size_t i = 0; i < n; at += b->items[i++].place.path.n)
+    b->items[i].place.path.p = at;
   return n;
 }
 
@@ -304,7 +305,7 @@ static void cleared(void *ctx, mt_req *req) {
 static void clear(mt_breaking *b) {
   b->phase = MT_BREAKING_EVICTING;
   if (!need_items(b, 1)) return;
-  b->items[0] = (mt_lock_item){.verb = MT_LOCK_EVICT, .path = mt_slice_of(b->config.path)};
+  b->items[0] = (mt_lock_item){.verb = MT_LOCK_EVICT, .place.path = mt_slice_of(b->config.path)};
   evict(b, 1);
   b->batch.req.done = cleared;
 }

@@ -88,13 +88,13 @@ static void ask_for_more(mt_manager *m, mt_convert *c, const mt_want *wants, siz
 
 /* ---- No more than it has -------------------------------------------------------------------- */
 
-/* Is each part of `less` covered by the one of the same path in `lock`? Both in byte order. */
+/* Is each part of `less` covered by the one of the same place in `lock`? Both in the total order. */
 static bool has_all(const mt_lock *lock, const mt_lock *less) {
   size_t i = 0;
   for (size_t j = 0; j < less->n; j++) {
     const mt_part *part = &less->parts[j];
-    while (i < lock->n && mt_slice_cmp(lock->parts[i].path, part->path) < 0) i++;
-    if (i == lock->n || !mt_slice_eq(lock->parts[i].path, part->path)) return false;
+    while (i < lock->n && mt_place_cmp(lock->parts[i].place, part->place) < 0) i++;
+    if (i == lock->n || !mt_place_equal(lock->parts[i].place, part->place)) return false;
     if (!mt_mode_covers(lock->parts[i].mode, part->mode)) return false;
   }
   return true;
@@ -103,7 +103,7 @@ static bool has_all(const mt_lock *lock, const mt_lock *less) {
 static void share(const mt_lock *lock, mt_lock *less) {
   for (size_t i = 0, j = 0; j < less->n; j++) {
     mt_part *part = &less->parts[j];
-    while (!mt_slice_eq(lock->parts[i].path, part->path)) i++;
+    while (!mt_place_equal(lock->parts[i].place, part->place)) i++;
     part->hold = lock->parts[i].hold;
     mt_hold_enter(part);
     part->state = lock->parts[i].state;

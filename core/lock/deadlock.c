@@ -93,7 +93,7 @@ static void fail_wait(mt_manager *m, mt_wait *w, const size_t members[MT_CYCLE_M
     const mt_graph_node *node = &g->nodes[members[i]];
     const mt_graph_session *s = &g->sessions[node->session];
     const char *owner = node->session ? s->owner : m->owner_json;
-    steps[i] = (mt_step){mt_graph_path(g, node), node->mode, s->id, owner, false};
+    steps[i] = (mt_step){mt_graph_place(g, node).path, node->mode, s->id, owner, false};
   }
   for (size_t i = 0; i < n; i++) { /* its key is then the other's wait */
     const mt_graph_node *next = &g->nodes[members[(i + 1) % n]];

@@ -9,10 +9,11 @@ enum { BUCKETS_MIN = 64 };
 /* ---- The table ------------------------------------------------------------------------------ */
 
 /* FNV-1a, 64 bits: paths share long prefixes and differ at the end, which it spreads well. */
-static uint64_t hash_path(mt_slice path) {
+static uint64_t hash_place(mt_place place) {
   uint64_t h = 14695981039346656037u;
-  for (size_t i = 0; i < path.n; i++) h = (h ^ (unsigned char)path.p[i]) * 1099511628211u;
-  return h ^ h >> 29;
+  for (size_t i = 0; i < place.path.n; i++)
+    h = (h ^ (unsigned char)place.path.p[i]) * 1099511628211u;
+  return (h ^ h >> 29) + place.stripe;
 }
 
 mt_holds *mt_holds_new(const mt_env *env, const char *ns, int64_t lease_ms, int64_t margin_ms) {
@@ -71,14 +72,16 @@ void mt_holds_expect(mt_holds *t, size_t more) {
   if (buckets > t->buckets) widen(t, buckets);
 }
 
-mt_hold *mt_holds_get(mt_holds *t, mt_slice path) {
-  uint64_t hash = hash_path(path);
+mt_hold *mt_holds_get(mt_holds *t, mt_place place) {
+  mt_slice path = place.path;
+  uint64_t hash = hash_place(place);
   for (mt_hold *h = t->bucket[hash & (t->buckets - 1)]; h; h = h->next_in_bucket)
-    if (h->hash == hash && mt_slice_eq(mt_hold_path(h), path)) return h;
+    if (h->hash == hash && mt_place_equal(mt_hold_place(h), place)) return h;
   if (t->n >= t->buckets) widen(t, t->buckets * 2);
   mt_hold *h = mt_calloc(1, sizeof *h + path.n + 1);
   if (!h) return NULL;
   h->hash = hash;
+  h->stripe = place.stripe;
   h->path_n = path.n;
   memcpy(h->path, path.p, path.n);
   h->next_in_bucket = t->bucket[hash & (t->buckets - 1)];

@@ -1,7 +1,7 @@
-/* What one session holds: the paths with an entry of its in the store, and, for each, the tasks of
+/* What one session holds: the places with an entry of its in the store, and, for each, the tasks of
  * this process that share it (the first of the two levels).
  *
- * A hold is one path. A part is one task's share in it, or its wish for one. Parts of tasks that
+ * A hold is one place. A part is one task's share in it, or its wish for one. Parts of tasks that
  * are not related exclude each other by the same matrix as sessions do; wishes wait in line. This
  * file knows nothing of the store: it keeps the book. */
 #ifndef MT_LOCK_HOLDS_H
@@ -21,7 +21,7 @@ typedef enum mt_part_state {
 } mt_part_state;
 
 struct mt_part {
-  mt_slice path;        /* borrows from the lock's text */
+  mt_place place;       /* its path borrows from the lock's text */
   mt_hold *hold;        /* NULL while it is OUT */
   struct mt_lock *lock; /* whose part it is */
   uint64_t task;        /* the lock's */
@@ -40,7 +40,7 @@ typedef struct mt_parts {
   mt_part *first, *last;
 } mt_parts;
 
-/* What the store has of us at a path, as far as its answers tell. */
+/* What the store has of us at a place, as far as its answers tell. */
 typedef enum mt_hold_state {
   MT_HOLD_NONE = 0,       /* nothing */
   MT_HOLD_CREATED,        /* one create by us, nothing since: may be deleted by its version */
@@ -49,7 +49,7 @@ typedef enum mt_hold_state {
   MT_HOLD_UNSURE_SURPLUS, /* and more than our tasks hold may stand there, which none relies on */
 } mt_hold_state;
 
-/* The write of a hold; one at a time for each path. */
+/* The write of a hold; one at a time for each place. */
 typedef enum mt_send_state {
   MT_SEND_IDLE = 0,
   MT_SEND_READY, /* waits in the outbox */
@@ -80,12 +80,13 @@ struct mt_hold {
   uint32_t counts[MT_MODES]; /* of `in`, by mode */
   mt_parts in, line;
   mt_part *asks, *last_ask;
+  uint32_t stripe;
   size_t path_n;
   char path[];
 };
 
-static inline mt_slice mt_hold_path(const mt_hold *h) {
-  return (mt_slice){h->path, h->path_n};
+static inline mt_place mt_hold_place(const mt_hold *h) {
+  return (mt_place){{h->path, h->path_n}, h->stripe};
 }
 
 /* All that one session holds. */
@@ -103,8 +104,8 @@ mt_holds *mt_holds_new(const mt_env *env, const char *ns, int64_t lease_ms, int6
 void mt_holds_ref(mt_holds *t);
 void mt_holds_unref(mt_holds *t); /* frees it with the last; NULL is fine */
 
-/* The hold of that path, made when missing; NULL without memory. */
-mt_hold *mt_holds_get(mt_holds *t, mt_slice path);
+/* The hold of that place, made when missing; NULL without memory. */
+mt_hold *mt_holds_get(mt_holds *t, mt_place place);
 /* Room for so many more, at once: moving what is there is slow, and each chain met is a miss of the
  * cache. */
 void mt_holds_expect(mt_holds *t, size_t more);

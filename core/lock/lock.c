@@ -10,7 +10,7 @@ enum { PATH_SHOWN = 200 };
 /* The plan's rows become the lock's parts; the rest of the plan is the lock's too. */
 static void take_plan(mt_lock *lock, mt_plan *plan) {
   for (size_t i = 0; i < plan->n; i++)
-    lock->parts[i] = (mt_part){.path = plan->rows[i].path,
+    lock->parts[i] = (mt_part){.place = plan->rows[i].place,
                                .lock = lock,
                                .task = lock->task,
                                .index = (uint32_t)i,

@@ -1,4 +1,4 @@
-/* A lock: a set of parts, one for each path, in the total order. Callers use the functions, the
+/* A lock: a set of parts, one for each place, in the total order. Callers use the functions, the
  * files of this folder its members too. */
 #ifndef MT_LOCK_LOCK_H
 #define MT_LOCK_LOCK_H
@@ -9,7 +9,7 @@ struct mt_lock {
   mt_manager *manager;
   mt_holds *holds; /* of the session in which it is held; NULL before that is open */
   uint64_t task;
-  mt_part *parts; /* in the total order: the bytes of the paths */
+  mt_part *parts; /* in the total order (mt_place_cmp) */
   size_t n;
   mt_want *wants; /* what was asked for, normalised; borrows from `text` */
   size_t n_wants;

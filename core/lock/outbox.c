@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 /* Requests of concurrent tasks share one batch (group commit): while BATCHES_MAX are under way the
- * rest gathers. One write at a time for each path, so that none overtakes another. */
+ * rest gathers. One write at a time for each place, so that none overtakes another. */
 enum {
   BATCHES_MAX = 2,
   BATCH_ITEMS = 5000,
@@ -129,7 +129,7 @@ static bool all_would_ask_again(const mt_hold *h) {
 
 static void fill(mt_lock_item *item, const mt_hold *h) {
   *item =
-      (mt_lock_item){.verb = h->verb, .path = mt_hold_path(h), .n = h->n, .mode = h->asked_mode};
+      (mt_lock_item){.verb = h->verb, .place = mt_hold_place(h), .n = h->n, .mode = h->asked_mode};
   if (h->evict[0]) {
     item->verb = MT_LOCK_EVICT;
     item->session = h->evict;
@@ -462,15 +462,15 @@ static void batch_done(void *ctx, mt_req *req) {
 }
 
 /* Fills the arrays: what gives back first, then what asks, in the total order. */
-static int by_path(const void *a, const void *b) {
-  return mt_slice_cmp(mt_hold_path(*(mt_hold *const *)a), mt_hold_path(*(mt_hold *const *)b));
+static int by_place(const void *a, const void *b) {
+  return mt_place_cmp(mt_hold_place(*(mt_hold *const *)a), mt_hold_place(*(mt_hold *const *)b));
 }
 
 static void order(mt_batch *b, size_t givers) {
   bool sorted = true;
   for (size_t i = givers + 1; i < b->n && sorted; i++)
-    sorted = by_path(&b->holds[i - 1], &b->holds[i]) <= 0;
-  if (!sorted) qsort(b->holds + givers, b->n - givers, sizeof(mt_hold *), by_path);
+    sorted = by_place(&b->holds[i - 1], &b->holds[i]) <= 0;
+  if (!sorted) qsort(b->holds + givers, b->n - givers, sizeof(mt_hold *), by_place);
 }
 
 /* Takes what is to be written off the line: first those that give back. */

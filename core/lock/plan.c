@@ -134,8 +134,8 @@ static mortise_status ancestors_of(const mt_plan *plan, mt_mode mode, mt_slice *
 
 static void put_row(mt_plan *plan, mt_slice path, mt_mode mode, bool target) {
   struct mt_plan_row *last = plan->n ? &plan->rows[plan->n - 1] : NULL;
-  if (!last || !mt_slice_eq(last->path, path)) {
-    plan->rows[plan->n++] = (struct mt_plan_row){path, mode, target};
+  if (!last || !mt_slice_eq(last->place.path, path)) {
+    plan->rows[plan->n++] = (struct mt_plan_row){{path, 0}, mode, target};
     return;
   }
   last->mode = mt_mode_join(last->mode, mode);

@@ -1,9 +1,10 @@
-/* A wanted set in its final form: the targets and the intention locks on all their ancestors, once
- * each, in byte order; targets under a target in X dropped. */
+/* A wanted set in its final form: the places of the targets and of the intention locks on all their
+ * ancestors, once each, in the total order; targets under a target in X dropped. */
 #ifndef MT_LOCK_PLAN_H
 #define MT_LOCK_PLAN_H
 
 #include "store/mode.h"
+#include "store/place.h"
 
 typedef struct mt_want {
   mt_slice path; /* checked (mt_path_check) */
@@ -12,7 +13,7 @@ typedef struct mt_want {
 
 typedef struct mt_plan {
   struct mt_plan_row {
-    mt_slice path;
+    mt_place place;
     mt_mode mode;
     bool target;
   } * rows;

@@ -93,12 +93,15 @@ static void read_holds(mt_graph *g, mt_graph_node *node, mt_json list) {
 
 static void read_node(mt_graph *g, size_t session, mt_json entry) {
   mt_graph_node node = {.session = session};
+  uint64_t stripe;
   if (!mt_json_uint(mt_json_get(entry, "task"), &node.task) ||
       !mt_json_uint(mt_json_get(entry, "wait"), &node.wait) || !read_mode(entry, &node.mode) ||
       !read_path(g, entry, &node.path, &node.path_n))
     return;
   if (!mt_grow((void **)&g->nodes, &g->cap_nodes, g->n_nodes + 1, sizeof node, MT_GRAPH_NODES))
     return;
+  if (mt_json_uint(mt_json_get(entry, "stripe"), &stripe) && stripe <= UINT32_MAX)
+    node.stripe = (uint32_t)stripe;
   mt_json_uint(mt_json_get(entry, "polled"), &node.polled);
   read_fors(g, &node, mt_json_get(entry, "for"));
   read_waits(g, &node, mt_json_get(entry, "waits"));
@@ -122,13 +125,13 @@ size_t mt_graph_find(const mt_graph *g, size_t session, uint64_t wait) {
   return SIZE_MAX;
 }
 
-mt_slice mt_graph_path(const mt_graph *g, const mt_graph_node *node) {
-  return (mt_slice){g->text.p + node->path, node->path_n};
+mt_place mt_graph_place(const mt_graph *g, const mt_graph_node *node) {
+  return (mt_place){{g->text.p + node->path, node->path_n}, node->stripe};
 }
 
 /* ---- Edges ---------------------------------------------------------------------------------- */
 
-/* What a hold gives at `path`: its own mode there, an intention above it. */
+/* What a hold gives at `path`, in whichever stripe: its own mode there, an intention above it. */
 static mt_mode mode_at(const mt_graph *g, const mt_graph_hold *hold, mt_slice path) {
   mt_slice own = {g->text.p + hold->path, hold->path_n};
   if (mt_slice_eq(own, path)) return hold->mode;
@@ -139,7 +142,7 @@ static mt_mode mode_at(const mt_graph *g, const mt_graph_hold *hold, mt_slice pa
 static bool holds_in_the_way(const mt_graph *g, const mt_graph_node *a, const mt_graph_node *b,
                              uint64_t *key) {
   for (size_t i = b->holds; i < b->holds + b->n_holds; i++) {
-    mt_mode mode = mode_at(g, &g->holds[i], mt_graph_path(g, a));
+    mt_mode mode = mode_at(g, &g->holds[i], mt_graph_place(g, a).path);
     if (!mode || mt_mode_compatible(mode, a->mode)) continue;
     *key = g->holds[i].fence;
     return true;
@@ -151,7 +154,7 @@ static bool queued_in_the_way(const mt_graph *g, const mt_graph_node *a, const m
                               uint64_t *key) {
   *key = b->wait;
   return b->n_fors && !mt_mode_compatible(b->mode, a->mode) &&
-         mt_slice_eq(mt_graph_path(g, a), mt_graph_path(g, b));
+         mt_place_equal(mt_graph_place(g, a), mt_graph_place(g, b));
 }
 
 bool mt_graph_edge(const mt_graph *g, size_t from, size_t to, uint64_t *key) {

@@ -42,6 +42,7 @@ typedef struct mt_graph_node {
   uint64_t task, wait;
   uint64_t polled; /* the write after which those who are queued stood before it; 0: none */
   size_t path, path_n;
+  uint32_t stripe;
   mt_mode mode;
   size_t fors, n_fors;   /* in the graph's arrays; at the store */
   size_t waits, n_waits; /* for tasks of its own process */
@@ -84,6 +85,6 @@ bool mt_graph_edge(const mt_graph *g, size_t a, size_t b, uint64_t *key);
  * reached are `wanted`. */
 size_t mt_graph_cycle(mt_graph *g, size_t start, size_t members[MT_CYCLE_MAX]);
 
-mt_slice mt_graph_path(const mt_graph *g, const mt_graph_node *node);
+mt_place mt_graph_place(const mt_graph *g, const mt_graph_node *node);
 
 #endif

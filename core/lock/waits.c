@@ -87,7 +87,7 @@ static bool blocks_any_line(const mt_manager *m, const mt_wait *w) {
 
 static mt_step step_of(const mt_manager *m, const mt_wait *w) {
   const mt_part *part = &w->lock->parts[w->at];
-  return (mt_step){.path = part->path,
+  return (mt_step){.path = part->place.path,
                    .mode = part->mode,
                    .session = w->lock->holds->session.id,
                    .owner = m->owner_json};
@@ -133,7 +133,7 @@ mt_wait *mt_waits_local_cycle(mt_manager *m, mt_wait *start, mortise_blockers *a
 
 /* ---- The board ------------------------------------------------------------------------------ */
 
-static void add_place(mt_buf *b, mt_slice path, mt_mode mode) {
+static void add_path(mt_buf *b, mt_slice path, mt_mode mode) {
   mt_json_add_key(b, "path");
   mt_json_add_string(b, path);
   mt_buf_addf(b, ",\"mode\":\"%s\"", mt_mode_name(mode));
@@ -141,7 +141,7 @@ static void add_place(mt_buf *b, mt_slice path, mt_mode mode) {
 
 static void add_hold(mt_buf *b, mt_slice path, mt_mode mode, uint64_t fence) {
   mt_buf_adds(b, b->n && b->p[b->n - 1] == '[' ? "{" : ",{");
-  add_place(b, path, mode);
+  add_path(b, path, mode);
   mt_buf_addf(b, ",\"fence\":%llu}", (unsigned long long)fence);
 }
 
@@ -154,7 +154,7 @@ static void add_holds(mt_buf *b, const mt_wait *w) {
   for (size_t i = 0; i < w->at && n < TOLD_HOLDS; i++) {
     const mt_part *part = &w->lock->parts[i];
     if (part->state != MT_PART_HELD) continue;
-    add_hold(b, part->path, part->mode, w->lock->fence);
+    add_hold(b, part->place.path, part->mode, w->lock->fence);
     n++;
   }
   for (const mt_lock *lock = w->manager->locks; lock && n < TOLD_HOLDS; lock = lock->next) {
@@ -194,20 +194,20 @@ static void add_for(mt_buf *b, const mt_wait *w) {
 
 /* For people: the first of its targets below the place where it waits, and how many there are. */
 static void add_wanted(mt_buf *b, const mt_wait *w) {
-  const mt_slice place = w->lock->parts[w->at].path;
+  const mt_slice at = w->lock->parts[w->at].place.path;
   const mt_want *first = NULL;
   size_t n = 0;
   for (size_t i = 0; i < w->lock->n_wants; i++) {
     const mt_want *want = &w->lock->wants[i];
-    if (mt_slice_eq(want->path, place)) return;
-    if (!mt_path_is_ancestor(place, want->path)) continue;
+    if (mt_slice_eq(want->path, at)) return;
+    if (!mt_path_is_ancestor(at, want->path)) continue;
     if (!first) first = want;
     n++;
   }
   if (!first || first->path.n > TOLD_PATH) return;
   mt_json_add_key(b, "wanted");
   mt_buf_addc(b, '{');
-  add_place(b, first->path, first->mode);
+  add_path(b, first->path, first->mode);
   mt_buf_addf(b, ",\"n\":%zu}", n);
 }
 
@@ -217,7 +217,8 @@ static void add_one(mt_buf *b, const mt_wait *w, uint32_t *steps) {
   bool first = !b->n || b->p[b->n - 1] == '[';
   mt_buf_addf(b, "%s{\"task\":%llu,\"wait\":%llu", first ? "" : ",",
               (unsigned long long)w->lock->task, (unsigned long long)w->number);
-  add_place(b, part->path, part->mode);
+  add_path(b, part->place.path, part->mode);
+  if (part->place.stripe) mt_buf_addf(b, ",\"stripe\":%u", part->place.stripe);
   if (w->poll_fence && !w->in_line)
     mt_buf_addf(b, ",\"polled\":%llu", (unsigned long long)w->poll_fence);
   mt_json_add_key(b, w->in_line ? "waits" : "for");

@@ -52,7 +52,7 @@ static mortise_status read_entries(run *u, const mt_lock_item *item, bool queued
   mt_db *db = u->w->db;
   sqlite3_stmt *stmt = mt_db_stmt(db, queued ? LOCKS_QUEUE : LOCKS_HOLDERS);
   mt_db_bind(stmt, 1, u->ns);
-  mt_db_bind(stmt, 2, item->path);
+  mt_db_bind(stmt, 2, item->place.path);
   out->n = 0;
   for (;;) {
     bool more;
@@ -86,7 +86,7 @@ static mortise_status read_version(run *u, const mt_lock_item *item, uint64_t *s
   mt_db *db = u->w->db;
   sqlite3_stmt *stmt = mt_db_stmt(db, LOCKS_DOC_GET);
   mt_db_bind(stmt, 1, u->ns);
-  mt_db_bind(stmt, 2, item->path);
+  mt_db_bind(stmt, 2, item->place.path);
   bool row;
   mortise_status status = mt_db_step(db, stmt, &row, err);
   *seq_no = !status && row ? mt_db_u(stmt, 0) : 0;
@@ -101,7 +101,7 @@ static mortise_status run_at(run *u, size_t sql, const mt_lock_item *item, mt_sl
                              mortise_error *err) {
   sqlite3_stmt *stmt = mt_db_stmt(u->w->db, sql);
   mt_db_bind(stmt, 1, u->ns);
-  mt_db_bind(stmt, 2, item->path);
+  mt_db_bind(stmt, 2, item->place.path);
   if (session.p) mt_db_bind(stmt, 3, session);
   return mt_db_run(u->w->db, stmt, err);
 }
@@ -110,7 +110,7 @@ static mortise_status run_at(run *u, size_t sql, const mt_lock_item *item, mt_sl
 static mortise_status touch(run *u, mt_lock_item *item, bool empty, mortise_error *err) {
   sqlite3_stmt *stmt = mt_db_stmt(u->w->db, empty ? LOCKS_DOC_DROP : LOCKS_DOC_PUT);
   mt_db_bind(stmt, 1, u->ns);
-  mt_db_bind(stmt, 2, item->path);
+  mt_db_bind(stmt, 2, item->place.path);
   if (!empty) mt_db_bind_u(stmt, 3, u->seq_no + 1);
   mortise_status status = mt_db_run(u->w->db, stmt, err);
   if (!status) item->version = mt_locks_version(++u->seq_no);
@@ -121,7 +121,7 @@ static mortise_status put_holder(run *u, const mt_lock_item *item, mt_mode mode,
                                  mt_slice job, mortise_error *err) {
   sqlite3_stmt *stmt = mt_db_stmt(u->w->db, LOCKS_HOLDER_PUT);
   mt_db_bind(stmt, 1, u->ns);
-  mt_db_bind(stmt, 2, item->path);
+  mt_db_bind(stmt, 2, item->place.path);
   mt_db_bind(stmt, 3, u->session);
   mt_db_bind_u(stmt, 4, item->n);
   sqlite3_bind_int(stmt, 5, (int)mode);
@@ -134,7 +134,7 @@ static mortise_status put_holder(run *u, const mt_lock_item *item, mt_mode mode,
 static mortise_status put_waiter(run *u, const mt_lock_item *item, mortise_error *err) {
   sqlite3_stmt *stmt = mt_db_stmt(u->w->db, LOCKS_QUEUE_PUT);
   mt_db_bind(stmt, 1, u->ns);
-  mt_db_bind(stmt, 2, item->path);
+  mt_db_bind(stmt, 2, item->place.path);
   mt_db_bind(stmt, 3, u->session);
   mt_db_bind_u(stmt, 4, item->n);
   sqlite3_bind_int(stmt, 5, (int)item->mode);
@@ -151,7 +151,7 @@ static mortise_status purge(run *u, const mt_lock_item *item, mortise_error *err
   if (!any) return MORTISE_OK;
   sqlite3_stmt *stmt = mt_db_stmt(u->w->db, LOCKS_QUEUE_PURGE);
   mt_db_bind(stmt, 1, u->ns);
-  mt_db_bind(stmt, 2, item->path);
+  mt_db_bind(stmt, 2, item->place.path);
   sqlite3_bind_int64(stmt, 3, u->now_ms);
   return mt_db_run(u->w->db, stmt, err);
 }
@@ -224,7 +224,7 @@ static mortise_status set(run *u, mt_lock_item *item, mortise_error *err) {
 static mortise_status exists(run *u, const mt_lock_item *item, bool *there, mortise_error *err) {
   sqlite3_stmt *stmt = mt_db_stmt(u->w->db, LOCKS_DOC_ANY);
   mt_db_bind(stmt, 1, u->ns);
-  mt_db_bind(stmt, 2, item->path);
+  mt_db_bind(stmt, 2, item->place.path);
   bool row;
   mortise_status status = mt_db_step(u->w->db, stmt, &row, err);
   *there = !status && row && sqlite3_column_int(stmt, 0);
@@ -285,7 +285,7 @@ static mortise_status drop_damaged(run *u, const mt_lock_item *item, bool queued
   bool more = true;
   mortise_status status = MORTISE_OK;
   mt_db_bind(stmt, 1, u->ns);
-  mt_db_bind(stmt, 2, item->path);
+  mt_db_bind(stmt, 2, item->place.path);
   while (!status && more && !e.damaged) {
     status = mt_db_step(u->w->db, stmt, &more, err);
     if (!status && more) mt_locks_entry(stmt, queued, &e);
@@ -297,7 +297,7 @@ static mortise_status drop_damaged(run *u, const mt_lock_item *item, bool queued
   if (!session) return mt_error_memory(err);
   stmt = mt_db_stmt(u->w->db, queued ? LOCKS_QUEUE_DROP : LOCKS_HOLDER_DROP);
   mt_db_bind(stmt, 1, u->ns);
-  mt_db_bind(stmt, 2, item->path);
+  mt_db_bind(stmt, 2, item->place.path);
   sqlite3_bind_value(stmt, 3, session);
   sqlite3_value_free(session);
   status = mt_db_run(u->w->db, stmt, err);
@@ -350,9 +350,9 @@ static bool is_number(uint64_t n) {
 
 static mortise_status run_item(run *u, mt_lock_item *item, mortise_error *err) {
   bool needs_mode = item->verb == MT_LOCK_CREATE || item->verb == MT_LOCK_SET;
-  if (!item->path.n || item->path.n > MT_SQLITE_TEXT_MAX || !is_number(item->n) ||
-      (needs_mode && (item->mode <= MT_NL || item->mode > MT_X))) {
-    mt_error_set(err, MORTISE_INVALID_ARGUMENT, "a lock item has no path, no mode or no number");
+  if (!item->place.path.n || item->place.path.n > MT_SQLITE_TEXT_MAX || item->place.stripe ||
+      !is_number(item->n) || (needs_mode && (item->mode <= MT_NL || item->mode > MT_X))) {
+    mt_error_set(err, MORTISE_INVALID_ARGUMENT, "a lock item has no place, no mode or no number");
     return result(item, MT_LOCK_FAILED);
   }
   switch (item->verb) {

@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "store/mode.h"
+#include "store/place.h"
 
 typedef struct mt_store mt_store;
 typedef struct mt_req mt_req;
@@ -362,7 +363,7 @@ typedef struct mt_lock_entry {
 
 typedef struct mt_lock_item {
   mt_lock_verb verb;         /* in, as all up to `if_version` */
-  mt_slice path;             /* normalised; the store makes the id of it */
+  mt_place place;            /* its path normalised; the store makes the id of it */
   uint64_t n;                /* a number of the session's own, only grows */
   mt_mode mode;              /* CREATE, SET */
   bool fresh;                /* SET: I hold nothing there yet, so an absent entry is no loss */

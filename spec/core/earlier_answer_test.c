@@ -11,7 +11,7 @@
 static const char sid[] = "0123456789abcdef0123456789abcdef";
 
 #define SET_A                                                                                      \
-  ((mt_lock_item){.verb = MT_LOCK_SET, .path = MT_SLICE("/a"), .n = 3, .mode = MT_X, .fresh = true})
+  ((mt_lock_item){.verb = MT_LOCK_SET, .place.path = MT_SLICE("/a"), .n = 3, .mode = MT_X, .fresh = true})
 #define SAID(id, result, version)                                                                  \
   "{\"update\":{\"_id\":\"default:" id "\",\"status\":200,\"result\":\"" result "\"," version "}}"
 #define SEQ(n) "\"_seq_no\":" #n ",\"_primary_term\":1"
@@ -123,7 +123,7 @@ static void so_is_what_is_given_back(void **state) {
   (void)state;
   static const mt_lock_verb verbs[] = {MT_LOCK_RELEASE, MT_LOCK_EVICT, MT_LOCK_DELETE};
   for (size_t i = 0; i < 3; i++) {
-    mt_lock_item item = {.verb = verbs[i], .path = MT_SLICE("/a"), .n = 3, .if_version = {20, 1}};
+    mt_lock_item item = {.verb = verbs[i], .place.path = MT_SLICE("/a"), .n = 3, .if_version = {20, 1}};
     if (verbs[i] == MT_LOCK_EVICT) item.session = sid;
     expect_batch((script){.items = SAID("/a", "deleted", SEQ(21))}, item, MT_LOCK_ACKED, true);
     expect_batch((script){.items = SAID("/a", "deleted", SEQ(20))}, item, MT_LOCK_NO_ANSWER, false);
@@ -135,7 +135,7 @@ static void one_old_item_is_enough(void **state) {
   (void)state;
   stage s;
   mt_lock_item items[] = {SET_A, SET_A};
-  items[1].path = MT_SLICE("/b");
+  items[1].place.path = MT_SLICE("/b");
   open_stage(&s,
              (script){.items = SAID("/a", "updated", SEQ(30)) "," SAID("/b", "updated", SEQ(20))});
   mt_lock_batch r = ask(&s, items, 2);
@@ -157,7 +157,7 @@ static void beside_a_new_write_it_does(void **state) {
   (void)state;
   stage s;
   mt_lock_item items[] = {SET_A, SET_A};
-  items[1].path = MT_SLICE("/b");
+  items[1].place.path = MT_SLICE("/b");
   open_stage(
       &s, (script){.items = SAID("/a", "updated", SEQ(30)) "," SAID("/b", "noop", SEQ(7) BLOCKED)});
   mt_lock_batch r = ask(&s, items, 2);
@@ -197,7 +197,7 @@ static void what_was_not_sent_is_known(void **state) {
   mt_lock_item item = SET_A;
   open_stage(&s, (script){0});
   mt_lock_batch r = {.ns = "default", .session = sid, .items = &item, .n = 1};
-  item.path = MT_SLICE("no path");
+  item.place.path = MT_SLICE("no path");
   s.store->locks->batch(s.store, &r);
   mt_store_wait(s.store, &r.req, NULL, NULL);
   assert_int_equal(r.req.error.code, MORTISE_INVALID_ARGUMENT);

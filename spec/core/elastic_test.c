@@ -113,8 +113,8 @@ static void no_table(fixture *f) {
   mt_locks_admin r;
   MT_CHECK(verify(f, &r) == MORTISE_NOT_FOUND && strstr(r.req.error.message, "mortise init"), "%s",
            r.req.error.message);
-  mt_lock_item items[] = {{.verb = MT_LOCK_CREATE, .path = MT_SLICE("/a"), .n = 1, .mode = MT_X},
-                          {.verb = MT_LOCK_SET, .path = MT_SLICE("/"), .n = 2, .mode = MT_IX}};
+  mt_lock_item items[] = {{.verb = MT_LOCK_CREATE, .place.path = MT_SLICE("/a"), .n = 1, .mode = MT_X},
+                          {.verb = MT_LOCK_SET, .place.path = MT_SLICE("/"), .n = 2, .mode = MT_IX}};
   mortise_error err;
   MT_CHECK(batch(f, a_, items, 2, &err) == MORTISE_CORRUPT_TABLE && strstr(err.message, "gone"),
            "%s", err.message);
@@ -144,7 +144,7 @@ static void gone_in_use(fixture *f) {
   init(f, &r);
   index_of(f, index, sizeof index);
   mt_lock_item set = {
-      .verb = MT_LOCK_SET, .path = MT_SLICE("/"), .n = 1, .mode = MT_IX, .fresh = true};
+      .verb = MT_LOCK_SET, .place.path = MT_SLICE("/"), .n = 1, .mode = MT_IX, .fresh = true};
   MT_CHECK(one(f, a_, set) == MT_LOCK_ACKED, "granted");
   must(f, "DELETE", PATH(path, "/%s", index), NULL);
   set.n = 2;
@@ -211,7 +211,7 @@ static void index_instead_of_alias(fixture *f) {
                strstr(r.req.error.message, "expected an alias"),
            "%s", r.req.error.message);
   mt_lock_item set = {
-      .verb = MT_LOCK_SET, .path = MT_SLICE("/"), .n = 1, .mode = MT_IX, .fresh = true};
+      .verb = MT_LOCK_SET, .place.path = MT_SLICE("/"), .n = 1, .mode = MT_IX, .fresh = true};
   mortise_error err;
   MT_CHECK(batch(f, a_, &set, 1, &err) == MORTISE_CORRUPT_TABLE, "nothing is written: %s",
            err.message);
@@ -250,7 +250,7 @@ static void cloned_table(fixture *f) {
   char index[256], clone[300], now[256];
   init(f, &r);
   mt_lock_item set = {
-      .verb = MT_LOCK_SET, .path = MT_SLICE("/"), .n = 1, .mode = MT_IX, .fresh = true};
+      .verb = MT_LOCK_SET, .place.path = MT_SLICE("/"), .n = 1, .mode = MT_IX, .fresh = true};
   MT_CHECK(one(f, a_, set) == MT_LOCK_ACKED, "granted");
   index_of(f, index, sizeof index);
   clone_table(f, index, PATH(clone, "%s-clone", index));
@@ -258,7 +258,7 @@ static void cloned_table(fixture *f) {
   MT_CHECK(admin(f, f->s->locks->init, &again) == MORTISE_CORRUPT_TABLE &&
                strstr(again.req.error.message, "not empty"),
            "a lock is left: %s", again.req.error.message);
-  mt_lock_item evict = {.verb = MT_LOCK_EVICT, .path = MT_SLICE("/"), .session = a_};
+  mt_lock_item evict = {.verb = MT_LOCK_EVICT, .place.path = MT_SLICE("/"), .session = a_};
   MT_CHECK(one(f, b_, evict) == MT_LOCK_ACKED, "taken out by hand");
   again = (mt_locks_admin){0};
   init(f, &again);
@@ -321,9 +321,9 @@ static void missing_script(fixture *f) {
   init(f, &r);
   must(f, "DELETE", "/_scripts/mortise-lock-adopt-1", NULL);
   mt_lock_item set = {
-      .verb = MT_LOCK_SET, .path = MT_SLICE("/"), .n = 1, .mode = MT_IX, .fresh = true};
+      .verb = MT_LOCK_SET, .place.path = MT_SLICE("/"), .n = 1, .mode = MT_IX, .fresh = true};
   MT_CHECK(one(f, b_, set) == MT_LOCK_ACKED, "granted");
-  mt_lock_item adopt = {.verb = MT_LOCK_ADOPT, .path = MT_SLICE("/"), .n = 1, .session = b_};
+  mt_lock_item adopt = {.verb = MT_LOCK_ADOPT, .place.path = MT_SLICE("/"), .n = 1, .session = b_};
   mortise_error err;
   batch(f, a_, &adopt, 1, &err);
   MT_CHECK(adopt.result == MT_LOCK_FAILED && err.code == MORTISE_CORRUPT_TABLE &&
@@ -340,12 +340,12 @@ static void noop_leaves_nothing(fixture *f) {
   mt_locks_admin r = {0};
   init(f, &r);
   mt_lock_item items[] = {
-      {.verb = MT_LOCK_SET, .path = MT_SLICE("/a"), .n = 5, .mode = MT_IX},
-      {.verb = MT_LOCK_SET, .path = MT_SLICE("/b"), .n = 5, .mode = MT_IX, .enqueue = true},
-      {.verb = MT_LOCK_RELEASE, .path = MT_SLICE("/c"), .n = 5},
-      {.verb = MT_LOCK_EVICT, .path = MT_SLICE("/d"), .session = b_},
-      {.verb = MT_LOCK_ADOPT, .path = MT_SLICE("/e"), .n = 5, .session = b_},
-      {.verb = MT_LOCK_DELETE, .path = MT_SLICE("/f"), .if_version = {1, 1}},
+      {.verb = MT_LOCK_SET, .place.path = MT_SLICE("/a"), .n = 5, .mode = MT_IX},
+      {.verb = MT_LOCK_SET, .place.path = MT_SLICE("/b"), .n = 5, .mode = MT_IX, .enqueue = true},
+      {.verb = MT_LOCK_RELEASE, .place.path = MT_SLICE("/c"), .n = 5},
+      {.verb = MT_LOCK_EVICT, .place.path = MT_SLICE("/d"), .session = b_},
+      {.verb = MT_LOCK_ADOPT, .place.path = MT_SLICE("/e"), .n = 5, .session = b_},
+      {.verb = MT_LOCK_DELETE, .place.path = MT_SLICE("/f"), .if_version = {1, 1}},
   };
   static const mt_lock_result want[] = {MT_LOCK_STALE,  MT_LOCK_STALE,  MT_LOCK_ABSENT,
                                         MT_LOCK_ABSENT, MT_LOCK_ABSENT, MT_LOCK_CONFLICT};
@@ -365,20 +365,20 @@ static void matrix(fixture *f) {
   for (mt_mode held = MT_IS; held <= MT_X; held++) {
     for (mt_mode want = MT_IS; want <= MT_X; want++) {
       mt_lock_item first = {
-          .path = MT_SLICE("/m"), .n = n++, .mode = held, .fresh = true, .verb = MT_LOCK_SET};
+          .place.path = MT_SLICE("/m"), .n = n++, .mode = held, .fresh = true, .verb = MT_LOCK_SET};
       mt_lock_item second = {
-          .path = MT_SLICE("/m"), .n = n++, .mode = want, .fresh = true, .verb = MT_LOCK_SET};
+          .place.path = MT_SLICE("/m"), .n = n++, .mode = want, .fresh = true, .verb = MT_LOCK_SET};
       MT_CHECK(one(f, a_, first) == MT_LOCK_ACKED, "%s alone", mt_mode_name(held));
       mt_lock_result expected = mt_mode_compatible(held, want) ? MT_LOCK_ACKED : MT_LOCK_DENIED;
       MT_CHECK(one(f, b_, second) == expected, "%s beside %s", mt_mode_name(want),
                mt_mode_name(held));
       for (mt_mode up = MT_IS; expected == MT_LOCK_ACKED && up <= MT_X; up++) {
-        mt_lock_item upgrade = {.path = MT_SLICE("/m"), .n = n++, .mode = up, .verb = MT_LOCK_SET};
+        mt_lock_item upgrade = {.place.path = MT_SLICE("/m"), .n = n++, .mode = up, .verb = MT_LOCK_SET};
         MT_CHECK(one(f, b_, upgrade) ==
                      (mt_mode_compatible(held, up) ? MT_LOCK_ACKED : MT_LOCK_DENIED),
                  "%s to %s beside %s", mt_mode_name(want), mt_mode_name(up), mt_mode_name(held));
       }
-      mt_lock_item gone = {.path = MT_SLICE("/m"), .n = n++, .verb = MT_LOCK_RELEASE};
+      mt_lock_item gone = {.place.path = MT_SLICE("/m"), .n = n++, .verb = MT_LOCK_RELEASE};
       MT_CHECK(one(f, a_, gone) == MT_LOCK_ACKED, "given back");
       one(f, b_, gone);
     }
@@ -395,23 +395,23 @@ static void adopt_joins(fixture *f) {
     for (mt_mode theirs = MT_IS; theirs <= MT_X; theirs++) {
       if (!mt_mode_compatible(own, theirs)) continue;
       mt_lock_item set = {
-          .path = MT_SLICE("/j"), .n = n++, .mode = own, .fresh = true, .verb = MT_LOCK_SET};
+          .place.path = MT_SLICE("/j"), .n = n++, .mode = own, .fresh = true, .verb = MT_LOCK_SET};
       MT_CHECK(one(f, a_, set) == MT_LOCK_ACKED, "mine");
       set.mode = theirs;
       MT_CHECK(one(f, b_, set) == MT_LOCK_ACKED, "theirs");
-      mt_lock_item adopt = {.path = MT_SLICE("/j"), .n = n++, .session = b_, .verb = MT_LOCK_ADOPT};
+      mt_lock_item adopt = {.place.path = MT_SLICE("/j"), .n = n++, .session = b_, .verb = MT_LOCK_ADOPT};
       MT_CHECK(one(f, a_, adopt) == MT_LOCK_ACKED, "adopted");
       mt_mode joined = mt_mode_join(own, theirs);
       for (mt_mode m = MT_IS; m <= MT_X; m++) {
         mt_lock_item other = {
-            .path = MT_SLICE("/j"), .n = n++, .mode = m, .fresh = true, .verb = MT_LOCK_SET};
+            .place.path = MT_SLICE("/j"), .n = n++, .mode = m, .fresh = true, .verb = MT_LOCK_SET};
         MT_CHECK((one(f, c_, other) == MT_LOCK_ACKED) == mt_mode_compatible(joined, m),
                  "%s beside %s joined with %s", mt_mode_name(m), mt_mode_name(own),
                  mt_mode_name(theirs));
-        mt_lock_item gone = {.path = MT_SLICE("/j"), .n = n++, .verb = MT_LOCK_RELEASE};
+        mt_lock_item gone = {.place.path = MT_SLICE("/j"), .n = n++, .verb = MT_LOCK_RELEASE};
         one(f, c_, gone);
       }
-      mt_lock_item gone = {.path = MT_SLICE("/j"), .n = n++, .verb = MT_LOCK_RELEASE};
+      mt_lock_item gone = {.place.path = MT_SLICE("/j"), .n = n++, .verb = MT_LOCK_RELEASE};
       MT_CHECK(one(f, a_, gone) == MT_LOCK_ACKED, "given back");
       MT_CHECK(one(f, b_, gone) == MT_LOCK_ABSENT, "nothing of theirs is left");
     }
@@ -429,7 +429,7 @@ static void long_paths(fixture *f) {
     for (size_t k = 0; k < lengths[i]; k += 100) text[i][k] = '/';
     text[i][lengths[i]] = '\0';
     mt_lock_item item = {
-        .path = mt_slice_of(text[i]), .n = 1, .mode = MT_X, .verb = MT_LOCK_CREATE};
+        .place.path = mt_slice_of(text[i]), .n = 1, .mode = MT_X, .verb = MT_LOCK_CREATE};
     MT_CHECK(one(f, a_, item) == MT_LOCK_ACKED, "%zu bytes", lengths[i]);
     item.verb = MT_LOCK_SET;
     item.fresh = true;
@@ -525,7 +525,7 @@ static void list_cursors(fixture *f) {
   for (unsigned i = 0; i < 30; i++) {
     snprintf(path, sizeof path, "/c/%u", i);
     mt_lock_item item = {
-        .path = mt_slice_of(path), .n = i + 1, .mode = MT_X, .verb = MT_LOCK_CREATE};
+        .place.path = mt_slice_of(path), .n = i + 1, .mode = MT_X, .verb = MT_LOCK_CREATE};
     MT_CHECK(one(f, a_, item) == MT_LOCK_ACKED, "%s", path);
   }
   for (int round = 0; round < 3; round++) {

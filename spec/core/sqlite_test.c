@@ -592,7 +592,7 @@ static void try_locks(handle *h) {
                                          "1123456789abcdef0123456789abcdef"};
   for (uint64_t i = 0; i < 2; i++) {
     mt_lock_item item = {.verb = MT_LOCK_SET,
-                         .path = MT_SLICE("/"),
+                         .place.path = MT_SLICE("/"),
                          .n = i + 1,
                          .mode = MT_X,
                          .fresh = true,

@@ -209,7 +209,7 @@ static const char *const down_to_leaf[DEPTH] = {"/", "/p", "/p/q", LEAF};
 /* Is it done? What was not answered, or met another write, is not, and is sent again. */
 static bool item_done(cell *c, const mt_lock_item *item) {
   if (item->result == MT_LOCK_ABSENT && item->verb == MT_LOCK_ADOPT)
-    cell_fail(c, "%.*s: nothing to adopt", (int)item->path.n, item->path.p);
+    cell_fail(c, "%.*s: nothing to adopt", (int)item->place.path.n, item->place.path.p);
   return item->result == MT_LOCK_ACKED || item->result == MT_LOCK_ABSENT;
 }
 
@@ -237,7 +237,7 @@ static void all_of_them(cell *c, const char *session, const char *from, mt_lock_
     mt_lock_item items[DEPTH] = {0};
     for (size_t i = 0; i < n; i++)
       items[i] = (mt_lock_item){.verb = verb,
-                                .path = mt_slice_of(down_to_leaf[left[i]]),
+                                .place.path = mt_slice_of(down_to_leaf[left[i]]),
                                 .n = left[i] + 1,
                                 .session = from};
     if (!send_items(c, session, items, n)) cell_fail(c, "a batch has no end");

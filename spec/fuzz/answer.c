@@ -45,7 +45,7 @@ static void batch(uint8_t how, mt_slice text) {
   mt_lock_batch r = {.ns = "default", .session = mine, .items = all, .n = how % (ITEMS + 1)};
   for (size_t i = 0; i < r.n; i++)
     all[i] = (mt_lock_item){.verb = (mt_lock_verb)((how >> 3) + i) % (MT_LOCK_ADOPT + 1),
-                            .path = MT_SLICE("/a"),
+                            .place.path = MT_SLICE("/a"),
                             .mode = MT_X,
                             .enqueue = how & 64,
                             .ask_queue = how & 128,

@@ -434,23 +434,23 @@ static bool stands_in(json_t *list, const char *session) {
 
 static void ask_locks(void) {
   mt_lock_item items[] = {
-      {.verb = MT_LOCK_CREATE, .path = MT_SLICE("/a"), .n = 1, .mode = MT_X},
-      {.verb = MT_LOCK_SET, .path = MT_SLICE("/b"), .n = 2, .mode = MT_X, .fresh = true},
+      {.verb = MT_LOCK_CREATE, .place.path = MT_SLICE("/a"), .n = 1, .mode = MT_X},
+      {.verb = MT_LOCK_SET, .place.path = MT_SLICE("/b"), .n = 2, .mode = MT_X, .fresh = true},
       {.verb = MT_LOCK_SET,
-       .path = MT_SLICE("/c"),
+       .place.path = MT_SLICE("/c"),
        .n = 3,
        .mode = MT_X,
        .fresh = true,
        .enqueue = true},
       {.verb = MT_LOCK_SET,
-       .path = MT_SLICE("/d"),
+       .place.path = MT_SLICE("/d"),
        .n = 4,
        .mode = MT_X,
        .fresh = true,
        .enqueue = true},
-      {.verb = MT_LOCK_RELEASE, .path = MT_SLICE("/e"), .n = 5},
-      {.verb = MT_LOCK_EVICT, .path = MT_SLICE("/f"), .session = OTHER},
-      {.verb = MT_LOCK_ADOPT, .path = MT_SLICE("/g"), .n = 6, .session = OTHER}};
+      {.verb = MT_LOCK_RELEASE, .place.path = MT_SLICE("/e"), .n = 5},
+      {.verb = MT_LOCK_EVICT, .place.path = MT_SLICE("/f"), .session = OTHER},
+      {.verb = MT_LOCK_ADOPT, .place.path = MT_SLICE("/g"), .n = 6, .session = OTHER}};
   enum { ITEMS = sizeof items / sizeof *items };
   static const char *const ids[] = {"default:/a", "default:/b", "default:/c", "default:/d",
                                     "default:/e", "default:/f", "default:/g"};

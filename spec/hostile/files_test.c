@@ -152,7 +152,7 @@ static mt_lock_result write_lock(mt_lock_item item, const char *session) {
 
 static mt_lock_result take(const char *path, const char *session, uint64_t n, bool enqueue) {
   return write_lock((mt_lock_item){.verb = MT_LOCK_SET,
-                                   .path = mt_slice_of(path),
+                                   .place.path = mt_slice_of(path),
                                    .n = n,
                                    .mode = MT_X,
                                    .fresh = true,
@@ -233,16 +233,16 @@ static void ask_all(bool held) {
   read_sessions();
   mt_lock_result set = take("/a/b", other, 7, false);
   mt_lock_result create = write_lock(
-      (mt_lock_item){.verb = MT_LOCK_CREATE, .path = MT_SLICE("/a/b"), .n = 8, .mode = MT_X},
+      (mt_lock_item){.verb = MT_LOCK_CREATE, .place.path = MT_SLICE("/a/b"), .n = 8, .mode = MT_X},
       other);
   MT_CHECK(!held || (set != MT_LOCK_ACKED && create != MT_LOCK_ACKED), "a second holder: %s", said);
-  write_lock((mt_lock_item){.verb = MT_LOCK_RELEASE, .path = MT_SLICE("/a"), .n = 9}, other);
+  write_lock((mt_lock_item){.verb = MT_LOCK_RELEASE, .place.path = MT_SLICE("/a"), .n = 9}, other);
   write_session(MT_SESSION_BEAT, holder);
   write_session(MT_SESSION_BREAK, holder);
   write_session(MT_SESSION_PROVE, other);
   write_documents();
-  write_lock((mt_lock_item){.verb = MT_LOCK_EVICT, .path = MT_SLICE("/a/b")}, other);
-  write_lock((mt_lock_item){.verb = MT_LOCK_EVICT, .path = MT_SLICE("/a/b"), .session = holder},
+  write_lock((mt_lock_item){.verb = MT_LOCK_EVICT, .place.path = MT_SLICE("/a/b")}, other);
+  write_lock((mt_lock_item){.verb = MT_LOCK_EVICT, .place.path = MT_SLICE("/a/b"), .session = holder},
              other);
   close_store();
 }

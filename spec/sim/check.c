@@ -300,8 +300,8 @@ static void forget_places(sim *s, int path, const sim_lock_doc *d, const char *s
 
 static void on_set(void *ctx, const char *session, const mt_lock_item *item, mt_mode before) {
   sim *s = ctx;
-  int path = sim_path_number(item->path);
-  check_document(s, item->path);
+  int path = sim_path_number(item->place.path);
+  check_document(s, item->place.path);
   if (item->result == MT_LOCK_ACKED)
     check_turn(s, path, session, item, before);
   else

@@ -30,7 +30,7 @@ static const mt_part *place_of(const mt_attempt *at) {
 
 static const mt_part *part_at(const mt_lock *lock, mt_slice path) {
   for (size_t i = 0; lock && i < lock->n; i++)
-    if (mt_slice_eq(lock->parts[i].path, path)) return &lock->parts[i];
+    if (mt_slice_eq(lock->parts[i].place.path, path)) return &lock->parts[i];
   return NULL;
 }
 
@@ -56,8 +56,8 @@ static bool lined_before(const mt_part *first, const mt_part *second) {
 }
 
 static bool waits_here(const mt_part *x, const task *other) {
-  const mt_part *y = part_at(attempt_of(other)->wait.lock, x->path);
-  return shares(other, x->path) || (y && lined_before(y, x));
+  const mt_part *y = part_at(attempt_of(other)->wait.lock, x->place.path);
+  return shares(other, x->place.path) || (y && lined_before(y, x));
 }
 
 static size_t place_in(const sim_lock_doc *d, const char *session) {
@@ -75,7 +75,7 @@ static mt_mode asked(const sim_lock_doc *d, const mt_part *x, const char *sessio
 }
 
 static bool waits_there(const sim *s, const mt_part *x, const task *other) {
-  const sim_lock_doc *d = sim_table_lock(s->table, x->path);
+  const sim_lock_doc *d = sim_table_lock(s->table, x->place.path);
   const char *mine = x->lock->holds->session.id;
   const mt_attempt *at = attempt_of(other);
   const char *theirs = at->wait.lock->holds->session.id;
@@ -83,12 +83,12 @@ static bool waits_there(const sim *s, const mt_part *x, const task *other) {
   mt_mode mode = asked(d, x, mine);
   for (size_t i = 0; i < d->n_holders; i++)
     if (strcmp(d->holders[i].session, theirs) == 0 &&
-        !mt_mode_compatible(d->holders[i].mode, mode) && shares(other, x->path))
+        !mt_mode_compatible(d->holders[i].mode, mode) && shares(other, x->place.path))
       return true;
   size_t before = place_in(d, theirs);
   const mt_part *y = place_of(at);
   return before < place_in(d, mine) && d->queue[before].until > sim_now(s->w) &&
-         !mt_mode_compatible(d->queue[before].mode, mode) && y && mt_slice_eq(y->path, x->path);
+         !mt_mode_compatible(d->queue[before].mode, mode) && y && mt_slice_eq(y->place.path, x->place.path);
 }
 
 static bool in_the_way(const sim *s, const task *t, const task *other) {

@@ -106,7 +106,7 @@ static client *client_of(sim *s, const char *session) {
 
 void sim_stream_set(sim *s, const char *session, const mt_lock_item *item) {
   stream *f = s->stream;
-  if (!f || !mt_slice_eq(item->path, mt_slice_of(sim_paths[DIRECTORY]))) return;
+  if (!f || !mt_slice_eq(item->place.path, mt_slice_of(sim_paths[DIRECTORY]))) return;
   client *c = client_of(s, session);
   if (!c) return;
   if (item->result == MT_LOCK_QUEUED && c == f->directory->client && item->mode == MT_X) {

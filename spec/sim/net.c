@@ -320,7 +320,7 @@ static bool fits(const sim_call *c, const sim_call *other) {
   if (c->kind != other->kind || c->n != other->n || c->kind == CALL_VERIFY) return false;
   if (c->kind == CALL_SESSION) return strcmp(c->session, other->session) == 0;
   for (size_t i = 0; i < c->n; i++)
-    if (!mt_slice_eq(c->items[i].path, other->items[i].path)) return false;
+    if (!mt_slice_eq(c->items[i].place.path, other->items[i].place.path)) return false;
   if (c->kind == CALL_BATCH) return true;
   const reading *a = c->reading, *b = other->reading;
   if (a->read.n != b->read.n) return false;
@@ -559,9 +559,9 @@ static void do_batch(mt_store *s, mt_lock_batch *r) {
   for (size_t i = 0; i < r->n; i++) {
     c->items[i] = r->items[i];
     c->items[i].blockers = NULL;
-    if (r->items[i].path.n >= sizeof c->paths[i]) abort();
-    memcpy(c->paths[i], r->items[i].path.p, r->items[i].path.n);
-    c->items[i].path.p = c->paths[i];
+    if (r->items[i].place.path.n >= sizeof c->paths[i]) abort();
+    memcpy(c->paths[i], r->items[i].place.path.p, r->items[i].place.path.n);
+    c->items[i].place.path.p = c->paths[i];
     if (!r->items[i].session) continue;
     snprintf(c->others[i], sizeof c->others[i], "%s", r->items[i].session);
     c->items[i].session = c->others[i];

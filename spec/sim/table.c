@@ -200,12 +200,12 @@ static void line_up(sim_table *t, copy *c, sim_lock_doc *d, const char *session,
 }
 
 static void set(sim_table *t, copy *c, const char *session, mt_lock_item *item, bool repeated) {
-  sim_lock_doc *d = find_lock(c, item->path);
+  sim_lock_doc *d = find_lock(c, item->place.path);
   sim_entry *mine = holder(d, session), *place = waiter(d, session);
   item->result = item->brief ? MT_LOCK_DENIED : MT_LOCK_STALE;
   if (mine ? mine->n > item->n : !item->fresh) return;
   if (place && place->n > item->n) return;
-  if (!d) d = make_lock(c, item->path);
+  if (!d) d = make_lock(c, item->place.path);
   if (!mine || mine->n < item->n) find_blockers(t, d, session, item, mine != NULL);
   if (!item->n_blockers)
     grant(t, c, d, session, item, repeated);
@@ -218,8 +218,8 @@ static void set(sim_table *t, copy *c, const char *session, mt_lock_item *item, 
 
 static void create(sim_table *t, copy *c, const char *session, mt_lock_item *item, bool repeated) {
   item->result = MT_LOCK_EXISTS;
-  if (find_lock(c, item->path)) return;
-  grant(t, c, make_lock(c, item->path), session, item, repeated);
+  if (find_lock(c, item->place.path)) return;
+  grant(t, c, make_lock(c, item->place.path), session, item, repeated);
 }
 
 /* ---- release, delete, evict ----------------------------------------------------------------- */
@@ -233,7 +233,7 @@ static void removed(sim_table *t, copy *c, sim_lock_doc *d, mt_lock_item *item, 
 }
 
 static void release(sim_table *t, copy *c, const char *session, mt_lock_item *item) {
-  sim_lock_doc *d = find_lock(c, item->path);
+  sim_lock_doc *d = find_lock(c, item->place.path);
   sim_entry *hold = holder(d, session);
   bool leaves = hold && hold->n <= item->n;
   if (leaves) drop_entry(d->holders, &d->n_holders, hold);
@@ -244,7 +244,7 @@ static void release(sim_table *t, copy *c, const char *session, mt_lock_item *it
 }
 
 static void remove_document(copy *c, mt_lock_item *item) {
-  sim_lock_doc *d = find_lock(c, item->path);
+  sim_lock_doc *d = find_lock(c, item->place.path);
   item->result = MT_LOCK_ABSENT;
   if (!d) return;
   item->result = MT_LOCK_CONFLICT;
@@ -256,7 +256,7 @@ static void remove_document(copy *c, mt_lock_item *item) {
 }
 
 static void evict(sim_table *t, copy *c, mt_lock_item *item) {
-  sim_lock_doc *d = find_lock(c, item->path);
+  sim_lock_doc *d = find_lock(c, item->place.path);
   sim_entry *hold = holder(d, item->session);
   if (hold) drop_entry(d->holders, &d->n_holders, hold);
   sim_entry *wait = waiter(d, item->session);
@@ -297,20 +297,20 @@ bool sim_table_item(sim_table *t, sim_primary at, const char *session, mt_lock_i
                                         "exists",    "absent", "conflict", "busy",   "failed"};
   copy *c = t->copies[at];
   uint64_t before = c->seq_no;
-  const sim_entry *had = takes(item) ? holder(find_lock(c, item->path), session) : NULL;
+  const sim_entry *had = takes(item) ? holder(find_lock(c, item->place.path), session) : NULL;
   mt_mode mode_before = had ? had->mode : MT_NL;
   apply(t, c, session, item, repeated);
   bool wrote = c->seq_no > before;
   const char *whose = item->verb == MT_LOCK_EVICT ? item->session : session;
   sim_trace(t->w, "%s: %.6s %s%s %.*s n %llu %s -> %s%s (%llu.%llu, %zu in the way)",
             at ? "old primary" : "table", whose, repeated ? "again " : "", verbs[item->verb],
-            (int)item->path.n, item->path.p, (unsigned long long)item->n, mt_mode_name(item->mode),
+            (int)item->place.path.n, item->place.path.p, (unsigned long long)item->n, mt_mode_name(item->mode),
             results[item->result], item->contended ? ", others wait" : "",
             (unsigned long long)item->version.term, (unsigned long long)item->version.seq_no,
             item->n_blockers);
   if (at || !wrote) return wrote;
   if (takes(item)) t->watch.set(t->watch.ctx, session, item, mode_before);
-  t->watch.written(t->watch.ctx, whose, item->path);
+  t->watch.written(t->watch.ctx, whose, item->place.path);
   return true;
 }
 

@@ -55,7 +55,7 @@ static bool send_one(worker *w, mt_lock_item *item) {
 static mt_lock_item random_set(worker *w, unsigned path) {
   mt_mode mode = (mt_mode)(MT_IS + mt_test_below(&w->random, 5));
   return (mt_lock_item){.verb = MT_LOCK_SET,
-                        .path = mt_slice_of(paths[path]),
+                        .place.path = mt_slice_of(paths[path]),
                         .n = ++w->n,
                         .mode = mode,
                         .fresh = true,
@@ -65,18 +65,18 @@ static mt_lock_item random_set(worker *w, unsigned path) {
 /* As a leaf is taken: a plain create first, and a delete by its version to give it back. */
 static bool create(worker *w, unsigned path, mt_lock_item *item) {
   *item = (mt_lock_item){
-      .verb = MT_LOCK_CREATE, .path = mt_slice_of(paths[path]), .n = ++w->n, .mode = MT_X};
+      .verb = MT_LOCK_CREATE, .place.path = mt_slice_of(paths[path]), .n = ++w->n, .mode = MT_X};
   return send_one(w, item);
 }
 
 static bool give_back(worker *w, const mt_lock_item *granted) {
   mt_lock_item item = {
-      .verb = MT_LOCK_DELETE, .path = granted->path, .if_version = granted->version};
+      .verb = MT_LOCK_DELETE, .place = granted->place, .if_version = granted->version};
   if (granted->verb == MT_LOCK_CREATE) {
     if (!send_one(w, &item)) return false;
     if (item.result == MT_LOCK_ACKED) return true;
   }
-  item = (mt_lock_item){.verb = MT_LOCK_RELEASE, .path = granted->path, .n = w->n};
+  item = (mt_lock_item){.verb = MT_LOCK_RELEASE, .place = granted->place, .n = w->n};
   if (!send_one(w, &item)) return false;
   if (item.result == MT_LOCK_ACKED) return true;
   snprintf(w->failed, sizeof w->failed, "a hold was gone before its release");
@@ -98,7 +98,7 @@ static bool acquire(worker *w, unsigned path, mt_lock_item *item) {
     mt_test_sleep_ms((int64_t)mt_test_below(&w->random, 3));
     item->n = ++w->n;
   }
-  mt_lock_item release = {.verb = MT_LOCK_RELEASE, .path = item->path, .n = w->n};
+  mt_lock_item release = {.verb = MT_LOCK_RELEASE, .place = item->place, .n = w->n};
   return send_one(w, &release);
 }
 

@@ -222,7 +222,7 @@ static void run_block(mt_fixture *f, small *all, unsigned first, size_t n) {
   write_all(f, all, n);
   for (size_t i = 0; i < n; i++)
     items[i] = (mt_lock_item){.verb = MT_LOCK_SET,
-                              .path = mt_slice_of(all[i].path),
+                              .place.path = mt_slice_of(all[i].path),
                               .n = N,
                               .mode = all[i].request.mode,
                               .fresh = all[i].request.fresh,

@@ -65,7 +65,7 @@ static void lost_holds(mt_fixture *f) {
   MT_RESULT(mt_set_again(f, mt_a, "/lost", 2, MT_IX), MT_LOCK_STALE); /* nor an entry */
   MT_RESULT(mt_release(f, mt_a, "/lost", 2), MT_LOCK_ABSENT);
   mt_lock_item item = {
-      .verb = MT_LOCK_SET, .path = MT_SLICE("/lost"), .n = 3, .mode = MT_X, .enqueue = true};
+      .verb = MT_LOCK_SET, .place.path = MT_SLICE("/lost"), .n = 3, .mode = MT_X, .enqueue = true};
   MT_RESULT(mt_lock(f, mt_a, item), MT_LOCK_STALE); /* nor a place in the queue */
   MT_RESULT(mt_set(f, mt_c, "/lost", 1, MT_IX), MT_LOCK_ACKED);
 }
@@ -184,7 +184,7 @@ static void adopts(mt_fixture *f) {
 
 static void job_shown(mt_fixture *f) {
   mt_lock_item item = {
-      .verb = MT_LOCK_SET, .path = MT_SLICE("/j"), .n = 1, .mode = MT_X, .fresh = true};
+      .verb = MT_LOCK_SET, .place.path = MT_SLICE("/j"), .n = 1, .mode = MT_X, .fresh = true};
   mt_lock_batch r = {.ns = f->ns, .session = mt_a, .job = "rename-42", .items = &item, .n = 1};
   f->s->locks->batch(f->s, &r);
   MT_OK(f, r);
@@ -199,16 +199,16 @@ static void job_shown(mt_fixture *f) {
 static void mixed_batch(mt_fixture *f) {
   MT_RESULT(mt_set(f, mt_b, "/x/2", 1, MT_X), MT_LOCK_ACKED);
   mt_lock_item items[] = {
-      {.verb = MT_LOCK_SET, .path = MT_SLICE("/x/1"), .n = 1, .mode = MT_X, .fresh = true},
-      {.verb = MT_LOCK_SET, .path = MT_SLICE("/x/2"), .n = 2, .mode = MT_X, .fresh = true},
-      {.verb = MT_LOCK_CREATE, .path = MT_SLICE("/x/3"), .n = 3, .mode = MT_X},
-      {.verb = MT_LOCK_CREATE, .path = MT_SLICE("/x/2"), .n = 4, .mode = MT_X},
-      {.verb = MT_LOCK_RELEASE, .path = MT_SLICE("/x/9"), .n = 5},
-      {.verb = MT_LOCK_RELEASE, .path = MT_SLICE("/x/1"), .n = 6},
-      {.verb = MT_LOCK_SET, .path = MT_SLICE("/x/1"), .n = 7, .mode = MT_IS, .fresh = true},
-      {.verb = MT_LOCK_DELETE, .path = MT_SLICE("/x/3"), .if_version = {999999, 1}},
+      {.verb = MT_LOCK_SET, .place.path = MT_SLICE("/x/1"), .n = 1, .mode = MT_X, .fresh = true},
+      {.verb = MT_LOCK_SET, .place.path = MT_SLICE("/x/2"), .n = 2, .mode = MT_X, .fresh = true},
+      {.verb = MT_LOCK_CREATE, .place.path = MT_SLICE("/x/3"), .n = 3, .mode = MT_X},
+      {.verb = MT_LOCK_CREATE, .place.path = MT_SLICE("/x/2"), .n = 4, .mode = MT_X},
+      {.verb = MT_LOCK_RELEASE, .place.path = MT_SLICE("/x/9"), .n = 5},
+      {.verb = MT_LOCK_RELEASE, .place.path = MT_SLICE("/x/1"), .n = 6},
+      {.verb = MT_LOCK_SET, .place.path = MT_SLICE("/x/1"), .n = 7, .mode = MT_IS, .fresh = true},
+      {.verb = MT_LOCK_DELETE, .place.path = MT_SLICE("/x/3"), .if_version = {999999, 1}},
       {.verb = MT_LOCK_SET,
-       .path = MT_SLICE("/x/4"),
+       .place.path = MT_SLICE("/x/4"),
        .n = 8,
        .mode = MT_S,
        .fresh = true,
@@ -246,7 +246,7 @@ static void large_batch(mt_fixture *f) {
   for (size_t i = 0; i < N; i++) {
     snprintf(paths[i], sizeof paths[i], "/l/%zu", i);
     items[i] =
-        (mt_lock_item){.path = mt_slice_of(paths[i]), .n = i + 1, .mode = MT_X, .fresh = true};
+        (mt_lock_item){.place.path = mt_slice_of(paths[i]), .n = i + 1, .mode = MT_X, .fresh = true};
   }
   run_large(f, items, N, MT_LOCK_CREATE);
   for (size_t i = 0; i < N; i++) {
@@ -285,15 +285,15 @@ static void empty_batch(mt_fixture *f) {
 /* What no store can write is refused, and said; the rest of its batch may be refused with it. */
 static void impossible_items(mt_fixture *f) {
   mt_lock_item bad[] = {
-      {.verb = MT_LOCK_SET, .path = MT_SLICE(""), .n = 2, .mode = MT_X, .fresh = true},
-      {.verb = MT_LOCK_SET, .path = MT_SLICE("/i"), .n = 2, .mode = MT_NL, .fresh = true},
-      {.verb = MT_LOCK_CREATE, .path = MT_SLICE("/i"), .n = 2, .mode = (mt_mode)9},
-      {.verb = MT_LOCK_SET, .path = MT_SLICE("/i"), .n = UINT64_MAX, .mode = MT_X, .fresh = true},
-      {.verb = MT_LOCK_EVICT, .path = MT_SLICE("/i"), .session = "no: session"},
+      {.verb = MT_LOCK_SET, .place.path = MT_SLICE(""), .n = 2, .mode = MT_X, .fresh = true},
+      {.verb = MT_LOCK_SET, .place.path = MT_SLICE("/i"), .n = 2, .mode = MT_NL, .fresh = true},
+      {.verb = MT_LOCK_CREATE, .place.path = MT_SLICE("/i"), .n = 2, .mode = (mt_mode)9},
+      {.verb = MT_LOCK_SET, .place.path = MT_SLICE("/i"), .n = UINT64_MAX, .mode = MT_X, .fresh = true},
+      {.verb = MT_LOCK_EVICT, .place.path = MT_SLICE("/i"), .session = "no: session"},
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     mt_lock_item items[] = {
-        {.verb = MT_LOCK_SET, .path = MT_SLICE("/good"), .n = i + 1, .mode = MT_X, .fresh = true},
+        {.verb = MT_LOCK_SET, .place.path = MT_SLICE("/good"), .n = i + 1, .mode = MT_X, .fresh = true},
         bad[i]};
     mt_lock_batch r = {.ns = f->ns, .session = mt_a, .items = items, .n = 2};
     f->s->locks->batch(f->s, &r);
@@ -315,7 +315,7 @@ static void impossible_items(mt_fixture *f) {
 static void sent_again(mt_fixture *f) {
   MT_RESULT(mt_set(f, mt_a, "/again", 1, MT_X), MT_LOCK_ACKED);
   mt_lock_item item = {
-      .verb = MT_LOCK_SET, .path = MT_SLICE("/again"), .n = 1, .mode = MT_X, .fresh = true};
+      .verb = MT_LOCK_SET, .place.path = MT_SLICE("/again"), .n = 1, .mode = MT_X, .fresh = true};
   mt_lock_batch r = {.ns = f->ns, .session = mt_b, .items = &item, .n = 1};
   for (unsigned i = 0; i < 3; i++) {
     f->s->locks->batch(f->s, &r);
@@ -394,7 +394,7 @@ static void namespaces(mt_fixture *f) {
 
 static void listing(mt_fixture *f) {
   mt_lock_item leaf = {
-      .verb = MT_LOCK_CREATE, .path = MT_SLICE("/s/1"), .n = 7, .mode = MT_X, .leaf = true};
+      .verb = MT_LOCK_CREATE, .place.path = MT_SLICE("/s/1"), .n = 7, .mode = MT_X, .leaf = true};
   MT_RESULT(mt_lock(f, mt_a, leaf), MT_LOCK_ACKED);
   MT_RESULT(mt_set(f, mt_a, "/s", 6, MT_IX), MT_LOCK_ACKED);
   MT_RESULT(mt_set_queue(f, mt_b, "/s", 3, MT_X), MT_LOCK_QUEUED);
@@ -439,7 +439,7 @@ static void expect_paths(mt_fixture *f, mt_lock_list r, const char *wanted) {
 
 static void leaf(mt_fixture *f, const char *session, const char *path, uint64_t n) {
   mt_lock_item item = {.verb = MT_LOCK_SET,
-                       .path = mt_slice_of(path),
+                       .place.path = mt_slice_of(path),
                        .n = n,
                        .mode = MT_X,
                        .leaf = true,

@@ -109,7 +109,7 @@ static mt_lock_item item_for_store(const episode *e, const mt_model_item *item,
                                    char other[MT_SESSION_ID]) {
   session_name(item->other, other);
   mt_lock_item out = {.verb = item->verb,
-                      .path = mt_slice_of(paths[item->path]),
+                      .place.path = mt_slice_of(paths[item->path]),
                       .n = item->n,
                       .mode = item->mode,
                       .fresh = item->fresh,

@@ -102,7 +102,7 @@ static void waits_to_upgrade(mt_fixture *f) {
 static mt_lock_result set_asking(mt_fixture *f, const char *session, uint64_t n, mt_mode mode) {
   return mt_lock(f, session,
                  (mt_lock_item){.verb = MT_LOCK_SET,
-                                .path = MT_SLICE("/k"),
+                                .place.path = MT_SLICE("/k"),
                                 .n = n,
                                 .mode = mode,
                                 .fresh = true,

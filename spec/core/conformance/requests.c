@@ -162,7 +162,7 @@ static void submit_batch(mt_store *s, any_req *a) {
   static const mt_lock_verb verbs[] = {MT_LOCK_SET, MT_LOCK_CREATE, MT_LOCK_RELEASE};
   for (size_t i = 0; i < 3; i++)
     a->items[i] = (mt_lock_item){.verb = verbs[i],
-                                 .path = mt_slice_of(a->path),
+                                 .place.path = mt_slice_of(a->path),
                                  .n = i + 1,
                                  .mode = MT_IX,
                                  .fresh = true,
@@ -438,7 +438,7 @@ static void held_back(mt_fixture *f) {
   MT_CHECK(w.result == MT_WRITE_NONE, "no answer for the item: %d", (int)w.result);
   MT_CHECK(!mt_get(f, MT_SLICE("a"), NULL, NULL), "nothing was written");
   mt_lock_item item = {
-      .verb = MT_LOCK_SET, .path = MT_SLICE("/held"), .n = 1, .mode = MT_X, .fresh = true};
+      .verb = MT_LOCK_SET, .place.path = MT_SLICE("/held"), .n = 1, .mode = MT_X, .fresh = true};
   mt_lock_batch batch = {.req = {.may_send = no, .may_send_ctx = &asked},
                          .ns = f->ns,
                          .session = mt_a,

@@ -79,9 +79,9 @@ static void never_by_accident(mt_fixture *f) {
   if (!f->place->elastic) return;
   open_beside(f, &b, "none");
   mt_lock_item items[] = {
-      {.verb = MT_LOCK_CREATE, .path = MT_SLICE("/a"), .n = 1, .mode = MT_X},
-      {.verb = MT_LOCK_SET, .path = MT_SLICE("/b"), .n = 2, .mode = MT_X, .fresh = true},
-      {.verb = MT_LOCK_RELEASE, .path = MT_SLICE("/a"), .n = 2}};
+      {.verb = MT_LOCK_CREATE, .place.path = MT_SLICE("/a"), .n = 1, .mode = MT_X},
+      {.verb = MT_LOCK_SET, .place.path = MT_SLICE("/b"), .n = 2, .mode = MT_X, .fresh = true},
+      {.verb = MT_LOCK_RELEASE, .place.path = MT_SLICE("/a"), .n = 2}};
   mt_lock_batch batch = {.ns = "n", .session = mt_a, .items = items, .n = 3};
   b.t.store->locks->batch(b.t.store, &batch);
   mortise_status status = mt_test_pump(b.t.store, &batch.req);

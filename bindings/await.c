@@ -1,5 +1,5 @@
 /* Operations, and waiting for one: see bindings.h. */
-#include "bindings.h"
+#include "bindings/bindings.h"
 
 #include "base/error.h"
 

@@ -1,7 +1,7 @@
 /* mortise/host.h: an interpreter with mortise in it.
  *
  * Whatever may raise runs under lua_pcall here, so no error ever reaches lua_atpanic. */
-#include "bindings.h"
+#include "bindings/bindings.h"
 
 #include "base/mem.h"
 #include "base/process.h"

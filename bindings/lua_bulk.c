@@ -7,9 +7,9 @@
  * An answer is {result="applied" | "noop" | "conflict" | "missing" | "busy" | "rejected", status=,
  * seq_no=, term=, type=, reason=}. The call raises where the request as a whole failed. Nothing is
  * split: keep batches to about a thousand small documents. */
-#include "lua_write.h"
+#include "bindings/lua_write.h"
 
-#include "lua_client.h"
+#include "bindings/lua_client.h"
 
 #include <string.h>
 

@@ -13,8 +13,8 @@
  *   :stats() -> {requests=, retries=, sent_bytes=, received_bytes=, conflicts=, unidentified=, lock_batches=,
  *                lock_items=, lock_conflicts=, denials=, waits=, takeovers=}
  *   and what lua_store.c, lua_bulk.c, lua_scan.c, lua_list.c, lua_lock.c, lua_break.c say. */
-#include "lua_client.h"
-#include "lua_lock.h"
+#include "bindings/lua_client.h"
+#include "bindings/lua_lock.h"
 
 #include "base/mem.h"
 

@@ -3,7 +3,7 @@
 #ifndef MT_LUA_CLIENT_H
 #define MT_LUA_CLIENT_H
 
-#include "bindings.h"
+#include "bindings/bindings.h"
 
 #include "client/client.h"
 

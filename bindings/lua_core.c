@@ -8,7 +8,7 @@
  *   warn(line) -> boolean         to the log of the host's options; false where no host of ours runs
  * All calls look synchronous and raise error objects (lua_error.c). Wrong types of arguments are
  * Lua's own "bad argument" strings: they are mistakes of the calling code. */
-#include "bindings.h"
+#include "bindings/bindings.h"
 
 #include "client/identity.h"
 #include "lock/path.h"

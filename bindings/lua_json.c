@@ -9,7 +9,7 @@
  *   json_quote(string) -> string  as a JSON string
  *   null                          JSON's null (the same value as cjson.null)
  *   array(table), object(table) -> table   marks it, so that it may be empty */
-#include "bindings.h"
+#include "bindings/bindings.h"
 
 #include "base/json.h"
 #include "base/mem.h"

@@ -19,7 +19,7 @@
  * A lost lease is raised, once for each lock, at the next operation of the task that holds it (or one
  * below it), or into it while it computes; whatever it and those below it wait for just then ends with
  * it at once. */
-#include "lua_lock.h"
+#include "bindings/lua_lock.h"
 
 #include "base/mem.h"
 #include "lock/path.h"

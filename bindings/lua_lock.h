@@ -2,7 +2,7 @@
 #ifndef MT_LUA_LOCK_H
 #define MT_LUA_LOCK_H
 
-#include "lua_client.h"
+#include "bindings/lua_client.h"
 
 typedef struct mt_lock_handle {
   mt_dependent dependent;

@@ -1,6 +1,6 @@
 /* Options of a call: one table of {name, type, place, range, help} says what there is; it makes
  * the help too. */
-#include "bindings.h"
+#include "bindings/bindings.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * document's second user value, a removal with false for its text. No name in it is inside another:
  * assigning inside an assigned object changes that text, assigning an object forgets what was
  * assigned inside it. */
-#include "lua_view.h"
+#include "bindings/lua_view.h"
 
 #include "base/json_edit.h"
 

@@ -7,7 +7,7 @@
  *                                 its own, which has no functions and bounds of steps and memory: it
  *                                 computes a value, and ends soon whatever it says
  * Waiting for a pipe ends with a signal that is caught. */
-#include "bindings.h"
+#include "bindings/bindings.h"
 
 #include "base/mem.h"
 

@@ -9,7 +9,7 @@
  *   :refresh(index)                   all shards, or an error
  *   :search(index, body) -> answer
  *   :raw(method, path[, body[, content_type]]) -> status, answer      unsupported on sqlite */
-#include "lua_client.h"
+#include "bindings/lua_client.h"
 
 static mt_slice check_slice(lua_State *L, int index) {
   mt_slice s;

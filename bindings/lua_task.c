@@ -14,7 +14,7 @@
  *   :cancel()                  `interrupted` at what it waits for, or at its next wait
  *   :done() -> boolean, failed
  *   .id, tostring; <close> joins it, and cancels it first when left by an error */
-#include "bindings.h"
+#include "bindings/bindings.h"
 
 #include "base/clock.h"
 

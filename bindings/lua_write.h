@@ -2,7 +2,7 @@
 #ifndef MT_LUA_WRITE_H
 #define MT_LUA_WRITE_H
 
-#include "bindings.h"
+#include "bindings/bindings.h"
 
 #include "store/store.h"
 

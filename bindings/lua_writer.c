@@ -16,8 +16,8 @@
  *
  * Several tasks may write with one writer; a task that is interrupted while it waits closes it. Two
  * items of one batch must not write the same document. */
-#include "lua_lock.h"
-#include "lua_write.h"
+#include "bindings/lua_lock.h"
+#include "bindings/lua_write.h"
 
 #include "write/writer.h"
 

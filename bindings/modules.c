@@ -1,6 +1,6 @@
 /* `mortise` and its parts, for `require`: the C module `mortise.core`, and the Lua files of stdlib,
  * compiled in. `stdlib/mortise/cli.lua` is `mortise.cli`. */
-#include "bindings.h"
+#include "bindings/bindings.h"
 
 #include "embedded.h"
 

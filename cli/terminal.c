@@ -16,7 +16,7 @@
  *   editor                        "readline", "libedit" or "none" */
 #include "terminal.h"
 
-#include "bindings.h"
+#include "bindings/bindings.h"
 #include "signals.h"
 #include "status.h"
 

@@ -1,5 +1,6 @@
 /* Operations, and waiting for one: see bindings.h. */
 #include "bindings/bindings.h"
+#include "bindings/lua_class.h"
 
 #include "base/error.h"
 

@@ -362,8 +362,4 @@ MT_LJMP int mt_coroutine_catch(lua_State *L); /* (fn, handler, ...): xpcall that
 /* The first argument, a userdata of this class. Another is told that the method is called with a
  * colon, on a `what`. */
 MT_LJMP void *mt_check_self(lua_State *L, const char *name, const char *what);
-/* A metatable with these methods as __index, `__name` set and `metamethods` added; pushed. */
-MT_LJMP void mt_class(lua_State *L, const char *name, const luaL_Reg *methods,
-                      const luaL_Reg *metamethods);
-
 #endif

@@ -5,6 +5,7 @@
  * - :progress() -> {phase=, marked=, gone=, lease_ms=, left_ms=, evicted=}; raises the error that
  *   ended it. The phase is "looking", "waiting" (left_ms), "ending", "evicting" or "done".
  * - :close() */
+#include "bindings/lua_class.h"
 #include "bindings/lua_client.h"
 
 #include "client/breaker.h"

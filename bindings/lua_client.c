@@ -14,6 +14,7 @@
  *                lock_items=, lock_conflicts=, denials=, waits=, takeovers=}
  *   and what lua_store.c, lua_bulk.c, lua_scan.c, lua_list.c, lua_lock.c, lua_break.c say. */
 #include "bindings/lua_client.h"
+#include "bindings/lua_class.h"
 #include "bindings/lua_lock.h"
 
 #include "base/mem.h"

@@ -7,6 +7,7 @@
  * `code` is one of mortise/error.h's; a blocker is {path, mode, session, host, user, program,
  * script, job, pid, since_ms, queued, damaged}, what is unknown left out. */
 #include "bindings/bindings.h"
+#include "bindings/lua_class.h"
 
 #include "base/error.h"
 #include "base/utf8.h"
@@ -19,19 +20,6 @@
 static const char error_name[] = "mortise.error";
 
 enum { STATUSES = MORTISE_SCRIPT_ERROR + 1 };
-
-void mt_class(lua_State *L, const char *name, const luaL_Reg *methods,
-              const luaL_Reg *metamethods) {
-  if (!luaL_newmetatable(L, name)) return;
-  if (metamethods) luaL_setfuncs(L, metamethods, 0);
-  if (methods) {
-    lua_newtable(L);
-    luaL_setfuncs(L, methods, 0);
-    lua_setfield(L, -2, "__index");
-  }
-  lua_pushliteral(L, "the metatable is not for scripts");
-  lua_setfield(L, -2, "__metatable");
-}
 
 void *mt_check_self(lua_State *L, const char *name, const char *what) {
   void *self = luaL_testudata(L, 1, name);

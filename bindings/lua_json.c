@@ -10,6 +10,7 @@
  *   null                          JSON's null (the same value as cjson.null)
  *   array(table), object(table) -> table   marks it, so that it may be empty */
 #include "bindings/bindings.h"
+#include "bindings/lua_class.h"
 
 #include "base/json.h"
 #include "base/mem.h"

@@ -9,6 +9,7 @@
  *   client:read_locks(ns, paths) -> JSON array    those that are there, in real time
  *   client:read_sessions(ns, ids) -> array of {session=, state=, lease_ms=, opened=, beat_at=, damaged=,
  *     and as JSON owner=, waiting=}, of those that are there, in real time */
+#include "bindings/lua_class.h"
 #include "bindings/lua_client.h"
 
 #include "store/table.h"

@@ -20,6 +20,7 @@
  * below it), or into it while it computes; whatever it and those below it wait for just then ends with
  * it at once. */
 #include "bindings/lua_lock.h"
+#include "bindings/lua_class.h"
 
 #include "base/mem.h"
 #include "lock/path.h"

@@ -14,6 +14,7 @@
  *   :cancel()             run() then raises interrupted, once all that was sent is answered
  *   :settle()             waits for what a run that was interrupted had sent
  * Releasing the lock ends it. */
+#include "bindings/lua_class.h"
 #include "bindings/lua_lock.h"
 
 #include "base/mem.h"

@@ -4,6 +4,7 @@
  *   .total            exact number of documents that will come
  *   :next() -> page   nil at the end; a page is #page, page[i], page:close() (lua_doc.c)
  *   :close()          at any time; the server's cursor is freed in the background */
+#include "bindings/lua_class.h"
 #include "bindings/lua_client.h"
 
 #include <string.h>

@@ -8,6 +8,7 @@
  *                                 computes a value, and ends soon whatever it says
  * Waiting for a pipe ends with a signal that is caught. */
 #include "bindings/bindings.h"
+#include "bindings/lua_class.h"
 
 #include "base/mem.h"
 

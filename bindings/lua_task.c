@@ -15,6 +15,7 @@
  *   :done() -> boolean, failed
  *   .id, tostring; <close> joins it, and cancels it first when left by an error */
 #include "bindings/bindings.h"
+#include "bindings/lua_class.h"
 
 #include "base/clock.h"
 

@@ -17,6 +17,7 @@
 #include "terminal.h"
 
 #include "bindings/bindings.h"
+#include "bindings/lua_class.h"
 #include "signals.h"
 #include "status.h"
 

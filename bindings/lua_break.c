@@ -34,11 +34,6 @@ static int breaking_close(lua_State *L) {
   return 0;
 }
 
-static void set_integer(lua_State *L, const char *key, int64_t value) {
-  lua_pushinteger(L, value);
-  lua_setfield(L, -2, key);
-}
-
 static int breaking_progress(lua_State *L) {
   static const char *const names[] = {[MT_BREAKING_LOOKING] = "looking",
                                       [MT_BREAKING_WAITING] = "waiting",
@@ -57,9 +52,9 @@ static int breaking_progress(lua_State *L) {
   lua_setfield(L, -2, "marked");
   lua_pushboolean(L, b.gone);
   lua_setfield(L, -2, "gone");
-  set_integer(L, "lease_ms", b.lease_ms);
-  set_integer(L, "left_ms", b.phase == MT_BREAKING_WAITING && left > 0 ? left : 0);
-  set_integer(L, "evicted", (int64_t)b.evicted);
+  mt_set_integer(L, "lease_ms", b.lease_ms);
+  mt_set_integer(L, "left_ms", b.phase == MT_BREAKING_WAITING && left > 0 ? left : 0);
+  mt_set_count(L, "evicted", b.evicted);
   return 1;
 }
 

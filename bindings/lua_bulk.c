@@ -7,6 +7,7 @@
  * An answer is {result="applied" | "noop" | "conflict" | "missing" | "busy" | "rejected", status=,
  * seq_no=, term=, type=, reason=}. The call raises where the request as a whole failed. Nothing is
  * split: keep batches to about a thousand small documents. */
+#include "bindings/lua_class.h"
 #include "bindings/lua_write.h"
 
 #include "bindings/lua_client.h"
@@ -96,12 +97,6 @@ void mt_write_read(lua_State *L, mt_write *out, int keep, lua_Integer *kept) {
   lua_pop(L, 1);
 }
 
-static void set_text(lua_State *L, const char *key, const char *value) {
-  if (!value[0]) return;
-  lua_pushstring(L, value);
-  lua_setfield(L, -2, key);
-}
-
 void mt_write_push(lua_State *L, const mt_write *w) {
   lua_createtable(L, 0, 6);
   lua_pushstring(L, results[w->result]);
@@ -114,8 +109,8 @@ void mt_write_push(lua_State *L, const mt_write *w) {
     lua_pushinteger(L, (lua_Integer)w->version.term);
     lua_setfield(L, -2, "term");
   }
-  set_text(L, "type", w->type);
-  set_text(L, "reason", w->reason);
+  mt_set_text(L, "type", w->type);
+  mt_set_text(L, "reason", w->reason);
 }
 
 static int push_bulk(lua_State *L, mt_lua_call *call, int index) {

@@ -12,3 +12,18 @@ void mt_class(lua_State *L, const char *name, const luaL_Reg *methods,
   lua_pushliteral(L, "the metatable is not for scripts");
   lua_setfield(L, -2, "__metatable");
 }
+
+void mt_set_integer(lua_State *L, const char *key, int64_t value) {
+  lua_pushinteger(L, value);
+  lua_setfield(L, -2, key);
+}
+
+void mt_set_count(lua_State *L, const char *key, uint64_t value) {
+  mt_set_integer(L, key, (int64_t)value);
+}
+
+void mt_set_text(lua_State *L, const char *key, const char *value) {
+  if (!value[0]) return;
+  lua_pushstring(L, value);
+  lua_setfield(L, -2, key);
+}

@@ -8,4 +8,9 @@
 MT_LJMP void mt_class(lua_State *L, const char *name, const luaL_Reg *methods,
                       const luaL_Reg *metamethods);
 
+/* Sets a field of the table on top of the stack. */
+MT_LJMP void mt_set_integer(lua_State *L, const char *key, int64_t value);
+MT_LJMP void mt_set_count(lua_State *L, const char *key, uint64_t value);
+MT_LJMP void mt_set_text(lua_State *L, const char *key, const char *value); /* no field for "" */
+
 #endif

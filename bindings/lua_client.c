@@ -399,29 +399,24 @@ static int client_verify(lua_State *L) {
 
 /* ---- Looking at it -------------------------------------------------------------------------- */
 
-static void set_integer(lua_State *L, const char *key, uint64_t value) {
-  lua_pushinteger(L, (lua_Integer)value);
-  lua_setfield(L, -2, key);
-}
-
 static int client_stats(lua_State *L) {
   const mortise_client *client = mt_check_client(L, 1)->client;
   const mt_store_stats s = client->store->stats;
   mt_manager_stats m = {0};
   if (client->manager) m = mt_manager_get_stats(client->manager);
   lua_createtable(L, 0, 12);
-  set_integer(L, "requests", s.requests);
-  set_integer(L, "retries", s.retries);
-  set_integer(L, "sent_bytes", s.sent_bytes);
-  set_integer(L, "received_bytes", s.received_bytes);
-  set_integer(L, "conflicts", s.conflicts);
-  set_integer(L, "unidentified", s.unidentified);
-  set_integer(L, "lock_batches", m.batches);
-  set_integer(L, "lock_items", m.items);
-  set_integer(L, "lock_conflicts", m.conflicts);
-  set_integer(L, "denials", m.denials);
-  set_integer(L, "waits", m.waits);
-  set_integer(L, "takeovers", m.takeovers);
+  mt_set_count(L, "requests", s.requests);
+  mt_set_count(L, "retries", s.retries);
+  mt_set_count(L, "sent_bytes", s.sent_bytes);
+  mt_set_count(L, "received_bytes", s.received_bytes);
+  mt_set_count(L, "conflicts", s.conflicts);
+  mt_set_count(L, "unidentified", s.unidentified);
+  mt_set_count(L, "lock_batches", m.batches);
+  mt_set_count(L, "lock_items", m.items);
+  mt_set_count(L, "lock_conflicts", m.conflicts);
+  mt_set_count(L, "denials", m.denials);
+  mt_set_count(L, "waits", m.waits);
+  mt_set_count(L, "takeovers", m.takeovers);
   return 1;
 }
 
@@ -433,16 +428,17 @@ static int client_session(lua_State *L) {
   memcpy(id, s->id, sizeof id);
   memcpy(ns, s->ns, sizeof ns);
   int64_t left = atomic_load(&s->deadline_ms) - mt_env_system()->now_ms(NULL);
-  uint64_t lease_ms = (uint64_t)s->lease_ms, beats = atomic_load(&s->beats);
+  int64_t lease_ms = s->lease_ms;
+  uint64_t beats = atomic_load(&s->beats);
   bool lost = atomic_load(&s->lost);
   lua_createtable(L, 0, 6);
   lua_pushstring(L, id);
   lua_setfield(L, -2, "id");
   lua_pushstring(L, ns);
   lua_setfield(L, -2, "ns");
-  set_integer(L, "remaining_ms", left > 0 ? (uint64_t)left : 0);
-  set_integer(L, "lease_ms", lease_ms);
-  set_integer(L, "beats", beats);
+  mt_set_integer(L, "remaining_ms", left > 0 ? left : 0);
+  mt_set_integer(L, "lease_ms", lease_ms);
+  mt_set_count(L, "beats", beats);
   lua_pushboolean(L, lost);
   lua_setfield(L, -2, "lost");
   return 1;

@@ -33,22 +33,16 @@ void *mt_check_self(lua_State *L, const char *name, const char *what) {
 
 /* ---- C to Lua ------------------------------------------------------------------------------- */
 
-static void set_string(lua_State *L, const char *key, const char *value) {
-  if (!value[0]) return;
-  lua_pushstring(L, value);
-  lua_setfield(L, -2, key);
-}
-
 static void push_blocker(lua_State *L, const mortise_blocker *b) {
   lua_createtable(L, 0, 11);
-  set_string(L, "path", b->path);
-  set_string(L, "mode", b->mode);
-  set_string(L, "session", b->session);
-  set_string(L, "host", b->host);
-  set_string(L, "user", b->user);
-  set_string(L, "program", b->program);
-  set_string(L, "script", b->script);
-  set_string(L, "job", b->job);
+  mt_set_text(L, "path", b->path);
+  mt_set_text(L, "mode", b->mode);
+  mt_set_text(L, "session", b->session);
+  mt_set_text(L, "host", b->host);
+  mt_set_text(L, "user", b->user);
+  mt_set_text(L, "program", b->program);
+  mt_set_text(L, "script", b->script);
+  mt_set_text(L, "job", b->job);
   if (b->pid) {
     lua_pushinteger(L, b->pid);
     lua_setfield(L, -2, "pid");
@@ -97,11 +91,11 @@ static void set_error_class(lua_State *L) {
 void mt_error_push(lua_State *L, const mortise_error *e) {
   luaL_checkstack(L, 6, NULL);
   lua_createtable(L, 0, 8);
-  set_string(L, "code", mortise_status_name(e->code));
+  mt_set_text(L, "code", mortise_status_name(e->code));
   lua_pushstring(L, e->message);
   lua_setfield(L, -2, "message");
-  set_string(L, "type", e->type);
-  set_string(L, "reason", e->reason);
+  mt_set_text(L, "type", e->type);
+  mt_set_text(L, "reason", e->reason);
   if (e->http_status) {
     lua_pushinteger(L, e->http_status);
     lua_setfield(L, -2, "status");

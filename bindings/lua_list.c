@@ -246,18 +246,13 @@ static void set_text(lua_State *L, const char *key, const char *text) {
   lua_setfield(L, -2, key);
 }
 
-static void set_time(lua_State *L, const char *key, int64_t value) {
-  lua_pushinteger(L, value);
-  lua_setfield(L, -2, key);
-}
-
 static void push_session(lua_State *L, const mt_session_doc *doc) {
   lua_createtable(L, 0, 8);
   set_text(L, "session", doc->session);
   set_text(L, "state", mt_session_state_name(doc->state));
-  set_time(L, "lease_ms", doc->lease_ms);
-  set_time(L, "opened", doc->opened_ms);
-  set_time(L, "beat_at", doc->beat_ms);
+  mt_set_integer(L, "lease_ms", doc->lease_ms);
+  mt_set_integer(L, "opened", doc->opened_ms);
+  mt_set_integer(L, "beat_at", doc->beat_ms);
   set_text(L, "owner", doc->owner);
   set_text(L, "waiting", doc->waiting);
   if (!doc->damaged) return;

@@ -83,11 +83,6 @@ static void on_progress(void *ctx, mt_change *change, uint64_t changed, uint64_t
 
 /* ---- The result ----------------------------------------------------------------------------- */
 
-static void set_integer(lua_State *L, const char *key, uint64_t value) {
-  lua_pushinteger(L, (lua_Integer)value);
-  lua_setfield(L, -2, key);
-}
-
 static void push_reject(lua_State *L, const mt_reject *r) {
   lua_createtable(L, 0, 3);
   lua_pushstring(L, r->id);
@@ -100,19 +95,19 @@ static void push_reject(lua_State *L, const mt_reject *r) {
 
 static void push_result(lua_State *L, const mt_change_result *r) {
   lua_createtable(L, 0, 14);
-  set_integer(L, "matched", r->matched);
-  set_integer(L, "changed", r->changed);
-  set_integer(L, "unchanged", r->unchanged);
-  set_integer(L, "redone", r->redone);
-  set_integer(L, "conflicts", r->conflicts);
-  set_integer(L, "rejected", r->rejected);
-  set_integer(L, "unknown", r->unknown);
-  set_integer(L, "left", r->left);
-  set_integer(L, "beside", r->beside);
-  set_integer(L, "passes", r->passes);
-  set_integer(L, "bytes", r->bytes);
-  set_integer(L, "round_trips", r->round_trips);
-  set_integer(L, "duration_ms", (uint64_t)r->duration_ms);
+  mt_set_count(L, "matched", r->matched);
+  mt_set_count(L, "changed", r->changed);
+  mt_set_count(L, "unchanged", r->unchanged);
+  mt_set_count(L, "redone", r->redone);
+  mt_set_count(L, "conflicts", r->conflicts);
+  mt_set_count(L, "rejected", r->rejected);
+  mt_set_count(L, "unknown", r->unknown);
+  mt_set_count(L, "left", r->left);
+  mt_set_count(L, "beside", r->beside);
+  mt_set_count(L, "passes", r->passes);
+  mt_set_count(L, "bytes", r->bytes);
+  mt_set_count(L, "round_trips", r->round_trips);
+  mt_set_integer(L, "duration_ms", r->duration_ms);
   size_t n = r->rejected < MT_REJECTS_SHOWN ? (size_t)r->rejected : (size_t)MT_REJECTS_SHOWN;
   lua_createtable(L, (int)n, 0);
   for (size_t i = 0; i < n; i++) {

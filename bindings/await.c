@@ -10,7 +10,7 @@ static const char op_name[] = "mortise.operation";
 
 /* The op's coroutine was closed under it, or its state: the task cannot go on. */
 static void end_op(mt_owned *owned) {
-  mt_op *op = (mt_op *)((char *)owned - offsetof(mt_op, owned));
+  mt_op *op = MT_CONTAINER(owned, mt_op, owned);
   if (op->started && !op->done) op->type->cancel(op);
   op->done = true;
   if (op->task) {

@@ -26,7 +26,7 @@ static void close_handle(breaking_handle *handle) {
 }
 
 static void drop(mt_dependent *self) {
-  close_handle((breaking_handle *)((char *)self - offsetof(breaking_handle, dependent)));
+  close_handle(MT_CONTAINER(self, breaking_handle, dependent));
 }
 
 static int breaking_close(lua_State *L) {

@@ -4,6 +4,9 @@
 
 #include "bindings/bindings.h"
 
+/* The struct whose `member` this points to. */
+#define MT_CONTAINER(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
+
 /* A metatable with these methods as __index, `__name` set and `metamethods` added; pushed. */
 MT_LJMP void mt_class(lua_State *L, const char *name, const luaL_Reg *methods,
                       const luaL_Reg *metamethods);

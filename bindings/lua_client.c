@@ -322,7 +322,7 @@ static const mt_op_type call_type = {cancel_call, finish_call, deinit_call, fals
 static const char closed_text[] = "the client was closed";
 
 static void drop_call(mt_dependent *self) {
-  mt_lua_call *call = (mt_lua_call *)((char *)self - offsetof(mt_lua_call, dependent));
+  mt_lua_call *call = MT_CONTAINER(self, mt_lua_call, dependent);
   mt_op_stop(&call->op, closed_text);
   if (!call->op.stop) { /* it was answered, but not yet taken */
     call->op.stop = closed_text;

@@ -34,7 +34,7 @@ static const char page_name[] = "mortise.page";
 /* ---- Pages ---------------------------------------------------------------------------------- */
 
 static void end_page(mt_owned *owned) {
-  mt_page_box *box = (mt_page_box *)owned;
+  mt_page_box *box = MT_CONTAINER(owned, mt_page_box, owned);
   box->closed = true;
   mt_page_free(box->page);
   box->page = NULL;

@@ -33,7 +33,7 @@ typedef struct buffer {
 } buffer;
 
 static void end_buffer(mt_owned *owned) {
-  mt_buf_deinit(&((buffer *)owned)->buf);
+  mt_buf_deinit(&MT_CONTAINER(owned, buffer, owned)->buf);
 }
 
 static int collect_buffer(lua_State *L) {

@@ -50,7 +50,7 @@ typedef struct list_handle {
 static void take_back(mt_lua_call *call);
 
 static void drop_list(mt_dependent *self) {
-  list_handle *handle = (list_handle *)((char *)self - offsetof(list_handle, dependent));
+  list_handle *handle = MT_CONTAINER(self, list_handle, dependent);
   mt_undepend(&handle->dependent);
   if (handle->box && handle->listing) {
     mt_store *store = handle->box->client->store;

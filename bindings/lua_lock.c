@@ -32,7 +32,7 @@ const char mt_lock_name[] = "mortise.lock";
 /* ---- The handle ----------------------------------------------------------------------------- */
 
 static void drop_lock(mt_dependent *self) {
-  mt_lock_handle *h = (mt_lock_handle *)((char *)self - offsetof(mt_lock_handle, dependent));
+  mt_lock_handle *h = MT_CONTAINER(self, mt_lock_handle, dependent);
   mt_drop_all(&h->users);
   h->lock = NULL; /* the client gives it back */
 }
@@ -62,7 +62,7 @@ static int collect_lock(lua_State *L) {
 }
 
 static mt_lock_handle *handle_of(mt_dependent *d) {
-  return (mt_lock_handle *)((char *)d - offsetof(mt_lock_handle, dependent));
+  return MT_CONTAINER(d, mt_lock_handle, dependent);
 }
 
 static bool is_lost(const mt_lock_handle *h, mortise_error *err) {
@@ -127,7 +127,7 @@ static void deinit_acquire(mt_op *op) {
 }
 
 static void drop_acquire(mt_dependent *d) {
-  acquire_op *self = (acquire_op *)((char *)d - offsetof(acquire_op, dependent));
+  acquire_op *self = MT_CONTAINER(d, acquire_op, dependent);
   mt_op_stop(&self->op, "the client was closed");
   self->op.stop = "the client was closed";
   self->a.lock = NULL;
@@ -344,7 +344,7 @@ static void deinit_convert(mt_op *op) {
 }
 
 static void drop_convert(mt_dependent *d) {
-  convert_op *self = (convert_op *)((char *)d - offsetof(convert_op, dependent));
+  convert_op *self = MT_CONTAINER(d, convert_op, dependent);
   mt_op_stop(&self->op, "the lock was released");
 }
 
@@ -418,7 +418,7 @@ static void deinit_release(mt_op *op) {
 }
 
 static void drop_release(mt_dependent *d) {
-  release_op *self = (release_op *)((char *)d - offsetof(release_op, dependent));
+  release_op *self = MT_CONTAINER(d, release_op, dependent);
   mt_op_stop(&self->op, "the client was closed");
 }
 

@@ -45,7 +45,7 @@ static void abandon(moving *self) {
 }
 
 static void drop_rename(mt_dependent *d) {
-  moving *self = (moving *)((char *)d - offsetof(moving, dependent));
+  moving *self = MT_CONTAINER(d, moving, dependent);
   if (self->runner)
     mt_op_stop(self->runner, "the lock was released");
   else
@@ -53,7 +53,7 @@ static void drop_rename(mt_dependent *d) {
 }
 
 static void end_rename(mt_owned *owned) {
-  moving *self = (moving *)((char *)owned - offsetof(moving, owned));
+  moving *self = MT_CONTAINER(owned, moving, owned);
   abandon(self);
   mt_rename_deinit(&self->rename);
 }

@@ -43,7 +43,7 @@ static void close_scan(scan_handle *handle) {
 }
 
 static void drop_scan(mt_dependent *self) {
-  close_scan((scan_handle *)((char *)self - offsetof(scan_handle, dependent)));
+  close_scan(MT_CONTAINER(self, scan_handle, dependent));
 }
 
 /* Is a page under way? One that failed, or was taken back, is not. */

@@ -108,7 +108,7 @@ static void *take(void *ctx, void *p, size_t old, size_t size) {
 }
 
 static void sandbox_end(mt_owned *owned) {
-  sandbox *s = (sandbox *)owned;
+  sandbox *s = MT_CONTAINER(owned, sandbox, owned);
   if (s->S) lua_close(s->S);
   s->S = NULL;
 }

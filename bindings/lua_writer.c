@@ -48,7 +48,7 @@ static void close_writer(writer *self) {
 }
 
 static void drop_writer(mt_dependent *d) {
-  close_writer((writer *)((char *)d - offsetof(writer, dependent)));
+  close_writer(MT_CONTAINER(d, writer, dependent));
 }
 
 static int writer_close(lua_State *L) {
@@ -79,7 +79,7 @@ static bool cancel_write(mt_op *op) {
 }
 
 static void drop_write(mt_dependent *d) {
-  write_op *self = (write_op *)((char *)d - offsetof(write_op, dependent));
+  write_op *self = MT_CONTAINER(d, write_op, dependent);
   mt_op_stop(&self->op, closed_text);
 }
 

@@ -1,6 +1,6 @@
 /* Operations, and waiting for one: see bindings.h. */
-#include "bindings/bindings.h"
 #include "bindings/lua_class.h"
+#include "bindings/lua_error.h"
 
 #include "base/error.h"
 

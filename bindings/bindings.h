@@ -209,7 +209,6 @@ bool mt_task_inherits(void *ctx, uint64_t holder, uint64_t task);
 /* Steps until `op` is done, resuming only what a pump may (see task.c): `joined` and what it
  * started, or, outside every task, all. */
 void mt_driver_pump(mt_driver *d, mt_op *op);
-MT_LJMP int mt_task_open(lua_State *L);   /* adds spawn, sleep, ... to the table on the stack */
 mt_task *mt_join_target(const mt_op *op); /* whom a join waits for; NULL for other ops */
 void mt_join_wake(mt_task *task);         /* completes the joins of a finished task */
 
@@ -247,92 +246,6 @@ void mt_interrupt_kick(mt_driver *d);
 void mt_interrupt_deliver(mt_driver *d, const mt_task *running);
 extern const char mt_interrupted_text[];
 
-/* ---- Errors (lua_error.c) ------------------------------------------------------------------- */
-
-/* Pushes the error object. */
-MT_LJMP void mt_error_push(lua_State *L, const mortise_error *e);
-/* Raises it. */
-MT_LJMP _Noreturn void mt_error_raise(lua_State *L, const mortise_error *e);
-/* The same, of a lock that was not had, with those who were in the way. */
-MT_LJMP _Noreturn void mt_error_raise_blocked(lua_State *L, const mortise_error *e,
-                                              const mortise_blockers *all);
-MT_LJMP _Noreturn void mt_error_throw(lua_State *L, mortise_status code, const char *fmt, ...)
-    MORTISE_PRINTF(3, 4);
-bool mt_error_is(lua_State *L, int index); /* one of our objects? raises nothing */
-/* What the value at `index` says, as a C error; strings become SCRIPT_ERROR. */
-MT_LJMP void mt_error_read(lua_State *L, int index, mortise_error *out);
-/* A message handler for xpcall: strings become objects, a traceback is added once. */
-MT_LJMP int mt_error_traceback(lua_State *L);
-MT_LJMP int mt_error_open(lua_State *L); /* adds error, is_error to the table on the stack */
-
-/* ---- Options (lua_options.c) ---------------------------------------------------------------- */
-
-typedef enum mt_option_type {
-  MT_OPTION_STRING, /* const char *, borrowed from the table */
-  MT_OPTION_INT,    /* int64_t */
-  MT_OPTION_SIZE,   /* size_t */
-  MT_OPTION_BOOL,   /* bool */
-} mt_option_type;
-
-typedef struct mt_option {
-  const char *name;
-  mt_option_type type;
-  size_t offset; /* in the struct that is filled */
-  int64_t min, max;
-  const char *help;
-} mt_option;
-
-/* Fills `out` from the table at `index` (nil or none: nothing to do), which is replaced by a copy of
- * our own: that keeps the strings. An unknown name is an INVALID_ARGUMENT that suggests the near one;
- * `what` names the call. `rows` end with a NULL name. */
-MT_LJMP void mt_options_read(lua_State *L, int index, const mt_option *rows, void *out,
-                             const char *what);
-/* The two parts of it, for a table. Without a copy the strings are good up to the next call that gets L. */
-MT_LJMP void mt_options_copy(lua_State *L, int index);
-MT_LJMP void mt_options_fill(lua_State *L, int index, const mt_option *rows, void *out,
-                             const char *what);
-
-/* ---- JSON and documents (lua_json.c, lua_doc.c) --------------------------------------------- */
-
-/* A buffer that __gc frees, on the stack. */
-MT_LJMP mt_buf *mt_buf_push(lua_State *L, size_t max);
-/* Raises when the buffer failed. */
-MT_LJMP void mt_buf_check(lua_State *L, const mt_buf *b, const char *what);
-/* Appends the Lua value as JSON, strictly: see lua_json.c. */
-MT_LJMP void mt_json_encode(lua_State *L, int index, mt_buf *out);
-/* Pushes a value of validated text: all of it, or only what is no array and no object (false and
- * nothing pushed for those; nil for NONE). */
-MT_LJMP void mt_json_push(lua_State *L, mt_json value);
-MT_LJMP bool mt_json_push_scalar(lua_State *L, mt_json value);
-MT_LJMP void mt_json_push_key(lua_State *L, mt_slice raw_key);
-MT_LJMP void mt_null_push(lua_State *L);
-bool mt_null_is(lua_State *L, int index);
-MT_LJMP int mt_json_open(lua_State *L); /* adds json, null, array, ... to the table on the stack */
-MT_LJMP int mt_doc_open(lua_State *L);  /* adds view to the table on the stack */
-/* Appends what a view stands for; false where the value is no view. */
-MT_LJMP bool mt_view_encode(lua_State *L, int index, mt_buf *out);
-struct mt_page;
-struct mt_doc;
-/* A page on the stack that owns `*page` (moved: NULL afterwards). */
-MT_LJMP void mt_page_push(lua_State *L, struct mt_page **page);
-/* The view of one document of the page at `page`. */
-MT_LJMP void mt_doc_push(lua_State *L, int page, const struct mt_doc *doc);
-
-/* ---- Text (lua_text.c) ---------------------------------------------------------------------- */
-
-/* Pushes and returns the value as text, like luaL_tolstring, whatever the locale. */
-MT_LJMP const char *mt_text_push(lua_State *L, int index);
-/* An argument that is a string; a whole number stands for its digits. */
-MT_LJMP const char *mt_check_text(lua_State *L, int index, size_t *n);
-MT_LJMP const char *mt_check_string(lua_State *L,
-                                    int index);             /* INVALID_ARGUMENT with a NUL in it */
-MT_LJMP const char *mt_opt_string(lua_State *L, int index); /* NULL for none and nil */
-MT_LJMP int mt_text_open(lua_State *L); /* adds number, tostring, ... to the table on the stack */
-
-/* ---- Files of settings (lua_settings.c) ----------------------------------------------------- */
-
-MT_LJMP int mt_settings_open(lua_State *L); /* adds read_file, ... to the table on the stack */
-
 /* ---- Clients and locks ---------------------------------------------------------------------- */
 
 MT_LJMP int mt_client_open_module(lua_State *L); /* adds open to the table on the stack */
@@ -347,19 +260,4 @@ void mt_client_wake_lost(mt_driver *d);
 void mt_client_read_lost(mt_driver *d, mortise_error *out);
 extern const char mt_lost_text[];
 
-/* ---- Modules (modules.c, coroutine.c) ------------------------------------------------------- */
-
-MT_LJMP int mt_core_open(lua_State *L); /* `mortise.core` */
-/* Puts every module of ours into package.preload, where none is yet. */
-MT_LJMP void mt_modules_preload(lua_State *L);
-/* `cjson` for require, kept from the locale (lua_cjson.c). */
-MT_LJMP void mt_cjson_preload(lua_State *L);
-/* Replaces coroutine.resume and wrap by ones that say which coroutine runs, so that an interrupt
- * finds it, and these, pcall and xpcall by ones that do not catch one that insists. */
-MT_LJMP void mt_coroutine_track(lua_State *L);
-MT_LJMP int mt_coroutine_catch(lua_State *L); /* (fn, handler, ...): xpcall that catches all */
-
-/* The first argument, a userdata of this class. Another is told that the method is called with a
- * colon, on a `what`. */
-MT_LJMP void *mt_check_self(lua_State *L, const char *name, const char *what);
 #endif

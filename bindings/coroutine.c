@@ -1,7 +1,7 @@
 /* coroutine.resume and wrap that note which coroutine runs, for a host of our own: only there can
  * the hook of an interrupt find a script's own coroutines. They, pcall and xpcall behave as Lua's,
  * but for an interrupt that insists (interrupt.c): that one passes. */
-#include "bindings/bindings.h"
+#include "bindings/coroutine.h"
 
 /* Resumes `co` with the `nargs` values on top of L; the number of results, left on L, or -1 with
  * the error there. */

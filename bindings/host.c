@@ -1,7 +1,11 @@
 /* mortise/host.h: an interpreter with mortise in it.
  *
  * Whatever may raise runs under lua_pcall here, so no error ever reaches lua_atpanic. */
-#include "bindings/bindings.h"
+#include "bindings/coroutine.h"
+#include "bindings/lua_cjson.h"
+#include "bindings/lua_error.h"
+#include "bindings/lua_text.h"
+#include "bindings/modules.h"
 
 #include "base/mem.h"
 #include "base/process.h"
@@ -22,8 +26,6 @@ struct mortise_host {
 };
 
 enum { PATIENCE_MS = 5000 }; /* with a script that caught an interrupt */
-
-int luaopen_mortise(lua_State *L);
 
 /* ---- Options, copied ------------------------------------------------------------------------ */
 

@@ -14,7 +14,7 @@
  * patience, the same is raised again, and again; from the second time on pcall and its like do not
  * catch it (coroutine.c). So clean-up has the time of one patience at each of them, and a loop
  * around a pcall ends. */
-#include "bindings/bindings.h"
+#include "bindings/lua_error.h"
 
 #include "base/clock.h"
 #include "base/mem.h"

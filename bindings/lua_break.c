@@ -7,6 +7,8 @@
  * - :close() */
 #include "bindings/lua_class.h"
 #include "bindings/lua_client.h"
+#include "bindings/lua_error.h"
+#include "bindings/lua_options.h"
 
 #include "client/breaker.h"
 

@@ -2,7 +2,7 @@
  * and reads and writes numbers by the C library: after os.setlocale it would write [1,5] for {1.5}.
  * So it is loaded, and its encode and decode run, in the locale "C", which is this thread's only
  * and ends with the call. */
-#include "bindings/bindings.h"
+#include "bindings/lua_cjson.h"
 
 #include "base/number.h"
 

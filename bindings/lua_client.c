@@ -14,8 +14,11 @@
  *                lock_items=, lock_conflicts=, denials=, waits=, takeovers=}
  *   and what lua_store.c, lua_bulk.c, lua_scan.c, lua_list.c, lua_lock.c, lua_break.c say. */
 #include "bindings/lua_client.h"
+
 #include "bindings/lua_class.h"
+#include "bindings/lua_error.h"
 #include "bindings/lua_lock.h"
+#include "bindings/lua_options.h"
 
 #include "base/mem.h"
 

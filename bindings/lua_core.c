@@ -8,7 +8,14 @@
  *   warn(line) -> boolean         to the log of the host's options; false where no host of ours runs
  * All calls look synchronous and raise error objects (lua_error.c). Wrong types of arguments are
  * Lua's own "bad argument" strings: they are mistakes of the calling code. */
-#include "bindings/bindings.h"
+#include "bindings/lua_core.h"
+
+#include "bindings/lua_doc.h"
+#include "bindings/lua_error.h"
+#include "bindings/lua_json.h"
+#include "bindings/lua_settings.h"
+#include "bindings/lua_task.h"
+#include "bindings/lua_text.h"
 
 #include "client/identity.h"
 #include "lock/path.h"

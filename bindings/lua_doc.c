@@ -23,7 +23,11 @@
  *   is_view(value) -> "document", "object", "array" or nil
  * A page of documents: #page, page[i], page:close(), which frees its bytes: a view of it raises an
  * error from then on, as it does for the stale half of an iteration. */
+#include "bindings/lua_doc.h"
+
 #include "bindings/lua_class.h"
+#include "bindings/lua_error.h"
+#include "bindings/lua_json.h"
 #include "bindings/lua_view.h"
 
 #include <string.h>

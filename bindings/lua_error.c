@@ -6,8 +6,10 @@
  *   exit_status(code) -> integer              what the program ends with for such an error
  * `code` is one of mortise/error.h's; a blocker is {path, mode, session, host, user, program,
  * script, job, pid, since_ms, queued, damaged}, what is unknown left out. */
-#include "bindings/bindings.h"
+#include "bindings/lua_error.h"
+
 #include "bindings/lua_class.h"
+#include "bindings/lua_text.h"
 
 #include "base/error.h"
 #include "base/utf8.h"

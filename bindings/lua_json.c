@@ -9,8 +9,12 @@
  *   json_quote(string) -> string  as a JSON string
  *   null                          JSON's null (the same value as cjson.null)
  *   array(table), object(table) -> table   marks it, so that it may be empty */
-#include "bindings/bindings.h"
+#include "bindings/lua_json.h"
+
 #include "bindings/lua_class.h"
+#include "bindings/lua_doc.h"
+#include "bindings/lua_error.h"
+#include "bindings/lua_text.h"
 
 #include "base/json.h"
 #include "base/mem.h"

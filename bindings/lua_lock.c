@@ -20,7 +20,10 @@
  * below it), or into it while it computes; whatever it and those below it wait for just then ends with
  * it at once. */
 #include "bindings/lua_lock.h"
+
 #include "bindings/lua_class.h"
+#include "bindings/lua_error.h"
+#include "bindings/lua_options.h"
 
 #include "base/mem.h"
 #include "lock/path.h"

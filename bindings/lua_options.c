@@ -1,6 +1,9 @@
 /* Options of a call: one table of {name, type, place, range, help} says what there is; it makes
  * the help too. */
-#include "bindings/bindings.h"
+#include "bindings/lua_options.h"
+
+#include "bindings/lua_error.h"
+#include "bindings/lua_text.h"
 
 #include <string.h>
 

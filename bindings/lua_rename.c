@@ -15,7 +15,10 @@
  *   :settle()             waits for what a run that was interrupted had sent
  * Releasing the lock ends it. */
 #include "bindings/lua_class.h"
+#include "bindings/lua_client.h"
+#include "bindings/lua_error.h"
 #include "bindings/lua_lock.h"
+#include "bindings/lua_options.h"
 
 #include "base/mem.h"
 #include "job/rename.h"

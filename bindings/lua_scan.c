@@ -6,6 +6,9 @@
  *   :close()          at any time; the server's cursor is freed in the background */
 #include "bindings/lua_class.h"
 #include "bindings/lua_client.h"
+#include "bindings/lua_doc.h"
+#include "bindings/lua_error.h"
+#include "bindings/lua_options.h"
 
 #include <string.h>
 

@@ -7,8 +7,13 @@
  *                                 its own, which has no functions and bounds of steps and memory: it
  *                                 computes a value, and ends soon whatever it says
  * Waiting for a pipe ends with a signal that is caught. */
-#include "bindings/bindings.h"
+#include "bindings/lua_settings.h"
+
 #include "bindings/lua_class.h"
+#include "bindings/lua_error.h"
+#include "bindings/lua_json.h"
+#include "bindings/lua_options.h"
+#include "bindings/lua_text.h"
 
 #include "base/mem.h"
 

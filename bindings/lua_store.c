@@ -10,6 +10,10 @@
  *   :search(index, body) -> answer
  *   :raw(method, path[, body[, content_type]]) -> status, answer      unsupported on sqlite */
 #include "bindings/lua_client.h"
+#include "bindings/lua_doc.h"
+#include "bindings/lua_error.h"
+#include "bindings/lua_options.h"
+#include "bindings/lua_text.h"
 
 static mt_slice check_slice(lua_State *L, int index) {
   mt_slice s;

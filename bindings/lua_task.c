@@ -14,8 +14,11 @@
  *   :cancel()                  `interrupted` at what it waits for, or at its next wait
  *   :done() -> boolean, failed
  *   .id, tostring; <close> joins it, and cancels it first when left by an error */
-#include "bindings/bindings.h"
+#include "bindings/lua_task.h"
+
+#include "bindings/coroutine.h"
 #include "bindings/lua_class.h"
+#include "bindings/lua_error.h"
 
 #include "base/clock.h"
 

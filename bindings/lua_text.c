@@ -6,7 +6,7 @@
  *   lower(string) -> string       of the letters of ASCII
  *   before(a, b) -> boolean       two strings, by their bytes
  * Everything else here uses these, or takes strings only (tools/lint). */
-#include "bindings/bindings.h"
+#include "bindings/lua_text.h"
 
 #include "base/number.h"
 

@@ -17,7 +17,10 @@
  * Several tasks may write with one writer; a task that is interrupted while it waits closes it. Two
  * items of one batch must not write the same document. */
 #include "bindings/lua_class.h"
+#include "bindings/lua_client.h"
+#include "bindings/lua_error.h"
 #include "bindings/lua_lock.h"
+#include "bindings/lua_options.h"
 #include "bindings/lua_write.h"
 
 #include "write/writer.h"

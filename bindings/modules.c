@@ -1,6 +1,8 @@
 /* `mortise` and its parts, for `require`: the C module `mortise.core`, and the Lua files of stdlib,
  * compiled in. `stdlib/mortise/cli.lua` is `mortise.cli`. */
-#include "bindings/bindings.h"
+#include "bindings/modules.h"
+
+#include "bindings/lua_core.h"
 
 #include "embedded.h"
 
@@ -58,7 +60,6 @@ void mt_modules_preload(lua_State *L) {
 }
 
 /* For `require "mortise"` in any Lua 5.4: the value of stdlib/mortise.lua. */
-MORTISE_API int luaopen_mortise(lua_State *L);
 int luaopen_mortise(lua_State *L) {
   mt_driver_get(L); /* first of all userdata, so the last to be finalised */
   mt_modules_preload(L);
@@ -74,7 +75,6 @@ int luaopen_mortise(lua_State *L) {
 }
 
 /* For a folder of stdlib's files used in place of those compiled in, as by the tests. */
-MORTISE_API int luaopen_mortise_core(lua_State *L);
 int luaopen_mortise_core(lua_State *L) {
   return mt_core_open(L);
 }

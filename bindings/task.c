@@ -6,8 +6,8 @@
  *
  * Who may be resumed while someone waits: outside every task, all; in a task that cannot yield (a
  * generator, a sort callback), none, but for the task it joins and what that one started. */
-#include "bindings/bindings.h"
 #include "bindings/lua_class.h"
+#include "bindings/lua_error.h"
 
 #include "base/clock.h"
 #include "base/mem.h"

@@ -16,8 +16,9 @@
  *   editor                        "readline", "libedit" or "none" */
 #include "terminal.h"
 
-#include "bindings/bindings.h"
 #include "bindings/lua_class.h"
+#include "bindings/lua_error.h"
+#include "bindings/lua_options.h"
 #include "signals.h"
 #include "status.h"
 

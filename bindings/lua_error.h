@@ -1,0 +1,27 @@
+/* Errors as scripts see them, to and from Lua. */
+#ifndef MT_LUA_ERROR_H
+#define MT_LUA_ERROR_H
+
+#include "bindings/bindings.h"
+
+/* Pushes the error object. */
+MT_LJMP void mt_error_push(lua_State *L, const mortise_error *e);
+/* Raises it. */
+MT_LJMP _Noreturn void mt_error_raise(lua_State *L, const mortise_error *e);
+/* The same, of a lock that was not had, with those who were in the way. */
+MT_LJMP _Noreturn void mt_error_raise_blocked(lua_State *L, const mortise_error *e,
+                                              const mortise_blockers *all);
+MT_LJMP _Noreturn void mt_error_throw(lua_State *L, mortise_status code, const char *fmt, ...)
+    MORTISE_PRINTF(3, 4);
+bool mt_error_is(lua_State *L, int index); /* one of our objects? raises nothing */
+/* What the value at `index` says, as a C error; strings become SCRIPT_ERROR. */
+MT_LJMP void mt_error_read(lua_State *L, int index, mortise_error *out);
+/* A message handler for xpcall: strings become objects, a traceback is added once. */
+MT_LJMP int mt_error_traceback(lua_State *L);
+MT_LJMP int mt_error_open(lua_State *L); /* adds error, is_error to the table on the stack */
+
+/* The first argument, a userdata of this class. Another is told that the method is called with a
+ * colon, on a `what`. */
+MT_LJMP void *mt_check_self(lua_State *L, const char *name, const char *what);
+
+#endif

@@ -1,0 +1,24 @@
+/* Lua values to and from JSON. */
+#ifndef MT_LUA_JSON_H
+#define MT_LUA_JSON_H
+
+#include "bindings/bindings.h"
+
+#include "base/json.h"
+
+/* A buffer that __gc frees, on the stack. */
+MT_LJMP mt_buf *mt_buf_push(lua_State *L, size_t max);
+/* Raises when the buffer failed. */
+MT_LJMP void mt_buf_check(lua_State *L, const mt_buf *b, const char *what);
+/* Appends the Lua value as JSON, strictly: see lua_json.c. */
+MT_LJMP void mt_json_encode(lua_State *L, int index, mt_buf *out);
+/* Pushes a value of validated text: all of it, or only what is no array and no object (false and
+ * nothing pushed for those; nil for NONE). */
+MT_LJMP void mt_json_push(lua_State *L, mt_json value);
+MT_LJMP bool mt_json_push_scalar(lua_State *L, mt_json value);
+MT_LJMP void mt_json_push_key(lua_State *L, mt_slice raw_key);
+MT_LJMP void mt_null_push(lua_State *L);
+bool mt_null_is(lua_State *L, int index);
+MT_LJMP int mt_json_open(lua_State *L); /* adds json, null, array, ... to the table on the stack */
+
+#endif

@@ -1,0 +1,37 @@
+/* Arguments that are names, and options of a call from a table of a script. */
+#ifndef MT_LUA_OPTIONS_H
+#define MT_LUA_OPTIONS_H
+
+#include "bindings/bindings.h"
+
+/* Arguments that are names. */
+MT_LJMP const char *mt_check_string(lua_State *L,
+                                    int index);             /* INVALID_ARGUMENT with a NUL in it */
+MT_LJMP const char *mt_opt_string(lua_State *L, int index); /* NULL for none and nil */
+
+typedef enum mt_option_type {
+  MT_OPTION_STRING, /* const char *, borrowed from the table */
+  MT_OPTION_INT,    /* int64_t */
+  MT_OPTION_SIZE,   /* size_t */
+  MT_OPTION_BOOL,   /* bool */
+} mt_option_type;
+
+typedef struct mt_option {
+  const char *name;
+  mt_option_type type;
+  size_t offset; /* in the struct that is filled */
+  int64_t min, max;
+  const char *help;
+} mt_option;
+
+/* Fills `out` from the table at `index` (nil or none: nothing to do), which is replaced by a copy of
+ * our own: that keeps the strings. An unknown name is an INVALID_ARGUMENT that suggests the near one;
+ * `what` names the call. `rows` end with a NULL name. */
+MT_LJMP void mt_options_read(lua_State *L, int index, const mt_option *rows, void *out,
+                             const char *what);
+/* The two parts of it, for a table. Without a copy the strings are good up to the next call that gets L. */
+MT_LJMP void mt_options_copy(lua_State *L, int index);
+MT_LJMP void mt_options_fill(lua_State *L, int index, const mt_option *rows, void *out,
+                             const char *what);
+
+#endif

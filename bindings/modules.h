@@ -1,0 +1,14 @@
+/* What `require` finds. */
+#ifndef MT_MODULES_H
+#define MT_MODULES_H
+
+#include "bindings/bindings.h"
+
+/* Puts every module of ours into package.preload, where none is yet. */
+MT_LJMP void mt_modules_preload(lua_State *L);
+
+/* What `require` calls in mortise.so. */
+MORTISE_API int luaopen_mortise(lua_State *L);
+MORTISE_API int luaopen_mortise_core(lua_State *L);
+
+#endif

@@ -13,6 +13,12 @@ void mt_class(lua_State *L, const char *name, const luaL_Reg *methods,
   lua_setfield(L, -2, "__metatable");
 }
 
+mt_slice mt_slice_at(lua_State *L, int index) {
+  mt_slice s;
+  s.p = lua_tolstring(L, index, &s.n);
+  return s;
+}
+
 void mt_set_integer(lua_State *L, const char *key, int64_t value) {
   lua_pushinteger(L, value);
   lua_setfield(L, -2, key);

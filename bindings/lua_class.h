@@ -4,12 +4,17 @@
 
 #include "bindings/bindings.h"
 
+#include "base/buf.h"
+
 /* The struct whose `member` this points to. */
 #define MT_CONTAINER(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
 
 /* A metatable with these methods as __index, `__name` set and `metamethods` added; pushed. */
 MT_LJMP void mt_class(lua_State *L, const char *name, const luaL_Reg *methods,
                       const luaL_Reg *metamethods);
+
+/* The string at `index`, which keeps its bytes. */
+mt_slice mt_slice_at(lua_State *L, int index);
 
 /* Sets a field of the table on top of the stack. */
 MT_LJMP void mt_set_integer(lua_State *L, const char *key, int64_t value);

@@ -206,21 +206,16 @@ static void push_full_name(lua_State *L, const mt_view *view, int key) {
   lua_concat(L, 3);
 }
 
-static mt_slice slice_at(lua_State *L, int index) {
-  mt_slice s;
-  s.p = lua_tolstring(L, index, &s.n);
-  return s;
-}
-
 static int get_in_document(lua_State *L, const mt_view *view, int key) {
   mt_view *root = push_root(L, view);
   int at = lua_gettop(L);
   push_full_name(L, view, key);
   mt_json value;
-  if (mt_patch_find(L, root, at, slice_at(L, at + 1), &value)) /* pushes the patch's text, or nil */
+  if (mt_patch_find(L, root, at, mt_slice_at(L, at + 1),
+                    &value)) /* pushes the patch's text, or nil */
     push_value(L, value, at, at + 1, NULL, lua_gettop(L));
   else
-    push_value(L, mt_json_find(root->value, slice_at(L, at + 1)), at, at + 1, root->page, at);
+    push_value(L, mt_json_find(root->value, mt_slice_at(L, at + 1)), at, at + 1, root->page, at);
   return 1;
 }
 
@@ -250,7 +245,7 @@ static int get(lua_State *L, mt_view *view, int key) {
     return is_integer ? get_item(L, view, i) : 0;
   }
   if (view->kind != MT_VIEW_FIXED) return get_in_document(L, view, key);
-  return get_fixed(L, mt_json_find(view->value, slice_at(L, key)), view);
+  return get_fixed(L, mt_json_find(view->value, mt_slice_at(L, key)), view);
 }
 
 static void push_slice(lua_State *L, mt_slice s) {
@@ -363,7 +358,7 @@ static mt_json current(lua_State *L, const mt_view *view) {
   mt_json whole = mt_patch_apply(L, root, lua_gettop(L)); /* pushes one value */
   if (view->kind == MT_VIEW_DOC) return whole;
   lua_getiuservalue(L, 1, 2);
-  mt_json value = mt_json_find(whole, slice_at(L, -1));
+  mt_json value = mt_json_find(whole, mt_slice_at(L, -1));
   lua_pop(L, 1);
   return value;
 }
@@ -498,7 +493,7 @@ static int view_pairs(lua_State *L) {
 static mt_slice meta_string(lua_State *L, const char *key) {
   lua_getfield(L, 2, key);
   if (!lua_isnil(L, -1)) luaL_checktype(L, -1, LUA_TSTRING);
-  return slice_at(L, -1); /* stays on the stack, and is kept by the anchor below */
+  return mt_slice_at(L, -1); /* stays on the stack, and is kept by the anchor below */
 }
 
 static uint64_t meta_number(lua_State *L, const char *key) {
@@ -523,7 +518,7 @@ static int core_view(lua_State *L) {
   lua_settop(L, 2);
   mt_json root;
   mortise_error err;
-  if (mt_json_parse(slice_at(L, 1), "the document", &root, &err)) mt_error_raise(L, &err);
+  if (mt_json_parse(mt_slice_at(L, 1), "the document", &root, &err)) mt_error_raise(L, &err);
   if (root.type != MT_JSON_OBJECT)
     mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "a document is a JSON object");
   mt_doc *doc = lua_newuserdatauv(L, sizeof *doc, 4);

@@ -2,23 +2,18 @@
  * document's second user value, a removal with false for its text. No name in it is inside another:
  * assigning inside an assigned object changes that text, assigning an object forgets what was
  * assigned inside it. */
+#include "bindings/lua_class.h"
 #include "bindings/lua_error.h"
 #include "bindings/lua_json.h"
 #include "bindings/lua_view.h"
 
 #include "base/json_edit.h"
 
-static mt_slice slice_at(lua_State *L, int index) {
-  mt_slice s;
-  s.p = lua_tolstring(L, index, &s.n);
-  return s;
-}
-
 /* Pushes name and text of a patch, 0-based; false for a removal. */
 static mt_slice push_patch(lua_State *L, int patches, size_t i) {
   lua_rawgeti(L, patches, (lua_Integer)(2 * i + 1));
   lua_rawgeti(L, patches, (lua_Integer)(2 * i + 2));
-  return slice_at(L, -2);
+  return mt_slice_at(L, -2);
 }
 
 /* "a.b" is inside "a", unless the document spells a key "a.b" beside its "a". */
@@ -53,7 +48,7 @@ bool mt_patch_find(lua_State *L, const mt_view *root, int at, mt_slice name, mt_
     bool same = mt_slice_eq(own, name);
     parts = parts || (lua_isstring(L, -1) && inside(root, own, name));
     if (!same && !inside(root, name, own)) continue;
-    *value = parse_own(L, slice_at(L, -1));
+    *value = parse_own(L, mt_slice_at(L, -1));
     if (!same) *value = mt_json_find(*value, rest_of(name, own));
     lua_replace(L, patches);
     lua_settop(L, patches);
@@ -84,7 +79,7 @@ static void set_inside(lua_State *L, mt_view *root, int patches, size_t i, mt_sl
                        mt_slice text) {
   size_t edits = root->edits;
   mt_slice own = push_patch(L, patches, i);
-  mt_json object = lua_isstring(L, -1) ? parse_own(L, slice_at(L, -1)) : empty_object;
+  mt_json object = lua_isstring(L, -1) ? parse_own(L, mt_slice_at(L, -1)) : empty_object;
   if (!text.p && !lua_isstring(L, -1)) return; /* removed already, with all that was in it */
   mt_json_edit edit = {rest_of(name, own), text};
   mt_buf *out = mt_buf_push(L, MT_VIEW_TEXT_MAX);
@@ -127,7 +122,7 @@ static void try_out(lua_State *L, const mt_view *root, mt_slice name, mt_slice t
 }
 
 void mt_patch_set(lua_State *L, mt_view *root, int at, int name, mt_slice text) {
-  mt_slice field = slice_at(L, name);
+  mt_slice field = mt_slice_at(L, name);
   mt_json now = mt_json_find(root->value, field);
   bool changes = text.p ? !mt_slice_eq(now.raw, text) : now.type != MT_JSON_NONE;
   if (text.p)
@@ -164,7 +159,7 @@ mt_json mt_patch_apply(lua_State *L, const mt_view *root, int at) {
   if (root->patches < n) n = root->patches; /* what a finalizer has added is added later */
   for (size_t i = 0; i < n; i++) {
     mt_slice own = push_patch(L, patches, i); /* the sequence keeps both */
-    edits[i] = (mt_json_edit){own, lua_isstring(L, -1) ? slice_at(L, -1) : (mt_slice){NULL, 0}};
+    edits[i] = (mt_json_edit){own, lua_isstring(L, -1) ? mt_slice_at(L, -1) : (mt_slice){NULL, 0}};
     lua_pop(L, 2);
   }
   mortise_error err;

@@ -15,14 +15,8 @@
 #include "bindings/lua_options.h"
 #include "bindings/lua_text.h"
 
-static mt_slice check_slice(lua_State *L, int index) {
-  mt_slice s;
-  s.p = mt_check_text(L, index, &s.n);
-  return s;
-}
-
 static mt_slice opt_slice(lua_State *L, int index) {
-  return lua_isnoneornil(L, index) ? (mt_slice){NULL, 0} : check_slice(L, index);
+  return lua_isnoneornil(L, index) ? (mt_slice){NULL, 0} : mt_check_slice(L, index);
 }
 
 /* Arguments 2 to 4 are strings that the request borrows. */
@@ -148,7 +142,7 @@ static void deinit_search(mt_lua_call *call) {
 static int client_search(lua_State *L) {
   mt_check_client(L, 1);
   const char *index = mt_check_string(L, 2);
-  mt_slice body = check_slice(L, 3);
+  mt_slice body = mt_check_slice(L, 3);
   lua_settop(L, 3);
   mt_lua_call *call = mt_lua_call_new(L, 1, push_search, deinit_search);
   anchor_arguments(L, 3);

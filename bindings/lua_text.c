@@ -25,14 +25,14 @@ const char *mt_check_text(lua_State *L, int index, size_t *n) {
   return lua_tolstring(L, index, n);
 }
 
-static mt_slice check_slice(lua_State *L, int index) {
+mt_slice mt_check_slice(lua_State *L, int index) {
   mt_slice s;
   s.p = mt_check_text(L, index, &s.n);
   return s;
 }
 
 static int core_number(lua_State *L) {
-  mt_slice text = check_slice(L, 1);
+  mt_slice text = mt_check_slice(L, 1);
   mt_json number = {MT_JSON_NUMBER, text};
   int64_t whole;
   double value;
@@ -52,7 +52,7 @@ static int core_tostring(lua_State *L) {
 }
 
 static int core_lower(lua_State *L) {
-  mt_slice s = check_slice(L, 1);
+  mt_slice s = mt_check_slice(L, 1);
   luaL_Buffer b;
   char *out = luaL_buffinitsize(L, &b, s.n);
   for (size_t i = 0; i < s.n; i++) out[i] = mt_lower(s.p[i]);
@@ -61,7 +61,7 @@ static int core_lower(lua_State *L) {
 }
 
 static int core_before(lua_State *L) {
-  lua_pushboolean(L, mt_slice_cmp(check_slice(L, 1), check_slice(L, 2)) < 0);
+  lua_pushboolean(L, mt_slice_cmp(mt_check_slice(L, 1), mt_check_slice(L, 2)) < 0);
   return 1;
 }
 

@@ -4,10 +4,13 @@
 
 #include "bindings/bindings.h"
 
+#include "base/buf.h"
+
 /* Pushes and returns the value as text, like luaL_tolstring, whatever the locale. */
 MT_LJMP const char *mt_text_push(lua_State *L, int index);
 /* An argument that is a string; a whole number stands for its digits. */
 MT_LJMP const char *mt_check_text(lua_State *L, int index, size_t *n);
+MT_LJMP mt_slice mt_check_slice(lua_State *L, int index);
 MT_LJMP int mt_text_open(lua_State *L); /* adds number, tostring, ... to the table on the stack */
 
 #endif

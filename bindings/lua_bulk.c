@@ -7,11 +7,11 @@
  * An answer is {result="applied" | "noop" | "conflict" | "missing" | "busy" | "rejected", status=,
  * seq_no=, term=, type=, reason=}. The call raises where the request as a whole failed. Nothing is
  * split: keep batches to about a thousand small documents. */
+#include "bindings/lua_buf.h"
 #include "bindings/lua_class.h"
 #include "bindings/lua_client.h"
 #include "bindings/lua_doc.h"
 #include "bindings/lua_error.h"
-#include "bindings/lua_json.h"
 #include "bindings/lua_options.h"
 #include "bindings/lua_write.h"
 

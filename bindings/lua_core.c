@@ -10,6 +10,7 @@
  * Lua's own "bad argument" strings: they are mistakes of the calling code. */
 #include "bindings/lua_core.h"
 
+#include "bindings/lua_buf.h"
 #include "bindings/lua_doc.h"
 #include "bindings/lua_error.h"
 #include "bindings/lua_json.h"

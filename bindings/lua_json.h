@@ -6,10 +6,6 @@
 
 #include "base/json.h"
 
-/* A buffer that __gc frees, on the stack. */
-MT_LJMP mt_buf *mt_buf_push(lua_State *L, size_t max);
-/* Raises when the buffer failed. */
-MT_LJMP void mt_buf_check(lua_State *L, const mt_buf *b, const char *what);
 /* Appends the Lua value as JSON, strictly: see lua_json.c. */
 MT_LJMP void mt_json_encode(lua_State *L, int index, mt_buf *out);
 /* Pushes a value of validated text: all of it, or only what is no array and no object (false and

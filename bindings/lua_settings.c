@@ -9,9 +9,9 @@
  * Waiting for a pipe ends with a signal that is caught. */
 #include "bindings/lua_settings.h"
 
+#include "bindings/lua_buf.h"
 #include "bindings/lua_class.h"
 #include "bindings/lua_error.h"
-#include "bindings/lua_json.h"
 #include "bindings/lua_options.h"
 #include "bindings/lua_text.h"
 

@@ -1,0 +1,35 @@
+#include "bindings/lua_buf.h"
+
+#include "bindings/lua_class.h"
+#include "bindings/lua_error.h"
+
+typedef struct buffer {
+  mt_owned owned;
+  mt_buf buf;
+} buffer;
+
+static void end_buffer(mt_owned *owned) {
+  mt_buf_deinit(&MT_CONTAINER(owned, buffer, owned)->buf);
+}
+
+static int collect_buffer(lua_State *L) {
+  mt_owned_end(&((buffer *)lua_touserdata(L, 1))->owned);
+  return 0;
+}
+
+mt_buf *mt_buf_push(lua_State *L, size_t max) {
+  static const luaL_Reg metamethods[] = {{"__gc", collect_buffer}, {NULL, NULL}};
+  mt_driver *d = mt_driver_get(L);
+  buffer *b = lua_newuserdatauv(L, sizeof *b, 0);
+  b->owned.slot = NULL;
+  mt_buf_init(&b->buf, max);
+  mt_class(L, "mortise.buffer", NULL, metamethods);
+  lua_setmetatable(L, -2);
+  mt_own(d, &b->owned, end_buffer);
+  return &b->buf;
+}
+
+void mt_buf_check(lua_State *L, const mt_buf *b, const char *what) {
+  mortise_error err;
+  if (mt_buf_status(b, what, &err)) mt_error_raise(L, &err);
+}

@@ -29,6 +29,7 @@
 #include "bindings/lua_class.h"
 #include "bindings/lua_error.h"
 #include "bindings/lua_json.h"
+#include "bindings/lua_patch.h"
 #include "bindings/lua_view.h"
 
 #include <string.h>
@@ -122,7 +123,7 @@ void mt_doc_push(lua_State *L, int page, const mt_doc *doc) {
   lua_setiuservalue(L, -2, 1);
 }
 
-mt_view *mt_view_test(lua_State *L, int index) {
+static mt_view *test_view(lua_State *L, int index) {
   return luaL_testudata(L, index, view_name);
 }
 
@@ -365,7 +366,7 @@ static mt_json current(lua_State *L, const mt_view *view) {
 }
 
 bool mt_view_encode(lua_State *L, int index, mt_buf *out) {
-  if (!mt_view_test(L, index)) return false;
+  if (!test_view(L, index)) return false;
   luaL_checkstack(L, LUA_MINSTACK, NULL);
   lua_pushvalue(L, index);
   lua_insert(L, 1); /* the functions here look at 1 */
@@ -541,7 +542,7 @@ static int core_view(lua_State *L) {
 
 static int core_is_view(lua_State *L) {
   luaL_checkany(L, 1);
-  const mt_view *view = mt_view_test(L, 1);
+  const mt_view *view = test_view(L, 1);
   if (!view)
     lua_pushnil(L);
   else if (view->kind == MT_VIEW_DOC)
@@ -579,8 +580,10 @@ int mt_doc_open(lua_State *L) {
   static const luaL_Reg page_methods[] = {{"close", close_page}, {NULL, NULL}};
   static const luaL_Reg page_metamethods[] = {
       {"__len", page_len}, {"__gc", collect_page}, {"__close", close_page}, {NULL, NULL}};
+  static const mt_encoder encoder = {mt_view_encode};
   luaL_setfuncs(L, functions, 0);
   mt_class(L, view_name, NULL, metamethods);
+  mt_json_set_encoder(L, &encoder);
   set_index(L, methods, view_index);
   mt_class(L, page_name, NULL, page_metamethods);
   set_index(L, page_methods, page_index);

@@ -12,7 +12,6 @@
 #include "bindings/lua_json.h"
 
 #include "bindings/lua_buf.h"
-#include "bindings/lua_doc.h"
 #include "bindings/lua_error.h"
 #include "bindings/lua_text.h"
 
@@ -28,6 +27,7 @@ enum { DEPTH_MAX = 128, TEXT_MAX = 1 << 30 };
 
 static const char array_name[] = "mortise.array";
 static const char object_name[] = "mortise.object";
+static const char encoder_key; /* in a metatable: the mt_encoder of its class */
 
 /* ---- null, array, object -------------------------------------------------------------------- */
 
@@ -163,6 +163,19 @@ static void encode_table(lua_State *L, int index, mt_buf *out, int depth) {
   }
 }
 
+void mt_json_set_encoder(lua_State *L, const mt_encoder *encoder) {
+  lua_pushlightuserdata(L, (void *)encoder);
+  lua_rawsetp(L, -2, &encoder_key);
+}
+
+static bool encode_userdata(lua_State *L, int index, mt_buf *out) {
+  if (lua_type(L, index) != LUA_TUSERDATA || !lua_getmetatable(L, index)) return false;
+  lua_rawgetp(L, -1, &encoder_key);
+  const mt_encoder *encoder = lua_touserdata(L, -1);
+  lua_pop(L, 2);
+  return encoder && encoder->encode(L, index, out);
+}
+
 static void encode(lua_State *L, int index, mt_buf *out, int depth) {
   size_t n;
   const char *p;
@@ -185,7 +198,7 @@ static void encode(lua_State *L, int index, mt_buf *out, int depth) {
       mt_buf_adds(out, "null");
       return;
     }
-    if (mt_view_encode(L, index, out)) return;
+    if (encode_userdata(L, index, out)) return;
     mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "JSON has no %s", luaL_typename(L, index));
   }
 }

@@ -8,6 +8,12 @@
 
 /* Appends the Lua value as JSON, strictly: see lua_json.c. */
 MT_LJMP void mt_json_encode(lua_State *L, int index, mt_buf *out);
+/* How userdata of one class are written as JSON; false: this one is none of that class. */
+typedef struct mt_encoder {
+  bool (*encode)(lua_State *L, int index, mt_buf *out);
+} mt_encoder;
+/* Sets it in the metatable on top of the stack. */
+MT_LJMP void mt_json_set_encoder(lua_State *L, const mt_encoder *encoder);
 /* Pushes a value of validated text: all of it, or only what is no array and no object (false and
  * nothing pushed for those; nil for NONE). */
 MT_LJMP void mt_json_push(lua_State *L, mt_json value);

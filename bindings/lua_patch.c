@@ -2,10 +2,11 @@
  * document's second user value, a removal with false for its text. No name in it is inside another:
  * assigning inside an assigned object changes that text, assigning an object forgets what was
  * assigned inside it. */
+#include "bindings/lua_patch.h"
+
 #include "bindings/lua_buf.h"
 #include "bindings/lua_class.h"
 #include "bindings/lua_error.h"
-#include "bindings/lua_view.h"
 
 #include "base/json_edit.h"
 

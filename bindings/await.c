@@ -35,7 +35,7 @@ void *mt_lua_op_new(lua_State *L, size_t size, int anchors, const mt_op_type *ty
   memset(op, 0, size);
   op->type = type;
   op->driver = d;
-  mt_class(L, op_name, NULL, metamethods);
+  mt_class(L, op_name, metamethods);
   lua_setmetatable(L, -2);
   mt_own(d, &op->owned, end_op);
   return op;

@@ -248,7 +248,6 @@ extern const char mt_interrupted_text[];
 
 /* ---- Clients and locks ---------------------------------------------------------------------- */
 
-MT_LJMP int mt_client_open_module(lua_State *L); /* adds open to the table on the stack */
 /* Closes what was left open, bounded by the clients' own time-outs. */
 void mt_client_close_all(mt_driver *d);
 /* Raises LOCK_LOST, once for each lock, where the running task relies on one that is lost. */

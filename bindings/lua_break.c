@@ -5,7 +5,8 @@
  * - :progress() -> {phase=, marked=, gone=, lease_ms=, left_ms=, evicted=}; raises the error that
  *   ended it. The phase is "looking", "waiting" (left_ms), "ending", "evicting" or "done".
  * - :close() */
-#include "bindings/lua_class.h"
+#include "bindings/lua_break.h"
+
 #include "bindings/lua_client.h"
 #include "bindings/lua_error.h"
 #include "bindings/lua_options.h"
@@ -88,15 +89,11 @@ static int client_clear_damaged(lua_State *L) {
   return start(L, mt_breaker_clear);
 }
 
-void mt_break_methods(lua_State *L) {
-  static const luaL_Reg methods[] = {{"break_session", client_break_session},
-                                     {"clear_damaged", client_clear_damaged},
-                                     {NULL, NULL}};
-  static const luaL_Reg breaking_methods[] = {
-      {"progress", breaking_progress}, {"close", breaking_close}, {NULL, NULL}};
-  static const luaL_Reg metamethods[] = {
-      {"__gc", breaking_close}, {"__close", breaking_close}, {NULL, NULL}};
-  luaL_setfuncs(L, methods, 0);
-  mt_class(L, breaking_name, breaking_methods, metamethods);
-  lua_pop(L, 1);
-}
+const luaL_Reg mt_break_methods[] = {
+    {"break_session", client_break_session}, {"clear_damaged", client_clear_damaged}, {NULL, NULL}};
+
+static const luaL_Reg breaking_methods[] = {
+    {"progress", breaking_progress}, {"close", breaking_close}, {NULL, NULL}};
+static const luaL_Reg metamethods[] = {
+    {"__gc", breaking_close}, {"__close", breaking_close}, {NULL, NULL}};
+const mt_lua_class mt_breaking_class = {breaking_name, breaking_methods, metamethods, NULL, NULL};

@@ -23,7 +23,7 @@ mt_buf *mt_buf_push(lua_State *L, size_t max) {
   buffer *b = lua_newuserdatauv(L, sizeof *b, 0);
   b->owned.slot = NULL;
   mt_buf_init(&b->buf, max);
-  mt_class(L, "mortise.buffer", NULL, metamethods);
+  mt_class(L, "mortise.buffer", metamethods);
   lua_setmetatable(L, -2);
   mt_own(d, &b->owned, end_buffer);
   return &b->buf;

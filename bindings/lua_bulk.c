@@ -7,13 +7,14 @@
  * An answer is {result="applied" | "noop" | "conflict" | "missing" | "busy" | "rejected", status=,
  * seq_no=, term=, type=, reason=}. The call raises where the request as a whole failed. Nothing is
  * split: keep batches to about a thousand small documents. */
+#include "bindings/lua_bulk.h"
+
 #include "bindings/lua_buf.h"
 #include "bindings/lua_class.h"
 #include "bindings/lua_client.h"
 #include "bindings/lua_doc.h"
 #include "bindings/lua_error.h"
 #include "bindings/lua_options.h"
-#include "bindings/lua_write.h"
 
 #include <string.h>
 
@@ -157,7 +158,4 @@ static int client_bulk(lua_State *L) {
   return mt_await(L, lua_gettop(L));
 }
 
-void mt_bulk_methods(lua_State *L) {
-  static const luaL_Reg methods[] = {{"bulk", client_bulk}, {NULL, NULL}};
-  luaL_setfuncs(L, methods, 0);
-}
+const luaL_Reg mt_bulk_methods[] = {{"bulk", client_bulk}, {NULL, NULL}};

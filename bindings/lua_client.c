@@ -15,16 +15,14 @@
  *   and what lua_store.c, lua_bulk.c, lua_scan.c, lua_list.c, lua_lock.c, lua_break.c say. */
 #include "bindings/lua_client.h"
 
-#include "bindings/lua_class.h"
 #include "bindings/lua_error.h"
-#include "bindings/lua_lock.h"
 #include "bindings/lua_options.h"
 
 #include "base/mem.h"
 
 #include <string.h>
 
-const char mt_client_name[] = "mortise.client";
+static const char client_name[] = "mortise.client";
 
 #define ROW(field, type, min, max, help)                                                           \
   { #field, MT_OPTION_##type, offsetof(mortise_options, field), min, max, help }
@@ -171,7 +169,7 @@ static int finish_close(lua_State *L, mt_op *op, int index) {
 static const mt_op_type close_type = {cancel_close, finish_close, NULL, true, NULL};
 
 static int client_close(lua_State *L) {
-  mt_handle *handle = luaL_checkudata(L, 1, mt_client_name);
+  mt_handle *handle = luaL_checkudata(L, 1, client_name);
   if (!handle->box) return 0;
   close_op *op = mt_lua_op_new(L, sizeof *op, 0, &close_type);
   handle = lua_touserdata(L, 1);
@@ -215,7 +213,7 @@ static int core_open(lua_State *L) {
   sweep(d);
   mt_handle *handle = lua_newuserdatauv(L, sizeof *handle, 0);
   handle->box = NULL;
-  luaL_setmetatable(L, mt_client_name);
+  luaL_setmetatable(L, client_name);
   mt_box *box = mt_calloc(1, sizeof *box);
   if (!box) mt_error_throw(L, MORTISE_OUT_OF_MEMORY, "out of memory");
   box->driver = d;
@@ -232,7 +230,7 @@ static int core_open(lua_State *L) {
 }
 
 mt_box *mt_check_client(lua_State *L, int index) {
-  const mt_handle *handle = luaL_checkudata(L, index, mt_client_name);
+  const mt_handle *handle = luaL_checkudata(L, index, client_name);
   mt_driver_check(mt_driver_get(L), L);
   if (!handle->box) mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "the client is closed");
   return handle->box;
@@ -458,7 +456,7 @@ static int client_url(lua_State *L) {
 }
 
 static int client_tostring(lua_State *L) {
-  const mt_handle *handle = luaL_checkudata(L, 1, mt_client_name);
+  const mt_handle *handle = luaL_checkudata(L, 1, client_name);
   if (handle->box)
     lua_pushfstring(L, "client of %s", handle->box->client->store->url);
   else
@@ -466,29 +464,17 @@ static int client_tostring(lua_State *L) {
   return 1;
 }
 
-int mt_client_open_module(lua_State *L) {
-  static const luaL_Reg functions[] = {{"open", core_open},
-                                       {"options", core_options},
-                                       {"default_options", core_default_options},
+const luaL_Reg mt_client_functions[] = {{"open", core_open},
+                                        {"options", core_options},
+                                        {"default_options", core_default_options},
+                                        {NULL, NULL}};
+
+static const luaL_Reg methods[] = {{"close", client_close},         {"url", client_url},
+                                   {"init", client_init},           {"verify", client_verify},
+                                   {"stats", client_stats},         {"session", client_session},
+                                   {"namespace", client_namespace}, {NULL, NULL}};
+static const luaL_Reg metamethods[] = {{"__gc", collect_client},
+                                       {"__close", client_close},
+                                       {"__tostring", client_tostring},
                                        {NULL, NULL}};
-  static const luaL_Reg methods[] = {{"close", client_close},         {"url", client_url},
-                                     {"init", client_init},           {"verify", client_verify},
-                                     {"stats", client_stats},         {"session", client_session},
-                                     {"namespace", client_namespace}, {NULL, NULL}};
-  static const luaL_Reg metamethods[] = {{"__gc", collect_client},
-                                         {"__close", client_close},
-                                         {"__tostring", client_tostring},
-                                         {NULL, NULL}};
-  luaL_setfuncs(L, functions, 0);
-  mt_class(L, mt_client_name, methods, metamethods);
-  lua_getfield(L, -1, "__index");
-  mt_store_methods(L);
-  mt_bulk_methods(L);
-  mt_scan_methods(L);
-  mt_lock_methods(L);
-  mt_writer_methods(L);
-  mt_list_methods(L);
-  mt_break_methods(L);
-  lua_pop(L, 2);
-  return 0;
-}
+const mt_lua_class mt_client_class = {client_name, methods, metamethods, NULL, NULL};

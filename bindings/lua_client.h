@@ -3,7 +3,7 @@
 #ifndef MT_LUA_CLIENT_H
 #define MT_LUA_CLIENT_H
 
-#include "bindings/bindings.h"
+#include "bindings/lua_class.h"
 
 #include "client/client.h"
 
@@ -27,7 +27,8 @@ typedef struct mt_handle {
   mt_box *box; /* NULL when closed */
 } mt_handle;
 
-extern const char mt_client_name[];
+extern const mt_lua_class mt_client_class;
+extern const luaL_Reg mt_client_functions[]; /* of the module */
 
 void mt_depend(mt_dependent **list, mt_dependent *dependent);
 void mt_undepend(mt_dependent *dependent); /* again is fine */
@@ -74,12 +75,6 @@ MT_LJMP mt_lua_call *mt_lua_call_new(lua_State *L, int client,
 /* Sets what every request has; submit it to this store next, then return mt_await. */
 mt_store *mt_lua_call_start(mt_lua_call *call, mt_box *box, mt_req *req);
 
-MT_LJMP void mt_store_methods(lua_State *L); /* lua_store.c: adds to the table on the stack */
-MT_LJMP void mt_bulk_methods(lua_State *L);  /* lua_bulk.c */
-MT_LJMP void mt_scan_methods(lua_State *L);  /* lua_scan.c */
-MT_LJMP void mt_lock_methods(lua_State *L);  /* lua_lock.c */
-MT_LJMP void mt_list_methods(lua_State *L);  /* lua_list.c */
-MT_LJMP void mt_break_methods(lua_State *L); /* lua_break.c */
 /* Raises LOCK_LOST for a lock of `box` that the running task relies on; false: nothing to tell. */
 MT_LJMP bool mt_lock_tell(lua_State *L, mt_box *box, uint64_t task);
 /* Wakes those who rely on a lost lock of `box`. */

@@ -1,4 +1,5 @@
-/* `mortise.core`: what stdlib stands on. Each lua_*.c says at its head what it adds; here:
+/* `mortise.core`: what stdlib stands on. The tables below say whose functions and classes there are,
+ * and each lua_*.c at its head what they do; here:
  *   version                       "0.1.0"
  *   path_check(path, others) -> path    normalised; raises invalid_argument, saying which rule. With
  *                                 `others` true it may be one that could not be locked here
@@ -10,13 +11,23 @@
  * Lua's own "bad argument" strings: they are mistakes of the calling code. */
 #include "bindings/lua_core.h"
 
+#include "bindings/lua_break.h"
 #include "bindings/lua_buf.h"
+#include "bindings/lua_bulk.h"
+#include "bindings/lua_class.h"
+#include "bindings/lua_client.h"
 #include "bindings/lua_doc.h"
 #include "bindings/lua_error.h"
 #include "bindings/lua_json.h"
+#include "bindings/lua_list.h"
+#include "bindings/lua_lock.h"
+#include "bindings/lua_rename.h"
+#include "bindings/lua_scan.h"
 #include "bindings/lua_settings.h"
+#include "bindings/lua_store.h"
 #include "bindings/lua_task.h"
 #include "bindings/lua_text.h"
+#include "bindings/lua_writer.h"
 
 #include "client/identity.h"
 #include "lock/path.h"
@@ -67,23 +78,47 @@ static int core_identity(lua_State *L) {
   return 1;
 }
 
+static const luaL_Reg core_functions[] = {{"path_check", core_path_check},
+                                          {"path_segment", core_path_segment},
+                                          {"identity", core_identity},
+                                          {"warn", core_warn},
+                                          {NULL, NULL}};
+
+/* ---- What there is -------------------------------------------------------------------------- */
+
+static const luaL_Reg *const functions[] = {
+    core_functions,        mt_error_functions, mt_task_functions, mt_text_functions,
+    mt_settings_functions, mt_json_functions,  mt_doc_functions,  mt_client_functions};
+
+static const struct {
+  const mt_lua_class *class;
+  const luaL_Reg *more[8]; /* methods that other files add; NULL ends them */
+} classes[] = {
+    {&mt_task_class, {NULL}},
+    {&mt_view_class, {NULL}},
+    {&mt_page_class, {NULL}},
+    {&mt_client_class,
+     {mt_store_methods, mt_bulk_methods, mt_scan_methods, mt_acquire_methods, mt_writer_methods,
+      mt_list_methods, mt_break_methods, NULL}},
+    {&mt_scan_class, {NULL}},
+    {&mt_list_class, {NULL}},
+    {&mt_breaking_class, {NULL}},
+    {&mt_lock_class, {mt_writer_methods, mt_rename_methods, NULL}},
+    {&mt_writer_class, {NULL}},
+    {&mt_rename_class, {NULL}},
+};
+
 int mt_core_open(lua_State *L) {
-  static const luaL_Reg functions[] = {{"path_check", core_path_check},
-                                       {"path_segment", core_path_segment},
-                                       {"identity", core_identity},
-                                       {"warn", core_warn},
-                                       {NULL, NULL}};
   luaL_checkversion(L);
   mt_driver_get(L);
-  luaL_newlib(L, functions);
+  for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
+    mt_class_open(L, classes[i].class, classes[i].more);
+  lua_newtable(L);
+  for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+    luaL_setfuncs(L, functions[i], 0);
   lua_pushstring(L, mortise_version());
   lua_setfield(L, -2, "version");
-  mt_error_open(L);
-  mt_task_open(L);
-  mt_text_open(L);
-  mt_settings_open(L);
-  mt_json_open(L);
-  mt_doc_open(L);
-  mt_client_open_module(L);
+  mt_null_push(L);
+  lua_setfield(L, -2, "null");
   return 1;
 }

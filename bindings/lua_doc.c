@@ -26,7 +26,6 @@
 #include "bindings/lua_doc.h"
 
 #include "bindings/lua_buf.h"
-#include "bindings/lua_class.h"
 #include "bindings/lua_error.h"
 #include "bindings/lua_json.h"
 #include "bindings/lua_patch.h"
@@ -554,38 +553,23 @@ static int core_is_view(lua_State *L) {
   return 1;
 }
 
-static void set_index(lua_State *L, const luaL_Reg *methods, lua_CFunction index) {
-  lua_newtable(L);
-  luaL_setfuncs(L, methods, 0);
-  lua_pushcclosure(L, index, 1);
-  lua_setfield(L, -2, "__index");
-  lua_pop(L, 1);
-}
+const luaL_Reg mt_doc_functions[] = {{"view", core_view}, {"is_view", core_is_view}, {NULL, NULL}};
 
-int mt_doc_open(lua_State *L) {
-  static const luaL_Reg functions[] = {
-      {"view", core_view}, {"is_view", core_is_view}, {NULL, NULL}};
-  static const luaL_Reg methods[] = {{"_source", view_source},
-                                     {"_changed", view_changed},
-                                     {"_changes", view_changes},
-                                     {"_get", view_get},
-                                     {"_set", view_set},
-                                     {"_table", view_table},
-                                     {NULL, NULL}};
-  static const luaL_Reg metamethods[] = {{"__newindex", view_newindex},
-                                         {"__len", view_len},
-                                         {"__pairs", view_pairs},
-                                         {"__tostring", view_tostring},
-                                         {NULL, NULL}};
-  static const luaL_Reg page_methods[] = {{"close", close_page}, {NULL, NULL}};
-  static const luaL_Reg page_metamethods[] = {
-      {"__len", page_len}, {"__gc", collect_page}, {"__close", close_page}, {NULL, NULL}};
-  static const mt_encoder encoder = {mt_view_encode};
-  luaL_setfuncs(L, functions, 0);
-  mt_class(L, view_name, NULL, metamethods);
-  mt_json_set_encoder(L, &encoder);
-  set_index(L, methods, view_index);
-  mt_class(L, page_name, NULL, page_metamethods);
-  set_index(L, page_methods, page_index);
-  return 0;
-}
+static const luaL_Reg methods[] = {{"_source", view_source},
+                                   {"_changed", view_changed},
+                                   {"_changes", view_changes},
+                                   {"_get", view_get},
+                                   {"_set", view_set},
+                                   {"_table", view_table},
+                                   {NULL, NULL}};
+static const luaL_Reg metamethods[] = {{"__newindex", view_newindex},
+                                       {"__len", view_len},
+                                       {"__pairs", view_pairs},
+                                       {"__tostring", view_tostring},
+                                       {NULL, NULL}};
+const mt_lua_class mt_view_class = {view_name, methods, metamethods, view_index, mt_view_encode};
+
+static const luaL_Reg page_methods[] = {{"close", close_page}, {NULL, NULL}};
+static const luaL_Reg page_metamethods[] = {
+    {"__len", page_len}, {"__gc", collect_page}, {"__close", close_page}, {NULL, NULL}};
+const mt_lua_class mt_page_class = {page_name, page_methods, page_metamethods, page_index, NULL};

@@ -2,11 +2,13 @@
 #ifndef MT_LUA_DOC_H
 #define MT_LUA_DOC_H
 
-#include "bindings/bindings.h"
+#include "bindings/lua_class.h"
 
 #include "base/buf.h"
 
-MT_LJMP int mt_doc_open(lua_State *L); /* adds view to the table on the stack */
+extern const mt_lua_class mt_view_class;
+extern const mt_lua_class mt_page_class;
+extern const luaL_Reg mt_doc_functions[]; /* of the module */
 /* Appends what a view stands for; false where the value is no view. */
 MT_LJMP bool mt_view_encode(lua_State *L, int index, mt_buf *out);
 struct mt_page;

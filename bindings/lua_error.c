@@ -86,7 +86,7 @@ static int error_concat(lua_State *L) {
 static void set_error_class(lua_State *L) {
   static const luaL_Reg metamethods[] = {
       {"__tostring", error_tostring}, {"__concat", error_concat}, {NULL, NULL}};
-  mt_class(L, error_name, NULL, metamethods);
+  mt_class(L, error_name, metamethods);
   lua_setmetatable(L, -2);
 }
 
@@ -396,11 +396,7 @@ static int core_exit_status(lua_State *L) {
   return 1;
 }
 
-int mt_error_open(lua_State *L) {
-  static const luaL_Reg functions[] = {{"error", core_error},
+const luaL_Reg mt_error_functions[] = {{"error", core_error},
                                        {"is_error", core_is_error},
                                        {"exit_status", core_exit_status},
                                        {NULL, NULL}};
-  luaL_setfuncs(L, functions, 0);
-  return 0;
-}

@@ -18,7 +18,7 @@ bool mt_error_is(lua_State *L, int index); /* one of our objects? raises nothing
 MT_LJMP void mt_error_read(lua_State *L, int index, mortise_error *out);
 /* A message handler for xpcall: strings become objects, a traceback is added once. */
 MT_LJMP int mt_error_traceback(lua_State *L);
-MT_LJMP int mt_error_open(lua_State *L); /* adds error, is_error to the table on the stack */
+extern const luaL_Reg mt_error_functions[]; /* of the module */
 
 /* The first argument, a userdata of this class. Another is told that the method is called with a
  * colon, on a `what`. */

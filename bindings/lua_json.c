@@ -12,6 +12,7 @@
 #include "bindings/lua_json.h"
 
 #include "bindings/lua_buf.h"
+#include "bindings/lua_class.h"
 #include "bindings/lua_error.h"
 #include "bindings/lua_text.h"
 
@@ -27,7 +28,6 @@ enum { DEPTH_MAX = 128, TEXT_MAX = 1 << 30 };
 
 static const char array_name[] = "mortise.array";
 static const char object_name[] = "mortise.object";
-static const char encoder_key; /* in a metatable: the mt_encoder of its class */
 
 /* ---- null, array, object -------------------------------------------------------------------- */
 
@@ -163,17 +163,9 @@ static void encode_table(lua_State *L, int index, mt_buf *out, int depth) {
   }
 }
 
-void mt_json_set_encoder(lua_State *L, const mt_encoder *encoder) {
-  lua_pushlightuserdata(L, (void *)encoder);
-  lua_rawsetp(L, -2, &encoder_key);
-}
-
 static bool encode_userdata(lua_State *L, int index, mt_buf *out) {
-  if (lua_type(L, index) != LUA_TUSERDATA || !lua_getmetatable(L, index)) return false;
-  lua_rawgetp(L, -1, &encoder_key);
-  const mt_encoder *encoder = lua_touserdata(L, -1);
-  lua_pop(L, 2);
-  return encoder && encoder->encode(L, index, out);
+  const mt_lua_class *c = mt_class_of(L, index);
+  return c && c->encode && c->encode(L, index, out);
 }
 
 static void encode(lua_State *L, int index, mt_buf *out, int depth) {
@@ -325,12 +317,6 @@ static int core_object(lua_State *L) {
   return mark(L, object_name);
 }
 
-int mt_json_open(lua_State *L) {
-  static const luaL_Reg functions[] = {
-      {"json", core_json},   {"json_decode", core_json_decode}, {"json_quote", core_json_quote},
-      {"array", core_array}, {"object", core_object},           {NULL, NULL}};
-  luaL_setfuncs(L, functions, 0);
-  mt_null_push(L);
-  lua_setfield(L, -2, "null");
-  return 0;
-}
+const luaL_Reg mt_json_functions[] = {
+    {"json", core_json},   {"json_decode", core_json_decode}, {"json_quote", core_json_quote},
+    {"array", core_array}, {"object", core_object},           {NULL, NULL}};

@@ -8,12 +8,6 @@
 
 /* Appends the Lua value as JSON, strictly: see lua_json.c. */
 MT_LJMP void mt_json_encode(lua_State *L, int index, mt_buf *out);
-/* How userdata of one class are written as JSON; false: this one is none of that class. */
-typedef struct mt_encoder {
-  bool (*encode)(lua_State *L, int index, mt_buf *out);
-} mt_encoder;
-/* Sets it in the metatable on top of the stack. */
-MT_LJMP void mt_json_set_encoder(lua_State *L, const mt_encoder *encoder);
 /* Pushes a value of validated text: all of it, or only what is no array and no object (false and
  * nothing pushed for those; nil for NONE). */
 MT_LJMP void mt_json_push(lua_State *L, mt_json value);
@@ -21,6 +15,6 @@ MT_LJMP bool mt_json_push_scalar(lua_State *L, mt_json value);
 MT_LJMP void mt_json_push_key(lua_State *L, mt_slice raw_key);
 MT_LJMP void mt_null_push(lua_State *L);
 bool mt_null_is(lua_State *L, int index);
-MT_LJMP int mt_json_open(lua_State *L); /* adds json, null, array, ... to the table on the stack */
+extern const luaL_Reg mt_json_functions[]; /* of the module, which has `null` too */
 
 #endif

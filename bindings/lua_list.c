@@ -9,7 +9,8 @@
  *   client:read_locks(ns, paths) -> JSON array    those that are there, in real time
  *   client:read_sessions(ns, ids) -> array of {session=, state=, lease_ms=, opened=, beat_at=, damaged=,
  *     and as JSON owner=, waiting=}, of those that are there, in real time */
-#include "bindings/lua_class.h"
+#include "bindings/lua_list.h"
+
 #include "bindings/lua_client.h"
 #include "bindings/lua_error.h"
 #include "bindings/lua_options.h"
@@ -295,19 +296,12 @@ static int client_read_sessions(lua_State *L) {
   return mt_await(L, lua_gettop(L));
 }
 
-void mt_list_methods(lua_State *L) {
-  static const luaL_Reg methods[] = {{"list", client_list},
-                                     {"read_locks", client_read_locks},
-                                     {"read_sessions", client_read_sessions},
-                                     {NULL, NULL}};
-  static const luaL_Reg list_methods[] = {{"next", list_next}, {"close", list_close}, {NULL, NULL}};
-  static const luaL_Reg metamethods[] = {
-      {"__gc", collect_list}, {"__close", list_close}, {NULL, NULL}};
-  luaL_setfuncs(L, methods, 0);
-  mt_class(L, list_name, NULL, metamethods);
-  lua_newtable(L);
-  luaL_setfuncs(L, list_methods, 0);
-  lua_pushcclosure(L, list_index, 1);
-  lua_setfield(L, -2, "__index");
-  lua_pop(L, 1);
-}
+const luaL_Reg mt_list_methods[] = {{"list", client_list},
+                                    {"read_locks", client_read_locks},
+                                    {"read_sessions", client_read_sessions},
+                                    {NULL, NULL}};
+
+static const luaL_Reg list_methods[] = {{"next", list_next}, {"close", list_close}, {NULL, NULL}};
+static const luaL_Reg metamethods[] = {
+    {"__gc", collect_list}, {"__close", list_close}, {NULL, NULL}};
+const mt_lua_class mt_list_class = {list_name, list_methods, metamethods, list_index, NULL};

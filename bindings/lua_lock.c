@@ -21,7 +21,6 @@
  * it at once. */
 #include "bindings/lua_lock.h"
 
-#include "bindings/lua_class.h"
 #include "bindings/lua_error.h"
 #include "bindings/lua_options.h"
 
@@ -30,7 +29,7 @@
 
 #include <string.h>
 
-const char mt_lock_name[] = "mortise.lock";
+static const char lock_name[] = "mortise.lock";
 
 /* ---- The handle ----------------------------------------------------------------------------- */
 
@@ -41,7 +40,7 @@ static void drop_lock(mt_dependent *self) {
 }
 
 mt_lock_handle *mt_check_lock(lua_State *L, int index) {
-  mt_lock_handle *h = luaL_checkudata(L, index, mt_lock_name);
+  mt_lock_handle *h = luaL_checkudata(L, index, lock_name);
   mt_driver_get(L);
   if (!h->lock) mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "the lock was released");
   return h;
@@ -210,7 +209,7 @@ static acquire_op *new_acquire(lua_State *L, int borrowed) {
   mt_lock_handle *h = lua_newuserdatauv(L, sizeof *h, 3);
   *h = (mt_lock_handle){.dependent.drop = drop_lock};
   h->task = mt_driver_task(self->op.driver)->id;
-  luaL_setmetatable(L, mt_lock_name);
+  luaL_setmetatable(L, lock_name);
   lua_pushvalue(L, 1);
   lua_setiuservalue(L, -2, 1);
   mt_op_anchor(L, op, 1, 1);
@@ -442,7 +441,7 @@ static void on_released(void *ctx, mt_release *r) {
 
 /* Submitted before anything may be raised: an interrupt must not keep the lock. */
 static int release(lua_State *L, bool quiet) {
-  mt_lock_handle *h = luaL_checkudata(L, 1, mt_lock_name);
+  mt_lock_handle *h = luaL_checkudata(L, 1, lock_name);
   if (!h->lock) return 0;
   mt_driver *d = mt_driver_get(L);
   h = lua_touserdata(L, 1);
@@ -497,14 +496,14 @@ static int lock_remaining(lua_State *L) {
 }
 
 static int client_holds(lua_State *L) {
-  const mt_lock_handle *h = luaL_testudata(L, 2, mt_lock_name);
+  const mt_lock_handle *h = luaL_testudata(L, 2, lock_name);
   const mt_box *box = mt_check_client(L, 1);
   lua_pushboolean(L, h && h->lock && h->box == box);
   return 1;
 }
 
 static int lock_index(lua_State *L) {
-  const mt_lock_handle *h = luaL_checkudata(L, 1, mt_lock_name);
+  const mt_lock_handle *h = luaL_checkudata(L, 1, lock_name);
   const char *key = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
   if (!strcmp(key, "fence"))
     lua_pushinteger(L, (lua_Integer)h->fence);
@@ -522,7 +521,7 @@ static int lock_index(lua_State *L) {
 }
 
 static int lock_tostring(lua_State *L) {
-  luaL_checkudata(L, 1, mt_lock_name);
+  luaL_checkudata(L, 1, lock_name);
   lua_getiuservalue(L, 1, 2);
   lua_Integer n = lua_type(L, -1) == LUA_TTABLE ? luaL_len(L, -1) : 0;
   if (n) lua_geti(L, -1, 1);
@@ -536,25 +535,16 @@ static int lock_tostring(lua_State *L) {
   return 1;
 }
 
-void mt_lock_methods(lua_State *L) {
-  static const luaL_Reg methods[] = {{"acquire", client_acquire},
-                                     {"acquire_paths", client_acquire_paths},
-                                     {"holds", client_holds},
-                                     {NULL, NULL}};
-  static const luaL_Reg lock_methods[] = {{"check", lock_check},
-                                          {"remaining", lock_remaining},
-                                          {"convert", lock_convert},
-                                          {"release", lock_release},
-                                          {NULL, NULL}};
-  static const luaL_Reg metamethods[] = {
-      {"__gc", collect_lock}, {"__close", lock_close}, {"__tostring", lock_tostring}, {NULL, NULL}};
-  luaL_setfuncs(L, methods, 0);
-  mt_class(L, mt_lock_name, NULL, metamethods);
-  lua_newtable(L);
-  luaL_setfuncs(L, lock_methods, 0);
-  mt_writer_methods(L);
-  mt_rename_methods(L);
-  lua_pushcclosure(L, lock_index, 1);
-  lua_setfield(L, -2, "__index");
-  lua_pop(L, 1);
-}
+const luaL_Reg mt_acquire_methods[] = {{"acquire", client_acquire},
+                                       {"acquire_paths", client_acquire_paths},
+                                       {"holds", client_holds},
+                                       {NULL, NULL}};
+
+static const luaL_Reg lock_methods[] = {{"check", lock_check},
+                                        {"remaining", lock_remaining},
+                                        {"convert", lock_convert},
+                                        {"release", lock_release},
+                                        {NULL, NULL}};
+static const luaL_Reg metamethods[] = {
+    {"__gc", collect_lock}, {"__close", lock_close}, {"__tostring", lock_tostring}, {NULL, NULL}};
+const mt_lua_class mt_lock_class = {lock_name, lock_methods, metamethods, lock_index, NULL};

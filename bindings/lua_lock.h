@@ -2,6 +2,7 @@
 #ifndef MT_LUA_LOCK_H
 #define MT_LUA_LOCK_H
 
+#include "bindings/lua_class.h"
 #include "bindings/lua_client.h"
 
 typedef struct mt_lock_handle {
@@ -17,10 +18,7 @@ typedef struct mt_lock_handle {
 
 /* The lock at `index`, held as far as this process knows; raises where it was released. */
 MT_LJMP mt_lock_handle *mt_check_lock(lua_State *L, int index);
-/* Adds to a table of methods on the stack: `writer`, of locks and of clients. */
-MT_LJMP void mt_writer_methods(lua_State *L);
-MT_LJMP void mt_rename_methods(lua_State *L); /* `rename`, of locks */
-
-extern const char mt_lock_name[];
+extern const mt_lua_class mt_lock_class;
+extern const luaL_Reg mt_acquire_methods[]; /* of clients */
 
 #endif

@@ -14,7 +14,8 @@
  *   :cancel()             run() then raises interrupted, once all that was sent is answered
  *   :settle()             waits for what a run that was interrupted had sent
  * Releasing the lock ends it. */
-#include "bindings/lua_class.h"
+#include "bindings/lua_rename.h"
+
 #include "bindings/lua_client.h"
 #include "bindings/lua_error.h"
 #include "bindings/lua_lock.h"
@@ -311,13 +312,10 @@ static int lock_rename(lua_State *L) {
   return 1;
 }
 
-void mt_rename_methods(lua_State *L) {
-  static const luaL_Reg functions[] = {{"rename", lock_rename}, {NULL, NULL}};
-  static const luaL_Reg methods[] = {{"run", rename_run},           {"result", rename_result},
-                                     {"progress", rename_progress}, {"cancel", rename_cancel},
-                                     {"settle", rename_settle},     {NULL, NULL}};
-  static const luaL_Reg metamethods[] = {{"__gc", collect_rename}, {NULL, NULL}};
-  luaL_setfuncs(L, functions, 0);
-  mt_class(L, rename_name, methods, metamethods);
-  lua_pop(L, 1);
-}
+const luaL_Reg mt_rename_methods[] = {{"rename", lock_rename}, {NULL, NULL}};
+
+static const luaL_Reg methods[] = {{"run", rename_run},           {"result", rename_result},
+                                   {"progress", rename_progress}, {"cancel", rename_cancel},
+                                   {"settle", rename_settle},     {NULL, NULL}};
+static const luaL_Reg metamethods[] = {{"__gc", collect_rename}, {NULL, NULL}};
+const mt_lua_class mt_rename_class = {rename_name, methods, metamethods, NULL, NULL};

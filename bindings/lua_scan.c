@@ -4,7 +4,8 @@
  *   .total            exact number of documents that will come
  *   :next() -> page   nil at the end; a page is #page, page[i], page:close() (lua_doc.c)
  *   :close()          at any time; the server's cursor is freed in the background */
-#include "bindings/lua_class.h"
+#include "bindings/lua_scan.h"
+
 #include "bindings/lua_client.h"
 #include "bindings/lua_doc.h"
 #include "bindings/lua_error.h"
@@ -162,16 +163,9 @@ static int client_scan(lua_State *L) {
   return mt_await(L, lua_gettop(L));
 }
 
-void mt_scan_methods(lua_State *L) {
-  static const luaL_Reg methods[] = {{"scan", client_scan}, {NULL, NULL}};
-  static const luaL_Reg scan_methods[] = {{"next", scan_next}, {"close", scan_close}, {NULL, NULL}};
-  static const luaL_Reg metamethods[] = {
-      {"__gc", collect_scan}, {"__close", scan_close}, {NULL, NULL}};
-  luaL_setfuncs(L, methods, 0);
-  mt_class(L, scan_name, NULL, metamethods);
-  lua_newtable(L);
-  luaL_setfuncs(L, scan_methods, 0);
-  lua_pushcclosure(L, scan_index, 1);
-  lua_setfield(L, -2, "__index");
-  lua_pop(L, 1);
-}
+const luaL_Reg mt_scan_methods[] = {{"scan", client_scan}, {NULL, NULL}};
+
+static const luaL_Reg scan_methods[] = {{"next", scan_next}, {"close", scan_close}, {NULL, NULL}};
+static const luaL_Reg metamethods[] = {
+    {"__gc", collect_scan}, {"__close", scan_close}, {NULL, NULL}};
+const mt_lua_class mt_scan_class = {scan_name, scan_methods, metamethods, scan_index, NULL};

@@ -128,7 +128,7 @@ static sandbox *sandbox_push(lua_State *L) {
   mt_driver *d = mt_driver_get(L);
   sandbox *s = lua_newuserdatauv(L, sizeof *s, 0);
   *s = (sandbox){0};
-  mt_class(L, "mortise.settings", NULL, metamethods);
+  mt_class(L, "mortise.settings", metamethods);
   lua_setmetatable(L, -2);
   mt_own(d, &s->owned, sandbox_end);
   s->S = lua_newstate(take, s);
@@ -224,11 +224,7 @@ static int core_settings(lua_State *L) {
   return 2;
 }
 
-int mt_settings_open(lua_State *L) {
-  static const luaL_Reg functions[] = {{"read_file", core_read_file},
-                                       {"file_access", core_file_access},
-                                       {"settings", core_settings},
-                                       {NULL, NULL}};
-  luaL_setfuncs(L, functions, 0);
-  return 0;
-}
+const luaL_Reg mt_settings_functions[] = {{"read_file", core_read_file},
+                                          {"file_access", core_file_access},
+                                          {"settings", core_settings},
+                                          {NULL, NULL}};

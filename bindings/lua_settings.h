@@ -4,6 +4,6 @@
 
 #include "bindings/bindings.h"
 
-MT_LJMP int mt_settings_open(lua_State *L); /* adds read_file, ... to the table on the stack */
+extern const luaL_Reg mt_settings_functions[];
 
 #endif

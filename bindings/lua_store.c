@@ -9,6 +9,8 @@
  *   :refresh(index)                   all shards, or an error
  *   :search(index, body) -> answer
  *   :raw(method, path[, body[, content_type]]) -> status, answer      unsupported on sqlite */
+#include "bindings/lua_store.h"
+
 #include "bindings/lua_client.h"
 #include "bindings/lua_doc.h"
 #include "bindings/lua_error.h"
@@ -262,8 +264,7 @@ static int client_mget(lua_State *L) {
   return mt_await(L, lua_gettop(L));
 }
 
-void mt_store_methods(lua_State *L) {
-  static const luaL_Reg methods[] = {{"describe", client_describe},
+const luaL_Reg mt_store_methods[] = {{"describe", client_describe},
                                      {"index_create", client_index_create},
                                      {"index_drop", client_index_drop},
                                      {"mget", client_mget},
@@ -272,5 +273,3 @@ void mt_store_methods(lua_State *L) {
                                      {"search", client_search},
                                      {"raw", client_raw},
                                      {NULL, NULL}};
-  luaL_setfuncs(L, methods, 0);
-}

@@ -17,7 +17,6 @@
 #include "bindings/lua_task.h"
 
 #include "bindings/coroutine.h"
-#include "bindings/lua_class.h"
 #include "bindings/lua_error.h"
 
 #include "base/clock.h"
@@ -207,25 +206,18 @@ static int core_running(lua_State *L) {
   return 1;
 }
 
-int mt_task_open(lua_State *L) {
-  static const luaL_Reg functions[] = {{"spawn", core_spawn},
-                                       {"sleep", core_sleep},
-                                       {"now_ms", core_now_ms},
-                                       {"wall_ms", core_wall_ms},
-                                       {"interrupted", core_interrupted},
-                                       {"interrupt", core_interrupt},
-                                       {"running", core_running},
-                                       {"catch", mt_coroutine_catch},
-                                       {NULL, NULL}};
-  static const luaL_Reg methods[] = {
-      {"join", task_join}, {"cancel", task_cancel}, {"done", task_done}, {NULL, NULL}};
-  static const luaL_Reg metamethods[] = {
-      {"__close", task_close}, {"__tostring", task_tostring}, {NULL, NULL}};
-  luaL_setfuncs(L, functions, 0);
-  mt_class(L, mt_task_name, NULL, metamethods);
-  luaL_newlib(L, methods);
-  lua_pushcclosure(L, task_index, 1);
-  lua_setfield(L, -2, "__index");
-  lua_pop(L, 1);
-  return 0;
-}
+const luaL_Reg mt_task_functions[] = {{"spawn", core_spawn},
+                                      {"sleep", core_sleep},
+                                      {"now_ms", core_now_ms},
+                                      {"wall_ms", core_wall_ms},
+                                      {"interrupted", core_interrupted},
+                                      {"interrupt", core_interrupt},
+                                      {"running", core_running},
+                                      {"catch", mt_coroutine_catch},
+                                      {NULL, NULL}};
+
+static const luaL_Reg methods[] = {
+    {"join", task_join}, {"cancel", task_cancel}, {"done", task_done}, {NULL, NULL}};
+static const luaL_Reg metamethods[] = {
+    {"__close", task_close}, {"__tostring", task_tostring}, {NULL, NULL}};
+const mt_lua_class mt_task_class = {mt_task_name, methods, metamethods, task_index, NULL};

@@ -2,8 +2,9 @@
 #ifndef MT_LUA_TASK_H
 #define MT_LUA_TASK_H
 
-#include "bindings/bindings.h"
+#include "bindings/lua_class.h"
 
-MT_LJMP int mt_task_open(lua_State *L); /* adds spawn, sleep, ... to the table on the stack */
+extern const mt_lua_class mt_task_class;
+extern const luaL_Reg mt_task_functions[]; /* of the module */
 
 #endif

@@ -65,12 +65,8 @@ static int core_before(lua_State *L) {
   return 1;
 }
 
-int mt_text_open(lua_State *L) {
-  static const luaL_Reg functions[] = {{"number", core_number},
-                                       {"tostring", core_tostring},
-                                       {"lower", core_lower},
-                                       {"before", core_before},
-                                       {NULL, NULL}};
-  luaL_setfuncs(L, functions, 0);
-  return 0;
-}
+const luaL_Reg mt_text_functions[] = {{"number", core_number},
+                                      {"tostring", core_tostring},
+                                      {"lower", core_lower},
+                                      {"before", core_before},
+                                      {NULL, NULL}};

@@ -11,6 +11,6 @@ MT_LJMP const char *mt_text_push(lua_State *L, int index);
 /* An argument that is a string; a whole number stands for its digits. */
 MT_LJMP const char *mt_check_text(lua_State *L, int index, size_t *n);
 MT_LJMP mt_slice mt_check_slice(lua_State *L, int index);
-MT_LJMP int mt_text_open(lua_State *L); /* adds number, tostring, ... to the table on the stack */
+extern const luaL_Reg mt_text_functions[]; /* of the module */
 
 #endif

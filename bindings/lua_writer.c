@@ -16,12 +16,13 @@
  *
  * Several tasks may write with one writer; a task that is interrupted while it waits closes it. Two
  * items of one batch must not write the same document. */
-#include "bindings/lua_class.h"
+#include "bindings/lua_writer.h"
+
+#include "bindings/lua_bulk.h"
 #include "bindings/lua_client.h"
 #include "bindings/lua_error.h"
 #include "bindings/lua_lock.h"
 #include "bindings/lua_options.h"
-#include "bindings/lua_write.h"
 
 #include "write/writer.h"
 
@@ -229,7 +230,7 @@ static mt_writer_config read_config(lua_State *L, int index) {
 
 /* The lock at 1, or NULL for a client. */
 static mt_lock_handle *check_owner(lua_State *L) {
-  if (luaL_testudata(L, 1, mt_lock_name)) return mt_check_lock(L, 1);
+  if (luaL_testudata(L, 1, mt_lock_class.name)) return mt_check_lock(L, 1);
   mt_check_client(L, 1);
   return NULL;
 }
@@ -258,13 +259,9 @@ static int make_writer(lua_State *L) {
   return 1;
 }
 
-void mt_writer_methods(lua_State *L) {
-  static const luaL_Reg functions[] = {{"writer", make_writer}, {NULL, NULL}};
-  static const luaL_Reg methods[] = {
-      {"write", writer_write}, {"close", writer_close}, {NULL, NULL}};
-  static const luaL_Reg metamethods[] = {
-      {"__gc", writer_close}, {"__close", writer_close}, {NULL, NULL}};
-  luaL_setfuncs(L, functions, 0);
-  mt_class(L, writer_name, methods, metamethods);
-  lua_pop(L, 1);
-}
+const luaL_Reg mt_writer_methods[] = {{"writer", make_writer}, {NULL, NULL}};
+
+static const luaL_Reg methods[] = {{"write", writer_write}, {"close", writer_close}, {NULL, NULL}};
+static const luaL_Reg metamethods[] = {
+    {"__gc", writer_close}, {"__close", writer_close}, {NULL, NULL}};
+const mt_lua_class mt_writer_class = {writer_name, methods, metamethods, NULL, NULL};

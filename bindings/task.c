@@ -77,7 +77,7 @@ static mt_driver *make_driver(lua_State *L) {
   lua_rawsetp(L, LUA_REGISTRYINDEX, &live_key);
   mt_driver *d = lua_newuserdatauv(L, sizeof *d, 0);
   memset(d, 0, sizeof *d);
-  mt_class(L, "mortise.driver", NULL, metamethods);
+  mt_class(L, "mortise.driver", metamethods);
   lua_setmetatable(L, -2);
   d->aux = lua_newthread(L);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &aux_key);
@@ -190,14 +190,6 @@ static void drop(mt_task *task) {
   lua_pop(L, 1);
 }
 
-/* Only at the state's end, when what anchors tasks is gone. */
-static int collect_task(lua_State *L) {
-  mt_task *task = lua_touserdata(L, 1);
-  task->ready = false;
-  task->phase = MT_TASK_DROPPED;
-  return 0;
-}
-
 /* A failed child that nobody joined stays with its parent, which fails by it in the end. */
 static mt_task *failed_child(const mt_task *task) {
   for (mt_task *child = task->children; child; child = child->next_child)
@@ -262,12 +254,10 @@ static int task_main(lua_State *L) {
 }
 
 mt_task *mt_task_spawn(lua_State *L, mt_driver *d, int nargs) {
-  static const luaL_Reg metamethods[] = {{"__gc", collect_task}, {NULL, NULL}};
   luaL_checkstack(L, 6, NULL);
   mt_task *task = lua_newuserdatauv(L, sizeof *task, 1);
   *task = (mt_task){.driver = d, .nargs = nargs + 1};
-  mt_class(L, mt_task_name, NULL, metamethods);
-  lua_setmetatable(L, -2);
+  luaL_setmetatable(L, mt_task_name);
   lua_insert(L, -(nargs + 2));
   task->co = lua_newthread(L);
   lua_setiuservalue(L, -(nargs + 3), 1);

@@ -70,7 +70,7 @@ static int read_plain(lua_State *L) {
   static const luaL_Reg metamethods[] = {{"__gc", collect_text}, {NULL, NULL}};
   plain_text *t = lua_newuserdatauv(L, sizeof *t, 0);
   *t = (plain_text){NULL, 0};
-  mt_class(L, "mortise.text", NULL, metamethods);
+  mt_class(L, "mortise.text", metamethods);
   lua_setmetatable(L, -2);
   ssize_t n = getline(&t->p, &t->cap, stdin);
   if (n < 0) return 0;

@@ -1,6 +1,6 @@
 /* Items of a bulk, for client:bulk and for the writer of a lock. */
-#ifndef MT_LUA_WRITE_H
-#define MT_LUA_WRITE_H
+#ifndef MT_LUA_BULK_H
+#define MT_LUA_BULK_H
 
 #include "bindings/bindings.h"
 
@@ -13,5 +13,7 @@ enum { MT_WRITES_MAX = 1000000 };
 MT_LJMP void mt_write_read(lua_State *L, mt_write *out, int keep, lua_Integer *kept);
 /* Pushes the answer for an item. */
 MT_LJMP void mt_write_push(lua_State *L, const mt_write *w);
+
+extern const luaL_Reg mt_bulk_methods[]; /* of clients */
 
 #endif

@@ -390,7 +390,8 @@ static void say_failed(const mt_elastic *e, const mt_lock_item *item, const mt_a
   }
   mt_answer_text(a->cause_type.n ? a->cause_type : a->type, type, sizeof type);
   mt_answer_text(a->cause_reason.n ? a->cause_reason : a->reason, reason, sizeof reason);
-  snprintf(path, sizeof path, "%.*s", (int)(item->place.path.n < 120 ? item->place.path.n : 120), item->place.path.p);
+  snprintf(path, sizeof path, "%.*s", (int)(item->place.path.n < 120 ? item->place.path.n : 120),
+           item->place.path.p);
   bool script = strstr(reason, "unable to find script");
   if (script)
     mt_error_set(err, MORTISE_CORRUPT_TABLE, "lock table \"%s\": %s: run `mortise init`", e->table,
@@ -440,7 +441,8 @@ static void disbelieve(mt_lock_batch *r) {
 static bool is_plainly_of(const mt_lock_batch *r, const mt_lock_item *item, mt_slice id) {
   size_t n = strlen(r->ns);
   return id.n == n + item->place.path.n + 3 && id.p[0] == '"' && id.p[n + 1] == ':' &&
-         !memcmp(id.p + 1, r->ns, n) && !memcmp(id.p + n + 2, item->place.path.p, item->place.path.n);
+         !memcmp(id.p + 1, r->ns, n) &&
+         !memcmp(id.p + n + 2, item->place.path.p, item->place.path.n);
 }
 
 static bool is_of(mt_buf *id, const mt_lock_batch *r, const mt_lock_item *item,

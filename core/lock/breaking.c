@@ -83,8 +83,7 @@ static size_t collect(mt_breaking *b, mt_json page) {
         .verb = MT_LOCK_EVICT, .place.path = {NULL, b->paths.n - before}, .session = b->session};
   }
   const char *at = b->paths.p; /* the text moves no more */
-  for (size_t i = 0; i < n; at += b->items[i++].place.path.n)
-    b->items[i].place.path.p = at;
+  for (size_t i = 0; i < n; at += b->items[i++].place.path.n) b->items[i].place.path.p = at;
   return n;
 }
 

@@ -10,7 +10,8 @@ static const char session[] = "0123456789abcdef0123456789abcdef";
 
 static mt_lock_result result_of(mt_lock_verb verb, const char *answer) {
   mt_elastic e = {.store = {.url = "http://h:9200"}, .table = "mortise-locks"};
-  mt_lock_item item = {.verb = verb, .place.path = MT_SLICE("/a"), .mode = MT_X, .session = session};
+  mt_lock_item item = {
+      .verb = verb, .place.path = MT_SLICE("/a"), .mode = MT_X, .session = session};
   mt_lock_batch r = {.ns = "default", .session = session, .items = &item, .n = 1};
   mt_table_read_batch(&e, &r, 0, mt_slice_of(answer), true);
   mt_lock_batch_deinit(&r);

@@ -11,7 +11,8 @@
 static const char sid[] = "0123456789abcdef0123456789abcdef";
 
 #define SET_A                                                                                      \
-  ((mt_lock_item){.verb = MT_LOCK_SET, .place.path = MT_SLICE("/a"), .n = 3, .mode = MT_X, .fresh = true})
+  ((mt_lock_item){                                                                                 \
+      .verb = MT_LOCK_SET, .place.path = MT_SLICE("/a"), .n = 3, .mode = MT_X, .fresh = true})
 #define SAID(id, result, version)                                                                  \
   "{\"update\":{\"_id\":\"default:" id "\",\"status\":200,\"result\":\"" result "\"," version "}}"
 #define SEQ(n) "\"_seq_no\":" #n ",\"_primary_term\":1"
@@ -123,7 +124,8 @@ static void so_is_what_is_given_back(void **state) {
   (void)state;
   static const mt_lock_verb verbs[] = {MT_LOCK_RELEASE, MT_LOCK_EVICT, MT_LOCK_DELETE};
   for (size_t i = 0; i < 3; i++) {
-    mt_lock_item item = {.verb = verbs[i], .place.path = MT_SLICE("/a"), .n = 3, .if_version = {20, 1}};
+    mt_lock_item item = {
+        .verb = verbs[i], .place.path = MT_SLICE("/a"), .n = 3, .if_version = {20, 1}};
     if (verbs[i] == MT_LOCK_EVICT) item.session = sid;
     expect_batch((script){.items = SAID("/a", "deleted", SEQ(21))}, item, MT_LOCK_ACKED, true);
     expect_batch((script){.items = SAID("/a", "deleted", SEQ(20))}, item, MT_LOCK_NO_ANSWER, false);

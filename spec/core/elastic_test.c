@@ -113,8 +113,9 @@ static void no_table(fixture *f) {
   mt_locks_admin r;
   MT_CHECK(verify(f, &r) == MORTISE_NOT_FOUND && strstr(r.req.error.message, "mortise init"), "%s",
            r.req.error.message);
-  mt_lock_item items[] = {{.verb = MT_LOCK_CREATE, .place.path = MT_SLICE("/a"), .n = 1, .mode = MT_X},
-                          {.verb = MT_LOCK_SET, .place.path = MT_SLICE("/"), .n = 2, .mode = MT_IX}};
+  mt_lock_item items[] = {
+      {.verb = MT_LOCK_CREATE, .place.path = MT_SLICE("/a"), .n = 1, .mode = MT_X},
+      {.verb = MT_LOCK_SET, .place.path = MT_SLICE("/"), .n = 2, .mode = MT_IX}};
   mortise_error err;
   MT_CHECK(batch(f, a_, items, 2, &err) == MORTISE_CORRUPT_TABLE && strstr(err.message, "gone"),
            "%s", err.message);
@@ -373,7 +374,8 @@ static void matrix(fixture *f) {
       MT_CHECK(one(f, b_, second) == expected, "%s beside %s", mt_mode_name(want),
                mt_mode_name(held));
       for (mt_mode up = MT_IS; expected == MT_LOCK_ACKED && up <= MT_X; up++) {
-        mt_lock_item upgrade = {.place.path = MT_SLICE("/m"), .n = n++, .mode = up, .verb = MT_LOCK_SET};
+        mt_lock_item upgrade = {
+            .place.path = MT_SLICE("/m"), .n = n++, .mode = up, .verb = MT_LOCK_SET};
         MT_CHECK(one(f, b_, upgrade) ==
                      (mt_mode_compatible(held, up) ? MT_LOCK_ACKED : MT_LOCK_DENIED),
                  "%s to %s beside %s", mt_mode_name(want), mt_mode_name(up), mt_mode_name(held));
@@ -399,7 +401,8 @@ static void adopt_joins(fixture *f) {
       MT_CHECK(one(f, a_, set) == MT_LOCK_ACKED, "mine");
       set.mode = theirs;
       MT_CHECK(one(f, b_, set) == MT_LOCK_ACKED, "theirs");
-      mt_lock_item adopt = {.place.path = MT_SLICE("/j"), .n = n++, .session = b_, .verb = MT_LOCK_ADOPT};
+      mt_lock_item adopt = {
+          .place.path = MT_SLICE("/j"), .n = n++, .session = b_, .verb = MT_LOCK_ADOPT};
       MT_CHECK(one(f, a_, adopt) == MT_LOCK_ACKED, "adopted");
       mt_mode joined = mt_mode_join(own, theirs);
       for (mt_mode m = MT_IS; m <= MT_X; m++) {

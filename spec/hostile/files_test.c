@@ -242,8 +242,9 @@ static void ask_all(bool held) {
   write_session(MT_SESSION_PROVE, other);
   write_documents();
   write_lock((mt_lock_item){.verb = MT_LOCK_EVICT, .place.path = MT_SLICE("/a/b")}, other);
-  write_lock((mt_lock_item){.verb = MT_LOCK_EVICT, .place.path = MT_SLICE("/a/b"), .session = holder},
-             other);
+  write_lock(
+      (mt_lock_item){.verb = MT_LOCK_EVICT, .place.path = MT_SLICE("/a/b"), .session = holder},
+      other);
   close_store();
 }
 

@@ -88,7 +88,8 @@ static bool waits_there(const sim *s, const mt_part *x, const task *other) {
   size_t before = place_in(d, theirs);
   const mt_part *y = place_of(at);
   return before < place_in(d, mine) && d->queue[before].until > sim_now(s->w) &&
-         !mt_mode_compatible(d->queue[before].mode, mode) && y && mt_slice_eq(y->place.path, x->place.path);
+         !mt_mode_compatible(d->queue[before].mode, mode) && y &&
+         mt_slice_eq(y->place.path, x->place.path);
 }
 
 static bool in_the_way(const sim *s, const task *t, const task *other) {

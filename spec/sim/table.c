@@ -304,8 +304,8 @@ bool sim_table_item(sim_table *t, sim_primary at, const char *session, mt_lock_i
   const char *whose = item->verb == MT_LOCK_EVICT ? item->session : session;
   sim_trace(t->w, "%s: %.6s %s%s %.*s n %llu %s -> %s%s (%llu.%llu, %zu in the way)",
             at ? "old primary" : "table", whose, repeated ? "again " : "", verbs[item->verb],
-            (int)item->place.path.n, item->place.path.p, (unsigned long long)item->n, mt_mode_name(item->mode),
-            results[item->result], item->contended ? ", others wait" : "",
+            (int)item->place.path.n, item->place.path.p, (unsigned long long)item->n,
+            mt_mode_name(item->mode), results[item->result], item->contended ? ", others wait" : "",
             (unsigned long long)item->version.term, (unsigned long long)item->version.seq_no,
             item->n_blockers);
   if (at || !wrote) return wrote;

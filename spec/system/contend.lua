@@ -1,9 +1,9 @@
--- contend.lua FILE SECONDS SEED TASKS: takes and gives back random tree locks in several tasks, and
--- writes what happened to FILE for spec/history/check.lua. Times are those of CLOCK_BOOTTIME, which all
--- processes of the machine share.
+-- contend.lua FILE SECONDS SEED TASKS STOP: takes and gives back random tree locks in several tasks until
+-- there is a file STOP, or SECONDS are over, and writes what happened to FILE for spec/history/check.lua.
+-- Times are those of CLOCK_BOOTTIME, which all processes of the machine share.
 local core = require "mortise.core"
 
-local file, seconds, seed, tasks = ...
+local file, seconds, seed, tasks, stop = ...
 math.randomseed(math.tointeger(tonumber(seed)))
 local ends = core.now_ms() + tonumber(seconds) * 1000
 local recorder = dofile "spec/history/record.lua" (file, "process" .. seed)
@@ -49,10 +49,23 @@ local function once(task)
   if not ok then pass(recorder.code_of(lost), lost) end
 end
 
-local list = {}
+local stopped = false
+
+local function look()
+  local handle = io.open(stop)
+  if handle then handle:close() end
+  stopped = handle ~= nil or core.now_ms() >= ends
+end
+
+local list = {mortise.spawn(function()
+  repeat
+    core.sleep(200)
+    look()
+  until stopped
+end)}
 for i = 1, math.tointeger(tonumber(tasks)) do
-  list[i] = mortise.spawn(function()
-    while core.now_ms() < ends do once(i) end
+  list[i + 1] = mortise.spawn(function()
+    while not stopped do once(i) end
   end)
 end
 for _, task in ipairs(list) do task:join() end

@@ -141,10 +141,12 @@ mt_lock_result mt_lock(mt_fixture *f, const char *session, mt_lock_item item) {
 
 mt_lock_result mt_set(mt_fixture *f, const char *session, const char *path, uint64_t n,
                       mt_mode mode) {
-  return mt_lock(
-      f, session,
-      (mt_lock_item){
-          .verb = MT_LOCK_SET, .place.path = mt_slice_of(path), .n = n, .mode = mode, .fresh = true});
+  return mt_lock(f, session,
+                 (mt_lock_item){.verb = MT_LOCK_SET,
+                                .place.path = mt_slice_of(path),
+                                .n = n,
+                                .mode = mode,
+                                .fresh = true});
 }
 
 mt_lock_result mt_set_again(mt_fixture *f, const char *session, const char *path, uint64_t n,
@@ -169,7 +171,8 @@ mt_lock_result mt_make(mt_fixture *f, const char *session, const char *path, uin
                        mt_mode mode) {
   return mt_lock(
       f, session,
-      (mt_lock_item){.verb = MT_LOCK_CREATE, .place.path = mt_slice_of(path), .n = n, .mode = mode});
+      (mt_lock_item){
+          .verb = MT_LOCK_CREATE, .place.path = mt_slice_of(path), .n = n, .mode = mode});
 }
 
 mt_lock_result mt_release(mt_fixture *f, const char *session, const char *path, uint64_t n) {
@@ -178,21 +181,24 @@ mt_lock_result mt_release(mt_fixture *f, const char *session, const char *path, 
 }
 
 mt_lock_result mt_delete(mt_fixture *f, const char *session, const char *path, mt_version version) {
-  return mt_lock(
-      f, session,
-      (mt_lock_item){.verb = MT_LOCK_DELETE, .place.path = mt_slice_of(path), .if_version = version});
+  return mt_lock(f, session,
+                 (mt_lock_item){.verb = MT_LOCK_DELETE,
+                                .place.path = mt_slice_of(path),
+                                .if_version = version});
 }
 
 mt_lock_result mt_evict(mt_fixture *f, const char *session, const char *path, const char *dead) {
-  return mt_lock(f, session,
-                 (mt_lock_item){.verb = MT_LOCK_EVICT, .place.path = mt_slice_of(path), .session = dead});
+  return mt_lock(
+      f, session,
+      (mt_lock_item){.verb = MT_LOCK_EVICT, .place.path = mt_slice_of(path), .session = dead});
 }
 
 mt_lock_result mt_adopt(mt_fixture *f, const char *session, const char *path, uint64_t n,
                         const char *from) {
   return mt_lock(
       f, session,
-      (mt_lock_item){.verb = MT_LOCK_ADOPT, .place.path = mt_slice_of(path), .n = n, .session = from});
+      (mt_lock_item){
+          .verb = MT_LOCK_ADOPT, .place.path = mt_slice_of(path), .n = n, .session = from});
 }
 
 bool mt_blocked_by(const mt_fixture *f, const char *session, mt_mode mode, bool queued) {

@@ -245,8 +245,8 @@ static void large_batch(mt_fixture *f) {
   MT_RESULT(mt_set(f, mt_b, "/l/700", 1, MT_X), MT_LOCK_ACKED);
   for (size_t i = 0; i < N; i++) {
     snprintf(paths[i], sizeof paths[i], "/l/%zu", i);
-    items[i] =
-        (mt_lock_item){.place.path = mt_slice_of(paths[i]), .n = i + 1, .mode = MT_X, .fresh = true};
+    items[i] = (mt_lock_item){
+        .place.path = mt_slice_of(paths[i]), .n = i + 1, .mode = MT_X, .fresh = true};
   }
   run_large(f, items, N, MT_LOCK_CREATE);
   for (size_t i = 0; i < N; i++) {
@@ -288,13 +288,20 @@ static void impossible_items(mt_fixture *f) {
       {.verb = MT_LOCK_SET, .place.path = MT_SLICE(""), .n = 2, .mode = MT_X, .fresh = true},
       {.verb = MT_LOCK_SET, .place.path = MT_SLICE("/i"), .n = 2, .mode = MT_NL, .fresh = true},
       {.verb = MT_LOCK_CREATE, .place.path = MT_SLICE("/i"), .n = 2, .mode = (mt_mode)9},
-      {.verb = MT_LOCK_SET, .place.path = MT_SLICE("/i"), .n = UINT64_MAX, .mode = MT_X, .fresh = true},
+      {.verb = MT_LOCK_SET,
+       .place.path = MT_SLICE("/i"),
+       .n = UINT64_MAX,
+       .mode = MT_X,
+       .fresh = true},
       {.verb = MT_LOCK_EVICT, .place.path = MT_SLICE("/i"), .session = "no: session"},
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-    mt_lock_item items[] = {
-        {.verb = MT_LOCK_SET, .place.path = MT_SLICE("/good"), .n = i + 1, .mode = MT_X, .fresh = true},
-        bad[i]};
+    mt_lock_item items[] = {{.verb = MT_LOCK_SET,
+                             .place.path = MT_SLICE("/good"),
+                             .n = i + 1,
+                             .mode = MT_X,
+                             .fresh = true},
+                            bad[i]};
     mt_lock_batch r = {.ns = f->ns, .session = mt_a, .items = items, .n = 2};
     f->s->locks->batch(f->s, &r);
     mortise_status status = mt_test_pump(f->s, &r.req);

@@ -9,6 +9,7 @@
 
 #include "base/mem.h"
 #include "base/process.h"
+#include "client/options.h"
 
 #include <lualib.h>
 
@@ -26,37 +27,6 @@ struct mortise_host {
 };
 
 enum { PATIENCE_MS = 5000 }; /* with a script that caught an interrupt */
-
-/* ---- Options, copied ------------------------------------------------------------------------ */
-
-static const size_t strings[] = {
-    offsetof(mortise_options, store),     offsetof(mortise_options, ns),
-    offsetof(mortise_options, table),     offsetof(mortise_options, user),
-    offsetof(mortise_options, password),  offsetof(mortise_options, api_key),
-    offsetof(mortise_options, bearer),    offsetof(mortise_options, ca_file),
-    offsetof(mortise_options, cert_file), offsetof(mortise_options, key_file),
-    offsetof(mortise_options, program),   offsetof(mortise_options, script),
-    offsetof(mortise_options, job)};
-
-enum { STRINGS = sizeof strings / sizeof strings[0] };
-
-static const char **string_at(mortise_options *o, size_t i) {
-  return (const char **)((char *)o + strings[i]);
-}
-
-static void free_options(mortise_options *o) {
-  for (size_t i = 0; i < STRINGS; i++) mt_free((char *)*string_at(o, i));
-}
-
-static bool copy_options(mortise_options *out, const mortise_options *from) {
-  *out = *from;
-  for (size_t i = 0; i < STRINGS; i++) *string_at(out, i) = NULL;
-  for (size_t i = 0; i < STRINGS; i++) {
-    const char *s = *string_at((mortise_options *)from, i);
-    if (s && !(*string_at(out, i) = mt_strdup(s))) return false;
-  }
-  return true;
-}
 
 /* ---- Errors --------------------------------------------------------------------------------- */
 
@@ -164,7 +134,7 @@ mortise_host *mortise_host_new(const mortise_options *options, mortise_error *er
   host->process = mt_process_number();
   host->has_options = options != NULL;
   host->L = luaL_newstate();
-  if (!host->L || (options && !copy_options(&host->options, options))) {
+  if (!host->L || (options && !mt_client_options_copy(&host->options, options))) {
     mt_error_memory(err);
     mortise_host_free(host);
     return NULL;
@@ -283,7 +253,7 @@ void mortise_host_free(mortise_host *host) {
     end_clients(host);
     lua_close(host->L);
   }
-  free_options(&host->options);
+  mt_client_options_deinit(&host->options);
   mt_free(host->traceback);
   mt_free(host);
 }

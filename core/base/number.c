@@ -100,6 +100,30 @@ bool mt_number_read(mt_slice text, double *out) {
   return true;
 }
 
+/* ---- times and sizes ---- */
+
+typedef struct unit {
+  const char *name;
+  int64_t is;
+} unit;
+
+/* The last unit is 1. */
+static void in_units(int64_t value, const unit *u, char out[MT_NUMBER_TEXT]) {
+  while (value % u->is) u++;
+  snprintf(out, MT_NUMBER_TEXT, "%lld%s", (long long)(value / u->is), u->name);
+}
+
+void mt_time_text(int64_t ms, char out[MT_NUMBER_TEXT]) {
+  static const unit units[] = {
+      {"d", 86400000}, {"h", 3600000}, {"m", 60000}, {"s", 1000}, {"ms", 1}};
+  in_units(ms, ms ? units : units + 3, out);
+}
+
+void mt_size_text(int64_t bytes, char out[MT_NUMBER_TEXT]) {
+  static const unit units[] = {{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"", 1}};
+  in_units(bytes, bytes ? units : units + 3, out);
+}
+
 /* ---- letters ---- */
 
 bool mt_slice_like(mt_slice a, mt_slice b) {

@@ -25,6 +25,10 @@ bool mt_number_read(mt_slice text, double *out);
 locale_t mt_locale_enter(void);
 void mt_locale_leave(locale_t before);
 
+/* "250ms", "90s", "1h", "64MiB": in the largest unit of which it is a whole number. Not below 0. */
+void mt_time_text(int64_t ms, char out[MT_NUMBER_TEXT]);
+void mt_size_text(int64_t bytes, char out[MT_NUMBER_TEXT]);
+
 static inline char mt_lower(char c) {
   return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
 }

@@ -4,98 +4,10 @@
 #include "base/mem.h"
 #include "base/process.h"
 #include "client/identity.h"
+#include "client/options.h"
 #include "client/pulse.h"
 #include "elastic/elastic.h"
 #include "sqlite/sqlite.h"
-
-#include <stdio.h>
-
-/* ---- Options -------------------------------------------------------------------------------- */
-
-void mortise_options_init(mortise_options *o) {
-  if (!o) return;
-  *o = (mortise_options){
-      .ns = "default",
-      .table = "mortise-locks",
-      .lease_ms = 60000,
-      .margin_ms = -1,
-      .wait_ms = 30000,
-      .request_ms = 30000,
-      .connect_ms = 5000,
-      .answer_max = (size_t)64 << 20,
-      .program = "mortise",
-  };
-}
-
-/* Offsets of the strings, to copy and free them alike. */
-static const size_t strings[] = {
-    offsetof(mortise_options, store),     offsetof(mortise_options, ns),
-    offsetof(mortise_options, table),     offsetof(mortise_options, user),
-    offsetof(mortise_options, password),  offsetof(mortise_options, api_key),
-    offsetof(mortise_options, bearer),    offsetof(mortise_options, ca_file),
-    offsetof(mortise_options, cert_file), offsetof(mortise_options, key_file),
-    offsetof(mortise_options, program),   offsetof(mortise_options, script),
-    offsetof(mortise_options, job),
-};
-
-enum { STRINGS = sizeof strings / sizeof strings[0] };
-
-static char **string_at(mortise_options *o, size_t i) {
-  return (char **)((char *)o + strings[i]);
-}
-
-static bool copy_options(mortise_options *to, const mortise_options *from) {
-  *to = *from;
-  bool whole = true;
-  for (size_t i = 0; i < STRINGS; i++) {
-    char **s = string_at(to, i);
-    if (*s) whole &= (*s = mt_strdup(*s)) != NULL;
-  }
-  return whole;
-}
-
-static void free_options(mortise_options *o) {
-  for (size_t i = 0; i < STRINGS; i++) {
-    char **s = string_at(o, i);
-    if (*s) explicit_bzero(*s, strlen(*s)); /* some are secrets */
-    mt_free(*s);
-    *s = NULL;
-  }
-}
-
-static bool valid_namespace(const char *ns) {
-  size_t n = strspn(ns, "abcdefghijklmnopqrstuvwxyz0123456789_-");
-  return n >= 1 && n <= 64 && !ns[n];
-}
-
-static mortise_status check_time(int64_t ms, int64_t least, const char *what, mortise_error *err) {
-  if (ms >= least && ms <= MORTISE_TIME_MAX_MS) return MORTISE_OK;
-  return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "%s: %lld ms, not %lld ms to 366 days", what,
-                      (long long)ms, (long long)least);
-}
-
-static mortise_status check_options(const mortise_options *o, mortise_error *err) {
-  if (!o) return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "the options are NULL");
-  if (!o->store || !*o->store)
-    return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "no store is named");
-  if (!o->ns || !valid_namespace(o->ns))
-    return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "namespace `%s`: 1 to 64 of [a-z0-9_-]",
-                        o->ns ? o->ns : "");
-  if (o->lease_ms < 1000 || o->lease_ms > 3600000)
-    return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "lease: from 1s to 1h");
-  if (o->margin_ms < -1 || o->margin_ms > o->lease_ms / 3)
-    return mt_error_set(err, MORTISE_INVALID_ARGUMENT,
-                        "margin: at most a third of the lease (%lld ms)", (long long)o->lease_ms);
-  mortise_status status = check_time(o->wait_ms, 0, "wait", err);
-  if (!status) status = check_time(o->request_ms, 1, "time-out", err);
-  if (!status) status = check_time(o->connect_ms, 1, "connect time-out", err);
-  if (status) return status;
-  if (o->answer_max < 1024)
-    return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "answer cap: %zu bytes, not 1024 or more",
-                        o->answer_max);
-  mt_error_clear(err);
-  return MORTISE_OK;
-}
 
 /* ---- The store ------------------------------------------------------------------------------ */
 
@@ -103,14 +15,16 @@ static mt_store *open_store(const mortise_options *o, mt_loop *loop, const mt_lo
                             mortise_error *err) {
   if (strncmp(o->store, "sqlite:", 7) == 0) {
     if (!o->store[7]) {
-      mt_error_set(err, MORTISE_INVALID_ARGUMENT, "store `sqlite:` names no file");
+      mt_error_set(err, MORTISE_INVALID_ARGUMENT, "store: `sqlite:` names no file");
       return NULL;
     }
-    return mt_sqlite_open(loop, o->store + 7, o->request_ms, log, err);
+    mt_store *store = mt_sqlite_open(loop, o->store + 7, o->request_ms, log, err);
+    if (!store && err && err->code == MORTISE_INVALID_ARGUMENT) mt_error_prefix(err, "store");
+    return store;
   }
   if (strncmp(o->store, "http://", 7) && strncmp(o->store, "https://", 8)) {
-    mt_error_set(err, MORTISE_INVALID_ARGUMENT,
-                 "a store is http(s)://HOST[:PORT][,...] or sqlite:FILE, this is neither");
+    mt_error_set(err, MORTISE_INVALID_ARGUMENT, "store: %s, this is neither",
+                 mt_client_option_rows[MT_AT_store].help);
     return NULL;
   }
   const mt_http_config config = {
@@ -150,19 +64,17 @@ static void log_line(void *ctx, mortise_log_level level, const char *line) {
 mortise_client *mt_client_open(const mortise_options *options, mt_loop *loop,
                                const mt_client_hooks *hooks, mortise_error *err) {
   uint64_t probe;
-  if (check_options(options, err) || mt_random_bytes(&probe, sizeof probe, err)) return NULL;
+  if (mt_client_options_check(options, err) || mt_random_bytes(&probe, sizeof probe, err))
+    return NULL;
   mortise_client *c = mt_calloc(1, sizeof *c);
-  if (!c || !copy_options(&c->options, options)) {
+  if (!c || !mt_client_options_copy(&c->options, options)) {
     mt_error_memory(err);
     mt_client_free(c);
     return NULL;
   }
   c->process = mt_process_number();
   if (hooks) c->hooks = *hooks;
-  if (c->options.margin_ms < 0) {
-    int64_t tenth = c->options.lease_ms / 10;
-    c->options.margin_ms = tenth < 1000 ? tenth : 1000;
-  }
+  if (c->options.margin_ms < 0) c->options.margin_ms = mt_margin_default(c->options.lease_ms);
   c->log = (mt_log){log_line, c};
   c->own_loop = loop ? NULL : mt_loop_new(err);
   c->loop = loop ? loop : c->own_loop;
@@ -200,7 +112,7 @@ void mt_client_free(mortise_client *c) {
   mt_store_close(c->store);
   mt_identity_free(c->identity);
   mt_loop_free(c->own_loop);
-  free_options(&c->options);
+  mt_client_options_deinit(&c->options);
   mt_free(c);
 }
 

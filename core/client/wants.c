@@ -1,5 +1,6 @@
 #include "base/mem.h"
 #include "client/client.h"
+#include "client/options.h"
 #include "lock/path.h"
 
 #include <stdio.h>
@@ -45,10 +46,11 @@ static void add_above(const mortise_lock_request *r, mt_buf *out) {
 mortise_status mt_wants_check(mortise_lock_mode mode, int64_t wait_ms, mortise_error *err) {
   if ((unsigned)mode > MORTISE_SIX)
     return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "there is no lock mode %d", (int)mode);
-  if (wait_ms < -1 || wait_ms > MORTISE_TIME_MAX_MS)
-    return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "wait: %lld ms, not -1 to 366 days",
-                        (long long)wait_ms);
-  return MORTISE_OK;
+  if (wait_ms >= -1 && wait_ms <= MORTISE_TIME_MAX_MS) return MORTISE_OK;
+  char range[MT_OPTION_RANGE];
+  mt_client_option_range(&mt_client_option_rows[MT_AT_wait_ms], range);
+  return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "wait_ms: %s, or -1, not %lld ms", range,
+                      (long long)wait_ms);
 }
 
 static mortise_status check_names(const mortise_lock_request *r, mortise_error *err) {

@@ -86,9 +86,9 @@ static mortise_status check_table(const char *table, mortise_error *err) {
           strchr("-_.", table[i]);
   if (fit) return MORTISE_OK;
   return mt_error_set(err, MORTISE_INVALID_ARGUMENT,
-                      "the lock table's name \"%.200s\" must be 1 to %d of a-z 0-9 - _ . and begin "
-                      "with a letter or digit",
-                      table, MT_TABLE_MAX);
+                      "table: 1 to %d of a-z 0-9 - _ . that begin with a letter or digit, not "
+                      "\"%.200s\"",
+                      MT_TABLE_MAX, table);
 }
 
 mt_store *mt_elastic_open(mt_loop *loop, const mt_http_config *config, const char *table,
@@ -100,13 +100,14 @@ mt_store *mt_elastic_open(mt_loop *loop, const mt_http_config *config, const cha
     mt_error_memory(err);
     return NULL;
   }
-  e->store = (mt_store){.docs = &mt_elastic_docs,
-                        .locks = &mt_elastic_locks,
-                        .cancel = cancel,
-                        .close = close_store,
-                        .loop = loop,
-                        .log = log ? *log : (mt_log){0},
-                        .request_ms = config->request_ms > 0 ? config->request_ms : 30000};
+  e->store =
+      (mt_store){.docs = &mt_elastic_docs,
+                 .locks = &mt_elastic_locks,
+                 .cancel = cancel,
+                 .close = close_store,
+                 .loop = loop,
+                 .log = log ? *log : (mt_log){0},
+                 .request_ms = config->request_ms > 0 ? config->request_ms : MT_HTTP_REQUEST_MS};
   strcpy(e->table, table);
   e->timer = (mt_timer){.fire = run_soon, .ctx = e};
   e->http = mt_http_new(loop, config, &e->store.log, err);

@@ -5,7 +5,9 @@
 #include "http/http.h"
 #include "store/store.h"
 
-/* `table` is the alias of the lock table; NULL: "mortise-locks". Its index is `table`-EPOCH.
+#define MT_TABLE_DEFAULT "mortise-locks"
+
+/* `table` is the alias of the lock table; NULL: MT_TABLE_DEFAULT. Its index is `table`-EPOCH.
  * Nothing is sent yet. Owned: mt_store_close. NULL with `err`. */
 mt_store *mt_elastic_open(mt_loop *loop, const mt_http_config *config, const char *table,
                           const mt_log *log, mortise_error *err);

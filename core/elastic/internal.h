@@ -6,8 +6,6 @@
 #include "store/order.h"
 #include "store/table.h"
 
-#define MT_TABLE_DEFAULT "mortise-locks"
-
 enum {
   MT_TABLE_MAX = 200,              /* bytes of the table's alias */
   MT_BODY_MAX = 512 * 1024 * 1024, /* of a request */

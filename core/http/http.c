@@ -7,8 +7,6 @@
 #include <stdio.h>
 
 enum { CONNECTIONS = 8, CONNECTIONS_MAX = 1024, IDLE_OPS = 64, KEEP_BYTES = 1 << 20 };
-enum { CONNECT_MS = 5000, REQUEST_MS = 30000 };
-static const size_t answer_most = (size_t)64 << 20;
 
 /* ---- Lists of transfers --------------------------------------------------------------------- */
 
@@ -342,11 +340,12 @@ static char no_expect[] = "Expect:";
 static mortise_status init(mt_http *http, const mt_http_config *c, mortise_error *err) {
   pthread_once(&curl_once, start_curl);
   if (curl_ready) return mt_error_set(err, MORTISE_UNSUPPORTED, "libcurl does not start");
-  http->connect_ms = c->connect_ms > 0 ? c->connect_ms : CONNECT_MS;
-  http->request_ms = c->request_ms > 0 ? c->request_ms : REQUEST_MS;
-  http->answer_max = c->answer_max ? c->answer_max : answer_most;
+  http->connect_ms = c->connect_ms > 0 ? c->connect_ms : MT_HTTP_CONNECT_MS;
+  http->request_ms = c->request_ms > 0 ? c->request_ms : MT_HTTP_REQUEST_MS;
+  http->answer_max = c->answer_max ? c->answer_max : MT_HTTP_ANSWER_MAX;
   http->gzip_min = c->gzip_min;
   mortise_status status = mt_nodes_parse(&http->nodes, c->nodes, err);
+  if (status) mt_error_prefix(err, "store");
   if (!status) status = mt_random_bytes(&http->nodes.seed, sizeof http->nodes.seed, err);
   if (!status) status = mt_random_bytes(&http->identity, sizeof http->identity, err);
   if (!status) status = mt_auth_init(&http->auth, c, err);

@@ -11,6 +11,8 @@
 #include "base/log.h"
 #include "base/loop.h"
 
+enum { MT_HTTP_CONNECT_MS = 5000, MT_HTTP_REQUEST_MS = 30000, MT_HTTP_ANSWER_MAX = 64 << 20 };
+
 typedef struct mt_http mt_http;
 
 typedef struct mt_http_config {
@@ -21,8 +23,8 @@ typedef struct mt_http_config {
   const char *user, *password, *api_key, *bearer;
   const char *ca_file, *cert_file, *key_file;
   bool insecure;
-  int64_t connect_ms, request_ms; /* 0: 5 s, 30 s */
-  size_t answer_max;        /* 0: 64 MiB; a larger answer is REJECTED */
+  int64_t connect_ms, request_ms; /* 0: MT_HTTP_... */
+  size_t answer_max;              /* 0: MT_HTTP_ANSWER_MAX; a larger answer is REJECTED */
   size_t gzip_min;          /* compress request bodies from this size when the node is not on the
                                loopback, 0: never */
   uint32_t connections;     /* per node; 0: 8 */

@@ -320,6 +320,63 @@ static void strings_are_what_they_must_be(void **state) {
   }
 }
 
+static void what_is_wrong_begins_with_the_options_name(void **state) {
+  (void)state;
+  mortise_options o[12];
+  for (size_t i = 0; i < 12; i++) o[i] = options_for("https://127.0.0.1:1");
+  o[0].lease_ms = 0;
+  o[1].lease_ms = 3600001;
+  o[2].margin_ms = -2;
+  o[3].margin_ms = 20001;
+  o[4].wait_ms = -1;
+  o[5].request_ms = 0;
+  o[6].answer_max = 1023;
+  o[7].ns = "Upper";
+  o[8].table = "a/b";
+  o[9].user = "anna";
+  o[10].store = "https://127.0.0.1:99999";
+  o[11].store = "sqlite:";
+  static const char *const said[] = {
+      "lease_ms: a time from 1s to 1h, not 0s",
+      "lease_ms: a time from 1s to 1h, not 3600001ms",
+      "margin_ms: a time from 0s to 20m, or -1, not -2",
+      "margin_ms: at most a third of the lease, 20s, not 20001ms",
+      "wait_ms: a time from 0s to 366d, not -1",
+      "request_ms: a time from 1ms to 366d, not 0s",
+      "answer_max: a size of 1KiB or more, not 1023",
+      "ns: 1 to 64 of a-z 0-9 _ -, not \"Upper\"",
+      "table: 1 to 200 of a-z 0-9 - _ . that begin with a letter or digit, not \"a/b\"",
+      "user is given without password",
+      "store: URL of node 1 (127.0.0.1): its port is above 65535",
+      "store: `sqlite:` names no file",
+  };
+  for (size_t i = 0; i < 12; i++) {
+    mortise_error err;
+    assert_null(mortise_client_open(&o[i], &err));
+    assert_string_equal(err.message, said[i]);
+  }
+}
+
+static void a_store_in_a_file_ignores_what_is_for_servers(void **state) {
+  (void)state;
+  mortise_options o = options_for(store);
+  o.table = "no such Table";
+  o.connect_ms = 1;
+  o.answer_max = SIZE_MAX;
+  o.user = "anna";
+  o.api_key = o.bearer = "";
+  o.ca_file = o.key_file = "/nonexistent/file";
+  o.insecure = true;
+  accepted(&o, "a store in a file");
+}
+
+static void null_is_the_default(void **state) {
+  (void)state;
+  mortise_options o = options_for("http://127.0.0.1:1");
+  o.table = o.program = NULL;
+  accepted(&o, "NULL");
+}
+
 /* ---- What a client frees -------------------------------------------------------------------- */
 
 static void frees_its_locks(const char *url) {
@@ -383,6 +440,9 @@ int main(void) {
       cmocka_unit_test(numbers_are_in_their_range),
       cmocka_unit_test(a_store_that_is_none_is_refused_at_once),
       cmocka_unit_test(strings_are_what_they_must_be),
+      cmocka_unit_test(what_is_wrong_begins_with_the_options_name),
+      cmocka_unit_test(a_store_in_a_file_ignores_what_is_for_servers),
+      cmocka_unit_test(null_is_the_default),
       cmocka_unit_test(a_client_frees_its_locks),
       cmocka_unit_test(a_lock_taken_before_a_fork_is_freed_after_it),
   };

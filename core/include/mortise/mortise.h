@@ -47,29 +47,30 @@ typedef struct mortise_notice {
  * and when it is over. It must not use the client. */
 typedef void mortise_notice_fn(void *ctx, const mortise_notice *notice);
 
-/* Every option has a default; mortise_options_init sets them. Strings are borrowed until
- * mortise_client_open returns. Times are at most MORTISE_TIME_MAX_MS. */
-#define MORTISE_TIME_MAX_MS INT64_C(31622400000) /* 366 days */
+#define MORTISE_TIME_MAX_MS INT64_C(31622400000) /* 366 days: no time is longer */
 
+/* Every option has a default, which mortise_options_init sets; docs/operations.md lists them with what
+ * each may be. An option that the kind of store has no use for is ignored. Strings are borrowed until
+ * mortise_client_open returns; NULL is the default of that string. */
 typedef struct mortise_options {
   const char *store;          /* "http(s)://HOST[:PORT][,...]" or "sqlite:FILE"; required */
-  const char *ns;             /* namespace of the locks, [a-z0-9_-]{1,64}; "default" */
-  const char *table;          /* alias of the lock table on a server; NULL "mortise-locks" */
-  int64_t lease_ms;           /* 60000; 1000 to 3600000 */
-  int64_t margin_ms;          /* -1: 1000, or a tenth of a shorter lease; at most a third of it */
-  int64_t wait_ms;            /* 30000; 0 or more; default of a lock's wait */
-  int64_t request_ms;         /* 30000; 1 or more */
-  int64_t connect_ms;         /* 5000; 1 or more */
-  size_t answer_max;          /* 64 MiB; 1024 or more bytes; a larger answer is REJECTED */
+  const char *ns;             /* namespace of the locks, [a-z0-9_-]{1,64}; not NULL */
+  const char *table;          /* alias of the lock table on a server */
+  int64_t lease_ms;           /* how long a lock outlives its process */
+  int64_t margin_ms;          /* before a lease's end it counts as lost; -1: a part of the lease */
+  int64_t wait_ms;            /* of a lock whose request says -1 */
+  int64_t request_ms;         /* time-out of a request */
+  int64_t connect_ms;         /* time-out of a connection */
+  size_t answer_max;          /* in bytes; a larger answer is REJECTED */
   const char *user;           /* basic authentication, with `password` */
   const char *password;
   const char *api_key;        /* the encoded form, or */
   const char *bearer;         /* a token */
-  const char *ca_file;        /* PEM; NULL: the system's */
+  const char *ca_file;        /* PEM; NULL: the system's trust */
   const char *cert_file;      /* client certificate, PEM */
   const char *key_file;
   bool insecure;              /* do not check the server's certificate */
-  const char *program;        /* who we are, for people: NULL "mortise" */
+  const char *program;        /* who we are, for people */
   const char *script;
   const char *job;
   mortise_log_fn *log;

@@ -1,0 +1,156 @@
+#include "client/options.h"
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "elastic/elastic.h"
+#include "store/table.h"
+
+#include <stddef.h>
+#include <stdio.h>
+
+#define C_TEXT const char *
+#define C_FILE C_TEXT
+#define C_SECRET C_TEXT
+#define C_TIME int64_t
+#define C_SIZE size_t
+#define C_FLAG bool
+
+/* A row for each member, of its type: one that is not there would neither be checked nor copied. */
+typedef struct described {
+#define OPTION(kind, member, ...) C_##kind member;
+#include "client/options.def"
+#undef OPTION
+} described;
+_Static_assert(sizeof(described) == offsetof(mortise_options, log), "rows of options.def");
+#define IS(type, member) _Generic(((mortise_options *)NULL)->member, type : true, default : false)
+#define OPTION(kind, member, ...) _Static_assert(IS(C_##kind, member), #member);
+#include "client/options.def"
+#undef OPTION
+
+const mt_client_option mt_client_option_rows[MT_CLIENT_OPTIONS] = {
+#define OPTION(kind, member, initial, least, most, name, word, help)                               \
+  {#member, name, word, help, MT_KIND_##kind, offsetof(mortise_options, member), least, most},
+#include "client/options.def"
+#undef OPTION
+};
+
+void mortise_options_init(mortise_options *o) {
+  if (!o) return;
+  *o = (mortise_options){
+#define OPTION(kind, member, initial, ...) .member = initial,
+#include "client/options.def"
+#undef OPTION
+  };
+}
+
+int64_t mt_margin_default(int64_t lease_ms) {
+  enum { MOST_MS = 1000, PART = 10 };
+  return lease_ms / PART < MOST_MS ? lease_ms / PART : MOST_MS;
+}
+
+/* ---- Copies --------------------------------------------------------------------------------- */
+
+static bool is_string(const mt_client_option *row) {
+  return row->kind == MT_KIND_TEXT || row->kind == MT_KIND_FILE || row->kind == MT_KIND_SECRET;
+}
+
+static char **string_at(const mortise_options *o, const mt_client_option *row) {
+  return (char **)((char *)o + row->offset);
+}
+
+bool mt_client_options_copy(mortise_options *to, const mortise_options *from) {
+  mortise_options defaults;
+  mortise_options_init(&defaults);
+  *to = *from;
+  bool whole = true;
+  for (const mt_client_option *row = mt_client_option_rows, *end = row + MT_CLIENT_OPTIONS;
+       row < end; row++) {
+    if (!is_string(row)) continue;
+    char **s = string_at(to, row);
+    if (!*s) *s = *string_at(&defaults, row);
+    if (*s) whole &= (*s = mt_strdup(*s)) != NULL;
+  }
+  return whole;
+}
+
+void mt_client_options_deinit(mortise_options *o) {
+  for (const mt_client_option *row = mt_client_option_rows, *end = row + MT_CLIENT_OPTIONS;
+       row < end; row++) {
+    if (!is_string(row)) continue;
+    char **s = string_at(o, row);
+    if (*s) explicit_bzero(*s, strlen(*s)); /* some are secrets */
+    mt_free(*s);
+    *s = NULL;
+  }
+}
+
+/* ---- Checks --------------------------------------------------------------------------------- */
+
+void mt_client_option_show(const mt_client_option *row, int64_t value, char out[MT_NUMBER_TEXT]) {
+  if (value < 0)
+    snprintf(out, MT_NUMBER_TEXT, "%lld", (long long)value);
+  else
+    (row->kind == MT_KIND_TIME ? mt_time_text : mt_size_text)(value, out);
+}
+
+void mt_client_option_range(const mt_client_option *row, char out[MT_OPTION_RANGE]) {
+  char least[MT_NUMBER_TEXT], most[MT_NUMBER_TEXT];
+  mt_client_option_show(row, row->least, least);
+  mt_client_option_show(row, row->most, most);
+  if (row->kind == MT_KIND_TIME)
+    snprintf(out, MT_OPTION_RANGE, "a time from %s to %s", least, most);
+  else
+    snprintf(out, MT_OPTION_RANGE, "a size of %s or more", least);
+}
+
+static mortise_status bad_number(const mt_client_option *row, int64_t value, int64_t initial,
+                                 mortise_error *err) {
+  char range[MT_OPTION_RANGE], shown[MT_NUMBER_TEXT], other[MT_NUMBER_TEXT] = "";
+  mt_client_option_range(row, range);
+  mt_client_option_show(row, value, shown);
+  if (initial < row->least) snprintf(other, sizeof other, ", or %lld", (long long)initial);
+  return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "%s: %s%s, not %s", row->member, range, other,
+                      shown);
+}
+
+/* The default may be a number below the least, which stands for what another option makes of it. */
+static mortise_status check_number(const mt_client_option *row, const mortise_options *o,
+                                   const mortise_options *defaults, mortise_error *err) {
+  const char *at = (const char *)o + row->offset;
+  if (row->kind == MT_KIND_SIZE) {
+    size_t value = *(const size_t *)at;
+    return value >= (size_t)row->least ? MORTISE_OK
+                                       : bad_number(row, (int64_t)value, row->least, err);
+  }
+  int64_t value = *(const int64_t *)at;
+  int64_t initial = *(const int64_t *)((const char *)defaults + row->offset);
+  if (value == initial || (value >= row->least && value <= row->most)) return MORTISE_OK;
+  return bad_number(row, value, initial, err);
+}
+
+static mortise_status check_margin(const mortise_options *o, mortise_error *err) {
+  char most[MT_NUMBER_TEXT], shown[MT_NUMBER_TEXT];
+  if (o->margin_ms <= o->lease_ms / 3) return MORTISE_OK;
+  mt_time_text(o->lease_ms / 3, most);
+  mt_time_text(o->margin_ms, shown);
+  return mt_error_set(err, MORTISE_INVALID_ARGUMENT,
+                      "margin_ms: at most a third of the lease, %s, not %s", most, shown);
+}
+
+mortise_status mt_client_options_check(const mortise_options *o, mortise_error *err) {
+  mortise_options defaults;
+  mortise_options_init(&defaults);
+  if (!o) return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "the options are NULL");
+  if (!o->store || !*o->store)
+    return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "store: none is named");
+  if (!mt_ns_valid(o->ns))
+    return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "ns: 1 to 64 of a-z 0-9 _ -, not \"%.80s\"",
+                        o->ns ? o->ns : "");
+  for (const mt_client_option *row = mt_client_option_rows, *end = row + MT_CLIENT_OPTIONS;
+       row < end; row++) {
+    bool number = row->kind == MT_KIND_TIME || row->kind == MT_KIND_SIZE;
+    if (number && check_number(row, o, &defaults, err)) return MORTISE_INVALID_ARGUMENT;
+  }
+  mt_error_clear(err);
+  return check_margin(o, err);
+}

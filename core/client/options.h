@@ -1,0 +1,51 @@
+/* The options of a client as rows, in the order of options.def, which describes each of them. */
+#ifndef MT_CLIENT_OPTIONS_H
+#define MT_CLIENT_OPTIONS_H
+
+#include "base/number.h"
+
+#include <mortise/mortise.h>
+
+typedef enum mt_option_kind {
+  MT_KIND_TEXT,
+  MT_KIND_FILE,
+  MT_KIND_SECRET,
+  MT_KIND_TIME,
+  MT_KIND_SIZE,
+  MT_KIND_FLAG
+} mt_option_kind;
+
+enum {
+#define OPTION(kind, member, ...) MT_AT_##member,
+#include "client/options.def"
+#undef OPTION
+  MT_CLIENT_OPTIONS
+};
+
+typedef struct mt_client_option {
+  const char *member, *name, *word, *help; /* `word` NULL: the name */
+  mt_option_kind kind;
+  size_t offset; /* of the member */
+  int64_t least, most;
+} mt_client_option;
+
+extern const mt_client_option mt_client_option_rows[MT_CLIENT_OPTIONS];
+
+/* INVALID_ARGUMENT begins with the member's name, so that who took it from somewhere else can say
+ * where instead. */
+mortise_status mt_client_options_check(const mortise_options *o, mortise_error *err);
+
+/* Strings become `to`'s own, those that are NULL their defaults. Whatever the outcome: `to` is to be
+ * given back. */
+bool mt_client_options_copy(mortise_options *to, const mortise_options *from);
+void mt_client_options_deinit(mortise_options *o); /* wipes them first */
+
+/* The margin of a lease where none is given. */
+int64_t mt_margin_default(int64_t lease_ms);
+
+/* A value as text of the row's kind, and what is wanted: "a time from 1s to 1h". */
+enum { MT_OPTION_RANGE = 96 };
+void mt_client_option_show(const mt_client_option *row, int64_t value, char out[MT_NUMBER_TEXT]);
+void mt_client_option_range(const mt_client_option *row, char out[MT_OPTION_RANGE]);
+
+#endif

@@ -28,19 +28,16 @@ typedef struct fields {
   bool skip_pipeline, of_source;
 } fields;
 
-#define ROW(field, type, help)                                                                     \
-  { #field, MT_OPTION_##type, offsetof(fields, field), 0, INT64_MAX, help }
-
-static const mt_option rows[] = {ROW(kind, STRING, "create, index, update or delete"),
-                                 ROW(id, STRING, "of the document"),
-                                 ROW(index, STRING, "where it differs from the call's"),
-                                 ROW(routing, STRING, "of the document"),
-                                 ROW(body, STRING, "JSON text"),
-                                 ROW(seq_no, INT, "write only this version"),
-                                 ROW(term, INT, "of that version"),
-                                 ROW(skip_pipeline, BOOL, "write with pipeline=_none"),
-                                 ROW(of_source, BOOL, "for writers: see lua_writer.c"),
-                                 {NULL, MT_OPTION_BOOL, 0, 0, 0, NULL}};
+static const mt_option rows[] = {MT_TEXT_OPTION(fields, kind),
+                                 MT_TEXT_OPTION(fields, id),
+                                 MT_TEXT_OPTION(fields, index),
+                                 MT_TEXT_OPTION(fields, routing),
+                                 MT_TEXT_OPTION(fields, body),
+                                 MT_INT_OPTION(fields, seq_no, 0, INT64_MAX),
+                                 MT_INT_OPTION(fields, term, 0, INT64_MAX),
+                                 MT_FLAG_OPTION(fields, skip_pipeline),
+                                 MT_FLAG_OPTION(fields, of_source),
+                                 MT_NO_OPTION};
 
 /* The string field of the item on top, kept in the table at `keep`. */
 static mt_slice keep_string(lua_State *L, const char *key, int keep, lua_Integer *kept) {

@@ -1,6 +1,11 @@
 /* Clients. In `mortise.core`:
  *   open{store=, ns=, ...} -> client    an unknown key is an error; the rows below are all of them
- *   options() -> array of {name=, type=, help=, min=, max=}
+ *   options                       the rows of client/options.def, in its order: {member=, name=, word=,
+ *                                 kind=, help=, default=, and of numbers least=, most=, range=, all
+ *                                 as text too: default_text=, least_text=, most_text=}
+ *   default_margin(lease_ms) -> ms       what stands for a margin that is not given
+ *   time_max                      the longest time there is, in ms
+ *   time_text(ms) -> string       "250ms", "90s": the largest unit of which it is a whole number
  *   default_options() -> table    those the host was made with; nil where it was made without
  * A client (closable; everything of it ends with it):
  *   :close()                      gives back every lock, closes the session
@@ -19,37 +24,24 @@
 #include "bindings/lua_options.h"
 
 #include "base/mem.h"
+#include "client/options.h"
 
 #include <string.h>
 
 static const char client_name[] = "mortise.client";
 
-#define ROW(field, type, min, max, help)                                                           \
-  { #field, MT_OPTION_##type, offsetof(mortise_options, field), min, max, help }
-
+/* Ranges are for the client to check, who says them better. */
+#define ROW_TEXT(member) MT_TEXT_OPTION(mortise_options, member),
+#define ROW_FILE(member) ROW_TEXT(member)
+#define ROW_SECRET(member) ROW_TEXT(member)
+#define ROW_TIME(member) MT_INT_OPTION(mortise_options, member, INT64_MIN, INT64_MAX),
+#define ROW_SIZE(member) MT_SIZE_OPTION(mortise_options, member, 0, INT64_MAX),
+#define ROW_FLAG(member) MT_FLAG_OPTION(mortise_options, member),
 static const mt_option rows[] = {
-    ROW(store, STRING, 0, 0, "http(s)://HOST[:PORT][,...] or sqlite:FILE"),
-    ROW(ns, STRING, 0, 0, "namespace of the locks, [a-z0-9_-]{1,64}; default"),
-    ROW(table, STRING, 0, 0, "alias of the lock table on a server; mortise-locks"),
-    ROW(lease_ms, INT, 1000, 3600000, "how long a lock outlives its process; 60000"),
-    ROW(margin_ms, INT, -1, 1200000,
-        "kept from the lease's end; -1: 1000, or a tenth of the lease"),
-    ROW(wait_ms, INT, 0, MORTISE_TIME_MAX_MS, "default wait of a lock; 30000"),
-    ROW(request_ms, INT, 1, MORTISE_TIME_MAX_MS, "time-out of a request; 30000"),
-    ROW(connect_ms, INT, 1, MORTISE_TIME_MAX_MS, "time-out of connecting; 5000"),
-    ROW(answer_max, SIZE, 1024, INT64_MAX / 4, "largest answer in bytes; 64 MiB"),
-    ROW(user, STRING, 0, 0, "basic authentication, with password"),
-    ROW(password, STRING, 0, 0, "of the user"),
-    ROW(api_key, STRING, 0, 0, "an API key in its encoded form"),
-    ROW(bearer, STRING, 0, 0, "a bearer token"),
-    ROW(ca_file, STRING, 0, 0, "certificates to trust, PEM"),
-    ROW(cert_file, STRING, 0, 0, "client certificate, PEM"),
-    ROW(key_file, STRING, 0, 0, "its key, PEM"),
-    ROW(insecure, BOOL, 0, 0, "do not check the server's certificate"),
-    ROW(program, STRING, 0, 0, "who we are, for people; mortise"),
-    ROW(script, STRING, 0, 0, "the script that runs, for people"),
-    ROW(job, STRING, 0, 0, "the job, for people"),
-    {NULL, MT_OPTION_BOOL, 0, 0, 0, NULL}};
+#define OPTION(kind, member, ...) ROW_##kind(member)
+#include "client/options.def"
+#undef OPTION
+    MT_NO_OPTION};
 
 /* ---- Dependents ----------------------------------------------------------------------------- */
 
@@ -236,28 +228,6 @@ mt_box *mt_check_client(lua_State *L, int index) {
   return handle->box;
 }
 
-static int core_options(lua_State *L) {
-  static const char *const types[] = {"string", "integer", "integer", "boolean"};
-  lua_newtable(L);
-  for (int i = 0; rows[i].name; i++) {
-    lua_createtable(L, 0, 5);
-    lua_pushstring(L, rows[i].name);
-    lua_setfield(L, -2, "name");
-    lua_pushstring(L, types[rows[i].type]);
-    lua_setfield(L, -2, "type");
-    lua_pushstring(L, rows[i].help);
-    lua_setfield(L, -2, "help");
-    if (rows[i].max) {
-      lua_pushinteger(L, rows[i].min);
-      lua_setfield(L, -2, "min");
-      lua_pushinteger(L, rows[i].max);
-      lua_setfield(L, -2, "max");
-    }
-    lua_rawseti(L, -2, i + 1);
-  }
-  return 1;
-}
-
 static void push_option(lua_State *L, const mt_option *row, const mortise_options *options) {
   const char *place = (const char *)options + row->offset;
   switch (row->type) {
@@ -268,7 +238,7 @@ static void push_option(lua_State *L, const mt_option *row, const mortise_option
     lua_pushinteger(L, *(const int64_t *)place);
     break;
   case MT_OPTION_SIZE:
-    lua_pushinteger(L, (lua_Integer) * (const size_t *)place);
+    lua_pushinteger(L, (lua_Integer) * (const size_t *)place & INT64_MAX);
     break;
   case MT_OPTION_BOOL:
     lua_pushboolean(L, *(const bool *)place);
@@ -285,6 +255,76 @@ static int core_default_options(lua_State *L) {
     lua_setfield(L, -2, row->name);
   }
   return 1;
+}
+
+/* ---- The options, described ------------------------------------------------------------------ */
+
+static int core_time_text(lua_State *L) {
+  char text[MT_NUMBER_TEXT];
+  int64_t ms = luaL_checkinteger(L, 1);
+  luaL_argcheck(L, ms >= 0, 1, "below 0");
+  mt_time_text(ms, text);
+  lua_pushstring(L, text);
+  return 1;
+}
+
+static int core_default_margin(lua_State *L) {
+  lua_pushinteger(L, mt_margin_default(luaL_checkinteger(L, 1)));
+  return 1;
+}
+
+static void set_text(lua_State *L, const char *key, const char *value) {
+  lua_pushstring(L, value);
+  lua_setfield(L, -2, key);
+}
+
+static void set_number(lua_State *L, const mt_client_option *row, const char *key, int64_t value) {
+  char text[MT_NUMBER_TEXT];
+  mt_client_option_show(row, value, text);
+  lua_pushinteger(L, value);
+  lua_setfield(L, -2, key);
+  lua_pushfstring(L, "%s_text", key);
+  lua_pushstring(L, text);
+  lua_rawset(L, -3);
+}
+
+/* A default below the least is not for people. */
+static void set_numbers(lua_State *L, const mt_client_option *row, int64_t initial) {
+  char range[MT_OPTION_RANGE];
+  mt_client_option_range(row, range);
+  set_text(L, "range", range);
+  set_number(L, row, "least", row->least);
+  if (row->most) set_number(L, row, "most", row->most);
+  if (initial >= row->least) set_number(L, row, "default", initial);
+}
+
+static void push_row(lua_State *L, int i, const mortise_options *defaults) {
+  static const char *const kinds[] = {"text", "file", "secret", "time", "size", "flag"};
+  const mt_client_option *row = &mt_client_option_rows[i];
+  lua_createtable(L, 0, 12);
+  set_text(L, "member", row->member);
+  set_text(L, "name", row->name);
+  set_text(L, "word", row->word ? row->word : row->name);
+  set_text(L, "kind", kinds[row->kind]);
+  set_text(L, "help", row->help);
+  push_option(L, &rows[i], defaults);
+  if (!lua_isinteger(L, -1)) {
+    lua_setfield(L, -2, "default");
+    return;
+  }
+  int64_t initial = lua_tointeger(L, -1);
+  lua_pop(L, 1);
+  set_numbers(L, row, initial);
+}
+
+void mt_client_options_push(lua_State *L) {
+  mortise_options defaults;
+  mortise_options_init(&defaults);
+  lua_createtable(L, MT_CLIENT_OPTIONS, 0);
+  for (int i = 0; i < MT_CLIENT_OPTIONS; i++) {
+    push_row(L, i, &defaults);
+    lua_rawseti(L, -2, i + 1);
+  }
 }
 
 /* ---- Calls ---------------------------------------------------------------------------------- */
@@ -465,7 +505,8 @@ static int client_tostring(lua_State *L) {
 }
 
 const luaL_Reg mt_client_functions[] = {{"open", core_open},
-                                        {"options", core_options},
+                                        {"default_margin", core_default_margin},
+                                        {"time_text", core_time_text},
                                         {"default_options", core_default_options},
                                         {NULL, NULL}};
 

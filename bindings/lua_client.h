@@ -29,6 +29,7 @@ typedef struct mt_handle {
 
 extern const mt_lua_class mt_client_class;
 extern const luaL_Reg mt_client_functions[]; /* of the module */
+MT_LJMP void mt_client_options_push(lua_State *L); /* the module's `options` */
 
 void mt_depend(mt_dependent **list, mt_dependent *dependent);
 void mt_undepend(mt_dependent *dependent); /* again is fine */

@@ -120,5 +120,9 @@ int mt_core_open(lua_State *L) {
   lua_setfield(L, -2, "version");
   mt_null_push(L);
   lua_setfield(L, -2, "null");
+  mt_client_options_push(L);
+  lua_setfield(L, -2, "options");
+  lua_pushinteger(L, MORTISE_TIME_MAX_MS);
+  lua_setfield(L, -2, "time_max");
   return 1;
 }

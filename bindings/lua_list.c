@@ -30,14 +30,13 @@ typedef struct options {
   int64_t page;
 } options;
 
-static const mt_option rows[] = {
-    {"kind", MT_OPTION_STRING, offsetof(options, kind), 0, 0, "locks or sessions"},
-    {"ns", MT_OPTION_STRING, offsetof(options, ns), 0, 0, "of this namespace only"},
-    {"path", MT_OPTION_STRING, offsetof(options, path), 0, 0, "locks at it and below"},
-    {"session", MT_OPTION_STRING, offsetof(options, session), 0, 0, "first digits of an id"},
-    {"over", MT_OPTION_BOOL, offsetof(options, over), 0, 0, "closed and expired ones too"},
-    {"page", MT_OPTION_INT, offsetof(options, page), 1, MT_LIST_PAGE_MAX, "documents a page"},
-    {NULL, MT_OPTION_BOOL, 0, 0, 0, NULL}};
+static const mt_option rows[] = {MT_TEXT_OPTION(options, kind),
+                                 MT_TEXT_OPTION(options, ns),
+                                 MT_TEXT_OPTION(options, path),
+                                 MT_TEXT_OPTION(options, session),
+                                 MT_FLAG_OPTION(options, over),
+                                 MT_INT_OPTION(options, page, 1, MT_LIST_PAGE_MAX),
+                                 MT_NO_OPTION};
 
 typedef struct list_handle {
   mt_dependent dependent;

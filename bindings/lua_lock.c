@@ -185,11 +185,8 @@ typedef struct options {
   int64_t wait_ms;
 } options;
 
-static const mt_option rows[] = {
-    {"wait_ms", MT_OPTION_INT, offsetof(options, wait_ms), 0, MORTISE_TIME_MAX_MS,
-     "how long to wait; 0 tries once; the client's default"},
-    {"mode", MT_OPTION_STRING, offsetof(options, mode), 0, 0, "exclusive, shared or SIX"},
-    {NULL, MT_OPTION_BOOL, 0, 0, 0, NULL}};
+static const mt_option rows[] = {MT_INT_OPTION(options, wait_ms, 0, MORTISE_TIME_MAX_MS),
+                                 MT_TEXT_OPTION(options, mode), MT_NO_OPTION};
 
 /* NULL: exclusive. */
 static mortise_lock_mode check_mode(lua_State *L, const char *name) {

@@ -1,5 +1,4 @@
-/* Options of a call: one table of {name, type, place, range, help} says what there is; it makes
- * the help too. */
+/* Options of a call: one table of {name, place, type, range} says what there is. */
 #include "bindings/lua_options.h"
 
 #include "bindings/lua_error.h"

@@ -18,15 +18,26 @@ typedef enum mt_option_type {
 
 typedef struct mt_option {
   const char *name;
-  mt_option_type type;
   size_t offset; /* in the struct that is filled */
-  int64_t min, max;
-  const char *help;
+  mt_option_type type;
+  int64_t min, max; /* of a number */
 } mt_option;
+
+/* Rows for the members of a struct; the last is MT_NO_OPTION. */
+#define MT_TEXT_OPTION(type, field)                                                                \
+  { #field, offsetof(type, field), MT_OPTION_STRING, 0, 0 }
+#define MT_FLAG_OPTION(type, field)                                                                \
+  { #field, offsetof(type, field), MT_OPTION_BOOL, 0, 0 }
+#define MT_INT_OPTION(type, field, min, max)                                                       \
+  { #field, offsetof(type, field), MT_OPTION_INT, min, max }
+#define MT_SIZE_OPTION(type, field, min, max)                                                      \
+  { #field, offsetof(type, field), MT_OPTION_SIZE, min, max }
+#define MT_NO_OPTION                                                                               \
+  { NULL, 0, MT_OPTION_BOOL, 0, 0 }
 
 /* Fills `out` from the table at `index` (nil or none: nothing to do), which is replaced by a copy of
  * our own: that keeps the strings. An unknown name is an INVALID_ARGUMENT that suggests the near one;
- * `what` names the call. `rows` end with a NULL name. */
+ * `what` names the call. `rows` end with MT_NO_OPTION. */
 MT_LJMP void mt_options_read(lua_State *L, int index, const mt_option *rows, void *out,
                              const char *what);
 /* The two parts of it, for a table. Without a copy the strings are good up to the next call that gets L. */

@@ -231,28 +231,21 @@ typedef struct options {
   bool merge, allow_empty;
 } options;
 
-#define STRING(field, help)                                                                        \
-  { #field, MT_OPTION_STRING, offsetof(options, field), 0, 0, help }
-#define INT(field, max, help)                                                                      \
-  { #field, MT_OPTION_INT, offsetof(options, field), 1, max, help }
-#define FLAG(field, help)                                                                          \
-  { #field, MT_OPTION_BOOL, offsetof(options, field), 0, 0, help }
-
-static const mt_option rows[] = {STRING(index, "index or alias"),
-                                 STRING(field, "that holds the path"),
-                                 STRING(from, "path of the tree"),
-                                 STRING(to, "its new path"),
-                                 STRING(query, "one more query that documents must match"),
-                                 STRING(strength, "cas or stamp"),
-                                 STRING(stamp_field, "where the stamp is"),
-                                 INT(page, 10000, "documents a page; 1000"),
-                                 INT(slices, 1024, "of the scan; the store decides"),
-                                 INT(in_flight, MT_WRITER_LANES, "write requests at once; 3"),
-                                 INT(passes, 1000, "at most; 8"),
-                                 INT(bytes, 1 << 30, "of a write request; 2 MiB"),
-                                 FLAG(merge, "there may be documents below `to` already"),
-                                 FLAG(allow_empty, "there may be none below `from`"),
-                                 {NULL, MT_OPTION_BOOL, 0, 0, 0, NULL}};
+static const mt_option rows[] = {MT_TEXT_OPTION(options, index),
+                                 MT_TEXT_OPTION(options, field),
+                                 MT_TEXT_OPTION(options, from),
+                                 MT_TEXT_OPTION(options, to),
+                                 MT_TEXT_OPTION(options, query),
+                                 MT_TEXT_OPTION(options, strength),
+                                 MT_TEXT_OPTION(options, stamp_field),
+                                 MT_INT_OPTION(options, page, 1, 10000),
+                                 MT_INT_OPTION(options, slices, 1, 1024),
+                                 MT_INT_OPTION(options, in_flight, 1, MT_WRITER_LANES),
+                                 MT_INT_OPTION(options, passes, 1, 1000),
+                                 MT_INT_OPTION(options, bytes, 1, 1 << 30),
+                                 MT_FLAG_OPTION(options, merge),
+                                 MT_FLAG_OPTION(options, allow_empty),
+                                 MT_NO_OPTION};
 
 static options read_options(lua_State *L, int index) {
   options o = {0};

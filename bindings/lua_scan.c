@@ -30,11 +30,8 @@ typedef struct options {
 } options;
 
 static const mt_option rows[] = {
-    {"query", MT_OPTION_STRING, offsetof(options, query), 0, 0, "Query DSL, JSON text"},
-    {"page", MT_OPTION_INT, offsetof(options, page), 1, 10000, "documents a page and slice; 1000"},
-    {"slices", MT_OPTION_INT, offsetof(options, slices), 1, 1024, "the store decides"},
-    {"no_source", MT_OPTION_BOOL, offsetof(options, no_source), 0, 0, "ids and versions only"},
-    {NULL, MT_OPTION_BOOL, 0, 0, 0, NULL}};
+    MT_TEXT_OPTION(options, query), MT_INT_OPTION(options, page, 1, 10000),
+    MT_INT_OPTION(options, slices, 1, 1024), MT_FLAG_OPTION(options, no_source), MT_NO_OPTION};
 
 static void close_scan(scan_handle *handle) {
   mt_undepend(&handle->dependent);

@@ -194,16 +194,14 @@ typedef struct options {
   int64_t docs, bytes, in_flight, tries, backoff_ms;
 } options;
 
-static const mt_option rows[] = {
-    {"strength", MT_OPTION_STRING, offsetof(options, strength), 0, 0, "cas, stamp or none; cas"},
-    {"stamp_field", MT_OPTION_STRING, offsetof(options, stamp_field), 0, 0, MT_STAMP_FIELD},
-    {"docs", MT_OPTION_INT, offsetof(options, docs), 1, 100000, "items a request; 1000"},
-    {"bytes", MT_OPTION_INT, offsetof(options, bytes), 1024, 1 << 30, "a request; 2 MiB"},
-    {"in_flight", MT_OPTION_INT, offsetof(options, in_flight), 1, MT_WRITER_LANES,
-     "requests at once; 2"},
-    {"tries", MT_OPTION_INT, offsetof(options, tries), 1, 100, "fruitless ones in a row; 8"},
-    {"backoff_ms", MT_OPTION_INT, offsetof(options, backoff_ms), 1, 60000, "the first wait; 50"},
-    {NULL, MT_OPTION_BOOL, 0, 0, 0, NULL}};
+static const mt_option rows[] = {MT_TEXT_OPTION(options, strength),
+                                 MT_TEXT_OPTION(options, stamp_field),
+                                 MT_INT_OPTION(options, docs, 1, 100000),
+                                 MT_INT_OPTION(options, bytes, 1024, 1 << 30),
+                                 MT_INT_OPTION(options, in_flight, 1, MT_WRITER_LANES),
+                                 MT_INT_OPTION(options, tries, 1, 100),
+                                 MT_INT_OPTION(options, backoff_ms, 1, 60000),
+                                 MT_NO_OPTION};
 
 static mt_strength strength_of(lua_State *L, const char *name) {
   static const char *const names[] = {

@@ -39,16 +39,28 @@ local function identified(core_options)
   return core_options
 end
 
+-- What is beside the options that are given, and who wrote what of it.
+local function beside(values)
+  if values.store then return {}, {} end
+  local of_host = core.default_options()
+  if of_host then return of_host, {} end
+  return config.open_options()
+end
+
 -- connect{store=, namespace=, lease=, ...} -> client, closable. With `store`, nothing is taken from
 -- the environment or the configuration; without it, what is given overrides what they say.
 function mortise.connect(given)
   local values = options.check("connect", connect_rows, given)
   config.read_secret_files(values)
   local own = config.to_core(values)
-  if values.store then return client.open(identified(own)) end
-  local base = core.default_options() or config.open_options()
-  for name, value in pairs(own) do base[name] = value end
-  return client.open(identified(base))
+  local all, written = beside(values)
+  for _, row in ipairs(connect_rows) do
+    local value = row.member and own[row.member]
+    if value ~= nil then
+      all[row.member], written[row.member] = value, ("connect: option `%s`"):format(row.name)
+    end
+  end
+  return client.open(identified(all), written)
 end
 
 local default

@@ -218,6 +218,13 @@ describe("the configuration command", function()
     os.remove(file)
     refuses(2, {"--config", "/nonexistent/c.lua", "config"}, nil, "/nonexistent/c.lua")
   end)
+
+  it("refuses what no client could have", function()
+    refuses(2, {"--lease", "0", "config"}, nil, "mortise: --lease 0: a time from 1s to 1h, not 0\n")
+    refuses(2, {"--lease=2h", "config"}, nil, 'mortise: --lease 2h: a time from 1s to 1h, not "2h"\n')
+    refuses(2, {"config", "--timeout", "0"}, nil, "--timeout 0: a time from 1ms to 366d, not 0")
+    refuses(2, {"config"}, {env = {MORTISE_LEASE = "0"}}, "MORTISE_LEASE: a time from 1s to 1h, not 0")
+  end)
 end)
 
 stores.each("commands", function(store)

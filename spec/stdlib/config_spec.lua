@@ -1,4 +1,5 @@
 local config = require "mortise.config"
+local mortise = require "mortise"
 local program = require "spec.support.program"
 
 -- Runs fn with this environment, command line and configuration file.
@@ -134,5 +135,60 @@ describe("configuration", function()
   it("says which variable is wrong", function()
     assert.matches("MORTISE_WAIT", complaint {env = {MORTISE_WAIT = "x"}})
     assert.matches("MORTISE_INSECURE", complaint {env = {MORTISE_INSECURE = "perhaps"}})
+    assert.equal('MORTISE_LEASE: a time from 1s to 1h, not 0', complaint {env = {MORTISE_LEASE = "0"}})
+    assert.equal('MORTISE_ANSWER_MAX: a size of 1KiB or more, not "1000B"',
+      complaint {env = {MORTISE_ANSWER_MAX = "1000B"}})
+  end)
+
+  it("says which key of the file is wrong", function()
+    assert.matches("^configuration: /%S+: `lease` is a time from 1s to 1h, not 0$",
+      complaint {file = "return {lease = 0}"})
+    assert.matches('^configuration: /%S+: profile p: `timeout` is a time from 1ms to 366d, not "0s"$',
+      complaint {file = 'return {profiles = {p = {timeout = "0s"}}}'})
+  end)
+
+  it("has the margin that belongs to the lease", function()
+    local function margin(given)
+      for _, row in ipairs(config.describe(with(given, config.resolve))) do
+        if row.name == "margin" then return row.value end
+      end
+    end
+    assert.equal("1s", margin {})
+    assert.equal("200ms", margin {line = {lease = 2000}})
+    assert.equal("500ms", margin {line = {lease = 2000}, env = {MORTISE_MARGIN = "0.5"}})
+  end)
+
+  -- What is only wrong beside another option, or as a whole, is found when a client is opened.
+  it("names what was written where the client is refused", function()
+    local server = {store = "http://127.0.0.1:1"}
+    local function refused(given, own)
+      local ok, why = pcall(with, given, function() return mortise.connect(own or {}) end)
+      assert.is_false(ok)
+      assert.equal("invalid_argument", why.code)
+      return why.message
+    end
+    assert.equal("MORTISE_MARGIN: at most a third of the lease, 1s, not 2s",
+      refused {line = {store = server.store, lease = 3000}, env = {MORTISE_MARGIN = "2s"}})
+    assert.equal("--ca /nonexistent/ca: No such file or directory",
+      refused {line = {store = server.store, ca_file = "/nonexistent/ca"}})
+    assert.equal("--namespace: 1 to 64 of a-z 0-9 _ -, not \"A b\"",
+      refused {line = {store = server.store, namespace = "A b"}})
+    assert.matches("^/%S+, profile a: `user` is given without password$", refused {file = profiles})
+    assert.matches("^MORTISE_STORE: .*neither$", refused {env = {MORTISE_STORE = "gopher:x"}})
+    assert.equal("connect: option `margin`: at most a third of the lease, 1s, not 2s",
+      refused({line = {store = server.store, lease = 3000}}, {margin = 2}))
+    assert.equal("connect: option `password` is given without user",
+      refused({}, {store = server.store, password = "p"}))
+  end)
+
+  it("of what only a server needs, a store in a file ignores the value", function()
+    local file = os.tmpname()
+    local client <close> = mortise.connect {
+      store = "sqlite:" .. file, table = "no such Table", connect_timeout = "1ms", answer_max = 1024,
+      user = "anna", api_key = "k", bearer = "b", ca_file = "/nonexistent/a", key_file = "/nonexistent/b",
+      insecure = true,
+    }
+    assert.equal("sqlite:" .. file, client:url())
+    os.remove(file)
   end)
 end)

@@ -26,7 +26,8 @@ describe("the module", function()
   it("checks what connect is given", function()
     for given, pattern in pairs {
       [{stroe = "x"}] = "did you mean `store`", [{store = 5}] = "`store` is a string",
-      [{store = "gopher:x"}] = "sqlite:FILE", [{store = "sqlite:/tmp/x", lease = "1ms"}] = "lease",
+      [{store = "gopher:x"}] = "sqlite:FILE",
+      [{store = "sqlite:/tmp/x", lease = "1ms"}] = 'option `lease` is a time from 1s to 1h, not "1ms"',
     } do
       local ok, why = pcall(mortise.connect, given)
       assert.is_false(ok)

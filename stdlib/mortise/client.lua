@@ -7,6 +7,7 @@ local lock = require "mortise.lock"
 local locks = require "mortise.locks"
 local losses = require "mortise.losses"
 local namespaces = require "mortise.namespaces"
+local settings = require "mortise.settings"
 local warn = require "mortise.warn"
 local writer = require "mortise.writer"
 
@@ -22,10 +23,22 @@ end
 -- All that were opened and are still known, for the end of the program.
 local all = setmetatable({}, {__mode = "k"})
 
--- `core_options` are core.open's.
-function client.open(core_options)
+-- What is wrong with an option begins with its name in the core; here that becomes what somebody wrote.
+local function open_core(core_options, written)
+  local ok, result = pcall(core.open, core_options)
+  if ok then return result end
+  if errors.code(result) == "invalid_argument" then
+    local member, rest = result.message:match "^([a-z_]+)([ :].*)$"
+    if written[member] then errors.bad("%s%s", written[member], rest) end
+  end
+  error(result, 0)
+end
+
+-- `core_options` are core.open's, `written` what somebody wrote for each that is there, by the same names.
+function client.open(core_options, written)
   local self = setmetatable({
-    _core = core.open(core_options), _namespace = core_options.ns or "default", _table = core_options.table,
+    _core = open_core(core_options, written),
+    _table = core_options.table or settings.by_name.table.default_value,
     _locks = setmetatable({}, {__mode = "k"}),
   }, Client)
   all[self] = true
@@ -42,7 +55,7 @@ function Client:_lock_core()
   local own = self:_open_core()
   if not self._told then
     self._told = true
-    namespaces.tell(own, self._namespace, self._table)
+    namespaces.tell(own, self._table)
   end
   return self:_open_core()
 end

@@ -235,7 +235,7 @@ function config.to_core(values)
   local out = {}
   for name, value in pairs(values) do
     local row = settings.by_name[name]
-    if not (row and row.file_of) then out[row and row.core or name] = value end
+    if not (row and row.file_of) then out[row and row.member or name] = value end
   end
   return out
 end
@@ -249,14 +249,25 @@ local function refuse_no_store(resolved)
   errors.bad("no store is named. Name one by one of:\n%s%s", ways, more)
 end
 
--- Options for core.open{} of the default client. Raises invalid_argument without a store.
+-- What somebody wrote for a setting to be found: the flag, the variable, or the file and the name.
+local function written_as(row, from)
+  if from == row.flag or from == row.env then return from end
+  return ("%s: `%s`"):format(from, row.name)
+end
+
+-- Options for core.open{} of the default client, and what was written for each. Raises invalid_argument
+-- without a store.
 function config.open_options()
   local resolved = config.resolve()
   if not resolved.found.store then refuse_no_store(resolved) end
-  local values = {}
-  for name, each in pairs(resolved.found) do values[name] = each.value end
+  local values, written = {}, {}
+  for name, each in pairs(resolved.found) do
+    local row = settings.by_name[name]
+    values[name] = each.value
+    if row.member then written[row.member] = written_as(row, each.from) end
+  end
   for _, why in ipairs(resolved.warnings) do config.warn(why) end
-  return config.to_core(values)
+  return config.to_core(values), written
 end
 
 local warned = {}
@@ -273,13 +284,20 @@ function config.show_store(url)
   return (url:gsub("^([A-Za-z]*:?/*).*@", "%1...@"))
 end
 
+-- The margin's default follows the lease.
+local function default_text(row, found)
+  if row.name ~= "margin" then return row.default_text end
+  local lease = found.lease and found.lease.value or settings.by_name.lease.default_value
+  return core.time_text(core.default_margin(lease))
+end
+
 -- For people and programs: rows {name, value (text), from} of every setting, defaults included. A
 -- secret's value is never among them.
 function config.describe(resolved)
   local rows = {}
   for i, row in ipairs(settings.rows) do
     local found = resolved.found[row.name]
-    local value = found and core.tostring(found.value) or row.default_text
+    local value = found and core.tostring(found.value) or default_text(row, resolved.found)
     if found and row.type == "duration" then value = require("mortise.duration").text(found.value) end
     if found and row.name == "store" then value = config.show_store(value) end
     if found and found.secret then value = ("(set, from %s)"):format(found.from) end

@@ -40,8 +40,8 @@ end
 local function options_text(rows)
   local list = {}
   for i, row in ipairs(rows) do
-    local default = row.default ~= nil and (" (%s)"):format(core.tostring(row.default)) or ""
-    list[i] = {row.name, row.help .. default}
+    local default = row.default_text or row.default
+    list[i] = {row.name, row.help .. (default ~= nil and (" (%s)"):format(core.tostring(default)) or "")}
   end
   return "options:\n" .. columns(list, "  ") .. "\n"
 end

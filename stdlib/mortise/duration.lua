@@ -7,7 +7,6 @@ local duration = {}
 
 -- Floats: a product of integers would wrap.
 local units = {ms = 1.0, s = 1000.0, m = 60000.0, h = 3600000.0, d = 86400000.0}
-local longest = 366 * units.d
 
 local function parse_text(text)
   local total, rest = 0, text
@@ -29,7 +28,9 @@ function duration.parse(value)
   if not ms or ms ~= ms then
     return nil, 'a number of seconds or text like "30s", "250ms", "1m30s"'
   end
-  if ms < 0 or ms > longest then return nil, "a time from 0 to 366 days" end
+  if ms < 0 or ms > core.time_max then
+    return nil, "a time from 0s to " .. core.time_text(core.time_max)
+  end
   return math.ceil(ms)
 end
 

@@ -2,6 +2,7 @@
 -- the first lock of a client says so, once for a store and namespace, by the host's log.
 local core = require "mortise.core"
 local errors = require "mortise.errors"
+local settings = require "mortise.settings"
 
 local namespaces = {}
 
@@ -51,11 +52,12 @@ local asked = {}
 
 -- Warns where no session of the store was ever of this namespace, but some of others. `own` is the
 -- core's client. At most one request; one that fails says nothing: what matters fails by itself.
-function namespaces.tell(own, name, table_name)
-  local place = own:url() .. " " .. (table_name or "") .. " " .. name
-  if name == "default" or asked[place] then return end
+function namespaces.tell(own, table_name)
+  local name = own:namespace()
+  local place = own:url() .. " " .. table_name .. " " .. name
+  if name == settings.by_name.namespace.default_value or asked[place] then return end
   asked[place] = true
-  local ok, names, seen = pcall(used, own, table_name or "mortise-locks", name)
+  local ok, names, seen = pcall(used, own, table_name, name)
   if not ok and errors.code(names) == "interrupted" then error(names, 0) end
   if not ok or not names or #names == 0 or seen[name] then return end
   local more = #names > shown_most and (" and %d more"):format(#names - shown_most) or ""

@@ -1,5 +1,5 @@
--- Tables of options, checked against rows of {name=, type=, default=, required=, help=}. The rows
--- that check an option also print its help.
+-- Tables of options, checked against rows of {name=, type=, default=, required=, help=}, of a number also
+-- least=, most= and range=, which says the two. The rows that check an option also print its help.
 local core = require "mortise.core"
 local argument = require "mortise.argument"
 local duration = require "mortise.duration"
@@ -57,10 +57,15 @@ local function show(value)
   return type(value) == "string" and ("%q"):format(value) or core.tostring(value)
 end
 
+local function is_outside(row, number)
+  return row.least and number < row.least or row.most and number > row.most
+end
+
 -- One value by its row: the value to be used, or nil and the whole complaint.
 function options.read(row, value)
   local result, wanted = readers[row.type](value)
   if result == nil then return nil, ("%s, not %s"):format(wanted, show(value)) end
+  if is_outside(row, result) then return nil, ("%s, not %s"):format(row.range, show(value)) end
   if row.values then
     for _, each in ipairs(row.values) do
       if each == result then return result end

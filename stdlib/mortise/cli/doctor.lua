@@ -244,11 +244,10 @@ end
 
 local function purge_sessions(findings, client)
   if client:url():find "^sqlite:" then return end
-  local named = config.resolve().found.table
   local all = 0
   local deleted, found
   for _ = 1, purge_rounds do
-    deleted, found = purge_some(client, named and named.value or "mortise-locks")
+    deleted, found = purge_some(client, client._table)
     all = all + (deleted or 0)
     if not deleted or deleted == 0 or found < purge_part then break end
   end

@@ -67,9 +67,11 @@ void mt_op_stop(mt_op *op, const char *why) {
   mt_op_done(op);
 }
 
+const char mt_lost_text[] = "the lock was lost";
+
 static void read_stop(mt_driver *d, const char *why, mortise_error *out) {
   if (why == mt_lost_text)
-    mt_client_read_lost(d, out);
+    d->hooks->read(d, out);
   else
     mt_error_set(out, MORTISE_INTERRUPTED, "%s", why);
 }
@@ -116,7 +118,7 @@ void mt_await_check(lua_State *L, mt_driver *d) {
     read_stop(d, why, &err);
     mt_error_raise(L, &err);
   }
-  mt_client_check_lost(L, d);
+  if (atomic_load(&d->lost)) d->hooks->check(L, d);
 }
 
 int mt_await(lua_State *L, int index) {

@@ -83,6 +83,7 @@ struct mt_op {
 MT_LJMP void *mt_lua_op_new(lua_State *L, size_t size, int anchors, const mt_op_type *type);
 /* The value at `value` stays as long as the op at `op`. */
 void mt_op_anchor(lua_State *L, int op, int slot, int value);
+extern const char mt_lost_text[]; /* why operations of tasks that rely on a lost lock are stopped */
 /* Under way from here: the next statement submits it. */
 void mt_op_start(mt_op *op);
 /* For completion callbacks. */
@@ -149,6 +150,20 @@ typedef struct mt_pump {
 
 typedef struct mt_box mt_box;
 
+/* Calls that lead up, to who knows clients and locks. There while there is a client; of the first
+ * three each only where one is `lost`. */
+typedef struct mt_driver_hooks {
+  /* Raises LOCK_LOST, once for each lock, where the running task relies on one that is lost. */
+  void (*check)(lua_State *L, mt_driver *d);
+  /* Ends what tasks that rely on a lost lock wait for, whatever it is: with mt_lost_text. Once for
+   * each lock. From the driver's turn only. */
+  void (*wake)(mt_driver *d);
+  /* The LOCK_LOST of a lock that the running task relies on. */
+  void (*read)(mt_driver *d, mortise_error *out);
+  /* Closes the clients that were left open, in a bounded time. */
+  void (*at_end)(mt_driver *d);
+} mt_driver_hooks;
+
 /* One for each Lua state, in its registry. */
 struct mt_driver {
   lua_State *main;             /* the state's main thread */
@@ -161,10 +176,11 @@ struct mt_driver {
   mt_task *ready, *ready_last;
   mt_pump *pumps;
   mt_box *boxes;    /* clients, also those that are being closed */
+  const mt_driver_hooks *hooks;
   mt_owned *owned;  /* the newest first */
   unsigned process; /* mt_process_number of whose it is */
   uint64_t last_id;
-  uint64_t wakes;                  /* passes of mt_client_wake_lost */
+  uint64_t wakes;                  /* passes of `hooks->wake` */
   const mortise_options *defaults; /* the host's, borrowed; or NULL */
   bool hosted;                     /* the state is a mortise_host's */
   uint64_t calls;                  /* of the host so far */
@@ -245,18 +261,5 @@ void mt_interrupt_kick(mt_driver *d);
 /* Tells every waiting task. `running` is left out: its caller raises the error itself. */
 void mt_interrupt_deliver(mt_driver *d, const mt_task *running);
 extern const char mt_interrupted_text[];
-
-/* ---- Clients and locks ---------------------------------------------------------------------- */
-
-/* Closes what was left open, bounded by the clients' own time-outs. */
-void mt_client_close_all(mt_driver *d);
-/* Raises LOCK_LOST, once for each lock, where the running task relies on one that is lost. */
-MT_LJMP void mt_client_check_lost(lua_State *L, mt_driver *d);
-/* Ends what tasks that rely on a lost lock wait for, whatever it is: with mt_lost_text. Once for
- * each lock. From the driver's turn only. */
-void mt_client_wake_lost(mt_driver *d);
-/* The LOCK_LOST of a lock that the running task relies on. */
-void mt_client_read_lost(mt_driver *d, mortise_error *out);
-extern const char mt_lost_text[];
 
 #endif

@@ -82,7 +82,7 @@ static void on_hook(lua_State *L, lua_Debug *ar) {
     mt_error_throw(L, MORTISE_INTERRUPTED, "%s", mt_interrupted_text);
   }
   mt_interrupt_arm(d, L);
-  mt_client_check_lost(L, d);
+  if (atomic_load(&d->lost)) d->hooks->check(L, d);
 }
 
 static void arm(mt_driver *d) {

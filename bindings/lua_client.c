@@ -116,30 +116,6 @@ static void on_lost(void *ctx) { /* in the heartbeat's thread */
   mt_interrupt_kick(box->driver);
 }
 
-void mt_client_check_lost(lua_State *L, mt_driver *d) {
-  if (!atomic_load(&d->lost)) return;
-  uint64_t task = mt_driver_task(d)->id;
-  for (mt_box *box = d->boxes; box; box = box->next)
-    if (atomic_load(&box->lost) && !mt_lock_tell(L, box, task) &&
-        atomic_exchange(&box->lost, false))
-      atomic_fetch_sub(&d->lost, 1);
-}
-
-const char mt_lost_text[] = "the lock was lost";
-
-void mt_client_wake_lost(mt_driver *d) {
-  d->wakes++;
-  for (mt_box *box = d->boxes; box; box = box->next)
-    if (atomic_load(&box->lost)) mt_lock_wake(box);
-}
-
-void mt_client_read_lost(mt_driver *d, mortise_error *out) {
-  uint64_t task = mt_driver_task(d)->id;
-  for (const mt_box *box = d->boxes; box; box = box->next)
-    if (mt_lock_find_lost(box, task, out)) return;
-  mt_error_set(out, MORTISE_LOCK_LOST, "%s", mt_lost_text); /* it was released meanwhile */
-}
-
 typedef struct close_op {
   mt_op op;
   mt_box *box;

@@ -31,6 +31,9 @@ extern const mt_lua_class mt_client_class;
 extern const luaL_Reg mt_client_functions[]; /* of the module */
 MT_LJMP void mt_client_options_push(lua_State *L); /* the module's `options` */
 
+/* Closes what was left open, bounded by the clients' own time-outs. */
+void mt_client_close_all(mt_driver *d);
+
 void mt_depend(mt_dependent **list, mt_dependent *dependent);
 void mt_undepend(mt_dependent *dependent); /* again is fine */
 void mt_drop_all(mt_dependent **list);
@@ -75,12 +78,5 @@ MT_LJMP mt_lua_call *mt_lua_call_new(lua_State *L, int client,
                                      void (*deinit)(mt_lua_call *call));
 /* Sets what every request has; submit it to this store next, then return mt_await. */
 mt_store *mt_lua_call_start(mt_lua_call *call, mt_box *box, mt_req *req);
-
-/* Raises LOCK_LOST for a lock of `box` that the running task relies on; false: nothing to tell. */
-MT_LJMP bool mt_lock_tell(lua_State *L, mt_box *box, uint64_t task);
-/* Wakes those who rely on a lost lock of `box`. */
-void mt_lock_wake(mt_box *box);
-/* The loss of a lock of `box` that `task` relies on; false: there is none. */
-bool mt_lock_find_lost(const mt_box *box, uint64_t task, mortise_error *err);
 
 #endif

@@ -21,6 +21,7 @@
 #include "bindings/lua_json.h"
 #include "bindings/lua_list.h"
 #include "bindings/lua_lock.h"
+#include "bindings/lua_lost.h"
 #include "bindings/lua_rename.h"
 #include "bindings/lua_scan.h"
 #include "bindings/lua_settings.h"
@@ -108,9 +109,12 @@ static const struct {
     {&mt_rename_class, {NULL}},
 };
 
+static const mt_driver_hooks hooks = {mt_lost_check, mt_lost_wake, mt_lost_read,
+                                      mt_client_close_all};
+
 int mt_core_open(lua_State *L) {
   luaL_checkversion(L);
-  mt_driver_get(L);
+  mt_driver_get(L)->hooks = &hooks;
   for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
     mt_class_open(L, classes[i].class, classes[i].more);
   lua_newtable(L);

@@ -63,43 +63,8 @@ static int collect_lock(lua_State *L) {
   return 0;
 }
 
-static mt_lock_handle *handle_of(mt_dependent *d) {
-  return MT_CONTAINER(d, mt_lock_handle, dependent);
-}
-
-static bool is_lost(const mt_lock_handle *h, mortise_error *err) {
+bool mt_lock_is_lost(const mt_lock_handle *h, mortise_error *err) {
   return h->lock && mt_lock_check(h->lock, err);
-}
-
-bool mt_lock_tell(lua_State *L, mt_box *box, uint64_t task) {
-  bool more = false;
-  mortise_error err;
-  for (mt_dependent *d = box->locks; d; d = d->next) {
-    mt_lock_handle *h = handle_of(d);
-    if ((h->told && h->woken) || !is_lost(h, &err)) continue;
-    more = true;
-    if (h->told || !mt_task_inherits(box->driver, h->task, task)) continue;
-    h->told = true;
-    mt_error_raise(L, &err);
-  }
-  return more;
-}
-
-void mt_lock_wake(mt_box *box) {
-  for (mt_dependent *d = box->locks; d; d = d->next) {
-    mt_lock_handle *h = handle_of(d);
-    if (h->woken || !is_lost(h, NULL)) continue;
-    h->woken = true;
-    h->told |= mt_tasks_wake(box->driver, h->task, h->told, mt_lost_text);
-  }
-}
-
-bool mt_lock_find_lost(const mt_box *box, uint64_t task, mortise_error *err) {
-  for (mt_dependent *d = box->locks; d; d = d->next) {
-    const mt_lock_handle *h = handle_of(d);
-    if (mt_task_inherits(box->driver, h->task, task) && is_lost(h, err)) return true;
-  }
-  return false;
 }
 
 /* ---- acquire -------------------------------------------------------------------------------- */
@@ -524,7 +489,7 @@ static int lock_tostring(lua_State *L) {
   if (n) lua_geti(L, -1, 1);
   const char *path = n ? lua_tostring(L, -1) : "nothing";
   const mt_lock_handle *h = lua_touserdata(L, 1);
-  const char *state = !h->lock ? " (released)" : is_lost(h, NULL) ? " (lost)" : "";
+  const char *state = !h->lock ? " (released)" : mt_lock_is_lost(h, NULL) ? " (lost)" : "";
   if (n > 1)
     lua_pushfstring(L, "lock on %s and %I more%s", path, (LUAI_UACINT)(n - 1), state);
   else

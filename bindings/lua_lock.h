@@ -18,6 +18,8 @@ typedef struct mt_lock_handle {
 
 /* The lock at `index`, held as far as this process knows; raises where it was released. */
 MT_LJMP mt_lock_handle *mt_check_lock(lua_State *L, int index);
+/* `err` may be NULL. */
+bool mt_lock_is_lost(const mt_lock_handle *h, mortise_error *err);
 extern const mt_lua_class mt_lock_class;
 extern const luaL_Reg mt_acquire_methods[]; /* of clients */
 

@@ -46,7 +46,7 @@ static int collect_driver(lua_State *L) {
   lua_pushboolean(L, false);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &registry_key);
   while (d->owned) mt_owned_end(d->owned);
-  mt_client_close_all(d);
+  if (d->boxes) d->hooks->at_end(d);
   mt_interrupt_deinit(d);
   mt_loop_free(d->loop);
   d->loop = NULL;
@@ -417,7 +417,7 @@ static bool runnable(mt_driver *d, const mt_task *joined) {
 /* One turn: what is ready, then what the loop has. false when the loop itself fails. */
 static bool turn(mt_driver *d, const mt_task *joined, until what) {
   if (mt_interrupt_due(d)) mt_interrupt_deliver(d, NULL);
-  if (atomic_load(&d->lost)) mt_client_wake_lost(d);
+  if (atomic_load(&d->lost)) d->hooks->wake(d);
   run_ready(d, joined, what);
   if (is_over(what)) return true;
   if (mt_driver_forked(d)) return false;

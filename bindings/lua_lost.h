@@ -1,0 +1,11 @@
+/* Locks whose lease was lost: their tasks are told, and woken. What the hooks of a driver want. */
+#ifndef MT_LUA_LOST_H
+#define MT_LUA_LOST_H
+
+#include "bindings/bindings.h"
+
+MT_LJMP void mt_lost_check(lua_State *L, mt_driver *d);
+void mt_lost_wake(mt_driver *d);
+void mt_lost_read(mt_driver *d, mortise_error *out);
+
+#endif

@@ -1,6 +1,9 @@
 /* Operations, and waiting for one: see bindings.h. */
+#include "bindings/await.h"
+
 #include "bindings/lua_class.h"
 #include "bindings/lua_error.h"
+#include "bindings/task.h"
 
 #include "base/error.h"
 

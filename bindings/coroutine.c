@@ -3,6 +3,9 @@
  * but for an interrupt that insists (interrupt.c): that one passes. */
 #include "bindings/coroutine.h"
 
+#include "bindings/driver.h"
+#include "bindings/interrupt.h"
+
 /* Resumes `co` with the `nargs` values on top of L; the number of results, left on L, or -1 with
  * the error there. */
 static int resume_tracked(lua_State *L, lua_State *co, int nargs) {

@@ -2,14 +2,20 @@
  *
  * Whatever may raise runs under lua_pcall here, so no error ever reaches lua_atpanic. */
 #include "bindings/coroutine.h"
+#include "bindings/driver.h"
+#include "bindings/gate.h"
+#include "bindings/interrupt.h"
 #include "bindings/lua_cjson.h"
 #include "bindings/lua_error.h"
 #include "bindings/lua_text.h"
 #include "bindings/modules.h"
+#include "bindings/task.h"
 
 #include "base/mem.h"
 #include "base/process.h"
 #include "client/options.h"
+
+#include <mortise/host.h>
 
 #include <lualib.h>
 
@@ -147,7 +153,7 @@ mortise_host *mortise_host_new(const mortise_options *options, mortise_error *er
     mortise_host_free(host);
     return NULL;
   }
-  mt_interrupt_unbind(host->driver);
+  mt_gate_unbind(host->driver->gate);
   return host;
 }
 

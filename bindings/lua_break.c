@@ -7,6 +7,8 @@
  * - :close() */
 #include "bindings/lua_break.h"
 
+#include "bindings/await.h"
+#include "bindings/driver.h"
 #include "bindings/lua_client.h"
 #include "bindings/lua_error.h"
 #include "bindings/lua_options.h"

@@ -1,5 +1,6 @@
 #include "bindings/lua_buf.h"
 
+#include "bindings/driver.h"
 #include "bindings/lua_class.h"
 #include "bindings/lua_error.h"
 

@@ -9,6 +9,7 @@
  * split: keep batches to about a thousand small documents. */
 #include "bindings/lua_bulk.h"
 
+#include "bindings/await.h"
 #include "bindings/lua_buf.h"
 #include "bindings/lua_class.h"
 #include "bindings/lua_client.h"

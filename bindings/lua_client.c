@@ -22,6 +22,7 @@
 
 #include "bindings/lua_error.h"
 #include "bindings/lua_options.h"
+#include "bindings/task.h"
 
 #include "base/mem.h"
 #include "client/options.h"
@@ -113,7 +114,7 @@ void mt_client_close_all(mt_driver *d) {
 static void on_lost(void *ctx) { /* in the heartbeat's thread */
   mt_box *box = ctx;
   if (!atomic_exchange(&box->lost, true)) atomic_fetch_add(&box->driver->lost, 1);
-  mt_interrupt_kick(box->driver);
+  mt_driver_kick(box->driver);
 }
 
 typedef struct close_op {

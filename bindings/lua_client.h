@@ -3,6 +3,8 @@
 #ifndef MT_LUA_CLIENT_H
 #define MT_LUA_CLIENT_H
 
+#include "bindings/await.h"
+#include "bindings/driver.h"
 #include "bindings/lua_class.h"
 
 #include "client/client.h"

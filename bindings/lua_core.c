@@ -11,6 +11,8 @@
  * Lua's own "bad argument" strings: they are mistakes of the calling code. */
 #include "bindings/lua_core.h"
 
+#include "bindings/driver.h"
+#include "bindings/interrupt.h"
 #include "bindings/lua_break.h"
 #include "bindings/lua_buf.h"
 #include "bindings/lua_bulk.h"
@@ -109,7 +111,7 @@ static const struct {
     {&mt_rename_class, {NULL}},
 };
 
-static const mt_driver_hooks hooks = {mt_lost_check, mt_lost_wake, mt_lost_read,
+static const mt_driver_hooks hooks = {mt_interrupt_look, mt_lost_check, mt_lost_wake, mt_lost_read,
                                       mt_client_close_all};
 
 int mt_core_open(lua_State *L) {

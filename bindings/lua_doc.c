@@ -25,6 +25,7 @@
  * error from then on, as it does for the stale half of an iteration. */
 #include "bindings/lua_doc.h"
 
+#include "bindings/driver.h"
 #include "bindings/lua_buf.h"
 #include "bindings/lua_error.h"
 #include "bindings/lua_json.h"

@@ -4,6 +4,8 @@
 
 #include "bindings/bindings.h"
 
+#include <mortise/error.h>
+
 /* Pushes the error object. */
 MT_LJMP void mt_error_push(lua_State *L, const mortise_error *e);
 /* Raises it. */

@@ -11,6 +11,8 @@
  *     and as JSON owner=, waiting=}, of those that are there, in real time */
 #include "bindings/lua_list.h"
 
+#include "bindings/await.h"
+#include "bindings/driver.h"
 #include "bindings/lua_client.h"
 #include "bindings/lua_error.h"
 #include "bindings/lua_options.h"

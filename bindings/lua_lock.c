@@ -21,6 +21,8 @@
  * it at once. */
 #include "bindings/lua_lock.h"
 
+#include "bindings/await.h"
+#include "bindings/driver.h"
 #include "bindings/lua_error.h"
 #include "bindings/lua_options.h"
 

@@ -2,7 +2,7 @@
 #ifndef MT_LUA_LOST_H
 #define MT_LUA_LOST_H
 
-#include "bindings/bindings.h"
+#include "bindings/driver.h"
 
 MT_LJMP void mt_lost_check(lua_State *L, mt_driver *d);
 void mt_lost_wake(mt_driver *d);

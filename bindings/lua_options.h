@@ -4,6 +4,9 @@
 
 #include "bindings/bindings.h"
 
+#include <stddef.h>
+#include <stdint.h>
+
 /* Arguments that are names. */
 MT_LJMP const char *mt_check_string(lua_State *L,
                                     int index);             /* INVALID_ARGUMENT with a NUL in it */

@@ -16,6 +16,8 @@
  * Releasing the lock ends it. */
 #include "bindings/lua_rename.h"
 
+#include "bindings/await.h"
+#include "bindings/driver.h"
 #include "bindings/lua_client.h"
 #include "bindings/lua_error.h"
 #include "bindings/lua_lock.h"

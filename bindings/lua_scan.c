@@ -6,6 +6,8 @@
  *   :close()          at any time; the server's cursor is freed in the background */
 #include "bindings/lua_scan.h"
 
+#include "bindings/await.h"
+#include "bindings/driver.h"
 #include "bindings/lua_client.h"
 #include "bindings/lua_doc.h"
 #include "bindings/lua_error.h"

@@ -9,6 +9,7 @@
  * Waiting for a pipe ends with a signal that is caught. */
 #include "bindings/lua_settings.h"
 
+#include "bindings/driver.h"
 #include "bindings/lua_buf.h"
 #include "bindings/lua_class.h"
 #include "bindings/lua_error.h"

@@ -11,6 +11,7 @@
  *   :raw(method, path[, body[, content_type]]) -> status, answer      unsupported on sqlite */
 #include "bindings/lua_store.h"
 
+#include "bindings/await.h"
 #include "bindings/lua_client.h"
 #include "bindings/lua_doc.h"
 #include "bindings/lua_error.h"

@@ -16,8 +16,12 @@
  *   .id, tostring; <close> joins it, and cancels it first when left by an error */
 #include "bindings/lua_task.h"
 
+#include "bindings/await.h"
 #include "bindings/coroutine.h"
+#include "bindings/driver.h"
+#include "bindings/interrupt.h"
 #include "bindings/lua_error.h"
+#include "bindings/task.h"
 
 #include "base/clock.h"
 

@@ -8,6 +8,7 @@
  * Everything else here uses these, or takes strings only (tools/lint). */
 #include "bindings/lua_text.h"
 
+#include "base/json.h"
 #include "base/number.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
 #ifndef MT_LUA_VIEW_H
 #define MT_LUA_VIEW_H
 
-#include "bindings/bindings.h"
+#include "bindings/driver.h"
 
 #include "base/json_edit.h"
 #include "store/store.h"

@@ -18,6 +18,8 @@
  * items of one batch must not write the same document. */
 #include "bindings/lua_writer.h"
 
+#include "bindings/await.h"
+#include "bindings/driver.h"
 #include "bindings/lua_bulk.h"
 #include "bindings/lua_client.h"
 #include "bindings/lua_error.h"

@@ -2,6 +2,7 @@
  * compiled in. `stdlib/mortise/cli.lua` is `mortise.cli`. */
 #include "bindings/modules.h"
 
+#include "bindings/driver.h"
 #include "bindings/lua_core.h"
 
 #include "embedded.h"

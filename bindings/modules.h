@@ -4,6 +4,8 @@
 
 #include "bindings/bindings.h"
 
+#include <mortise/error.h>
+
 /* Puts every module of ours into package.preload, where none is yet. */
 MT_LJMP void mt_modules_preload(lua_State *L);
 

@@ -6,7 +6,9 @@
  *
  * Who may be resumed while someone waits: outside every task, all; in a task that cannot yield (a
  * generator, a sort callback), none, but for the task it joins and what that one started. */
-#include "bindings/lua_class.h"
+#include "bindings/task.h"
+
+#include "bindings/interrupt.h"
 #include "bindings/lua_error.h"
 
 #include "base/clock.h"
@@ -15,112 +17,7 @@
 
 #include <string.h>
 
-static const char registry_key; /* the driver; false once it is gone */
-static const char aux_key;      /* driver->aux */
-static const char live_key;     /* a table: lightuserdata of a task -> its userdata */
 const char mt_task_name[] = "mortise.task";
-
-/* ---- The driver ----------------------------------------------------------------------------- */
-
-void mt_own(mt_driver *d, mt_owned *owned, void (*end)(mt_owned *self)) {
-  owned->end = end;
-  owned->next = d->owned;
-  owned->slot = &d->owned;
-  if (owned->next) owned->next->slot = &owned->next;
-  d->owned = owned;
-}
-
-void mt_owned_end(mt_owned *owned) {
-  if (!owned->slot) return;
-  *owned->slot = owned->next;
-  if (owned->next) owned->next->slot = owned->slot;
-  owned->slot = NULL;
-  owned->end(owned);
-}
-
-/* Last of all our userdata, since it was the first: operations, locks and clients are gone, but for
- * those that finalizers made at the state's end. */
-static int collect_driver(lua_State *L) {
-  mt_driver *d = lua_touserdata(L, 1);
-  if (!d->loop || mt_driver_forked(d)) return 0;
-  lua_pushboolean(L, false);
-  lua_rawsetp(L, LUA_REGISTRYINDEX, &registry_key);
-  while (d->owned) mt_owned_end(d->owned);
-  if (d->boxes) d->hooks->at_end(d);
-  mt_interrupt_deinit(d);
-  mt_loop_free(d->loop);
-  d->loop = NULL;
-  return 0;
-}
-
-bool mt_driver_forked(const mt_driver *d) {
-  return d->process != mt_process_number();
-}
-
-void mt_driver_check(const mt_driver *d, lua_State *L) {
-  if (mt_driver_forked(d))
-    mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "mortise cannot be used here: %s",
-                   mt_process_forked);
-}
-
-mt_driver *mt_driver_peek(lua_State *L) {
-  lua_rawgetp(L, LUA_REGISTRYINDEX, &registry_key);
-  mt_driver *d = lua_touserdata(L, -1);
-  lua_pop(L, 1);
-  return d;
-}
-
-static mt_driver *make_driver(lua_State *L) {
-  static const luaL_Reg metamethods[] = {{"__gc", collect_driver}, {NULL, NULL}};
-  mortise_error err;
-  lua_newtable(L);
-  lua_rawsetp(L, LUA_REGISTRYINDEX, &live_key);
-  mt_driver *d = lua_newuserdatauv(L, sizeof *d, 0);
-  memset(d, 0, sizeof *d);
-  mt_class(L, "mortise.driver", metamethods);
-  lua_setmetatable(L, -2);
-  d->aux = lua_newthread(L);
-  lua_rawsetp(L, LUA_REGISTRYINDEX, &aux_key);
-  lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
-  d->main = d->current = lua_tothread(L, -1);
-  lua_pop(L, 1);
-  d->process = mt_process_number();
-  d->last_id = MT_MAIN_TASK;
-  d->main_task = (mt_task){.driver = d, .id = MT_MAIN_TASK, .co = d->main, .phase = MT_TASK_BODY};
-  if (mt_interrupt_init(d, &err)) mt_error_raise(L, &err);
-  d->loop = mt_loop_new(&err);
-  if (!d->loop) {
-    mt_interrupt_deinit(d);
-    mt_error_raise(L, &err);
-  }
-  lua_rawsetp(L, LUA_REGISTRYINDEX, &registry_key);
-  return d;
-}
-
-/* At the state's end nobody would ever free it; and one at any other time looks the same there. */
-static void check_making(lua_State *L) {
-  bool ended = lua_rawgetp(L, LUA_REGISTRYINDEX, &registry_key) == LUA_TBOOLEAN;
-  lua_pop(L, 1);
-  if (ended)
-    mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "mortise cannot be used here: the Lua state ends");
-  if (lua_gc(L, LUA_GCISRUNNING) < 0)
-    mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "mortise cannot be loaded by a finalizer");
-}
-
-mt_driver *mt_driver_get(lua_State *L) {
-  mt_driver *d = mt_driver_peek(L);
-  if (!d) {
-    luaL_checkstack(L, 8, NULL);
-    check_making(L);
-    d = make_driver(L);
-  }
-  mt_interrupt_bind(d);
-  return d;
-}
-
-mt_task *mt_driver_task(mt_driver *d) {
-  return d->running ? d->running : &d->main_task;
-}
 
 /* ---- Making and ending a task --------------------------------------------------------------- */
 
@@ -139,18 +36,6 @@ bool mt_task_inherits(void *ctx, uint64_t holder, uint64_t task) {
   for (mt_task *t = find(ctx, task); t; t = t->parent)
     if (t->id == holder) return true;
   return false;
-}
-
-void mt_task_ready(mt_task *task) {
-  if (task->ready || mt_task_is_done(task)) return;
-  mt_driver *d = task->driver;
-  task->ready = true;
-  task->next_ready = NULL;
-  if (d->ready)
-    d->ready_last->next_ready = task;
-  else
-    d->ready = task;
-  d->ready_last = task;
 }
 
 static void link_task(mt_driver *d, mt_task *task, mt_task *parent) {
@@ -184,7 +69,7 @@ static void unlink_task(mt_task *task) {
 static void drop(mt_task *task) {
   lua_State *L = task->driver->aux;
   unlink_task(task);
-  lua_rawgetp(L, LUA_REGISTRYINDEX, &live_key);
+  mt_driver_push_tasks(L);
   lua_pushnil(L);
   lua_rawsetp(L, -2, task); /* of a key that is there: allocates nothing */
   lua_pop(L, 1);
@@ -262,7 +147,7 @@ mt_task *mt_task_spawn(lua_State *L, mt_driver *d, int nargs) {
   task->co = lua_newthread(L);
   lua_setiuservalue(L, -(nargs + 3), 1);
   if (!lua_checkstack(task->co, nargs + 8)) luaL_error(L, "too many arguments for a task");
-  lua_rawgetp(L, LUA_REGISTRYINDEX, &live_key);
+  mt_driver_push_tasks(L);
   lua_pushvalue(L, -(nargs + 3));
   lua_rawsetp(L, -2, task);
   lua_pop(L, 1);

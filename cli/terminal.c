@@ -16,6 +16,8 @@
  *   editor                        "readline", "libedit" or "none" */
 #include "terminal.h"
 
+#include "bindings/await.h"
+#include "bindings/interrupt.h"
 #include "bindings/lua_class.h"
 #include "bindings/lua_error.h"
 #include "bindings/lua_options.h"

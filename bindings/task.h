@@ -1,0 +1,31 @@
+/* Tasks, and waiting without a yield. */
+#ifndef MT_TASK_H
+#define MT_TASK_H
+
+#include "bindings/await.h"
+#include "bindings/driver.h"
+
+extern const char mt_task_name[];
+/* Makes a task of the function below `nargs` arguments, all taken off the stack; pushes it. */
+MT_LJMP mt_task *mt_task_spawn(lua_State *L, mt_driver *d, int nargs);
+/* Waits for it, running what a pump may. It counts as joined. */
+void mt_task_drive(mt_driver *d, mt_task *task);
+/* Someone knows how it ended, or will: its failure is not its parent's any more. */
+void mt_task_seen(mt_task *task);
+/* Pushes the results of a finished task and returns their number; of a failed one the error. */
+MT_LJMP int mt_task_results(lua_State *L, mt_task *task);
+void mt_task_stop(mt_task *task, const char *why);
+/* Ends what the tasks below `holder` wait for just now and, unless it was told, what `holder`
+ * waits for. Was `holder` among them, now or earlier in the same pass? */
+bool mt_tasks_wake(mt_driver *d, uint64_t holder, bool told, const char *why);
+/* Does a hold of task `holder` stand for `task` too: the same, or one above it? `ctx` the driver.
+ */
+bool mt_task_inherits(void *ctx, uint64_t holder, uint64_t task);
+
+/* Steps until `op` is done, resuming only what a pump may (see task.c): `joined` and what it
+ * started, or, outside every task, all. */
+void mt_driver_pump(mt_driver *d, mt_op *op);
+mt_task *mt_join_target(const mt_op *op); /* whom a join waits for; NULL for other ops */
+void mt_join_wake(mt_task *task);         /* completes the joins of a finished task */
+
+#endif

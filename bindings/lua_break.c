@@ -7,11 +7,11 @@
  * - :close() */
 #include "bindings/lua_break.h"
 
-#include "bindings/await.h"
 #include "bindings/driver.h"
 #include "bindings/lua_client.h"
 #include "bindings/lua_error.h"
 #include "bindings/lua_options.h"
+#include "bindings/task.h"
 
 #include "client/breaker.h"
 
@@ -70,7 +70,7 @@ static int start(lua_State *L, start_fn *begin) {
   const char *what = mt_check_string(L, 2);
   mortise_error err;
   mt_driver *d = mt_driver_get(L);
-  mt_await_check(L, d);
+  mt_task_check(L, d);
   breaking_handle *handle = lua_newuserdatauv(L, sizeof *handle, 1);
   *handle = (breaking_handle){.dependent.drop = drop, .driver = d};
   luaL_setmetatable(L, breaking_name);

@@ -16,6 +16,7 @@
 #include "bindings/lua_doc.h"
 #include "bindings/lua_error.h"
 #include "bindings/lua_options.h"
+#include "bindings/op.h"
 
 #include <string.h>
 

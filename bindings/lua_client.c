@@ -20,6 +20,7 @@
  *   and what lua_store.c, lua_bulk.c, lua_scan.c, lua_list.c, lua_lock.c, lua_break.c say. */
 #include "bindings/lua_client.h"
 
+#include "bindings/await.h"
 #include "bindings/lua_error.h"
 #include "bindings/lua_options.h"
 #include "bindings/task.h"
@@ -358,7 +359,7 @@ mt_lua_call *mt_lua_call_new(lua_State *L, int client,
                              int (*push)(lua_State *L, mt_lua_call *call, int index),
                              void (*deinit)(mt_lua_call *call)) {
   client = lua_absindex(L, client);
-  mt_await_check(L, mt_driver_get(L)); /* before it is sent: a write cannot be taken back */
+  mt_task_check(L, mt_driver_get(L)); /* before it is sent: a write cannot be taken back */
   mt_lua_call *call = mt_lua_op_new(L, sizeof *call, MT_CALL_ANCHORS, &call_type);
   call->op.checked = true;
   call->push = push;

@@ -3,9 +3,9 @@
 #ifndef MT_LUA_CLIENT_H
 #define MT_LUA_CLIENT_H
 
-#include "bindings/await.h"
 #include "bindings/driver.h"
 #include "bindings/lua_class.h"
+#include "bindings/op.h"
 
 #include "client/client.h"
 

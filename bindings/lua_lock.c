@@ -25,6 +25,8 @@
 #include "bindings/driver.h"
 #include "bindings/lua_error.h"
 #include "bindings/lua_options.h"
+#include "bindings/op.h"
+#include "bindings/task.h"
 
 #include "base/mem.h"
 #include "lock/path.h"
@@ -186,7 +188,7 @@ static int start_acquire(lua_State *L, acquire_op *self, const mt_want *wants, s
                          int64_t wait_ms) {
   mortise_error err;
   bool alone = mt_alone(L, self->op.driver);
-  mt_await_check(L, self->op.driver);
+  mt_task_check(L, self->op.driver);
   mt_lock_handle *h = lua_touserdata(L, -1);
   mt_box *box = mt_check_client(L, 1);
   h->box = self->box = box;
@@ -342,7 +344,7 @@ static int lock_convert(lua_State *L) {
   lua_settop(L, 3);
   options o = {.wait_ms = -1};
   mt_options_read(L, 3, rows, &o, "convert");
-  mt_await_check(L, d);
+  mt_task_check(L, d);
   convert_op *self = mt_lua_op_new(L, sizeof *self, 1, &convert_type);
   mt_op_anchor(L, -1, 1, 1);
   bool alone = mt_alone(L, d);

@@ -1,10 +1,10 @@
 #include "bindings/lua_lost.h"
 
-#include "bindings/await.h"
 #include "bindings/lua_class.h"
 #include "bindings/lua_client.h"
 #include "bindings/lua_error.h"
 #include "bindings/lua_lock.h"
+#include "bindings/op.h"
 #include "bindings/task.h"
 
 static mt_lock_handle *handle_of(mt_dependent *d) {

@@ -22,6 +22,8 @@
 #include "bindings/lua_error.h"
 #include "bindings/lua_lock.h"
 #include "bindings/lua_options.h"
+#include "bindings/op.h"
+#include "bindings/task.h"
 
 #include "base/mem.h"
 #include "job/rename.h"
@@ -189,7 +191,7 @@ static int rename_settle(lua_State *L) {
   const moving *it = check_free(L);
   if (!it->started || it->ended) return 0;
   lua_settop(L, 1);
-  mt_await_check(L, mt_driver_get(L));
+  mt_task_check(L, mt_driver_get(L));
   run_op *op = mt_lua_op_new(L, sizeof *op, 1, &settle_type);
   mt_op_anchor(L, -1, 1, 1);
   op->op.checked = true;
@@ -211,7 +213,7 @@ static moving *check_new(lua_State *L) {
 static int rename_run(lua_State *L) {
   check_new(L);
   lua_settop(L, 1);
-  mt_await_check(L, mt_driver_get(L));
+  mt_task_check(L, mt_driver_get(L));
   run_op *op = mt_lua_op_new(L, sizeof *op, 1, &run_type);
   mt_op_anchor(L, -1, 1, 1);
   op->op.checked = true;

@@ -17,6 +17,7 @@
 #include "bindings/lua_error.h"
 #include "bindings/lua_options.h"
 #include "bindings/lua_text.h"
+#include "bindings/op.h"
 
 static mt_slice opt_slice(lua_State *L, int index) {
   return lua_isnoneornil(L, index) ? (mt_slice){NULL, 0} : mt_check_slice(L, index);

@@ -25,6 +25,8 @@
 #include "bindings/lua_error.h"
 #include "bindings/lua_lock.h"
 #include "bindings/lua_options.h"
+#include "bindings/op.h"
+#include "bindings/task.h"
 
 #include "write/writer.h"
 
@@ -167,7 +169,7 @@ static int writer_write(lua_State *L) {
   luaL_argcheck(L, n >= 0 && n <= MT_WRITES_MAX, 2, "too many items");
   mt_item *items = push_items(L, 2, n);
   if (!n) return 1; /* the empty table */
-  mt_await_check(L, d);
+  mt_task_check(L, d);
   write_op *op = mt_lua_op_new(L, sizeof *op, 3, &write_type);
   mt_op_anchor(L, -1, 1, 1);
   mt_op_anchor(L, -1, 2, 3);

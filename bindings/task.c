@@ -8,6 +8,7 @@
  * generator, a sort callback), none, but for the task it joins and what that one started. */
 #include "bindings/task.h"
 
+#include "bindings/driver.h"
 #include "bindings/interrupt.h"
 #include "bindings/lua_error.h"
 
@@ -120,9 +121,21 @@ static int return_all(lua_State *L, int status, lua_KContext context) {
   return lua_gettop(L);
 }
 
+void mt_task_check(lua_State *L, mt_driver *d) {
+  mt_task *task = mt_driver_task(d);
+  const char *why = task->stop;
+  task->stop = NULL;
+  if (why) {
+    mortise_error err;
+    mt_op_read_stop(d, why, &err);
+    mt_error_raise(L, &err);
+  }
+  if (atomic_load(&d->lost)) d->hooks->check(L, d);
+}
+
 static int call_checked(lua_State *L) {
   mt_driver *d = mt_driver_get(L);
-  mt_await_check(L, d);
+  mt_task_check(L, d);
   lua_callk(L, lua_gettop(L) - 1, LUA_MULTRET, 0, return_all);
   return return_all(L, LUA_OK, 0);
 }

@@ -2,8 +2,7 @@
 #ifndef MT_TASK_H
 #define MT_TASK_H
 
-#include "bindings/await.h"
-#include "bindings/driver.h"
+#include "bindings/op.h"
 
 extern const char mt_task_name[];
 /* Makes a task of the function below `nargs` arguments, all taken off the stack; pushes it. */
@@ -14,6 +13,10 @@ void mt_task_drive(mt_driver *d, mt_task *task);
 void mt_task_seen(mt_task *task);
 /* Pushes the results of a finished task and returns their number; of a failed one the error. */
 MT_LJMP int mt_task_results(lua_State *L, mt_task *task);
+/* Raises what was postponed for the running task: an interrupt, a cancellation, a lost lease.
+ * mt_await does it too, but for an op that is `checked`: what cannot be taken back is checked
+ * before it is submitted, so that the error knows of nothing that is under way. */
+MT_LJMP void mt_task_check(lua_State *L, mt_driver *d);
 void mt_task_stop(mt_task *task, const char *why);
 /* Ends what the tasks below `holder` wait for just now and, unless it was told, what `holder`
  * waits for. Was `holder` among them, now or earlier in the same pass? */

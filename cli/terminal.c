@@ -21,6 +21,7 @@
 #include "bindings/lua_class.h"
 #include "bindings/lua_error.h"
 #include "bindings/lua_options.h"
+#include "bindings/op.h"
 #include "signals.h"
 #include "status.h"
 

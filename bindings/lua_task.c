@@ -28,67 +28,18 @@
 
 #include <inttypes.h>
 
-typedef struct mt_join {
-  mt_op op;
-  mt_task *target;
-  struct mt_join *next;
-  bool quiet; /* its error is not ours to raise */
-} mt_join;
-
 static mt_task *check_task(lua_State *L) {
   return mt_check_self(L, mt_task_name, "task");
 }
 
 /* ---- join ----------------------------------------------------------------------------------- */
 
-static bool cancel_join(mt_op *op) {
-  mt_join *join = (mt_join *)op;
-  mt_join **slot = &join->target->waiters;
-  while (*slot && *slot != join) slot = &(*slot)->next;
-  if (*slot) *slot = join->next;
-  return false;
-}
-
-static int finish_join(lua_State *L, mt_op *op, int index) {
-  (void)index;
-  mt_join *join = (mt_join *)op;
-  mt_task_seen(join->target);
-  if (join->quiet) return 0;
-  int n = mt_task_results(L, join->target);
-  return join->target->failed ? lua_error(L) : n;
-}
-
-static const mt_op_type join_type = {cancel_join, finish_join, NULL, false, NULL};
-
-mt_task *mt_join_target(const mt_op *op) {
-  return op->type == &join_type ? ((const mt_join *)op)->target : NULL;
-}
-
-void mt_join_wake(mt_task *task) {
-  while (task->waiters) {
-    mt_join *join = task->waiters;
-    task->waiters = join->next;
-    mt_op_done(&join->op);
-  }
-}
-
 static int join(lua_State *L, bool quiet) {
   mt_driver *d = mt_driver_get(L);
   mt_task *task = check_task(L);
   if (mt_task_inherits(d, task->id, mt_driver_task(d)->id) && !mt_task_is_done(task))
     mt_error_throw(L, MORTISE_DEADLOCK, "a task cannot wait for its own end");
-  mt_join *op = mt_lua_op_new(L, sizeof *op, 1, &join_type);
-  op->target = task;
-  op->quiet = quiet;
-  mt_op_anchor(L, -1, 1, 1);
-  if (mt_task_is_done(task)) {
-    mt_op_start(&op->op);
-    mt_op_done(&op->op);
-    return mt_await(L, lua_gettop(L));
-  }
-  mt_op_start(&op->op);
-  op->next = task->waiters;
-  task->waiters = op;
+  mt_join_push(L, task, 1, quiet);
   return mt_await(L, lua_gettop(L));
 }
 

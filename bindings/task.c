@@ -198,6 +198,60 @@ void mt_task_seen(mt_task *task) {
   if (task->phase == MT_TASK_DONE) drop(task);
 }
 
+/* ---- Joining -------------------------------------------------------------------------------- */
+
+typedef struct mt_join {
+  mt_op op;
+  mt_task *target;
+  struct mt_join *next;
+  bool quiet; /* its error is not ours to raise */
+} mt_join;
+
+static bool cancel_join(mt_op *op) {
+  mt_join *join = (mt_join *)op;
+  mt_join **slot = &join->target->waiters;
+  while (*slot && *slot != join) slot = &(*slot)->next;
+  if (*slot) *slot = join->next;
+  return false;
+}
+
+static int finish_join(lua_State *L, mt_op *op, int index) {
+  (void)index;
+  mt_join *join = (mt_join *)op;
+  mt_task_seen(join->target);
+  if (join->quiet) return 0;
+  int n = mt_task_results(L, join->target);
+  return join->target->failed ? lua_error(L) : n;
+}
+
+static const mt_op_type join_type = {cancel_join, finish_join, NULL, false, NULL};
+
+mt_task *mt_join_target(const mt_op *op) {
+  return op->type == &join_type ? ((const mt_join *)op)->target : NULL;
+}
+
+static void wake_joins(mt_task *task) {
+  while (task->waiters) {
+    mt_join *join = task->waiters;
+    task->waiters = join->next;
+    mt_op_done(&join->op);
+  }
+}
+
+void mt_join_push(lua_State *L, mt_task *task, int index, bool quiet) {
+  mt_join *join = mt_lua_op_new(L, sizeof *join, 1, &join_type);
+  join->target = task;
+  join->quiet = quiet;
+  mt_op_anchor(L, -1, 1, index);
+  mt_op_start(&join->op);
+  if (mt_task_is_done(task)) {
+    mt_op_done(&join->op);
+    return;
+  }
+  join->next = task->waiters;
+  task->waiters = join;
+}
+
 /* ---- Resuming ------------------------------------------------------------------------------- */
 
 static void finish_task(mt_task *task) {
@@ -206,7 +260,7 @@ static void finish_task(mt_task *task) {
   task->op = NULL;
   if (--parent->unfinished == 0 && parent->phase == MT_TASK_ENDING) mt_task_ready(parent);
   bool wanted = task->waiters != NULL || task->joined;
-  mt_join_wake(task);
+  wake_joins(task);
   /* A failure that no one has seen stays, for its parent. */
   if (wanted || !task->failed || parent == &task->driver->main_task) drop(task);
 }

@@ -28,7 +28,9 @@ bool mt_task_inherits(void *ctx, uint64_t holder, uint64_t task);
 /* Steps until `op` is done, resuming only what a pump may (see task.c): `joined` and what it
  * started, or, outside every task, all. */
 void mt_driver_pump(mt_driver *d, mt_op *op);
+/* Pushes an operation under way that waits for the task at `index`. Its results are the task's, or its
+ * error raised; `quiet`: none. */
+MT_LJMP void mt_join_push(lua_State *L, mt_task *task, int index, bool quiet);
 mt_task *mt_join_target(const mt_op *op); /* whom a join waits for; NULL for other ops */
-void mt_join_wake(mt_task *task);         /* completes the joins of a finished task */
 
 #endif

@@ -15,6 +15,7 @@
 
 #include "bindings/gate.h"
 #include "bindings/lua_error.h"
+#include "bindings/task.h"
 
 #include "base/clock.h"
 
@@ -37,6 +38,15 @@ bool mt_interrupt_due(mt_driver *d) {
   uint64_t asked = atomic_exchange(&d->asked, 0);
   if (!insists(d)) return asked && asked == atomic_load(&d->call);
   return mt_clock_boot_ms() >= d->again_ms; /* asked again meanwhile, it is as before */
+}
+
+const char mt_interrupted_text[] = "asked to stop";
+
+void mt_interrupt_deliver(mt_driver *d, const mt_task *running) {
+  d->interrupted = true;
+  d->raised++;
+  d->again_ms = d->patience_ms ? mt_clock_boot_ms() + d->patience_ms : INT64_MAX;
+  mt_tasks_stop(d, mt_interrupted_text, running, d->raised > 1);
 }
 
 /* A lock that is about to be given back is given back first; and what a write has come to is told

@@ -430,8 +430,7 @@ void mt_task_stop(mt_task *task, const char *why) {
   if (task->phase == MT_TASK_ENDING) mt_task_ready(task);
 }
 
-static void stop_all(mt_driver *d, const char *why, const mt_task *running) {
-  bool again = d->raised > 1;
+void mt_tasks_stop(mt_driver *d, const char *why, const mt_task *running, bool again) {
   for (int i = 0; i < MT_TASK_BUCKETS; i++)
     for (mt_task *task = d->buckets[i]; task; task = task->next_in_bucket) {
       const mt_op *op = awaited(task);
@@ -439,13 +438,4 @@ static void stop_all(mt_driver *d, const char *why, const mt_task *running) {
     }
   for (mt_pump *pump = d->pumps; pump; pump = pump->outer)
     if (pump->op && pump->task == &d->main_task && pump->task != running) mt_op_stop(pump->op, why);
-}
-
-const char mt_interrupted_text[] = "asked to stop";
-
-void mt_interrupt_deliver(mt_driver *d, const mt_task *running) {
-  d->interrupted = true;
-  d->raised++;
-  d->again_ms = d->patience_ms ? mt_clock_boot_ms() + d->patience_ms : INT64_MAX;
-  stop_all(d, mt_interrupted_text, running);
 }

@@ -18,6 +18,9 @@ MT_LJMP int mt_task_results(lua_State *L, mt_task *task);
  * before it is submitted, so that the error knows of nothing that is under way. */
 MT_LJMP void mt_task_check(lua_State *L, mt_driver *d);
 void mt_task_stop(mt_task *task, const char *why);
+/* Stops all tasks and what the program outside of them waits for, but for `running`; `again`: nor those
+ * that give something back. */
+void mt_tasks_stop(mt_driver *d, const char *why, const mt_task *running, bool again);
 /* Ends what the tasks below `holder` wait for just now and, unless it was told, what `holder`
  * waits for. Was `holder` among them, now or earlier in the same pass? */
 bool mt_tasks_wake(mt_driver *d, uint64_t holder, bool told, const char *why);

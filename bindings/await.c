@@ -3,6 +3,7 @@
 
 #include "bindings/lua_error.h"
 #include "bindings/op.h"
+#include "bindings/pump.h"
 #include "bindings/task.h"
 
 static int finish_stopped(lua_State *L, mt_op *op) {
@@ -43,7 +44,7 @@ int mt_await(lua_State *L, int index) {
   mt_driver *d = op->driver;
   if (!op->checked) mt_task_check(L, d); /* the op's __gc takes it back when this raises */
   if (!may_yield(L, d)) {
-    mt_driver_pump(d, op);
+    mt_pump_op(d, op);
     return finish(L, index);
   }
   if (op->done) return finish(L, index);

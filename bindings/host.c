@@ -9,6 +9,7 @@
 #include "bindings/lua_error.h"
 #include "bindings/lua_text.h"
 #include "bindings/modules.h"
+#include "bindings/pump.h"
 #include "bindings/task.h"
 
 #include "base/mem.h"
@@ -210,7 +211,7 @@ static mortise_status run(mortise_host *host, int nargs, int nresults, mortise_e
   lua_pushcfunction(L, spawn);
   lua_insert(L, -(nargs + 2));
   if (lua_pcall(L, nargs + 1, 1, 0) != LUA_OK) return fail(host, err);
-  mt_task_drive(host->driver, lua_touserdata(L, -1));
+  mt_pump_task(host->driver, lua_touserdata(L, -1));
   lua_pushcfunction(L, results);
   lua_insert(L, -2);
   return lua_pcall(L, 1, nresults, 0) == LUA_OK ? MORTISE_OK : fail(host, err);

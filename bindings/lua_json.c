@@ -17,7 +17,6 @@
 #include "bindings/lua_text.h"
 
 #include "base/json.h"
-#include "base/mem.h"
 #include "base/number.h"
 
 #include <math.h>

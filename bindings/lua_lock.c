@@ -28,7 +28,6 @@
 #include "bindings/op.h"
 #include "bindings/task.h"
 
-#include "base/mem.h"
 #include "lock/path.h"
 
 #include <string.h>

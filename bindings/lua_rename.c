@@ -25,7 +25,6 @@
 #include "bindings/op.h"
 #include "bindings/task.h"
 
-#include "base/mem.h"
 #include "job/rename.h"
 
 #include <string.h>

@@ -26,8 +26,6 @@
 
 #include "base/clock.h"
 
-#include <inttypes.h>
-
 static mt_task *check_task(lua_State *L) {
   return mt_check_self(L, mt_task_name, "task");
 }

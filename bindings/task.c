@@ -1,22 +1,12 @@
-/* Tasks and the driver that resumes them.
+/* Tasks: how one begins and ends, who waits for it, and what stops it.
  *
  * A task's coroutine runs `task_main`, which calls the body under xpcall with a traceback (so that
  * __close handlers may wait) and then waits for the task's children: concurrency is structured. Its
- * results, or its error, stay on its coroutine's stack for whoever joins it.
- *
- * Who may be resumed while someone waits: outside every task, all; in a task that cannot yield (a
- * generator, a sort callback), none, but for the task it joins and what that one started. */
+ * results, or its error, stay on its coroutine's stack for whoever joins it. */
 #include "bindings/task.h"
 
 #include "bindings/driver.h"
-#include "bindings/interrupt.h"
 #include "bindings/lua_error.h"
-
-#include "base/clock.h"
-#include "base/mem.h"
-#include "base/process.h"
-
-#include <string.h>
 
 const char mt_task_name[] = "mortise.task";
 
@@ -252,7 +242,7 @@ void mt_join_push(lua_State *L, mt_task *task, int index, bool quiet) {
   task->waiters = join;
 }
 
-/* ---- Resuming ------------------------------------------------------------------------------- */
+/* ---- Its end -------------------------------------------------------------------------------- */
 
 static void finish_task(mt_task *task) {
   mt_task *parent = task->parent;
@@ -282,35 +272,14 @@ static void bequeath(mt_task *task, const char *why) {
   task->unfinished = 0;
 }
 
-static void kill_task(mt_task *task, const char *why) {
-  bequeath(task, why);
+void mt_task_kill(mt_task *task) {
+  bequeath(task, taken_text);
   task->failed = true;
-  task->killed = why;
+  task->killed = taken_text;
   finish_task(task);
 }
 
-static void resume(mt_driver *d, mt_task *task) {
-  bool first = task->phase == MT_TASK_NEW;
-  if (first) task->phase = MT_TASK_BODY;
-  if (!first && lua_status(task->co) != LUA_YIELD) {
-    kill_task(task, taken_text);
-    return;
-  }
-  lua_State *from = d->current;
-  mt_task *outer = d->running;
-  int n = 0;
-  d->running = task;
-  d->current = task->co;
-  mt_interrupt_arm(d, task->co);
-  int status = lua_resume(task->co, from, first ? task->nargs : 0, &n);
-  d->current = from;
-  d->running = outer;
-  if (status == LUA_YIELD) {
-    lua_pop(task->co, n);
-    if (!task->op && task->phase == MT_TASK_BODY)
-      mt_task_ready(task); /* a bare coroutine.yield: others first */
-    return;
-  }
+void mt_task_end(mt_task *task, int status, int n) {
   if (status != LUA_OK) { /* memory ran out around the body's own xpcall */
     lua_resetthread(task->co);
     n = 1;
@@ -321,79 +290,7 @@ static void resume(mt_driver *d, mt_task *task) {
   finish_task(task);
 }
 
-/* May a wait for `joined` (NULL: for something else) in the running task resume this one? */
-static bool may_run(mt_driver *d, const mt_task *joined, const mt_task *task) {
-  if (!d->running) return true;
-  return joined && mt_task_inherits(d, joined->id, task->id);
-}
-
-static mt_task *take_ready(mt_driver *d, const mt_task *joined, const mt_task *last) {
-  mt_task *before = NULL;
-  for (mt_task *task = d->ready; task; before = task, task = task->next_ready) {
-    if (may_run(d, joined, task)) {
-      *(before ? &before->next_ready : &d->ready) = task->next_ready;
-      if (d->ready_last == task) d->ready_last = before;
-      task->ready = false;
-      return task;
-    }
-    if (task == last) return NULL;
-  }
-  return NULL;
-}
-
-/* What a wait on the C stack is for: an operation, or else a task. */
-typedef struct until {
-  const mt_op *op;
-  const mt_task *task;
-} until;
-
-static bool is_over(until what) {
-  return what.op ? what.op->done : mt_task_is_done(what.task);
-}
-
-/* Those that are ready now; what they make ready comes after a look at the loop. */
-static void run_ready(mt_driver *d, const mt_task *joined, until what) {
-  const mt_task *last = d->ready_last;
-  mt_task *task = NULL;
-  while (!is_over(what) && task != last && (task = take_ready(d, joined, last))) resume(d, task);
-}
-
-static bool runnable(mt_driver *d, const mt_task *joined) {
-  for (const mt_task *task = d->ready; task; task = task->next_ready)
-    if (may_run(d, joined, task)) return true;
-  return false;
-}
-
-/* ---- Waiting without a yield ---------------------------------------------------------------- */
-
-/* One turn: what is ready, then what the loop has. false when the loop itself fails. */
-static bool turn(mt_driver *d, const mt_task *joined, until what) {
-  if (mt_interrupt_due(d)) mt_interrupt_deliver(d, NULL);
-  if (atomic_load(&d->lost)) d->hooks->wake(d);
-  run_ready(d, joined, what);
-  if (is_over(what)) return true;
-  if (mt_driver_forked(d)) return false;
-  int64_t wait = runnable(d, joined) ? 0 : mt_interrupt_patience(d);
-  return mt_loop_step(d->loop, wait, NULL) == MORTISE_OK;
-}
-
-void mt_driver_pump(mt_driver *d, mt_op *op) {
-  mt_pump frame = {op, mt_driver_task(d), d->pumps};
-  mt_task *joined = mt_join_target(op);
-  d->pumps = &frame;
-  while (!op->done)
-    if (!turn(d, joined, (until){.op = op})) mt_op_stop(op, "the event loop failed");
-  d->pumps = frame.outer;
-}
-
-void mt_task_drive(mt_driver *d, mt_task *task) {
-  mt_pump frame = {NULL, mt_driver_task(d), d->pumps};
-  d->pumps = &frame;
-  task->joined = true;
-  while (!mt_task_is_done(task))
-    if (!turn(d, task, (until){.task = task})) mt_task_stop(task, "the event loop failed");
-  d->pumps = frame.outer;
-}
+/* ---- Stopping ------------------------------------------------------------------------------- */
 
 /* What it waits for just now, or NULL. */
 static mt_op *awaited(const mt_task *task) {

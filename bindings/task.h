@@ -1,4 +1,4 @@
-/* Tasks, and waiting without a yield. */
+/* Tasks: how one begins and ends, who waits for it, and what stops it. */
 #ifndef MT_TASK_H
 #define MT_TASK_H
 
@@ -7,8 +7,10 @@
 extern const char mt_task_name[];
 /* Makes a task of the function below `nargs` arguments, all taken off the stack; pushes it. */
 MT_LJMP mt_task *mt_task_spawn(lua_State *L, mt_driver *d, int nargs);
-/* Waits for it, running what a pump may. It counts as joined. */
-void mt_task_drive(mt_driver *d, mt_task *task);
+/* For who resumes it: its coroutine has ended with `n` values on its stack, or by an error; or it is no
+ * longer its own, which ends it too. */
+void mt_task_end(mt_task *task, int status, int n);
+void mt_task_kill(mt_task *task);
 /* Someone knows how it ended, or will: its failure is not its parent's any more. */
 void mt_task_seen(mt_task *task);
 /* Pushes the results of a finished task and returns their number; of a failed one the error. */
@@ -28,9 +30,6 @@ bool mt_tasks_wake(mt_driver *d, uint64_t holder, bool told, const char *why);
  */
 bool mt_task_inherits(void *ctx, uint64_t holder, uint64_t task);
 
-/* Steps until `op` is done, resuming only what a pump may (see task.c): `joined` and what it
- * started, or, outside every task, all. */
-void mt_driver_pump(mt_driver *d, mt_op *op);
 /* Pushes an operation under way that waits for the task at `index`. Its results are the task's, or its
  * error raised; `quiet`: none. */
 MT_LJMP void mt_join_push(lua_State *L, mt_task *task, int index, bool quiet);

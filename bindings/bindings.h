@@ -1,4 +1,4 @@
-/* C <-> Lua: what the lua_*.c files share. No policy here: that is stdlib's.
+/* C <-> Lua: the rules of all files here. No policy: that is stdlib's.
  *
  * A binding that waits does this:
  *   ... read the arguments ...
@@ -14,8 +14,9 @@
  * a finalizer, which may close every handle, also the one whose call this is, and change every table.
  * So what a handle stands for (a client's box, a lock, a writer, a scan) is used from its fetch to the
  * next call that gets L, and no further: after that it is fetched again, which raises where it was
- * closed. tools/lint looks for breaches; it knows the calls that only look and allocate nothing. Results stand in the operation, which scripts do not
- * see. Only the bytes of a page are read between calls that get L: they are pinned (lua_doc.c).
+ * closed. tools/lint looks for breaches; it knows the calls that only look and allocate nothing.
+ * Results stand in the operation, which scripts do not see. Only the bytes of a page are read between
+ * calls that get L: they are pinned (lua_doc.c).
  * What is borrowed of a Lua value is kept by a stack slot, an anchor or a table of our own, never by a
  * table of the script's: options are read from a copy (mt_options_read).
  *

@@ -4,6 +4,6 @@
 
 #include "bindings/bindings.h"
 
-MT_LJMP int mt_core_open(lua_State *L); /* `mortise.core` */
+MT_LJMP int mt_core_open(lua_State *L); /* for package.preload */
 
 #endif

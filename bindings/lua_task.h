@@ -1,4 +1,4 @@
-/* Tasks, for the module. */
+/* Tasks as scripts see them. */
 #ifndef MT_LUA_TASK_H
 #define MT_LUA_TASK_H
 

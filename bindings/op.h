@@ -35,7 +35,6 @@ struct mt_op {
 MT_LJMP void *mt_lua_op_new(lua_State *L, size_t size, int anchors, const mt_op_type *type);
 /* The value at `value` stays as long as the op at `op`. */
 void mt_op_anchor(lua_State *L, int op, int slot, int value);
-extern const char mt_lost_text[]; /* why operations of tasks that rely on a lost lock are stopped */
 /* Under way from here: the next statement submits it. */
 void mt_op_start(mt_op *op);
 /* For completion callbacks. */
@@ -43,6 +42,7 @@ void mt_op_done(mt_op *op);
 /* Takes it back; who waits for it gets `interrupted` with this message (static storage), or where
  * that is mt_lost_text the loss of the lock. */
 void mt_op_stop(mt_op *op, const char *why);
+extern const char mt_lost_text[];
 /* The error of one that was taken back, or of a task that is to be stopped, for `why`. */
 void mt_op_read_stop(mt_driver *d, const char *why, mortise_error *out);
 

@@ -29,6 +29,7 @@
 #include "bindings/lua_buf.h"
 #include "bindings/lua_error.h"
 #include "bindings/lua_json.h"
+#include "bindings/lua_options.h"
 #include "bindings/lua_patch.h"
 #include "bindings/lua_view.h"
 

@@ -23,16 +23,6 @@ static const char error_name[] = "mortise.error";
 
 enum { STATUSES = MORTISE_SCRIPT_ERROR + 1 };
 
-void *mt_check_self(lua_State *L, const char *name, const char *what) {
-  void *self = luaL_testudata(L, 1, name);
-  if (self) return self;
-  lua_Debug ar;
-  bool known = lua_getstack(L, 0, &ar) && lua_getinfo(L, "n", &ar) && ar.name && *ar.name != '?';
-  const char *method = known ? ar.name : "METHOD";
-  mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "%s is called with a colon: %s:%s(...)", method, what,
-                 method);
-}
-
 /* ---- C to Lua ------------------------------------------------------------------------------- */
 
 static void push_blocker(lua_State *L, const mortise_blocker *b) {

@@ -22,8 +22,4 @@ MT_LJMP void mt_error_read(lua_State *L, int index, mortise_error *out);
 MT_LJMP int mt_error_traceback(lua_State *L);
 extern const luaL_Reg mt_error_functions[]; /* of the module */
 
-/* The first argument, a userdata of this class. Another is told that the method is called with a
- * colon, on a `what`. */
-MT_LJMP void *mt_check_self(lua_State *L, const char *name, const char *what);
-
 #endif

@@ -8,7 +8,7 @@
 
 enum { NAME_MAX_SHOWN = 40 };
 
-/* ---- Arguments that are names --------------------------------------------------------------- */
+/* ---- Arguments -------------------------------------------------------------------------------- */
 
 const char *mt_check_string(lua_State *L, int index) {
   size_t n;
@@ -20,6 +20,16 @@ const char *mt_check_string(lua_State *L, int index) {
 
 const char *mt_opt_string(lua_State *L, int index) {
   return lua_isnoneornil(L, index) ? NULL : mt_check_string(L, index);
+}
+
+void *mt_check_self(lua_State *L, const char *name, const char *what) {
+  void *self = luaL_testudata(L, 1, name);
+  if (self) return self;
+  lua_Debug ar;
+  bool known = lua_getstack(L, 0, &ar) && lua_getinfo(L, "n", &ar) && ar.name && *ar.name != '?';
+  const char *method = known ? ar.name : "METHOD";
+  mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "%s is called with a colon: %s:%s(...)", method, what,
+                 method);
 }
 
 /* ---- Options -------------------------------------------------------------------------------- */

@@ -1,4 +1,4 @@
-/* Arguments that are names, and options of a call from a table of a script. */
+/* Arguments of a method, and options of a call from a table of a script. */
 #ifndef MT_LUA_OPTIONS_H
 #define MT_LUA_OPTIONS_H
 
@@ -7,9 +7,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Arguments that are names. */
-MT_LJMP const char *mt_check_string(lua_State *L,
-                                    int index);             /* INVALID_ARGUMENT with a NUL in it */
+/* The first argument, a userdata of this class. Another is told that the method is called with a
+ * colon, on a `what`. */
+MT_LJMP void *mt_check_self(lua_State *L, const char *name, const char *what);
+/* A name: INVALID_ARGUMENT with a zero byte in it. */
+MT_LJMP const char *mt_check_string(lua_State *L, int index);
 MT_LJMP const char *mt_opt_string(lua_State *L, int index); /* NULL for none and nil */
 
 typedef enum mt_option_type {

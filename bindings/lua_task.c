@@ -21,6 +21,7 @@
 #include "bindings/driver.h"
 #include "bindings/interrupt.h"
 #include "bindings/lua_error.h"
+#include "bindings/lua_options.h"
 #include "bindings/op.h"
 #include "bindings/task.h"
 

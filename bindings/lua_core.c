@@ -6,6 +6,7 @@
  *   path_segment(bytes) -> string any bytes as one segment of a path
  *   identity() -> string          JSON: {host, boot, pidns, pid, start, user} of this process
  *   default_options() -> table    those the host was made with, in the names of open{}; nil without
+ *   scan_page, list_page          documents in a page of a scan, of a list, where nobody says how many
  *   warn(line) -> boolean         to the log of the host's options; false where no host of ours runs
  * All calls look synchronous and raise error objects (lua_error.c). Wrong types of arguments are
  * Lua's own "bad argument" strings: they are mistakes of the calling code. */
@@ -130,5 +131,9 @@ int mt_core_open(lua_State *L) {
   lua_setfield(L, -2, "options");
   lua_pushinteger(L, MORTISE_TIME_MAX_MS);
   lua_setfield(L, -2, "time_max");
+  lua_pushinteger(L, MT_SCAN_PAGE);
+  lua_setfield(L, -2, "scan_page");
+  lua_pushinteger(L, MT_LIST_PAGE);
+  lua_setfield(L, -2, "list_page");
   return 1;
 }

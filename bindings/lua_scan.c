@@ -33,7 +33,7 @@ typedef struct options {
 } options;
 
 static const mt_option rows[] = {
-    MT_TEXT_OPTION(options, query), MT_INT_OPTION(options, page, 1, 10000),
+    MT_TEXT_OPTION(options, query), MT_INT_OPTION(options, page, 1, MT_SCAN_PAGE_MAX),
     MT_INT_OPTION(options, slices, 1, 1024), MT_FLAG_OPTION(options, no_source), MT_NO_OPTION};
 
 static void close_scan(scan_handle *handle) {

@@ -200,7 +200,7 @@ typedef struct options {
 
 static const mt_option rows[] = {MT_TEXT_OPTION(options, strength),
                                  MT_TEXT_OPTION(options, stamp_field),
-                                 MT_INT_OPTION(options, docs, 1, 100000),
+                                 MT_INT_OPTION(options, docs, 1, MT_WRITER_DOCS_MAX),
                                  MT_INT_OPTION(options, bytes, 1024, 1 << 30),
                                  MT_INT_OPTION(options, in_flight, 1, MT_WRITER_LANES),
                                  MT_INT_OPTION(options, tries, 1, 100),

@@ -11,7 +11,7 @@
 
 /* One slice unless asked for more: the server cuts a single shard by the terms of all ids, anew for
  * each page (200,000 documents in pages of 1,000: 0.6 s in one slice, 5.9 s in two). */
-enum { PAGE = 1000, PAGE_MAX = 10000, SLICES = 1, SLICES_MAX = 64, FREE_MS = 10000 };
+enum { SLICES = 1, SLICES_MAX = 64, FREE_MS = 10000 };
 #define KEEP "5m"
 
 typedef struct slice {
@@ -256,7 +256,7 @@ static void add_search(mt_buf *b, const mt_scan *scan, const mt_scan_open *r, ui
   mt_buf_addf(b,
               "{\"size\":%u,\"sort\":[\"_doc\"],\"track_total_hits\":true,"
               "\"seq_no_primary_term\":true",
-              r->page ? r->page : PAGE);
+              r->page ? r->page : MT_SCAN_PAGE);
   if (scan->n > 1) mt_buf_addf(b, ",\"slice\":{\"id\":%u,\"max\":%u}", i, scan->n);
   if (r->no_source)
     mt_buf_adds(b, ",\"_source\":false");
@@ -344,10 +344,10 @@ void mt_elastic_scan_open(mt_store *s, mt_scan_open *r) {
   r->total = 0;
   mt_call *c = mt_call_new(mt_elastic_of(s), &r->req);
   if (!c) return;
-  if (r->page > PAGE_MAX || r->slices > SLICES_MAX) {
+  if (r->page > MT_SCAN_PAGE_MAX || r->slices > SLICES_MAX) {
     mt_call_error(c, MORTISE_INVALID_ARGUMENT,
                   "scan %s: a page of %u in %u slices; at most %d in %d are possible", r->index,
-                  r->page, r->slices, PAGE_MAX, SLICES_MAX);
+                  r->page, r->slices, MT_SCAN_PAGE_MAX, SLICES_MAX);
     return;
   }
   mt_server_need(c, open_scan);

@@ -6,7 +6,6 @@
 #include <stdio.h>
 
 enum {
-  PAGE = 1000,
   IN_FLIGHT = 3,
   PAGES_AHEAD = 1, /* held beside those being written */
   PASSES = 8,
@@ -622,7 +621,7 @@ mortise_status mt_change_start(mt_change *c, mortise_error *err) {
   op *o = mt_calloc(1, sizeof *o);
   if (!o) return mt_error_memory(err);
   o->c = c;
-  o->page = c->options.page ? c->options.page : PAGE;
+  o->page = c->options.page ? c->options.page : MT_SCAN_PAGE;
   o->requests0 = c->store->stats.requests;
   o->bytes0 = store_bytes(c->store);
   o->started_ms = c->env->now_ms(c->env->ctx);

@@ -60,7 +60,7 @@ typedef struct mt_change {
   mortise_status (*concluded)(struct mt_change *c, mortise_error *err);
   void (*progress)(void *ctx, struct mt_change *c, uint64_t changed, uint64_t total);
   struct {
-    uint32_t page;      /* documents a page; 0: 1000 */
+    uint32_t page;      /* documents a page; 0: MT_SCAN_PAGE */
     uint32_t slices;    /* of the scan; 0: the store decides */
     uint32_t in_flight; /* write requests at once; 0: 3 */
     uint32_t passes;    /* at most; 0: 8 */

@@ -57,7 +57,7 @@ mortise_status mt_docs_count(mt_work *w, mt_req *req, mortise_error *err) {
  * A long read would keep the log from being moved into the file, so a scan remembers which
  * documents matched at its opening, each with its seq_no, and reads them page by page. */
 
-enum { PAGE_BYTES = 8 << 20, PAGE_DOCS = 1000 };
+enum { PAGE_BYTES = 8 << 20 };
 
 struct mt_scan {
   char name[MT_INDEX_NAME_MAX + 1];
@@ -106,7 +106,7 @@ mortise_status mt_docs_scan_open(mt_work *w, mt_req *req, mortise_error *err) {
   r->total = 0;
   mt_scan *scan = mt_calloc(1, sizeof *scan);
   if (!scan) return mt_error_memory(err);
-  scan->page = r->page ? r->page : PAGE_DOCS;
+  scan->page = r->page ? r->page : MT_SCAN_PAGE;
   scan->no_source = r->no_source;
   mortise_status status = fill_scan(w, r, scan, err);
   if (status) {

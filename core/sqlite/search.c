@@ -136,7 +136,7 @@ static mortise_status read_body(search *s, mt_slice body, mortise_error *err) {
   if (status) return status;
   if (s->from > WINDOW || s->size > WINDOW || s->from + s->size > WINDOW)
     return mt_error_set(err, MORTISE_REJECTED,
-                        "search: from + size is at most 10000: a scan gives more");
+                        "search: from + size is at most %d: a scan gives more", WINDOW);
   return mt_query_new(s->query_text, &s->query, err);
 }
 

@@ -186,11 +186,13 @@ void mt_search_deinit(mt_search *r);
  * with found == false, no source and its version at the opening, so that the hits still add up. */
 typedef struct mt_scan mt_scan;
 
+enum { MT_SCAN_PAGE = 1000, MT_SCAN_PAGE_MAX = 10000 /* the servers' index.max_result_window */ };
+
 typedef struct mt_scan_open {
   mt_req req;
   const char *index;
   mt_slice query;       /* Query DSL object, or empty for all */
-  uint32_t page;        /* documents a page and slice; 0: 1000 */
+  uint32_t page;        /* documents a page and slice; 0: MT_SCAN_PAGE */
   uint32_t slices;      /* 0: the store decides */
   bool no_source;       /* ids and versions only */
   mt_scan *scan;        /* out, owned: mt_scan_close */
@@ -422,7 +424,7 @@ typedef struct mt_lock_list {
   const char *session; /* the first digits of an id, or NULL. SESSIONS: of these. LOCKS: in which
                           they hold what they asked for; on sqlite also those on the way there */
   bool over;           /* SESSIONS: closed and expired ones too */
-  uint32_t page;       /* documents; 0: 1000 */
+  uint32_t page;       /* documents; 0: MT_LIST_PAGE */
   bool end;            /* in: no page any more, only end it */
   mt_listing *listing; /* in/out: to be ended, or closed, where it is not NULL in the end; only a
                           store that is closed while the request is under way takes it along */

@@ -6,7 +6,6 @@
 #include <stdio.h>
 
 enum {
-  DOCS = 1000,
   BYTES = 2 << 20,
   BYTES_MIN = 64 << 10, /* not halved below this */
   ITEM_OVERHEAD = 160,  /* of the action's line, about */
@@ -487,10 +486,10 @@ static void lane_deinit(mt_lane *l) {
 }
 
 static void set_config(mt_writer *w, const mt_writer_config *config) {
-  enum { DOCS_MAX = 100000, DEFAULT_LANES = IN_FLIGHT };
+  enum { DEFAULT_LANES = IN_FLIGHT };
   mt_writer_config c = config ? *config : (mt_writer_config){0};
-  if (!c.docs) c.docs = DOCS;
-  if (c.docs > DOCS_MAX) c.docs = DOCS_MAX;
+  if (!c.docs) c.docs = MT_WRITER_DOCS;
+  if (c.docs > MT_WRITER_DOCS_MAX) c.docs = MT_WRITER_DOCS_MAX;
   if (!c.bytes) c.bytes = BYTES;
   if (!c.in_flight) c.in_flight = DEFAULT_LANES;
   if (c.in_flight > MT_WRITER_LANES) c.in_flight = MT_WRITER_LANES;

@@ -90,8 +90,10 @@ typedef enum mt_strength {
   MT_STRENGTH_NONE,
 } mt_strength;
 
+enum { MT_WRITER_DOCS = 1000, MT_WRITER_DOCS_MAX = 100000 };
+
 typedef struct mt_writer_config {
-  uint32_t docs;      /* in a request at most; 0: 1000 */
+  uint32_t docs;      /* in a request at most; 0: MT_WRITER_DOCS */
   size_t bytes;       /* in a request, unless one document is larger; 0: 2 MiB */
   uint32_t in_flight; /* requests at the same time; 0: 2; at most MT_WRITER_LANES */
   uint32_t tries;     /* fruitless ones in a row before giving up; 0: 8 */

@@ -57,6 +57,15 @@ stores.each("a list of many locks", function(store)
     end
   end)
 
+  it("is read by path, in parts, each lock once", function()
+    local paths = {}
+    for i = 1, 2500 do paths[i] = ("/_doc/many/%05d"):format(i) end
+    local found = client:_read_locks(paths)
+    assert.equal(2500, #found)
+    assert.equal(paths[2500], found[2500].path)
+    assert.same({}, client:_read_locks {})
+  end)
+
   it("finds the last of them for a break", function()
     local last = client:_read_locks {"/_doc/many/25000"}[1].holders[1]
     local hold = ("%s/%d"):format(last.session:sub(1, 8), last.n)

@@ -164,18 +164,31 @@ function Client:list(every_namespace)
   return found
 end
 
--- The locks at these paths, those that are there, as they are at this moment.
-function Client:_read_locks(paths, namespace)
-  return core.json_decode(self:_open_core():read_locks(namespace or self:namespace(), paths))
+-- For `for`: the list in parts, as many at a time as a page has.
+local function parts(list)
+  local last = 0
+  return function()
+    if last >= #list then return nil end
+    local first = last + 1
+    last = math.min(last + core.list_page, #list)
+    return table.move(list, first, last, 1, {})
+  end
 end
 
-local read_most = 1000
+-- The locks at these paths, those that are there, as they are at this moment.
+function Client:_read_locks(paths, namespace)
+  local found = {}
+  for part in parts(paths) do
+    local text = self:_open_core():read_locks(namespace or self:namespace(), part)
+    for _, each in ipairs(core.json_decode(text)) do found[#found + 1] = each end
+  end
+  return found
+end
 
 -- {[id] = session} of those that are there, as they are at this moment.
 function Client:_read_sessions(ids, namespace)
   local found = {}
-  for first = 1, #ids, read_most do
-    local part = table.move(ids, first, math.min(first + read_most - 1, #ids), 1, {})
+  for part in parts(ids) do
     for _, each in ipairs(self:_open_core():read_sessions(namespace or self:namespace(), part)) do
       each.owner = each.owner and core.json_decode(each.owner)
       each.waiting = each.waiting and core.json_decode(each.waiting)

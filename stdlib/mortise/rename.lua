@@ -17,7 +17,7 @@ local rows = {
   {name = "wait", type = "duration", help = "how long to wait for the locks"},
   {name = "query", type = "query", help = "one more query that documents must match"},
   {name = "on_progress", type = "function", help = "called with the numbers done and in all"},
-  {name = "page", type = "count", help = "documents a page of the scan"},
+  {name = "page", type = "count", default_text = core.scan_page, help = "documents a page of the scan"},
   {name = "slices", type = "count", help = "of the scan"},
   {name = "in_flight", type = "count", help = "write requests at the same time"},
   {name = "passes", type = "count", help = "at most"},

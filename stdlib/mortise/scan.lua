@@ -1,6 +1,7 @@
 -- A scan: every document that matches, once. To be called by `for`, or with :next(); closable.
 local argument = require "mortise.argument"
 local context = require "mortise.context"
+local core = require "mortise.core"
 local errors = require "mortise.errors"
 local json = require "mortise.json"
 local options = require "mortise.options"
@@ -18,7 +19,7 @@ local scan = {class = Scan}
 
 scan.rows = {
   {name = "query", type = "query", help = "Query DSL; all documents without it"},
-  {name = "page", type = "count", help = "documents a page and slice; 1000"},
+  {name = "page", type = "count", default_text = core.scan_page, help = "documents a page and slice"},
   {name = "slices", type = "count", help = "read side by side; the store decides"},
   {name = "source", type = "boolean", default = true, help = "false: ids and versions only"},
 }

@@ -134,10 +134,7 @@ local function locks_of(client, id, named)
   for i = 1, #found do
     for _, path in ipairs(holds.chain(found[i].path)) do add(path) end
   end
-  for first = 1, #above, 1000 do
-    local part = table.move(above, first, math.min(first + 999, #above), 1, {})
-    for _, lock in ipairs(client:_read_locks(part)) do found[#found + 1] = lock end
-  end
+  for _, lock in ipairs(client:_read_locks(above)) do found[#found + 1] = lock end
   table.sort(found, function(a, b) return core.before(a.path, b.path) end)
   return found
 end

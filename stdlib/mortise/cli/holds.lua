@@ -148,8 +148,6 @@ end
 
 -- ---- What is asked for ---------------------------------------------------------------------------
 
-local page_most = 1000
-
 -- All pages of a filter: see(entry, lock) until it says false. -> were they as of this moment?
 function holds.each(client, filter, see)
   local known, page, fresh = {}, {}, true
@@ -163,7 +161,7 @@ function holds.each(client, filter, see)
   for lock, list in client:_each(filter) do
     fresh = not list.stale
     page[#page + 1] = lock
-    if #page == page_most and flush() == false then return fresh end
+    if #page == core.list_page and flush() == false then return fresh end
   end
   flush()
   return fresh

@@ -9,12 +9,7 @@ local parser = {}
 
 -- What is refused on purpose, and why.
 local refused = "%s is not an option: what stands on a command line can be read by every process of "
-  .. "the machine. Put it into a file and name that with --%s-file, or set %s"
-local secrets = {
-  ["--password"] = {"password", "MORTISE_PASSWORD"},
-  ["--api-key"] = {"api-key", "MORTISE_API_KEY"},
-  ["--bearer"] = {"bearer", "MORTISE_BEARER"},
-}
+  .. "the machine. Put it into a file and name that with %s, or set %s"
 
 local function find(rows, flag)
   for _, row in ipairs(rows) do
@@ -22,8 +17,15 @@ local function find(rows, flag)
   end
 end
 
+local function refuse_secret(rows, flag)
+  local file = find(rows, flag .. "-file")
+  for _, row in ipairs(file and rows or {}) do
+    if row.secret and row.name == file.file_of then errors.bad(refused, flag, file.flag, row.env) end
+  end
+end
+
 local function unknown(rows, flag)
-  if secrets[flag] then errors.bad(refused, flag, table.unpack(secrets[flag])) end
+  refuse_secret(rows, flag)
   local flags = {}
   for _, row in ipairs(rows) do flags[#flags + 1] = row.flag end
   local near = suggest(flag, flags)

@@ -214,6 +214,25 @@ static void letters_are_those_of_ascii(void **state) {
 }
 
 /* What the above would not tell if the locales were none. */
+static void times_and_sizes_are_whole_numbers_of_a_unit(void **state) {
+  (void)state;
+  static const struct {
+    int64_t value;
+    const char *text;
+  } times[] = {{0, "0s"},     {1, "1ms"},     {1500, "1500ms"}, {30000, "30s"},
+               {60000, "1m"}, {90000, "90s"}, {3600000, "1h"},  {31622400000, "366d"}},
+    sizes[] = {{0, "0"}, {1023, "1023"}, {1024, "1KiB"}, {64 << 20, "64MiB"}, {3LL << 30, "3GiB"}};
+  char text[MT_NUMBER_TEXT];
+  for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
+    mt_time_text(times[i].value, text);
+    assert_string_equal(text, times[i].text);
+  }
+  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    mt_size_text(sizes[i].value, text);
+    assert_string_equal(text, sizes[i].text);
+  }
+}
+
 static void the_locales_do_what_they_are_for(void **state) {
   (void)state;
   char text[16];
@@ -235,6 +254,7 @@ int main(void) {
       cmocka_unit_test(what_is_read),
       cmocka_unit_test(a_long_number_needs_memory),
       cmocka_unit_test(letters_are_those_of_ascii),
+      cmocka_unit_test(times_and_sizes_are_whole_numbers_of_a_unit),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -319,6 +319,25 @@ static void add_blockers(luaL_Buffer *b, const mortise_blockers *all) {
   luaL_addstring(b, more);
 }
 
+/* What to type next may stand in lines of its own, which the error has `lines` for then, and scripts word
+ * theirs as they like. Any other line break came with somebody's name. */
+static bool may_have_lines(lua_State *L, const char *code) {
+  lua_pushliteral(L, "lines");
+  lua_rawget(L, 1);
+  bool may = lua_toboolean(L, -1) || !strcmp(code, mortise_status_name(MORTISE_SCRIPT_ERROR));
+  lua_pop(L, 1);
+  return may;
+}
+
+static void add_line(luaL_Buffer *b, const char *text, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    if (text[i] == '\n')
+      luaL_addstring(b, "\\n");
+    else
+      luaL_addchar(b, text[i]);
+  }
+}
+
 static int error_tostring(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   shown *s = lua_newuserdatauv(L, sizeof *s, 0);
@@ -327,12 +346,12 @@ static int error_tostring(lua_State *L) {
   read_blockers(L, 1, &s->blockers);
   tame(s);
   const char *code = push_raw(L, 1, "code"), *message = push_raw(L, 1, "message");
+  size_t line = may_have_lines(L, code) ? strcspn(message, "\n") : strlen(message);
   luaL_Buffer b;
   luaL_buffinit(L, &b);
   add_named(&b, "", code);
   luaL_addstring(&b, ": ");
-  size_t line = strcspn(message, "\n"); /* what to type next may stand in lines of its own */
-  luaL_addlstring(&b, message, line);
+  add_line(&b, message, line);
   if (e->reason[0] && !strstr(e->message, e->reason)) {
     luaL_addstring(&b, " (");
     add_named(&b, "", e->type);

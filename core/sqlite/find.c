@@ -17,6 +17,14 @@ static mortise_status take_source(mt_db *db, mt_row *row, mt_slice text, mortise
                       db->file, (int)(row->id.n < 200 ? row->id.n : 200), row->id.p);
 }
 
+/* No client has written an id of another type, and none could ask for it. */
+static mortise_status take_id(mt_db *db, sqlite3_stmt *stmt, mt_slice *out, mortise_error *err) {
+  *out = mt_db_text(stmt, 0);
+  if (mt_db_is_text(stmt, 0)) return MORTISE_OK;
+  return mt_error_set(err, MORTISE_CORRUPT_TABLE, "%s is damaged: a document's id is no text",
+                      db->file);
+}
+
 mortise_status mt_docs_get(mt_db *db, int64_t idx, mt_slice id, mt_row *row, bool *found,
                            mortise_error *err) {
   sqlite3_stmt *stmt = mt_db_stmt(db, DOCS_GET);
@@ -41,7 +49,9 @@ static mortise_status look_at_all(mt_work *w, const mt_index *index, mt_query *q
     mortise_status status = mt_db_step(w->db, stmt, &more, err);
     if (!status && more && i % LOOK_UP_EVERY == 0) status = mt_work_check(w, err);
     if (status || !more) return status;
-    mt_row row = {.id = mt_db_text(stmt, 0), .seq_no = mt_db_u(stmt, 1)};
+    mt_row row = {.seq_no = mt_db_u(stmt, 1)};
+    status = take_id(w->db, stmt, &row.id, err);
+    if (status) return status;
     if (sqlite3_column_type(stmt, 2) != SQLITE_NULL) row.routing = mt_db_text(stmt, 2);
     if (sources) status = take_source(w->db, &row, mt_db_text(stmt, 3), err);
     if (!status && mt_query_matches(q, &row)) status = use(ctx, &row, err);
@@ -93,7 +103,9 @@ static mortise_status add_by_value(void *ctx, int field, mt_slice text, bool pre
       sqlite3_reset(stmt);
       return status;
     }
-    status = add_id(c, mt_db_text(stmt, 0), err);
+    mt_slice id;
+    status = take_id(c->w->db, stmt, &id, err);
+    if (!status) status = add_id(c, id, err);
     if (status) return status;
   }
 }

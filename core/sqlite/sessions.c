@@ -25,11 +25,13 @@ void mt_locks_session_parts(sqlite3_stmt *stmt, int first, mt_session_parts *out
       (mt_session_parts){.bad = !mt_db_is_text(stmt, first + 1) || !mt_db_is_text(stmt, first + 5)};
   out->owner = mt_db_text(stmt, first + 1);
   out->waiting = mt_db_text(stmt, first + 5);
-  out->bad |= !mt_db_integer(stmt, first, &state);
+  bool is_number = mt_db_integer(stmt, first, &state);
+  out->bad |= !is_number;
   out->bad |= !mt_db_integer(stmt, first + 2, &out->lease_ms);
   out->bad |= !mt_db_integer(stmt, first + 3, &out->opened_ms);
   out->bad |= !mt_db_integer(stmt, first + 4, &out->beat_ms);
-  if (state >= MT_SESSION_LIVE && state <= MT_SESSION_BROKEN) out->state = (mt_session_state)state;
+  if (is_number && state >= MT_SESSION_LIVE && state <= MT_SESSION_BROKEN)
+    out->state = (mt_session_state)state;
 }
 
 /* Its slices point into the statement until it is used again. */

@@ -168,10 +168,10 @@ mortise_status mt_locks_init(mt_work *w, mt_req *req, mortise_error *err) {
   bool row;
   sqlite3_stmt *stmt = mt_db_stmt(w->db, LOCKS_META);
   status = mt_db_step(w->db, stmt, &row, err);
-  if (!status && !row)
+  mt_slice epoch = !status && row && mt_db_is_text(stmt, 0) ? mt_db_text(stmt, 0) : (mt_slice){0};
+  if (!status && !epoch.n)
     status = mt_error_set(err, MORTISE_CORRUPT_TABLE, "%s has lost its epoch", w->db->file);
   if (status) return status;
-  mt_slice epoch = mt_db_text(stmt, 0);
   snprintf(r->epoch.id, sizeof r->epoch.id, "%.*s", (int)epoch.n, epoch.p);
   w->db->created = false;
   return MORTISE_OK;

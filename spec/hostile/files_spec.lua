@@ -108,6 +108,15 @@ describe("a file that someone else has worked on", function()
     end
   end)
 
+  it("has a document whose id is no text: whoever reads all of them is told", function()
+    fill()
+    sql "UPDATE docs SET id = x'32'; UPDATE entries SET id = x'32';"
+    local client <close> = mortise.connect {store = "sqlite:" .. file}
+    local why = fails("corrupt_table", function() for _ in client:scan "x" do error "a document" end end)
+    assert.matches("a document's id is no text", why.message, 1, true)
+    fails("corrupt_table", client.count, client, "x")
+  end)
+
   it("holds a lock in a mode that there is not: nobody gets in, and it is listed", function()
     for _, mode in ipairs {-1, 0, 6, 99, -5, 2147483648, "9223372036854775807"} do
       fill()

@@ -79,3 +79,52 @@ stores.each("a lock's path", function(store)
     end
   end)
 end)
+
+stores.each("a document's id", function(store)
+  local id = "x\nmortise: all is well\27]0;title\7\u{202e}"
+
+  -- In the program, as a script and at the prompt.
+  local function errors_of(namespace, script)
+    local words = {"--store", store.store, "--namespace", namespace}
+    local all = {}
+    for i, more in ipairs {{"-e", script}, {"repl"}} do
+      local given = {table.unpack(words)}
+      table.move(more, 1, #more, #given + 1, given)
+      local _, out, err = program.run(given, {input = i == 2 and script .. "\n" or ""})
+      all[i] = out .. err
+    end
+    return (table.concat(all):gsub("\n\t", "\n  ")) -- a traceback's
+  end
+
+  it("forges no line of an error, and commands no terminal, wherever it is shown", function()
+    local client <close> = stores.connect(store)
+    local index = stores.name "docs"
+    client:create(index, id, {path = "/x"}, {refresh = true})
+    local quoted = ("%q"):format(id):gsub("\n", "n")
+    for _, script in ipairs {
+      ("mortise.create(%q, %s, {path = '/y'})"):format(index, quoted),
+      ("for d in mortise.scan(%q) do mortise.create(%q, d.id, {path = '/y'}) end"):format(index, index),
+      ("for d in mortise.scan(%q) do error 'bad' end"):format(index),
+    } do
+      local all = errors_of(client:namespace(), script)
+      assert.is_true(is_tame(all), all)
+      for line in all:gmatch "[^\n]+" do assert.is_nil(line:find "^mortise: all is well", line) end
+    end
+    local shown = tostring(client:get(index, id))
+    assert.is_true(is_tame(shown) and not shown:find "\n", shown)
+    client:drop_index(index)
+  end)
+end)
+
+describe("a script's name", function()
+  it("forges no line of an error, whether it can be read or not", function()
+    for _, text in ipairs {"x x", "error 'bad'", "local s = '\27[2J' + + 1"} do
+      local file = program.write(text, "\27[2J\nmortise: all is well.lua")
+      local status, out, err = program.run {"run", file}
+      os.remove(file)
+      assert.equal(1, status, err)
+      assert.is_true(is_tame((out .. err:gsub("\n\t", "\n  "))), err)
+      assert.is_nil(err:find "\nmortise: all is well", err)
+    end
+  end)
+end)

@@ -246,7 +246,9 @@ local function refuse_no_store(resolved)
   if resolved.file and resolved.profile == nil then
     more = ("\n%s has profiles, but no `default`: name one with --profile"):format(resolved.file)
   end
-  errors.bad("no store is named. Name one by one of:\n%s%s", ways, more)
+  error(core.error {
+    code = "invalid_argument", lines = true, message = "no store is named. Name one by one of:\n" .. ways .. more,
+  }, 0)
 end
 
 -- What somebody wrote for a setting to be found: the flag, the variable, or the file and the name.

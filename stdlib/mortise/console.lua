@@ -2,6 +2,7 @@
 -- shell. Scripts know nothing of it.
 local columns = require("mortise.cli.parser").columns
 local core = require "mortise.core"
+local printable = require "mortise.printable"
 local reference = require "mortise.reference"
 local suggest = require "mortise.suggest"
 
@@ -67,7 +68,7 @@ local function named_text(name)
   local rows, is_group = reference.find(name), reference.group(name) ~= nil
   if #rows > 0 or is_group then return rows_text(rows) .. (is_group and group_text(name) or "") end
   local near = suggest(name:match "[0-9A-Za-z_]*$", reference.names())
-  return ("there is no help for `%s`%s\n"):format(name, near and (": did you mean `%s`?"):format(near)
+  return ("there is no help for `%s`%s\n"):format(printable(name), near and (": did you mean `%s`?"):format(near)
     or "; `help` alone lists the names")
 end
 

@@ -189,7 +189,7 @@ function view_meta.__tostring(view)
   if not ok then return closed_text(view) end
   if core.is_view(view) ~= "document" then return text end
   local name = view._id and (view._index and view._index .. "/" or "") .. view._id .. " " or ""
-  return "document " .. name .. text
+  return "document " .. printable(name) .. text
 end
 
 return printer

@@ -8,6 +8,7 @@ local config = require "mortise.config"
 local console = require "mortise.console"
 local core = require "mortise.core"
 local failure = require "mortise.cli.failure"
+local printable = require "mortise.printable"
 local printer = require "mortise.printer"
 
 local repl = {}
@@ -103,7 +104,7 @@ function repl.loop(front, env)
     local chunk, why, event, last, text = read_statement(front, env)
     if event == "eof" then return good end
     if why then
-      front.complain(why .. "\n")
+      front.complain(printable(why, true) .. "\n")
       good = false
     elseif chunk then
       good = run(front, chunk, env, text) and good

@@ -5,6 +5,7 @@ local core = require "mortise.core"
 local errors = require "mortise.errors"
 local json = require "mortise.json"
 local options = require "mortise.options"
+local printable = require "mortise.printable"
 
 local Scan = {__name = "mortise.scan"}
 Scan.__index = Scan
@@ -88,7 +89,7 @@ local function where(self)
     return ("after %d of %d documents of the scan of %s"):format(self._page and n or self._passed,
       self.total, self._index)
   end
-  return ("at %s/%s, document %d of %d of the scan"):format(view._index, view._id, n, self.total)
+  return ("at %s/%s, document %d of %d of the scan"):format(view._index, printable(view._id), n, self.total)
 end
 
 function Scan:__close(why)

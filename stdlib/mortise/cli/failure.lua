@@ -54,15 +54,16 @@ local function cut(traceback)
   return #lines > 1 and table.concat(lines, "\n") or nil
 end
 
--- One text for an error value: "file:line: code: message" with its blockers; the traceback where it is
+-- One text for an error value, fit for a terminal: "file:line: code: message" with its blockers; the traceback where it is
 -- a script's own bug, or `verbose`. `where` stands for a line that the traceback does not have, as after a
 -- tail call; may be nil.
 function failure.text(value, verbose, where)
-  if not core.is_error(value) then return plain_text(value) end
+  if not core.is_error(value) then return printable(plain_text(value), true) end
   local traceback = rawget(value, "traceback") or ""
   local place = position(traceback) or where
   local bare = value.code == "script_error" or value.code == "invalid_argument" and not place
-  local text = bare and value.message or core.tostring(value)
+  local text = core.tostring(value)
+  if bare then text = text:sub(#value.code + #": " + 1) end
   -- A script's own text has its place already, or wants none.
   if place and value.code ~= "script_error" then text = place .. ": " .. text end
   local shown
@@ -71,14 +72,14 @@ function failure.text(value, verbose, where)
   elseif value.code == "script_error" then
     shown = place and cut(traceback)
   end
-  return shown and text .. "\n" .. shown or text
+  return printable(shown and text .. "\n" .. shown or text, true)
 end
 
 -- Prints it, as failure.text does, and as JSON where that is expected. -> the exit status.
 function failure.report(value, verbose, where)
   local code = core.is_error(value) and value.code or "script_error"
   if code ~= "interrupted" or not output.is_unread() then
-    io.stderr:write("mortise: ", printable(failure.text(value, verbose, where), true), "\n")
+    io.stderr:write("mortise: ", failure.text(value, verbose, where), "\n")
     output.failed(value)
   end
   output.last_words(nil) -- all is said

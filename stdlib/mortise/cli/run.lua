@@ -5,6 +5,7 @@ local core = require "mortise.core"
 local errors = require "mortise.errors"
 local failure = require "mortise.cli.failure"
 local losses = require "mortise.losses"
+local printable = require "mortise.printable"
 local printer = require "mortise.printer"
 
 local run = {
@@ -90,7 +91,7 @@ end
 
 local function compiled(chunk, why)
   if chunk then return chunk end
-  io.stderr:write("mortise: ", why, "\n")
+  io.stderr:write("mortise: ", printable(why, true), "\n")
 end
 
 -- Lua's own message is about reading, not about the script, when the file cannot be read.
@@ -98,11 +99,12 @@ local function load_file(file)
   if file == "-" then return compiled(loadfile(nil, "t")) end
   local handle, why = io.open(file, "rb")
   if not handle then errors.bad("cannot run %s", why) end
-  local first
-  first, why = handle:read(0)
+  local text
+  text, why = handle:read "a"
   handle:close()
-  if not first and why then errors.bad("cannot run %s: %s", file, why) end
-  return compiled(loadfile(file, "t"))
+  if not text then errors.bad("cannot run %s: %s", file, why) end
+  text = text:gsub("^\xef\xbb\xbf", ""):gsub("^#[^\n]*", "") -- as Lua does
+  return compiled(load(text, "@" .. printable(file), "t"))
 end
 
 function run.run(ctx)

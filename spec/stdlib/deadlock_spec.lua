@@ -43,7 +43,7 @@ stores.each("deadlocks", function(store)
   it("of two tasks of one client are found at once", function()
     local start = os.time()
     local a, b = opposite(one, one)
-    assert.is_true(os.time() - start <= 1)
+    assert.is_true(os.time() - start <= 5) -- not by a time-out
     assert.is_true(a)
     expect_one(a, b)
   end)

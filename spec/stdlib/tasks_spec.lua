@@ -51,6 +51,34 @@ describe("tasks", function()
     assert.equal("first", why.message or why)
   end)
 
+  it("do not wait for one another in a circle", function()
+    local list, met = {}, {}
+    for i = 1, 3 do
+      list[i] = mortise.spawn(function()
+        mortise.sleep(0.001 * i)
+        local ok, why = pcall(list[i % 3 + 1].join, list[i % 3 + 1])
+        if not ok then met[#met + 1] = why.code end
+      end)
+    end
+    for i = 1, 3 do list[i]:join() end
+    assert.same({"deadlock"}, met)
+  end)
+
+  it("do not wait for one whose child waits for them", function()
+    local parent, child, met
+    local first = mortise.spawn(function()
+      mortise.sleep(0.002)
+      local ok, why = pcall(child.join, child)
+      met = not ok and why.code
+    end)
+    parent = mortise.spawn(function()
+      child = mortise.spawn(function() first:join() end)
+      child:join()
+    end)
+    parent:join()
+    assert.equal("deadlock", met)
+  end)
+
   it("refuse what is no time", function()
     local ok, why = pcall(mortise.sleep, "soon")
     assert.is_false(ok)

@@ -63,7 +63,8 @@ local sessions_of_files = {
   ["waiting no JSON"] = {waiting = "'[1'"}, ["waiting deep"] = {waiting = ("'%s'"):format(("["):rep(100000))},
   ["waiting an object"] = {waiting = "'{}'"}, ["state 77"] = {state = 77}, ["state 0"] = {state = 0},
   ["state a text"] = {state = "'live'"}, ["state a fraction"] = {state = 2.5},
-  ["state nearly expired"] = {state = 3.0000001}, ["state a blob"] = {state = "x'33'"}, ["lease 2^63-1"] = {lease_ms = "9223372036854775807"},
+  ["state nearly expired"] = {state = 3.0000001}, ["state a blob"] = {state = "x'33'"},
+  ["lease 2^63-1"] = {lease_ms = "9223372036854775807"},
   ["lease -2^63"] = {lease_ms = "-9223372036854775808"}, ["lease a text"] = {lease_ms = "'x'"},
   ["beat a text"] = {beat_at = "'x'"}, ["opened negative"] = {opened = -1},
 }

@@ -247,7 +247,8 @@ local function refuse_no_store(resolved)
     more = ("\n%s has profiles, but no `default`: name one with --profile"):format(resolved.file)
   end
   error(core.error {
-    code = "invalid_argument", lines = true, message = "no store is named. Name one by one of:\n" .. ways .. more,
+    code = "invalid_argument", lines = true,
+    message = "no store is named. Name one by one of:\n" .. ways .. more,
   }, 0)
 end
 

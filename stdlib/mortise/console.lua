@@ -68,8 +68,8 @@ local function named_text(name)
   local rows, is_group = reference.find(name), reference.group(name) ~= nil
   if #rows > 0 or is_group then return rows_text(rows) .. (is_group and group_text(name) or "") end
   local near = suggest(name:match "[0-9A-Za-z_]*$", reference.names())
-  return ("there is no help for `%s`%s\n"):format(printable(name), near and (": did you mean `%s`?"):format(near)
-    or "; `help` alone lists the names")
+  return ("there is no help for `%s`%s\n"):format(printable(name),
+    near and (": did you mean `%s`?"):format(near) or "; `help` alone lists the names")
 end
 
 local function value_text(value)

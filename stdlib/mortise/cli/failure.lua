@@ -54,9 +54,9 @@ local function cut(traceback)
   return #lines > 1 and table.concat(lines, "\n") or nil
 end
 
--- One text for an error value, fit for a terminal: "file:line: code: message" with its blockers; the traceback where it is
--- a script's own bug, or `verbose`. `where` stands for a line that the traceback does not have, as after a
--- tail call; may be nil.
+-- One text for an error value, fit for a terminal: "file:line: code: message" with its blockers; the
+-- traceback where it is a script's own bug, or `verbose`. `where` stands for a line that the traceback does
+-- not have, as after a tail call; may be nil.
 function failure.text(value, verbose, where)
   if not core.is_error(value) then return printable(plain_text(value), true) end
   local traceback = rawget(value, "traceback") or ""

@@ -26,10 +26,10 @@ down to it. --who PATH says of each of these what may be done about it.
   mortise locks break --session ID
 
 ends a session whose owner cannot be stopped otherwise, with all of its locks: the one that holds PATH
-(or NAMESPACE:PATH) as the list showed it in its column HOLD, or the one of that id. It says what that means and asks. The
-session is marked, so that its heartbeat is refused; then its lease is waited for, because until then
-its owner may believe in its locks; then its entries are removed. Exit status 3 when that hold is not
-there any more. Prefer to end the process: that gives back in order.
+(or NAMESPACE:PATH) as the list showed it in its column HOLD, or the one of that id. It says what that
+means and asks. The session is marked, so that its heartbeat is refused; then its lease is waited for,
+because until then its owner may believe in its locks; then its entries are removed. Exit status 3 when
+that hold is not there any more. Prefer to end the process: that gives back in order.
 
 What no client of mortise has written is shown as damaged, and nobody takes it over. With HOLD
 `damaged` all of that at PATH is removed, and nothing else; its session's own document, where that is

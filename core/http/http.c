@@ -218,7 +218,25 @@ static void ended(mt_transfer *op, CURLcode code) {
   finish(op);
 }
 
-static void drain(struct mt_http *http) {
+/* What libcurl keeps of a connection may be left in halves then (7.88 divides by zero when it uses it
+ * again), and it does not say of which: all transfers end, and their handle with all connections.
+ * Transfers that callbacks begin meanwhile are in the new one. */
+static void end_starved(struct mt_http *http) {
+  for (mt_transfer *op = http->active; op; op = op->next) {
+    if (!op->added) continue;
+    op->stop = MT_STOP_MEMORY;
+    curl_multi_remove_handle(http->multi.handle, op->easy);
+  }
+  mt_multi_renew(http, NULL);
+  for (;;) {
+    mt_transfer *op = http->active;
+    while (op && !(op->added && op->stop == MT_STOP_MEMORY)) op = op->next;
+    if (!op) return;
+    ended(op, CURLE_OUT_OF_MEMORY);
+  }
+}
+
+static void drain(struct mt_http *http, bool starved) {
   int left;
   for (CURLMsg *m; (m = curl_multi_info_read(http->multi.handle, &left));) {
     if (m->msg != CURLMSG_DONE) continue;
@@ -226,6 +244,7 @@ static void drain(struct mt_http *http) {
     curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &op);
     ended((mt_transfer *)(void *)op, m->data.result);
   }
+  if (starved) end_starved(http);
 }
 
 static void deadline_passed(void *ctx) {
@@ -248,6 +267,10 @@ static void start_at(mt_transfer *op, int node) {
   op->node = node;
   op->tried |= UINT64_C(1) << op->node;
   if (mt_transfer_prepare(op, &req->error)) {
+    fail_later(op);
+    return;
+  }
+  if (!http->multi.handle && mt_multi_renew(http, &req->error)) {
     fail_later(op);
     return;
   }

@@ -168,15 +168,21 @@ typedef struct mt_sock {
   uint16_t port, local_port; /* of the connection; 0 until they are asked for */
 } mt_sock;
 
+/* Takes up what libcurl has finished. `starved`: it had no memory for what it keeps of a transfer. */
+typedef void mt_multi_drain(struct mt_http *http, bool starved);
+
 typedef struct mt_multi {
-  CURLM *handle;
-  void (*drain)(struct mt_http *http); /* takes up what libcurl has finished */
+  CURLM *handle;    /* NULL: there was no memory for another one */
+  long connections; /* to a node at once */
+  mt_multi_drain *drain;
   mt_timer timer;
   mt_sock *socks; /* owned; entries are used again */
 } mt_multi;
 
-mortise_status mt_multi_init(struct mt_http *http, uint32_t connections,
-                             void (*drain)(struct mt_http *http), mortise_error *err);
+mortise_status mt_multi_init(struct mt_http *http, uint32_t connections, mt_multi_drain *drain,
+                             mortise_error *err);
+/* Another handle in place of this one, in which no transfer is any more; idle connections are closed. */
+mortise_status mt_multi_renew(struct mt_http *http, mortise_error *err);
 void mt_multi_deinit(struct mt_http *http);
 curl_socket_t mt_multi_opensocket(void *http, curlsocktype purpose, struct curl_sockaddr *address);
 int mt_multi_closesocket(void *http, curl_socket_t fd); /* CURLOPT_CLOSESOCKETFUNCTION */

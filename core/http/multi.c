@@ -11,8 +11,8 @@
 
 static void act(struct mt_http *http, curl_socket_t fd, int what) {
   int running;
-  curl_multi_socket_action(http->multi.handle, fd, what, &running);
-  http->multi.drain(http);
+  CURLMcode code = curl_multi_socket_action(http->multi.handle, fd, what, &running);
+  http->multi.drain(http, code == CURLM_OUT_OF_MEMORY);
 }
 
 static void on_timer(void *ctx) {
@@ -168,24 +168,35 @@ void mt_multi_spoil(struct mt_http *http, int port, int local_port) {
     if (s->used && s->connection && between(s, port, local_port)) s->spoilt = true;
 }
 
-mortise_status mt_multi_init(struct mt_http *http, uint32_t connections,
-                             void (*drain)(struct mt_http *http), mortise_error *err) {
+static bool set_up(struct mt_http *http, CURLM *handle) {
+  long connections = http->multi.connections, most = connections * (long)http->nodes.n;
+  return !curl_multi_setopt(handle, CURLMOPT_SOCKETFUNCTION, set_socket) &&
+         !curl_multi_setopt(handle, CURLMOPT_SOCKETDATA, http) &&
+         !curl_multi_setopt(handle, CURLMOPT_TIMERFUNCTION, set_timer) &&
+         !curl_multi_setopt(handle, CURLMOPT_TIMERDATA, http) &&
+         !curl_multi_setopt(handle, CURLMOPT_PIPELINING, (long)CURLPIPE_NOTHING) &&
+         !curl_multi_setopt(handle, CURLMOPT_MAX_HOST_CONNECTIONS, connections) &&
+         !curl_multi_setopt(handle, CURLMOPT_MAXCONNECTS, most);
+}
+
+mortise_status mt_multi_renew(struct mt_http *http, mortise_error *err) {
   mt_multi *m = &http->multi;
-  m->drain = drain;
-  m->timer = (mt_timer){.fire = on_timer, .ctx = http};
-  mortise_status status = mt_timer_reserve(http->loop, &m->timer, err);
-  if (status) return status;
+  if (m->handle) curl_multi_cleanup(m->handle);
+  mt_timer_stop(http->loop, &m->timer);
   m->handle = curl_multi_init();
   if (!m->handle) return mt_error_memory(err);
-  long most = (long)connections * (long)http->nodes.n;
-  bool fine = !curl_multi_setopt(m->handle, CURLMOPT_SOCKETFUNCTION, set_socket) &&
-              !curl_multi_setopt(m->handle, CURLMOPT_SOCKETDATA, http) &&
-              !curl_multi_setopt(m->handle, CURLMOPT_TIMERFUNCTION, set_timer) &&
-              !curl_multi_setopt(m->handle, CURLMOPT_TIMERDATA, http) &&
-              !curl_multi_setopt(m->handle, CURLMOPT_PIPELINING, (long)CURLPIPE_NOTHING) &&
-              !curl_multi_setopt(m->handle, CURLMOPT_MAX_HOST_CONNECTIONS, (long)connections) &&
-              !curl_multi_setopt(m->handle, CURLMOPT_MAXCONNECTS, most);
-  return fine ? MORTISE_OK : mt_error_set(err, MORTISE_UNSUPPORTED, "libcurl refuses an option");
+  if (set_up(http, m->handle)) return MORTISE_OK;
+  return mt_error_set(err, MORTISE_UNSUPPORTED, "libcurl refuses an option");
+}
+
+mortise_status mt_multi_init(struct mt_http *http, uint32_t connections, mt_multi_drain *drain,
+                             mortise_error *err) {
+  mt_multi *m = &http->multi;
+  m->drain = drain;
+  m->connections = (long)connections;
+  m->timer = (mt_timer){.fire = on_timer, .ctx = http};
+  mortise_status status = mt_timer_reserve(http->loop, &m->timer, err);
+  return status ? status : mt_multi_renew(http, err);
 }
 
 void mt_multi_deinit(struct mt_http *http) {

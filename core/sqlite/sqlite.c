@@ -367,14 +367,17 @@ static const mt_locks_ops locks_ops = {
 /* ---- opening and closing ---- */
 
 static void stop(worker *k) {
-  if (k->started) {
-    pthread_mutex_lock(&k->store->mutex);
-    k->stop = true;
-    if (k->running) atomic_store_explicit(&k->running->cancelled, true, memory_order_release);
-    pthread_cond_signal(&k->wake);
-    pthread_mutex_unlock(&k->store->mutex);
-    pthread_join(k->thread, NULL);
-  }
+  if (!k->started) return;
+  pthread_mutex_lock(&k->store->mutex);
+  k->stop = true;
+  if (k->running) atomic_store_explicit(&k->running->cancelled, true, memory_order_release);
+  pthread_cond_signal(&k->wake);
+  pthread_mutex_unlock(&k->store->mutex);
+  pthread_join(k->thread, NULL);
+}
+
+/* Once both have stopped: each may look at the other's file. */
+static void deinit_worker(worker *k) {
   mt_db_deinit(&k->db);
   pthread_cond_destroy(&k->wake);
   pthread_cond_destroy(&k->idle);
@@ -392,6 +395,8 @@ static void close_store(mt_store *base) {
   sqlite_store *s = store_of(base);
   stop(&s->documents);
   stop(&s->locks);
+  deinit_worker(&s->documents);
+  deinit_worker(&s->locks);
   drop_ops(&s->documents.queue, false);
   drop_ops(&s->locks.queue, false);
   drop_ops(&s->finished, true);

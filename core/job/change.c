@@ -1,6 +1,7 @@
 #include "job/change.h"
 
 #include "base/mem.h"
+#include "job/unit.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,34 +10,14 @@ enum {
   IN_FLIGHT = 3,
   PAGES_AHEAD = 1, /* held beside those being written */
   PASSES = 8,
-  BODIES_MAX = 256 << 20, /* of one page */
 };
 
 typedef struct op op;
 
-/* A body made anew for a document that was read again; kept until its page is done. */
-typedef struct redo {
-  struct redo *next;
-  char *body;
-} redo;
-
-/* A page on its way: its answer's bytes, the new bodies, the writes. */
-typedef struct unit {
-  op *op;
-  bool busy;
-  mt_page *page;
-  mt_buf bodies;
-  mt_item *items;
-  size_t cap;
-  mt_write_batch batch;
-  redo *redone;
-} unit;
-
 struct op {
   mt_change *c;
   mt_writer *writer;
-  unit *units;
-  uint32_t n_units, busy;
+  mt_units units;
   mt_req *request; /* of those below, the one under way */
   mt_describe describe;
   mt_refresh refresh;
@@ -49,7 +30,6 @@ struct op {
   bool scanned, failed, counted;
   bool smaller;                      /* the pass starts again, with smaller pages */
   uint64_t settled_before, progress; /* documents out of the way before this pass; told last */
-  uint64_t idle;                     /* of this pass: nothing to change in them */
   uint64_t requests0, bytes0;
   int64_t started_ms;
 };
@@ -67,18 +47,9 @@ static uint64_t store_bytes(const mt_store *s) {
 /* Ends it with this error, once what is being written has been answered. */
 static void fail_op(op *o, const mortise_error *e) {
   if (o->failed) return;
-  o->failed = true;
+  o->failed = o->units.stopped = true;
   o->c->error = *e;
-  mt_writer_stop(o->writer, e);
-}
-
-static void free_redone(unit *u) {
-  while (u->redone) {
-    redo *r = u->redone;
-    u->redone = r->next;
-    mt_free(r->body);
-    mt_free(r);
-  }
+  if (o->writer) mt_writer_stop(o->writer, e);
 }
 
 static void free_op(op *o) {
@@ -86,14 +57,7 @@ static void free_op(op *o) {
   if (o->request) mt_store_cancel(s, o->request);
   mt_writer_free(o->writer);
   s->docs->scan_close(s, o->scan);
-  for (uint32_t i = 0; o->units && i < o->n_units; i++) {
-    unit *u = &o->units[i];
-    free_redone(u);
-    mt_page_free(u->page);
-    mt_buf_deinit(&u->bodies);
-    mt_free(u->items);
-  }
-  mt_free(o->units);
+  mt_units_deinit(&o->units);
   mt_describe_deinit(&o->describe);
   mt_timer_release(s->loop, &o->kick);
   mt_free(o);
@@ -118,7 +82,8 @@ static void finish(op *o) {
     mt_store_cancel(c->store, o->request);
     o->request = NULL;
   }
-  if (o->busy || o->request) return;
+  mt_units_step(&o->units); /* what was not sent yet is let go */
+  if (o->units.busy || o->request) return;
   if (o->failed) {
     say_how_far(o);
     c->error.ambiguous = mt_change_applied(c);
@@ -148,11 +113,16 @@ static void conclude(op *o) {
   } else if (r->left) {
     mt_error_set(e, MORTISE_REJECTED,
                  "%" PRIu64 " documents still match after %" PRIu32 " passes%s", r->left, r->passes,
-                 o->idle ? ", though nothing in them was to be changed" : "");
+                 o->units.idle ? ", though nothing in them was to be changed" : "");
   } else if (o->c->concluded) {
     o->c->concluded(o->c, e);
   }
   finish(o);
+}
+
+/* Is there another pass as long as something matches? A plan leaves what it finds. */
+static bool repeats(const mt_change *c) {
+  return c->until_none && !c->plan;
 }
 
 /* ---- Steps ---------------------------------------------------------------------------------- */
@@ -220,7 +190,7 @@ static void start_pass(op *o) {
   mt_change_result *r = &o->c->result;
   r->passes++;
   r->rejected = r->conflicts = 0;
-  o->idle = 0;
+  o->units.idle = 0;
   o->scanned = false;
   o->settled_before = r->changed + r->unchanged;
 }
@@ -300,7 +270,7 @@ static void open_scan(op *o) {
  * than the transform, which decides; a pass without a write proves that nothing else is left. */
 static bool only_idle(const op *o) {
   const mt_change_result *r = &o->c->result;
-  return o->c->transform.decides && o->idle && o->idle == o->open.total && !r->rejected;
+  return o->c->transform.decides && o->units.idle && o->units.idle == o->open.total && !r->rejected;
 }
 
 /* Another pass helps where something was missed, not where the same ones would be set aside. */
@@ -308,8 +278,8 @@ static bool worth_a_pass(const op *o) {
   const mt_change_result *r = &o->c->result;
   uint32_t most = o->c->options.passes ? o->c->options.passes : PASSES;
   if (!r->left || r->passes >= most) return false;
-  return r->conflicts || r->left > r->rejected + o->idle ||
-         (o->c->transform.decides && o->idle && !r->rejected);
+  return r->conflicts || r->left > r->rejected + o->units.idle ||
+         (o->c->transform.decides && o->units.idle && !r->rejected);
 }
 
 static void on_count(void *ctx, mt_req *req) {
@@ -345,138 +315,6 @@ static void refresh(op *o) {
 
 /* ---- Pages ---------------------------------------------------------------------------------- */
 
-static void remember_reject(op *o, mt_slice id, const char *type, const char *reason) {
-  mt_change_result *r = &o->c->result;
-  if (r->rejected < MT_REJECTS_SHOWN) {
-    mt_reject *to = &r->rejects[r->rejected];
-    snprintf(to->id, sizeof to->id, "%.*s",
-             (int)(id.n < MT_REJECT_ID_MAX ? id.n : MT_REJECT_ID_MAX), id.p);
-    snprintf(to->type, sizeof to->type, "%s", type);
-    snprintf(to->reason, sizeof to->reason, "%.159s", reason);
-  }
-  r->rejected++;
-}
-
-static void set_aside(op *o, mt_slice id, const mortise_error *e) {
-  remember_reject(o, id, mortise_status_name(e->code), e->message);
-}
-
-/* True when the change of `doc` stands in u->bodies. */
-static bool transform_one(unit *u, const mt_doc *doc, mortise_error *err) {
-  op *o = u->op;
-  size_t before = u->bodies.n;
-  if (!doc->found) { /* gone, or no longer matching, since the scan was opened */
-    o->c->result.unchanged++;
-    return false;
-  }
-  mt_transformed how = o->c->transform.apply(o->c->transform.ctx, doc, &u->bodies, err);
-  if (how == MT_CHANGED && u->bodies.n > before) return true;
-  mt_buf_cut(&u->bodies, before);
-  if (how == MT_ASIDE) {
-    set_aside(o, doc->id, err);
-  } else if (how == MT_STOP) {
-    fail_op(o, err);
-  } else {
-    o->idle++;
-    o->c->result.unchanged += !o->c->until_none;
-  }
-  return false;
-}
-
-/* Bodies follow one another in the buffer, which may move while it grows: placed at the end. */
-static void place_bodies(unit *u, size_t n) {
-  const char *p = u->bodies.p;
-  for (size_t i = 0; i < n; i++) {
-    u->items[i].write.body.p = p;
-    p += u->items[i].write.body.n;
-  }
-}
-
-static mortise_status patch(unit *u, mortise_error *err) {
-  op *o = u->op;
-  const mt_page *page = u->page;
-  size_t n = 0;
-  mt_error_clear(err); /* once: it is not small */
-  mt_buf_clear(&u->bodies);
-  if (!mt_grow((void **)&u->items, &u->cap, page->n, sizeof *u->items, SIZE_MAX / sizeof *u->items))
-    return mt_error_memory(err);
-  /* Near enough to what will be needed that it seldom moves. */
-  if (page->bytes.n < BODIES_MAX / 2) mt_buf_room(&u->bodies, page->bytes.n + page->bytes.n / 16);
-  for (size_t i = 0; i < page->n && !o->failed; i++) {
-    const mt_doc *doc = &page->docs[i];
-    size_t before = u->bodies.n;
-    if (!transform_one(u, doc, err)) continue;
-    u->items[n++] = (mt_item){.write = {.kind = MT_WRITE_INDEX,
-                                        .index = doc->index,
-                                        .id = doc->id,
-                                        .routing = doc->routing,
-                                        .body = {NULL, u->bodies.n - before},
-                                        .if_version = doc->version,
-                                        .skip_pipeline = true},
-                              .of_source = true};
-  }
-  place_bodies(u, n);
-  u->batch.n = n;
-  return mt_buf_status(&u->bodies, "the new bodies of a page", err);
-}
-
-static bool keep_redo(unit *u, mt_item *item, mt_buf *body) {
-  redo *r = mt_alloc(sizeof *r);
-  size_t n = 0;
-  char *bytes = r ? mt_buf_take(body, &n) : NULL;
-  if (!bytes) {
-    mt_free(r);
-    return false;
-  }
-  *r = (redo){u->redone, bytes};
-  u->redone = r;
-  item->write.body = (mt_slice){bytes, n};
-  return true;
-}
-
-static mt_again redo_changed(unit *u, mt_item *item, const mt_doc *doc, mt_buf *body) {
-  mortise_error err;
-  if (!keep_redo(u, item, body)) {
-    mt_error_memory(&err);
-    fail_op(u->op, &err);
-    return MT_AGAIN_CONFLICT;
-  }
-  item->write.if_version = doc->version;
-  u->op->c->result.redone++;
-  return MT_AGAIN_WRITE;
-}
-
-/* Someone else has changed the document: its new state is transformed, where that is enough to know
- * that it still matches. */
-static mt_again again(void *ctx, mt_write_batch *b, mt_item *item, const mt_doc *doc) {
-  unit *u = ctx;
-  mt_transform t = u->op->c->transform;
-  mortise_error err;
-  mt_buf body;
-  (void)b;
-  if (!doc->found) return MT_AGAIN_DONE;
-  mt_error_clear(&err);
-  mt_buf_init(&body, BODIES_MAX);
-  mt_again next = MT_AGAIN_CONFLICT;
-  switch (t.apply(t.ctx, doc, &body, &err)) {
-  case MT_CHANGED:
-    next = redo_changed(u, item, doc, &body);
-    break;
-  case MT_UNCHANGED:
-    next = MT_AGAIN_DONE;
-    break;
-  case MT_ASIDE:
-    snprintf(item->write.type, sizeof item->write.type, "%s", mortise_status_name(err.code));
-    snprintf(item->write.reason, sizeof item->write.reason, "%.159s", err.message);
-    next = MT_AGAIN_REJECT;
-    break;
-  case MT_STOP:
-    fail_op(u->op, &err);
-  }
-  mt_buf_deinit(&body);
-  return next;
-}
-
 static void tell_progress(op *o) {
   mt_change *c = o->c;
   uint64_t done = c->result.changed + c->result.unchanged;
@@ -484,56 +322,6 @@ static void tell_progress(op *o) {
   if (!c->progress || done <= o->progress) return;
   o->progress = done;
   c->progress(c->ctx, c, done, c->result.matched);
-}
-
-static void account(unit *u) {
-  mt_change_result *r = &u->op->c->result;
-  const mt_write_batch *b = &u->batch;
-  r->changed += b->counts[MT_OUTCOME_APPLIED];
-  r->unchanged += b->counts[MT_OUTCOME_ALREADY];
-  r->conflicts += b->counts[MT_OUTCOME_CONFLICT];
-  r->unknown += b->dirty;
-  for (size_t i = 0; b->counts[MT_OUTCOME_REJECTED] && i < b->n; i++) {
-    const mt_write *w = &b->items[i].write;
-    if (b->items[i].outcome == MT_OUTCOME_REJECTED)
-      remember_reject(u->op, w->id, w->type, w->reason);
-  }
-}
-
-static void unit_release(unit *u) {
-  free_redone(u);
-  mt_page_free(u->page);
-  u->page = NULL;
-  u->busy = false;
-  u->op->busy--;
-}
-
-static void on_written(void *ctx, mt_write_batch *b) {
-  unit *u = ctx;
-  op *o = u->op;
-  account(u);
-  if (b->error.code) fail_op(o, &b->error);
-  unit_release(u);
-  tell_progress(o);
-  pump(o);
-}
-
-static void write_page(unit *u) {
-  op *o = u->op;
-  mortise_error err;
-  u->batch = (mt_write_batch){.done = on_written, .ctx = u, .index = o->c->index};
-  if (o->c->transform.decides) u->batch.again = again;
-  mortise_status status = patch(u, &err);
-  u->batch.items = u->items;
-  if (!status && !o->failed && u->batch.n) mt_writer_submit(o->writer, &u->batch);
-  if (status) fail_op(o, &err);
-  if (o->failed || !u->batch.n) unit_release(u);
-}
-
-static unit *free_unit(op *o) {
-  for (uint32_t i = 0; i < o->n_units; i++)
-    if (!o->units[i].busy) return &o->units[i];
-  return NULL;
 }
 
 static void on_next(void *ctx, mt_req *req);
@@ -558,14 +346,17 @@ static void on_next(void *ctx, mt_req *req) {
     pump(o);
     return;
   }
-  unit *u = free_unit(o);
-  u->busy = true;
-  u->page = page;
-  o->busy++;
+  mt_units_take(&o->units, page);
   /* The server fetches the next one while this one is patched. */
-  if (o->busy < o->n_units) next_page(o);
-  write_page(u);
+  if (mt_units_room(&o->units) && !o->units.paused) next_page(o);
+  mt_units_step(&o->units);
+  tell_progress(o);
   pump(o);
+}
+
+static void on_written(void *ctx) {
+  tell_progress(ctx);
+  pump(ctx);
 }
 
 /* Starts whatever can be started; last in each event. */
@@ -575,11 +366,11 @@ static void pump(op *o) {
     return;
   }
   if (o->request) return;
-  if (!o->scanned && o->busy < o->n_units) next_page(o);
-  if (!o->scanned || o->busy) return;
-  bool idle = o->c->until_none && !o->smaller && only_idle(o);
+  if (!o->scanned && mt_units_room(&o->units) && !o->units.paused) next_page(o);
+  if (!o->scanned || o->units.busy) return;
+  bool until_none = repeats(o->c), idle = until_none && !o->smaller && only_idle(o);
   if (idle) o->c->result.left = 0;
-  if (o->c->until_none && !idle)
+  if (until_none && !idle)
     refresh(o);
   else
     conclude(o);
@@ -587,8 +378,15 @@ static void pump(op *o) {
 
 /* ---- Starting and stopping ------------------------------------------------------------------ */
 
+static void on_failed(void *ctx, const mortise_error *e) {
+  fail_op(ctx, e);
+}
+
+/* It was cancelled, or goes on. */
 static void on_kick(void *ctx) {
-  finish(ctx);
+  op *o = ctx;
+  mt_units_step(&o->units);
+  pump(o);
 }
 
 static mortise_status make_parts(op *o, mortise_error *err) {
@@ -599,17 +397,21 @@ static mortise_status make_parts(op *o, mortise_error *err) {
                              .stamp_field = c->options.stamp_field,
                              .in_flight = c->options.in_flight ? c->options.in_flight : IN_FLIGHT};
   if (config.in_flight > MT_WRITER_LANES) config.in_flight = MT_WRITER_LANES;
-  o->n_units = config.in_flight + PAGES_AHEAD;
-  o->units = mt_calloc(o->n_units, sizeof *o->units);
-  if (!o->units) return mt_error_memory(err);
-  for (uint32_t i = 0; i < o->n_units; i++) {
-    o->units[i].op = o;
-    mt_buf_init(&o->units[i].bodies, BODIES_MAX);
-  }
+  o->units = (mt_units){.index = c->index,
+                        .transform = c->transform,
+                        .result = &c->result,
+                        .idle_matches = c->until_none,
+                        .failed = on_failed,
+                        .written = on_written,
+                        .ctx = o};
+  mortise_status status = mt_units_init(&o->units, config.in_flight + PAGES_AHEAD, err);
+  if (status) return status;
   o->kick = (mt_timer){.fire = on_kick, .ctx = o};
   if (mt_timer_reserve(c->store->loop, &o->kick, err)) return MORTISE_OUT_OF_MEMORY;
-  o->writer = mt_writer_new(c->store, c->env, c->permit, &config, err);
-  return o->writer ? MORTISE_OK : err->code;
+  if (!c->plan) o->writer = mt_writer_new(c->store, c->env, c->permit, &config, err);
+  if (!c->plan && !o->writer) return err->code;
+  o->units.sink = c->plan ? mt_sink_plan() : mt_sink_writer(o->writer);
+  return MORTISE_OK;
 }
 
 mortise_status mt_change_start(mt_change *c, mortise_error *err) {
@@ -635,14 +437,25 @@ mortise_status mt_change_start(mt_change *c, mortise_error *err) {
   return MORTISE_OK;
 }
 
+/* From the loop, since `done` never runs inside a call from outside. */
+static void kick(op *o) {
+  mt_timer_start(o->c->store->loop, &o->kick, mt_loop_now(o->c->store->loop), NULL);
+}
+
+void mt_change_pause(mt_change *c, bool paused) {
+  op *o = c->op;
+  if (!o || o->units.paused == paused) return;
+  o->units.paused = paused;
+  if (!paused) kick(o);
+}
+
 void mt_change_cancel(mt_change *c) {
   op *o = c->op;
   if (!o || o->failed) return;
   mortise_error err;
   mt_error_set(&err, MORTISE_INTERRUPTED, "the change was interrupted");
   fail_op(o, &err);
-  /* From the loop, since `done` never runs inside this call. */
-  mt_timer_start(c->store->loop, &o->kick, mt_loop_now(c->store->loop), NULL);
+  kick(o);
 }
 
 void mt_change_abandon(mt_change *c) {
@@ -650,15 +463,13 @@ void mt_change_abandon(mt_change *c) {
   if (!o) return;
   mt_writer_free(o->writer);
   o->writer = NULL;
-  for (uint32_t i = 0; i < o->n_units; i++)
-    if (o->units[i].busy) account(&o->units[i]);
+  mt_units_abandon(&o->units);
   free_op(o);
   c->op = NULL;
 }
 
 bool mt_change_applied(const mt_change *c) {
   const op *o = c->op;
-  bool applied = c->result.changed || c->result.unknown;
-  for (uint32_t i = 0; o && i < o->n_units; i++) applied |= o->units[i].busy;
-  return applied;
+  if (c->plan) return false;
+  return c->result.changed || c->result.unknown || (o && o->units.busy);
 }

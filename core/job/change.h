@@ -7,35 +7,9 @@
 #ifndef MT_JOB_CHANGE_H
 #define MT_JOB_CHANGE_H
 
+#include "job/result.h"
 #include "job/transform.h"
 #include "write/writer.h"
-
-enum { MT_REJECTS_SHOWN = 20, MT_REJECT_ID_MAX = 512 };
-
-/* A document that was set aside. */
-typedef struct mt_reject {
-  char id[MT_REJECT_ID_MAX + 1]; /* cut to fit */
-  char type[64];
-  char reason[160];
-} mt_reject;
-
-/* What was done. Once it ended well, matched = changed + unchanged. */
-typedef struct mt_change_result {
-  uint64_t matched;   /* documents that matched, in any pass */
-  uint64_t changed;   /* acknowledged */
-  uint64_t unchanged; /* held nothing to change, or someone else had done it, or they are gone */
-  uint64_t redone;    /* changed by someone else meanwhile, read again and offered again */
-  uint64_t conflicts; /* of the last pass: changed by someone else, not done */
-  uint64_t rejected;  /* of the last pass: set aside */
-  uint64_t unknown;   /* may have been changed: their request was never answered */
-  uint64_t left;      /* still match; 0 unless `until_none` */
-  uint64_t beside;    /* matched `beside` before anything was written */
-  mt_reject rejects[MT_REJECTS_SHOWN]; /* the first of `rejected` */
-  uint32_t passes;
-  uint64_t bytes;       /* sent and received by the store meanwhile */
-  uint64_t round_trips; /* requests of the store meanwhile */
-  int64_t duration_ms;
-} mt_change_result;
 
 typedef struct mt_change {
   /* in, as all up to `options`; borrowed until the end */
@@ -50,6 +24,7 @@ typedef struct mt_change {
   /* A document that was changed no longer matches: the change ends with a count, and passes again
    * over what is left (new documents, conflicts). Else there is one pass. */
   bool until_none;
+  bool plan; /* nothing is written, in one pass: `changed` is how many would be */
   /* Called once the index is known to be fit; may set `query` and `beside`. NULL: nothing to add. */
   mortise_status (*described)(struct mt_change *c, const mt_describe *d, mortise_error *err);
   mt_slice beside; /* as `query`: counted into the result before anything is written; or empty */
@@ -79,6 +54,9 @@ typedef struct mt_change {
 
 /* An error here starts nothing, and `done` is not called. */
 mortise_status mt_change_start(mt_change *c, mortise_error *err);
+
+/* Paused, it reads no further page and sends nothing more, until it goes on; what is under way ends. */
+void mt_change_pause(mt_change *c, bool paused);
 
 /* Asks it to end: nothing more is sent, what is under way is waited for, then `done` is called with
  * INTERRUPTED. Nothing happens to one that has ended. */

@@ -13,6 +13,7 @@ typedef struct fixture {
   fake_lock lock;
   mt_rename rename;
   int done, step;
+  bool plan;
   bool strict; /* says neither that there may be some below `to`, nor that there may be none */
   uint64_t told, told_total;
   rng random;
@@ -81,6 +82,7 @@ static mortise_status start(fixture *f, const char *from, const char *to, uint32
   c->index = "fake";
   c->progress = on_progress;
   c->options.page = page;
+  c->plan = f->plan;
   f->told = 0;
   return mt_change_start(c, err);
 }
@@ -565,6 +567,55 @@ static void test_cancel(void **state) {
   }
 }
 
+/* While it is paused nothing more goes out, wherever it is; then it goes on, or is cancelled. */
+static void test_pause(void **state) {
+  for (int at = 0; at < 80; at++) {
+    fixture *f = *state;
+    mortise_error err;
+    mt_change *c = &f->rename.change;
+    fill(f, 100);
+    assert_int_equal(start(f, "/clinton", "/projects/clinton", 10, &err), MORTISE_OK);
+    for (int i = 0; i < at / 2 && !f->done; i++) mt_loop_step(f->loop, 0, NULL);
+    if (f->done) break;
+    mt_change_pause(c, true);
+    for (int i = 0; i < 100 && !f->done; i++) mt_loop_step(f->loop, 0, NULL);
+    size_t items = f->fake.items, scans = f->fake.scans;
+    for (int i = 0; i < 20 && !f->done; i++) mt_loop_step(f->loop, 0, NULL);
+    assert_true(f->fake.items == items && f->fake.scans == scans);
+    assert_int_equal(c->result.changed, under(f, "/projects/clinton"));
+    if (f->done) break;
+    if (at % 2)
+      mt_change_pause(c, false);
+    else
+      mt_change_cancel(c);
+    pump(f);
+    assert_int_equal(c->error.code, at % 2 ? MORTISE_OK : MORTISE_INTERRUPTED);
+    if (at % 2)
+      assert_moved(f, 100);
+    else
+      assert_int_equal(f->fake.items, items);
+    teardown(state);
+    setup(state);
+  }
+}
+
+static void test_plan(void **state) {
+  fixture *f = *state;
+  fill(f, 100);
+  f->plan = true;
+  const mt_change_result *r = run(f, 7);
+  assert_int_equal(f->rename.change.error.code, MORTISE_OK);
+  assert_int_equal(r->matched, 100);
+  assert_int_equal(r->changed, 100);
+  assert_int_equal(r->passes, 1);
+  assert_int_equal(f->fake.bulks, 0);
+  assert_int_equal(under(f, "/clinton"), 200); /* with those of /clintonville */
+  assert_false(mt_change_applied(&f->rename.change));
+  f->plan = false;
+  run(f, 7);
+  assert_moved(f, 100);
+}
+
 static void test_refused_renames(void **state) {
   fixture *f = *state;
   mortise_error err;
@@ -681,6 +732,8 @@ int main(void) {
       TEST(test_killed),
       TEST(test_lock_lost),
       TEST(test_cancel),
+      TEST(test_pause),
+      TEST(test_plan),
       TEST(test_refused_renames),
       TEST(test_callback),
       TEST(test_memory),

@@ -1,0 +1,34 @@
+/* What a change has done. */
+#ifndef MT_JOB_RESULT_H
+#define MT_JOB_RESULT_H
+
+#include <stdint.h>
+
+enum { MT_REJECTS_SHOWN = 20, MT_REJECT_ID_MAX = 512 };
+
+/* A document that was set aside. */
+typedef struct mt_reject {
+  char id[MT_REJECT_ID_MAX + 1]; /* cut to fit */
+  char type[64];
+  char reason[160];
+} mt_reject;
+
+/* What was done. Once it ended well, matched = changed + unchanged. */
+typedef struct mt_change_result {
+  uint64_t matched;   /* documents that matched, in any pass */
+  uint64_t changed;   /* acknowledged */
+  uint64_t unchanged; /* held nothing to change, or someone else had done it, or they are gone */
+  uint64_t redone;    /* changed by someone else meanwhile, read again and offered again */
+  uint64_t conflicts; /* of the last pass: changed by someone else, not done */
+  uint64_t rejected;  /* of the last pass: set aside */
+  uint64_t unknown;   /* may have been changed: their request was never answered */
+  uint64_t left;      /* still match; 0 unless `until_none` */
+  uint64_t beside;    /* matched `beside` before anything was written */
+  mt_reject rejects[MT_REJECTS_SHOWN]; /* the first of `rejected` */
+  uint32_t passes;
+  uint64_t bytes;       /* sent and received by the store meanwhile */
+  uint64_t round_trips; /* requests of the store meanwhile */
+  int64_t duration_ms;
+} mt_change_result;
+
+#endif

@@ -1,0 +1,291 @@
+#include "job/unit.h"
+
+#include "base/mem.h"
+
+#include <stdio.h>
+
+enum { BODIES_MAX = 256 << 20 /* of one page */ };
+
+/* ---- Sinks ---------------------------------------------------------------------------------- */
+
+static bool give_to_writer(void *ctx, mt_write_batch *batch) {
+  mt_writer_submit(ctx, batch);
+  return true;
+}
+
+mt_sink mt_sink_writer(mt_writer *writer) {
+  return (mt_sink){give_to_writer, writer};
+}
+
+static bool count_only(void *ctx, mt_write_batch *batch) {
+  (void)ctx;
+  for (size_t i = 0; i < batch->n; i++) batch->items[i].outcome = MT_OUTCOME_APPLIED;
+  batch->counts[MT_OUTCOME_APPLIED] = batch->n;
+  return false;
+}
+
+mt_sink mt_sink_plan(void) {
+  return (mt_sink){count_only, NULL};
+}
+
+/* ---- Patching ------------------------------------------------------------------------------- */
+
+/* Kept until its page is done. */
+typedef struct mt_redo {
+  struct mt_redo *next;
+  char *body;
+} mt_redo;
+
+static void fail(mt_units *all, const mortise_error *e) {
+  all->failed(all->ctx, e);
+}
+
+static void free_redone(mt_unit *u) {
+  while (u->redone) {
+    mt_redo *r = u->redone;
+    u->redone = r->next;
+    mt_free(r->body);
+    mt_free(r);
+  }
+}
+
+static void remember_reject(mt_change_result *r, mt_slice id, const char *type,
+                            const char *reason) {
+  if (r->rejected < MT_REJECTS_SHOWN) {
+    mt_reject *to = &r->rejects[r->rejected];
+    snprintf(to->id, sizeof to->id, "%.*s",
+             (int)(id.n < MT_REJECT_ID_MAX ? id.n : MT_REJECT_ID_MAX), id.p);
+    snprintf(to->type, sizeof to->type, "%s", type);
+    snprintf(to->reason, sizeof to->reason, "%.159s", reason);
+  }
+  r->rejected++;
+}
+
+static void set_aside(mt_units *all, mt_slice id, const mortise_error *e) {
+  remember_reject(all->result, id, mortise_status_name(e->code), e->message);
+}
+
+/* True when the change of `doc` stands in u->bodies. */
+static bool transform_one(mt_unit *u, const mt_doc *doc, mortise_error *err) {
+  mt_units *all = u->all;
+  size_t before = u->bodies.n;
+  if (!doc->found) { /* gone, or no longer matching, since the scan was opened */
+    all->result->unchanged++;
+    return false;
+  }
+  mt_transformed how = all->transform.apply(all->transform.ctx, doc, &u->bodies, err);
+  if (how == MT_CHANGED && u->bodies.n > before) return true;
+  mt_buf_cut(&u->bodies, before);
+  if (how == MT_ASIDE) {
+    set_aside(all, doc->id, err);
+  } else if (how == MT_STOP) {
+    fail(all, err);
+  } else {
+    all->idle++;
+    all->result->unchanged += !all->idle_matches;
+  }
+  return false;
+}
+
+/* Bodies follow one another in the buffer, which may move while it grows: placed at the end. */
+static void place_bodies(mt_unit *u, size_t n) {
+  const char *p = u->bodies.p;
+  for (size_t i = 0; i < n; i++) {
+    u->items[i].write.body.p = p;
+    p += u->items[i].write.body.n;
+  }
+}
+
+static mortise_status patch(mt_unit *u, mortise_error *err) {
+  mt_units *all = u->all;
+  const mt_page *page = u->page;
+  size_t n = 0;
+  mt_error_clear(err); /* once: it is not small */
+  mt_buf_clear(&u->bodies);
+  if (!mt_grow((void **)&u->items, &u->cap, page->n, sizeof *u->items, SIZE_MAX / sizeof *u->items))
+    return mt_error_memory(err);
+  /* Near enough to what will be needed that it seldom moves. */
+  if (page->bytes.n < BODIES_MAX / 2) mt_buf_room(&u->bodies, page->bytes.n + page->bytes.n / 16);
+  for (size_t i = 0; i < page->n && !all->stopped; i++) {
+    const mt_doc *doc = &page->docs[i];
+    size_t before = u->bodies.n;
+    if (!transform_one(u, doc, err)) continue;
+    u->items[n++] = (mt_item){.write = {.kind = MT_WRITE_INDEX,
+                                        .index = doc->index,
+                                        .id = doc->id,
+                                        .routing = doc->routing,
+                                        .body = {NULL, u->bodies.n - before},
+                                        .if_version = doc->version,
+                                        .skip_pipeline = true},
+                              .of_source = true};
+  }
+  place_bodies(u, n);
+  u->batch.n = n;
+  return mt_buf_status(&u->bodies, "the new bodies of a page", err);
+}
+
+static bool keep_redo(mt_unit *u, mt_item *item, mt_buf *body) {
+  mt_redo *r = mt_alloc(sizeof *r);
+  size_t n = 0;
+  char *bytes = r ? mt_buf_take(body, &n) : NULL;
+  if (!bytes) {
+    mt_free(r);
+    return false;
+  }
+  *r = (mt_redo){u->redone, bytes};
+  u->redone = r;
+  item->write.body = (mt_slice){bytes, n};
+  return true;
+}
+
+static mt_again redo_changed(mt_unit *u, mt_item *item, const mt_doc *doc, mt_buf *body) {
+  mortise_error err;
+  if (!keep_redo(u, item, body)) {
+    mt_error_memory(&err);
+    fail(u->all, &err);
+    return MT_AGAIN_CONFLICT;
+  }
+  item->write.if_version = doc->version;
+  u->all->result->redone++;
+  return MT_AGAIN_WRITE;
+}
+
+/* Someone else has changed the document: its new state is transformed, where that is enough to know
+ * that it still matches. */
+static mt_again again(void *ctx, mt_write_batch *b, mt_item *item, const mt_doc *doc) {
+  mt_unit *u = ctx;
+  mt_transform t = u->all->transform;
+  mortise_error err;
+  mt_buf body;
+  (void)b;
+  if (!doc->found) return MT_AGAIN_DONE;
+  mt_error_clear(&err);
+  mt_buf_init(&body, BODIES_MAX);
+  mt_again next = MT_AGAIN_CONFLICT;
+  switch (t.apply(t.ctx, doc, &body, &err)) {
+  case MT_CHANGED:
+    next = redo_changed(u, item, doc, &body);
+    break;
+  case MT_UNCHANGED:
+    next = MT_AGAIN_DONE;
+    break;
+  case MT_ASIDE:
+    snprintf(item->write.type, sizeof item->write.type, "%s", mortise_status_name(err.code));
+    snprintf(item->write.reason, sizeof item->write.reason, "%.159s", err.message);
+    next = MT_AGAIN_REJECT;
+    break;
+  case MT_STOP:
+    fail(u->all, &err);
+  }
+  mt_buf_deinit(&body);
+  return next;
+}
+
+static void account(mt_unit *u) {
+  mt_change_result *r = u->all->result;
+  const mt_write_batch *b = &u->batch;
+  r->changed += b->counts[MT_OUTCOME_APPLIED];
+  r->unchanged += b->counts[MT_OUTCOME_ALREADY];
+  r->conflicts += b->counts[MT_OUTCOME_CONFLICT];
+  r->unknown += b->dirty;
+  for (size_t i = 0; b->counts[MT_OUTCOME_REJECTED] && i < b->n; i++) {
+    const mt_write *w = &b->items[i].write;
+    if (b->items[i].outcome == MT_OUTCOME_REJECTED) remember_reject(r, w->id, w->type, w->reason);
+  }
+}
+
+/* ---- Phases --------------------------------------------------------------------------------- */
+
+static void release(mt_unit *u) {
+  free_redone(u);
+  mt_page_free(u->page);
+  u->page = NULL;
+  u->phase = MT_UNIT_FREE;
+  u->all->busy--;
+}
+
+static void settle(mt_unit *u) {
+  account(u);
+  if (u->batch.error.code) fail(u->all, &u->batch.error);
+  release(u);
+}
+
+static void on_written(void *ctx, mt_write_batch *b) {
+  mt_unit *u = ctx;
+  mt_units *all = u->all;
+  (void)b;
+  settle(u);
+  all->written(all->ctx);
+}
+
+static void make_items(mt_unit *u) {
+  mt_units *all = u->all;
+  mortise_error err;
+  u->batch = (mt_write_batch){.done = on_written, .ctx = u, .index = all->index};
+  if (all->transform.decides) u->batch.again = again;
+  mortise_status status = patch(u, &err);
+  u->batch.items = u->items;
+  u->phase = MT_UNIT_PATCHED;
+  if (status) fail(all, &err);
+}
+
+static void send(mt_unit *u) {
+  u->phase = MT_UNIT_WRITING;
+  if (!u->all->sink.submit(u->all->sink.ctx, &u->batch)) settle(u);
+}
+
+static void step(mt_unit *u) {
+  const mt_units *all = u->all;
+  if (u->phase == MT_UNIT_READ && !all->stopped) make_items(u);
+  if (u->phase == MT_UNIT_FREE || u->phase == MT_UNIT_WRITING) return;
+  if (all->stopped || !u->batch.n)
+    release(u);
+  else if (!all->paused)
+    send(u);
+}
+
+/* ---- All of them ---------------------------------------------------------------------------- */
+
+mortise_status mt_units_init(mt_units *all, uint32_t n, mortise_error *err) {
+  all->list = mt_calloc(n, sizeof *all->list);
+  if (!all->list) return mt_error_memory(err);
+  all->n = n;
+  for (uint32_t i = 0; i < n; i++) {
+    all->list[i].all = all;
+    mt_buf_init(&all->list[i].bodies, BODIES_MAX);
+  }
+  return MORTISE_OK;
+}
+
+void mt_units_deinit(mt_units *all) {
+  for (uint32_t i = 0; i < all->n; i++) {
+    mt_unit *u = &all->list[i];
+    free_redone(u);
+    mt_page_free(u->page);
+    mt_buf_deinit(&u->bodies);
+    mt_free(u->items);
+  }
+  mt_free(all->list);
+  *all = (mt_units){0};
+}
+
+bool mt_units_room(const mt_units *all) {
+  return all->busy < all->n;
+}
+
+void mt_units_take(mt_units *all, mt_page *page) {
+  mt_unit *u = all->list;
+  while (u->phase != MT_UNIT_FREE) u++;
+  u->page = page;
+  u->phase = MT_UNIT_READ;
+  all->busy++;
+}
+
+void mt_units_step(mt_units *all) {
+  for (uint32_t i = 0; i < all->n; i++) step(&all->list[i]);
+}
+
+void mt_units_abandon(mt_units *all) {
+  for (uint32_t i = 0; i < all->n; i++)
+    if (all->list[i].phase == MT_UNIT_WRITING) account(&all->list[i]);
+}

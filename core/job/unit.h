@@ -1,0 +1,75 @@
+/* A page of documents on its way through a change:
+ *
+ *   FREE -> READ -> PATCHED -> WRITING -> FREE
+ *
+ * READ has the documents, PATCHED the items that are to be written, WRITING has given them to the sink.
+ * Between PATCHED and WRITING stands the one gate, at which all units of a change that is paused wait.
+ * What came of each document is counted into the change's result. */
+#ifndef MT_JOB_UNIT_H
+#define MT_JOB_UNIT_H
+
+#include "job/result.h"
+#include "job/transform.h"
+#include "write/writer.h"
+
+/* Where the items of a change go. */
+typedef struct mt_sink {
+  /* True: `batch->done` will be called, from the loop. False: each item has its outcome already. */
+  bool (*submit)(void *ctx, mt_write_batch *batch);
+  void *ctx;
+} mt_sink;
+
+mt_sink mt_sink_writer(mt_writer *writer);
+mt_sink mt_sink_plan(void); /* writes nothing: what would be written counts as applied */
+
+typedef enum mt_unit_phase {
+  MT_UNIT_FREE,
+  MT_UNIT_READ,
+  MT_UNIT_PATCHED,
+  MT_UNIT_WRITING
+} mt_unit_phase;
+
+typedef struct mt_units mt_units;
+
+typedef struct mt_unit {
+  mt_units *all;
+  mt_unit_phase phase;
+  mt_page *page; /* owned, as all below */
+  mt_buf bodies;
+  mt_item *items;
+  size_t cap;
+  mt_write_batch batch;
+  struct mt_redo *redone; /* bodies made anew for documents that were read again */
+} mt_unit;
+
+struct mt_units {
+  /* in, as all up to `ctx`; borrowed */
+  const char *index;
+  mt_transform transform;
+  mt_sink sink;
+  mt_change_result *result;
+  bool
+      idle_matches; /* who has nothing to change matches still, so it is no document out of the way */
+  void (*failed)(void *ctx,
+                 const mortise_error *e); /* nothing more is sent: `stopped` is set by then */
+  void (*written)(void *ctx);             /* a unit is free again; last in its event */
+  void *ctx;
+  bool paused, stopped;
+  uint64_t idle; /* documents in which nothing was to be changed; the caller sets it back */
+  mt_unit *list;
+  uint32_t n, busy;
+};
+
+mortise_status mt_units_init(mt_units *all, uint32_t n, mortise_error *err);
+void mt_units_deinit(mt_units *all);
+
+bool mt_units_room(const mt_units *all);
+/* Takes the page, which is the unit's own then, where there is room. The caller goes on with
+ * mt_units_step. */
+void mt_units_take(mt_units *all, mt_page *page);
+/* Takes every unit as far as it goes now. */
+void mt_units_step(mt_units *all);
+/* The sink is gone: what was with it is accounted for as it stands. */
+void mt_units_abandon(mt_units *all);
+
+#endif

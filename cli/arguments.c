@@ -15,6 +15,13 @@ static void hide_userinfo(char *word) {
   if (end) hide(sign + 3, (size_t)(end - sign - 3));
 }
 
+/* A query or a fragment: a token, by the habit of some. No store's URL has one. */
+static void hide_behind(char *word) {
+  char *sign = strstr(word, "://");
+  char *from = sign ? strpbrk(sign + 3, "?#") : NULL;
+  if (from) hide(from + 1, strlen(from + 1));
+}
+
 /* Is it an option for a secret? Its value is hidden where it is attached; else it is the next word. */
 static bool hide_attached(char *word) {
   static const char *const flags[] = {"--password", "--api-key", "--bearer"};
@@ -32,6 +39,7 @@ static void hide_secrets(int argc, char **argv) {
   for (int i = 1; i < argc; i++) {
     if (is_value) hide(argv[i], strlen(argv[i]));
     hide_userinfo(argv[i]);
+    hide_behind(argv[i]);
     is_value = hide_attached(argv[i]);
   }
 }

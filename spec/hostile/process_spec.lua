@@ -37,7 +37,8 @@ describe("a secret on the command line", function()
 
   it("is overwritten where others see it, and the script gets it", function()
     local out = shown("-e", show .. " print(...)", "http://u:hunter2@h:1/a", "--password", "hunter3",
-      "--api-key=hunter4", "--bearer=", "https://a:hunter5@x,b:hunter@6@y", "plain@word", "--passwords", "7")
+      "--api-key=hunter4", "--bearer=", "https://a:hunter5@x,b:hunter@6@y", "plain@word", "--passwords", "7",
+      "http://h:1?api_key=hunter8", "https://h/#hunter9")
     local lines, last = out:match "^(.*\n)([^\n]*)\n$"
     assert.is_nil(lines:find "hunter%d")
     assert.is_nil(lines:find "hunter@")
@@ -46,12 +47,14 @@ describe("a secret on the command line", function()
       assert.matches(word, lines, 1, true)
     end
     assert.equal("http://u:hunter2@h:1/a\t--password\thunter3\t--api-key=hunter4\t--bearer=\t"
-      .. "https://a:hunter5@x,b:hunter@6@y\tplain@word\t--passwords\t7", last)
+      .. "https://a:hunter5@x,b:hunter@6@y\tplain@word\t--passwords\t7\t"
+      .. "http://h:1?api_key=hunter8\thttps://h/#hunter9", last)
   end)
 
   it("is refused where it is ours, and not repeated", function()
     for _, words in ipairs {
-      {"--store", "http://u:hunter2@127.0.0.1:1", "locks"}, {"--password", "hunter2", "locks"},
+      {"--store", "http://u:hunter2@127.0.0.1:1", "locks"},
+      {"--store", "http://127.0.0.1:1?api_key=hunter2", "locks"}, {"--password", "hunter2", "locks"},
       {"locks", "--bearer=hunter2"},
     } do
       assert.equal("", shown(table.unpack(words)))

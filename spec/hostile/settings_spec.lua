@@ -36,6 +36,7 @@ local function refused(text)
   local why = fails("invalid_argument", config.load)
   config.command_line = before
   os.remove(file)
+  assert.matches(file, why.message, 1, true) -- which of them
   return why.message
 end
 

@@ -64,8 +64,11 @@ local function read_file(file, must)
 end
 
 local function evaluate(text, file)
-  local ok, value = core.settings(text, file)
-  if not ok then errors.bad("configuration: %s", value) end
+  local ran, ok, value = pcall(core.settings, text, file)
+  if not ran then ok, value = false, core.is_error(ok) and ok.message or core.tostring(ok) end
+  if not ok then
+    errors.bad("configuration: %s%s", value:find(file, 1, true) and "" or file .. ": ", value)
+  end
   if type(value) ~= "table" then
     errors.bad("configuration: %s must return a table, not a %s", file, type(value))
   end
@@ -281,10 +284,10 @@ function config.warn(text)
   io.stderr:write("mortise: warning: ", text, "\n")
 end
 
--- A store's URL without the credentials that someone put into it by mistake.
+-- A store's URL without the credentials that someone put into it by mistake: a user's, or a token behind it.
 function config.show_store(url)
   if url:find "^sqlite:" then return url end
-  return (url:gsub("^([A-Za-z]*:?/*).*@", "%1...@"))
+  return (url:gsub("^([A-Za-z]*:?/*).*@", "%1...@"):gsub("([?#]).*", "%1..."))
 end
 
 -- The margin's default follows the lease.

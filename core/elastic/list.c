@@ -256,7 +256,8 @@ static void add_term(mt_buf *b, const char *kind, const char *field, mt_slice va
 
 static void add_query(mt_buf *b, const mt_lock_list *r) {
   bool locks = r->kind == MT_LIST_LOCKS;
-  /* A lock is what is no session: one that does not say its kind is in the way all the same. */
+  /* A lock is what is no session, or has a path: one that does not say its kind, or says another's, is
+   * in the way all the same. */
   mt_buf_adds(b, locks ? "{\"bool\":{\"filter\":[{\"match_all\":{}}" : "{\"bool\":{\"filter\":[");
   if (!locks) add_term(b, "term", "kind", MT_SLICE("session"), "");
   if (locks && r->path.n > 1) {
@@ -271,7 +272,11 @@ static void add_query(mt_buf *b, const mt_lock_list *r) {
     add_term(b, "prefix", "sessions", mt_slice_of(r->session), "");
   }
   mt_buf_adds(b, "],\"must_not\":[");
-  if (locks) add_term(b, "term", "kind", MT_SLICE("session"), "");
+  if (locks) {
+    mt_buf_adds(b, "{\"bool\":{\"must_not\":[{\"exists\":{\"field\":\"path\"}}],\"filter\":[");
+    add_term(b, "term", "kind", MT_SLICE("session"), "");
+    mt_buf_adds(b, "]}}");
+  }
   if (!locks && !r->over) mt_buf_adds(b, "{\"terms\":{\"state\":[\"closed\",\"expired\"]}}");
   mt_buf_adds(b, "]}}");
 }

@@ -185,6 +185,20 @@ stores.each("a damaged lock table", function(store)
       assert.equal(0, (run(store, client, {"locks", "break", "/bad", "--hold", "damaged", "--yes"})))
       client:acquire({tree = "/bad"}):release()
     end)
+
+    it("lists a lock that says it is a session", function()
+      tables.session(store, client, {})
+      tables.put(client, client:namespace() .. ":/odd", mortise.json {
+        kind = "session", path = "/odd", queue = mortise.array {},
+        holders = {{session = sid, n = 1, mode = "X", since = 1}},
+      })
+      assert.is_nil((client:try_lock {tree = "/odd", wait = "0"}))
+      local held = listed(client, "/odd", "/sound")
+      assert.equal(sid, held.session)
+      local words = {"locks", "break", "/odd", "--hold", sid:sub(1, 8) .. "/1", "--yes"}
+      tables.session(store, client, {state = '"expired"'})
+      assert.equal(0, (run(store, client, words)))
+    end)
   end
 
   it("says what stands in everybody's way, and at no path at all", function()

@@ -3,6 +3,7 @@ local core = require "mortise.core"
 local duration = require "mortise.duration"
 local mortise = require "mortise"
 local output = require "mortise.cli.output"
+local printable = require "mortise.printable"
 
 local command = {
   summary = "rename a tree of documents",
@@ -63,20 +64,27 @@ local function how_far(ctx, changed, unknown, total)
     perhaps, to_finish(ctx, changed, unknown, total))
 end
 
+-- The error's own text stays one line: only what is added here has lines.
+local function add_line(why, format, ...)
+  why.message, why.lines = printable(why.message) .. "\n" .. format:format(...), true
+end
+
+local function set_lines(why, message) why.message, why.lines = message, true end
+
 -- Says in the error what to type next, where that is known.
 local function advise(ctx, why)
   local r = core.is_error(why) and why.result
   if not r then return end
   if r.changed + r.unknown == 0 then
     if why.code == "conflict" and r.beside > 0 and not ctx.options.merge then
-      why.message = ("%s\nto do so: %s"):format(why.message, same_with(ctx, "--merge"))
+      add_line(why, "to do so: %s", same_with(ctx, "--merge"))
     end
   elseif why.code == "interrupted" then
-    why.message = how_far(ctx, r.changed, r.unknown, r.matched)
+    set_lines(why, how_far(ctx, r.changed, r.unknown, r.matched))
   elseif why.message:find("documents had been changed", 1, true) then -- it says how far
-    why.message = ("%s\nto finish: %s"):format(why.message, to_finish(ctx, r.changed, r.unknown, r.matched))
+    add_line(why, "to finish: %s", to_finish(ctx, r.changed, r.unknown, r.matched))
   else
-    why.message = ("%s; %s"):format(why.message, how_far(ctx, r.changed, r.unknown, r.matched))
+    set_lines(why, printable(why.message) .. "; " .. how_far(ctx, r.changed, r.unknown, r.matched))
   end
 end
 

@@ -33,22 +33,21 @@ static mt_task *check_task(lua_State *L) {
 
 /* ---- join ----------------------------------------------------------------------------------- */
 
-/* Does it end after the running task only? A task waits for its children at its end, so that it is enough
- * that it waits, through any joins, for one that the running task comes from. */
-static bool waits_for_us(mt_driver *d, const mt_task *task) {
+/* Raises where `task` ends after the running one only. A task waits for its children at its end, so that
+ * it is enough that it waits, through any joins, for one that the running task comes from. */
+static void check_circle(lua_State *L, mt_driver *d, const mt_task *task) {
   uint64_t us = mt_driver_task(d)->id;
-  for (; task && !mt_task_is_done(task); task = task->op ? mt_join_target(task->op) : NULL)
-    if (mt_task_inherits(d, task->id, us)) return true;
-  return false;
+  for (const mt_task *at = task; at && !mt_task_is_done(at);
+       at = at->op ? mt_join_target(at->op) : NULL)
+    if (mt_task_inherits(d, at->id, us))
+      mt_error_throw(L, MORTISE_DEADLOCK, "a task cannot wait for %s",
+                     at == task ? "its own end" : "one that waits for it");
 }
 
 static int join(lua_State *L, bool quiet) {
   mt_driver *d = mt_driver_get(L);
   mt_task *task = check_task(L);
-  if (mt_task_inherits(d, task->id, mt_driver_task(d)->id) && !mt_task_is_done(task))
-    mt_error_throw(L, MORTISE_DEADLOCK, "a task cannot wait for its own end");
-  if (waits_for_us(d, task))
-    mt_error_throw(L, MORTISE_DEADLOCK, "a task cannot wait for one that waits for it");
+  check_circle(L, d, task);
   mt_join_push(L, task, 1, quiet);
   return mt_await(L, lua_gettop(L));
 }

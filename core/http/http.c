@@ -266,11 +266,8 @@ static void start_at(mt_transfer *op, int node) {
   mt_http_req *req = op->req;
   op->node = node;
   op->tried |= UINT64_C(1) << op->node;
-  if (mt_transfer_prepare(op, &req->error)) {
-    fail_later(op);
-    return;
-  }
-  if (!http->multi.handle && mt_multi_renew(http, &req->error)) {
+  if (mt_transfer_prepare(op, &req->error) ||
+      (!http->multi.handle && mt_multi_renew(http, &req->error))) {
     fail_later(op);
     return;
   }

@@ -14,10 +14,6 @@ bool mt_waiter_alive(const mt_lock_entry *waiter, int64_t now_ms) {
   return waiter->until_ms > now_ms;
 }
 
-static bool is_in(const mt_lock_entry *list, size_t n, const mt_lock_entry *e) {
-  return e && e >= list && e < list + n;
-}
-
 static bool denies(const mt_lock_entry *e, const mt_grant_request *r) {
   return !is_of(e, r->session) && !mt_mode_compatible(e->mode, r->mode);
 }
@@ -25,13 +21,11 @@ static bool denies(const mt_lock_entry *e, const mt_grant_request *r) {
 const mt_lock_entry *mt_grant_blocker(const mt_lock_document *doc, const mt_grant_request *r,
                                       const mt_lock_entry *last) {
   const mt_lock_entry *hold = mt_lock_entry_of(doc->holders, doc->n_holders, r->session);
-  bool in_queue = is_in(doc->queue, doc->n_queue, last);
-  size_t from = last && !in_queue ? (size_t)(last - doc->holders) + 1 : 0;
-  for (size_t i = in_queue ? doc->n_holders : from; i < doc->n_holders; i++)
-    if (denies(&doc->holders[i], r)) return &doc->holders[i];
+  const mt_lock_entry *e = !last ? doc->holders : last->queued ? NULL : last + 1;
+  for (; e && e < doc->holders + doc->n_holders; e++)
+    if (denies(e, r)) return e;
   if (hold) return NULL; /* who holds something here passes those who wait */
-  for (size_t i = in_queue ? (size_t)(last - doc->queue) + 1 : 0; i < doc->n_queue; i++) {
-    const mt_lock_entry *e = &doc->queue[i];
+  for (e = last && last->queued ? last + 1 : doc->queue; e < doc->queue + doc->n_queue; e++) {
     if (is_of(e, r->session)) return NULL; /* the rest is behind me */
     if (mt_waiter_alive(e, r->now_ms) && denies(e, r)) return e;
   }

@@ -64,12 +64,12 @@ local function how_far(ctx, changed, unknown, total)
     perhaps, to_finish(ctx, changed, unknown, total))
 end
 
+local function set_lines(why, message) why.message, why.lines = message, true end
+
 -- The error's own text stays one line: only what is added here has lines.
 local function add_line(why, format, ...)
-  why.message, why.lines = printable(why.message) .. "\n" .. format:format(...), true
+  set_lines(why, printable(why.message) .. "\n" .. format:format(...))
 end
-
-local function set_lines(why, message) why.message, why.lines = message, true end
 
 -- Says in the error what to type next, where that is known.
 local function advise(ctx, why)

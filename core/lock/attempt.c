@@ -10,9 +10,9 @@ enum {
   POLL_FIRST_MS = 5,
   POLL_HEAD_MAX_MS = 50,
   POLL_MAX_MS = 400, /* well below the life of a place in the queue */
-  PLACE_KEPT_MS = MT_QUEUE_LIFE_MS - MT_QUEUE_LIFE_MS / 30, /* by a clock that runs slow */
-  TELL_MS = 1000,   /* of waiting, before and between the notices */
-  REWRITE_MS = 250, /* a hold that is passed on is written again after this, to see its queue */
+  PLACE_KEPT_MS = MT_QUEUE_LIFE_MS - MT_QUEUE_LIFE_MS / 30, /* allows for a slow clock */
+  TELL_MS = 1000,   /* time between notices, and before the first */
+  REWRITE_MS = 250, /* a hold that tasks pass on is rewritten after this, to see its queue */
 };
 
 static void go_on(mt_attempt *at);
@@ -55,7 +55,7 @@ static void tell_over(mt_attempt *at) {
   if (at->notice_id) m->config.notice(m->config.ctx, &n);
 }
 
-/* The lock is no longer being acquired. */
+/* Frees the attempt but keeps its lock. */
 static void end(mt_attempt *at) {
   tell_over(at);
   mt_wait_unlink(&at->wait);
@@ -78,7 +78,7 @@ static void tell(mt_acquire *a, const mortise_error *err) {
 
 static void fail_attempt(mt_attempt *at, const mortise_error *err) {
   mt_acquire *a = at->a;
-  mortise_error copy = *err; /* it may be the attempt's own */
+  mortise_error copy = *err; /* `err` may point into the attempt */
   mt_attempt_abandon(at);
   tell(a, &copy);
 }
@@ -119,7 +119,7 @@ static void find_blockers(const mt_attempt *at, mt_part *part, mortise_blockers 
   }
 }
 
-/* Says who is in the way, and the first of them in the error too. */
+/* Lists the blockers in `all` and describes the first in the error. */
 static void describe(const mt_attempt *at, mortise_blockers *all, mortise_error *err) {
   bool here = at->phase == MT_PHASE_LINE;
   mt_part *part = &at->wait.lock->parts[here ? at->entered : at->pos];
@@ -167,7 +167,7 @@ static void tell_waiting(mt_attempt *at, int64_t now) {
   m->config.notice(m->config.ctx, &n);
 }
 
-/* Fails it with `err`, and with those who were in the way. */
+/* Fails it with `err` and reports the blockers to the caller. */
 static void fail_blocked(mt_attempt *at, const mortise_blockers *all, const mortise_error *err) {
   if (at->a->blockers) *at->a->blockers = *all;
   fail_attempt(at, err);
@@ -180,7 +180,7 @@ static void time_out(mt_attempt *at) {
   fail_blocked(at, &all, &err);
 }
 
-/* The caller pumps: none of the tasks that it would wait for can go on. */
+/* The caller pumps, so none of the tasks that it would wait for can run. */
 static void refuse_to_wait(mt_attempt *at) {
   mortise_blockers all;
   mortise_error err;
@@ -236,15 +236,15 @@ void mt_attempt_admit(mt_manager *m, mt_hold *h) {
     mt_hold_enter(part);
     mt_wait_end(&at->wait);
     at->entered++;
-    at->phase = MT_PHASE_READY; /* goes on at the next tick, not inside the other's release */
+    at->phase = MT_PHASE_READY; /* continues at the next tick, not inside another task's release */
     mt_manager_soon(m);
   }
 }
 
 /* ---- At the store --------------------------------------------------------------------------- */
 
-/* One that waits in line elsewhere asks later: a mode kept for it would be in the way of others, and
- * it could wait for them. */
+/* A part whose acquisition waits in line elsewhere asks later: a mode kept for it meanwhile would
+ * block others, and it might be waiting for exactly those. */
 bool mt_attempt_will_ask(const mt_part *part) {
   return part->lock->wait && of(part->lock->wait)->phase != MT_PHASE_LINE;
 }
@@ -254,8 +254,8 @@ static void ask(mt_attempt *at, mt_part *part, bool enqueue) {
   mt_outbox_ask(at->wait.manager, part, enqueue, at->wait.once);
 }
 
-/* Is an acknowledged write there that covers the part, fresh enough to have seen the queue? A
- * target takes a write of its own, for its fence. */
+/* Does an acknowledged write cover the part, and is it recent enough to have seen the queue? A
+ * target needs a write of its own for its fence. */
 static bool covered(const mt_part *part, int64_t now) {
   const mt_hold *h = part->hold;
   if (part->state == MT_PART_HELD) return true;
@@ -279,7 +279,7 @@ static void ask_store(mt_attempt *at) {
   }
   if (lock->unanswered) return;
   if (at->entered < lock->n)
-    enter_here(at); /* what it waited for came with another task's write */
+    enter_here(at); /* another task's write already covers its parts */
   else
     succeed(at);
 }
@@ -298,7 +298,7 @@ static bool any_dead(const mt_attempt *at) {
   return false;
 }
 
-/* Denied at parts[pos]: wait there, or give up. */
+/* Denied at parts[pos]: waits there, or gives up. */
 static void blocked(mt_attempt *at) {
   mt_manager *m = at->wait.manager;
   int64_t now = mt_manager_now(m);
@@ -309,19 +309,19 @@ static void blocked(mt_attempt *at) {
   if (!at->waited) m->stats.waits++;
   at->waited = true;
   int64_t most = at->ahead ? POLL_MAX_MS : POLL_HEAD_MAX_MS;
-  if (at->blockers_unknown) { /* the request that takes a place in the queue also says who they are */
+  if (at->blockers_unknown) { /* the request that joins the queue also names them */
     at->poll_ms = now;
     return;
   }
   at->poll_ms = now + mt_manager_jitter(m, at->backoff_ms);
   at->backoff_ms = at->backoff_ms * 3 / 2 < most ? at->backoff_ms * 3 / 2 : most;
-  /* Trying once, the look still decides: a dead holder is no holder. */
+  /* Even with a single try it waits for the look at the blockers: a dead holder does not count. */
   if (!at->wait.once) return;
   at->poll_ms = INT64_MAX;
   if (!mt_takeover_busy(m)) time_out(at);
 }
 
-/* What it waited for there is had, or it waits elsewhere. */
+/* It got what it waited for there, or waits elsewhere now. */
 static void leave_place(mt_attempt *at) {
   mt_wait_end(&at->wait);
   at->kept_ms = 0;
@@ -348,8 +348,8 @@ static void judge(mt_attempt *at) {
   go_on(at);
 }
 
-/* A place that may have passed meanwhile is another one, behind those that came since: who reads
- * of both waits must not take them for one. */
+/* If its place in the queue may have expired meanwhile, this is a new place behind later arrivals.
+ * It then gets a new wait number, so that readers do not take the two waits for one. */
 static void keep_place(mt_attempt *at, const mt_lock_item *item) {
   int64_t since = mt_manager_now(at->wait.manager) - at->kept_ms;
   if (!at->kept_ms || since >= PLACE_KEPT_MS) mt_wait_end(&at->wait);
@@ -365,13 +365,13 @@ static void keep_blockers(mt_attempt *at, const mt_lock_item *item) {
   at->blockers_unknown = item->brief && !item->n_blockers;
   if (item->result == MT_LOCK_QUEUED) keep_place(at, item);
   w->blockers = mt_calloc(item->n_blockers, sizeof *w->blockers);
-  if (!w->blockers) return; /* told less, nothing worse */
+  if (!w->blockers) return; /* only notices and cycle detection know less */
   if (item->n_blockers) memcpy(w->blockers, item->blockers, item->n_blockers * sizeof *w->blockers);
   w->n_blockers = item->n_blockers;
   mt_wait_changed(w);
 }
 
-/* Each grant's place in the table's order is a fence; a lock's is the largest of its parts'. */
+/* Each grant's version is a fence; a lock's fence is the largest of its parts'. */
 static void keep_fence(mt_lock *lock, const mt_hold *h) {
   uint64_t fence = mt_version_fence(h->version);
   if (fence > lock->fence) lock->fence = fence;
@@ -390,7 +390,7 @@ void mt_attempt_answered(mt_part *part, const mt_lock_item *denied, const mortis
   if (!lock->unanswered) judge(at);
 }
 
-/* From wherever it stands, when nothing is under way for it. */
+/* Continues where it stopped; no request may be in flight for it. */
 static void go_on(mt_attempt *at) {
   if (at->entered < at->wait.lock->n)
     enter_here(at);
@@ -400,7 +400,7 @@ static void go_on(mt_attempt *at) {
 
 /* ---- Events --------------------------------------------------------------------------------- */
 
-/* While requests are under way nothing is due: they are bounded by themselves. */
+/* Nothing is due while requests are in flight: they have deadlines of their own. */
 static int64_t step_due(const mt_attempt *at) {
   switch (at->phase) {
   case MT_PHASE_READY:
@@ -495,7 +495,7 @@ void mt_attempts_unbind(mt_manager *m, mt_holds *holds) {
   }
 }
 
-/* Telling a caller may end other attempts and begin new ones: the cursor survives both. */
+/* A caller's `done` may end other attempts and begin new ones; the cursor survives both. */
 static void fail_each(mt_manager *m, bool (*concerned)(const mt_attempt *at, const void *ctx),
                       const void *ctx, const mortise_error *err) {
   mt_waits *all = m->waits;

@@ -1,7 +1,7 @@
-/* An acquisition under way: it goes along its parts in the total order and waits at one place at a
- * time, with nothing held behind that place: so no two acquisitions can wait for each other. First
- * it is let in by the other tasks of this process, then it asks the store for all at once; a denial
- * gives back all that came after, and it queues there. */
+/* An acquisition under way. It visits its parts in the total order, waits at one place at a time
+ * and holds nothing beyond that place, so no two acquisitions can wait for each other. First the
+ * other tasks of this process must admit it, then it asks the store for all parts at once; after a
+ * denial it gives back every later part and queues at the denied place. */
 #ifndef MT_LOCK_ATTEMPT_H
 #define MT_LOCK_ATTEMPT_H
 
@@ -10,33 +10,33 @@
 
 typedef enum mt_attempt_phase {
   MT_PHASE_NO_SESSION = 0, /* waits for the session to be open */
-  MT_PHASE_READY,          /* goes on at the next tick */
+  MT_PHASE_READY,          /* continues at the next tick */
   MT_PHASE_LINE,           /* waits for other tasks of this process at parts[entered] */
-  MT_PHASE_STORE,          /* its writes are under way */
+  MT_PHASE_STORE,          /* its writes are in flight */
   MT_PHASE_QUEUE,          /* waits for other sessions at parts[pos], polls at `poll_ms` */
 } mt_attempt_phase;
 
 typedef struct mt_attempt {
-  mt_wait wait; /* the first: a wait is of an attempt */
+  mt_wait wait; /* the first member, so that a wait can be cast to its attempt */
   mt_acquire *a;
   mt_attempt_phase phase;
   size_t pos;     /* parts before it are held */
-  size_t entered; /* parts before it are shared in this process */
+  size_t entered; /* parts before it are admitted in this process */
   size_t denied;  /* first part denied in this round; SIZE_MAX: none */
   int64_t deadline_ms, poll_ms, backoff_ms;
   bool waited;
-  bool blockers_unknown; /* denied without a word about who is in the way */
+  bool blockers_unknown; /* the denial did not name the blockers */
   mortise_error error;   /* of this round */
   uint32_t ahead;        /* living entries before mine in the queue there */
-  int64_t asked_ms;      /* when its place in the queue was asked for last */
-  int64_t kept_ms;       /* when the last that was answered was; 0: none in this wait */
-  int64_t since_ms, tell_ms; /* when it began; when to tell next that it waits */
-  uint64_t notice_id;        /* of its wait in notices; 0: none was given */
+  int64_t asked_ms;      /* when it last asked for its place in the queue */
+  int64_t kept_ms;       /* when the last answered such request was sent; 0: none yet */
+  int64_t since_ms, tell_ms; /* when it began; when to send the next notice */
+  uint64_t notice_id;        /* names its wait in notices; 0: no notice was sent */
 } mt_attempt;
 
-/* Begins it; `a->op` is the attempt. */
+/* Starts an acquisition; sets `a->op` to the attempt. */
 mortise_status mt_attempt_new(mt_manager *m, mt_acquire *a, mortise_error *err);
-/* Gives back what it had and frees it, its lock included; the caller is not told. */
+/* Gives back what it has acquired and frees it with its lock; does not call `done`. */
 void mt_attempt_abandon(mt_attempt *at);
 
 int64_t mt_attempts_due(const mt_manager *m);
@@ -44,14 +44,14 @@ void mt_attempts_tick(mt_manager *m);
 void mt_attempts_fail(mt_manager *m, const mortise_error *err); /* all of them */
 void mt_attempts_abandon(mt_manager *m);
 
-/* The session is open for those that wait for it; or it could not be opened; or it was lost, or is
- * given up before they have begun. */
+/* For attempts that wait for the session: it is open, could not be opened, was lost, or is being
+ * replaced before they have begun. */
 void mt_attempts_session_open(mt_manager *m);
 void mt_attempts_session_failed(mt_manager *m, const mortise_error *err);
 void mt_attempts_session_lost(mt_manager *m, const mt_holds *holds, const mortise_error *err);
 void mt_attempts_unbind(mt_manager *m, mt_holds *holds);
 
-/* The hooks of the parts below (state.h). */
+/* Hooks called by lower parts (state.h). */
 void mt_attempt_answered(mt_part *part, const mt_lock_item *denied, const mortise_error *err);
 void mt_attempt_admit(mt_manager *m, mt_hold *h);
 bool mt_attempt_will_ask(const mt_part *part);

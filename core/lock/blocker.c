@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-/* Reads an owner's JSON into what people are shown. */
+/* Fills one description; reads the owner from its JSON. */
 static void fill(mortise_blocker *out, mt_slice path, const mt_lock_entry *entry,
                  const char *owner_json) {
   memset(out, 0, sizeof *out);

@@ -5,11 +5,11 @@
 #include <stdio.h>
 
 enum {
-  PEEK_MS = 1000,      /* how often the session is looked at while it is waited for */
+  PEEK_MS = 1000,      /* how often the session is read while it is marked */
   PAUSE_MS = 200,      /* after a request that failed */
-  PATIENCE_MS = 30000, /* with requests that fail one after another */
+  PATIENCE_MS = 30000, /* how long requests may fail in a row */
   EVICT_ITEMS = MT_LIST_PAGE,
-  ROUNDS_MAX = 100, /* of listing all of it */
+  ROUNDS_MAX = 100, /* of listing the namespace */
   REFUSALS_MAX = 100,
   PATHS_MAX = 64 << 20,
   MISSING_LEASE_MS = 60000,
@@ -19,7 +19,7 @@ static int64_t now_of(const mt_breaking *b) {
   return b->env->now_ms(b->env->ctx);
 }
 
-/* A request that hangs must not cost more than the wait itself. */
+/* A hanging request must not take longer than the lease itself. */
 static int64_t deadline(const mt_breaking *b) {
   int64_t ms = b->lease_ms > 1000 ? b->lease_ms : 1000;
   return now_of(b) + (ms < b->store->request_ms && b->lease_ms ? ms : b->store->request_ms);
@@ -43,8 +43,8 @@ static void tell(mt_breaking *b) {
   if (b->config.changed) b->config.changed(b->config.ctx);
 }
 
-/* Did the request succeed? Else the same phase is tried again a little later, or it ends here. What
- * was ambiguous is looked at: every step begins with what is there. */
+/* Did the request succeed? If not, schedules another try, or fails for good. An ambiguous outcome
+ * needs no care: every step begins by reading the current state. */
 static bool succeeded(mt_breaking *b, const mortise_error *err) {
   int64_t now = now_of(b);
   if (!err->code) {
@@ -69,7 +69,7 @@ static bool of_session(const mt_breaking *b, mt_json entries) {
   return false;
 }
 
-/* The paths of the page's documents with entries of the session, as items. */
+/* Makes items of the page's documents that have entries of the session. */
 static size_t collect(mt_breaking *b, mt_json page) {
   size_t n = 0;
   mt_buf_clear(&b->paths);
@@ -82,7 +82,7 @@ static size_t collect(mt_breaking *b, mt_json page) {
     b->items[n++] = (mt_lock_item){
         .verb = MT_LOCK_EVICT, .place.path = {NULL, b->paths.n - before}, .session = b->session};
   }
-  const char *at = b->paths.p; /* the text moves no more */
+  const char *at = b->paths.p; /* the buffer grows no more */
   for (size_t i = 0; i < n; at += b->items[i++].place.path.n) b->items[i].place.path.p = at;
   return n;
 }
@@ -92,7 +92,7 @@ static void evicted(void *ctx, mt_req *req) {
   answered(b);
   for (size_t i = 0; i < b->batch.n; i++) b->evicted += b->items[i].result == MT_LOCK_ACKED;
   mt_lock_batch_deinit(&b->batch);
-  /* What met another write is found again by the next list. */
+  /* The next listing finds items that met a version conflict again. */
   if (succeeded(b, &req->error)) next(b, MT_BREAKING_EVICTING, now_of(b));
   tell(b);
 }
@@ -114,7 +114,7 @@ static void drop_listing(mt_breaking *b) {
   mt_lock_list_deinit(&b->list);
 }
 
-/* What a page shows is evicted before the next one is read. The end is a list without any of it. */
+/* Evicts what a page shows before the next one is read. Done when a whole listing shows nothing. */
 static void go_through(mt_breaking *b, size_t n) {
   bool last = !b->list.listing;
   b->found |= n > 0;
@@ -141,13 +141,13 @@ static void listed(void *ctx, mt_req *req) {
   }
   mt_lock_list_deinit(&b->list);
   if (err.code)
-    drop_listing(b); /* from its beginning, if at all */
+    drop_listing(b); /* a retry lists from the start */
   else if (b->phase == MT_BREAKING_EVICTING)
     go_through(b, n);
   tell(b);
 }
 
-/* false, and it has failed: there is no memory for so many. */
+/* Fails the breaking and returns false without memory. */
 static bool need_items(mt_breaking *b, size_t n) {
   if (!b->items) b->items = mt_calloc(n, sizeof *b->items);
   if (b->items) return true;
@@ -158,9 +158,9 @@ static bool need_items(mt_breaking *b, size_t n) {
   return false;
 }
 
-/* Listing is for cleaning up only: an entry that it does not show is evicted by the next one whom
- * it blocks, since its session is over. All of the namespace is listed: no search finds the marks of
- * intention of one session. */
+/* Listing is only for cleaning up: an entry that it misses is evicted by the next session that it
+ * blocks, since its own session has ended. It lists the whole namespace, because no search finds
+ * one session's intention locks. */
 static void list(mt_breaking *b) {
   if (!need_items(b, EVICT_ITEMS)) return;
   if (!b->list.listing) {
@@ -174,14 +174,14 @@ static void list(mt_breaking *b) {
 
 /* ---- The session's document ----------------------------------------------------------------- */
 
-/* From now on: nobody acknowledged a beat after this version was there. */
+/* Counts from now: no beat was acknowledged after this version was written. */
 static void wait_from_now(mt_breaking *b, mt_version version) {
   b->version = version;
   b->seen = b->marked = true;
   b->until_ms = now_of(b) + b->lease_ms + b->config.margin_ms;
 }
 
-/* It changed under our hands: look again. A session goes through few states, so that ends. */
+/* The session changed meanwhile: read it again. A session has few states, so this ends. */
 static void refused(mt_breaking *b) {
   mortise_error err;
   if (++b->refusals < REFUSALS_MAX) {
@@ -235,7 +235,7 @@ static int64_t peek_pause(const mt_breaking *b) {
   return pause < 50 ? 50 : pause > PEEK_MS ? PEEK_MS : pause;
 }
 
-/* It is marked: by us, or by one who was before us; then we wait from our first sight of it. */
+/* The mark is ours or somebody else's; the wait for another's counts from when we first saw it. */
 static void go_on_waiting(mt_breaking *b, const mt_session_doc *doc) {
   if (!b->seen || !mt_version_equal(b->version, doc->version)) wait_from_now(b, doc->version);
   int64_t now = now_of(b), peek = now + peek_pause(b);
@@ -255,7 +255,7 @@ static void judge(mt_breaking *b, const mt_session_doc *doc) {
     expire(b, (mt_version){0});
   else if (!standing)
     write_session(b, MT_SESSION_PROVE);
-  else if (b->gone || doc->damaged) /* no lease to wait for, and no client who believes in it */
+  else if (b->gone || doc->damaged) /* no client relies on it, so there is no lease to wait for */
     expire(b, doc->version);
   else if (b->marked)
     go_on_waiting(b, doc);
@@ -283,7 +283,8 @@ static void look(mt_breaking *b) {
 
 /* ---- What is damaged at a path -------------------------------------------------------------- */
 
-static const char nobody[] = "00000000000000000000000000000000"; /* acts for a person */
+/* The acting session when a person removes damaged entries. */
+static const char nobody[] = "00000000000000000000000000000000";
 
 static void cleared(void *ctx, mt_req *req) {
   mt_breaking *b = ctx;

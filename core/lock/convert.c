@@ -2,15 +2,16 @@
 
 #include "base/mem.h"
 
-/* More than it has is a second acquisition of the same targets by the same task: the shares of
- * related tasks never exclude one another, the store replaces the session's entry at each path by
- * the least upper bound of both, in one bulk. When all of it is granted the two locks change their
- * insides, and the old shares are given back, which writes nothing where the new ones cover them.
- * Until then the old lock is as it was; a denial, a time-out or a cancel ends only the second one.
+/* An upgrade is a second acquisition of the same targets by the same task: shares of related tasks
+ * never exclude one another, and in one bulk the store replaces the session's entry at each path by
+ * the least upper bound of both modes. Once all of it is granted, the two locks swap their contents
+ * and the old shares are given back, which writes nothing where the new ones cover them. Until then
+ * the old lock stays as it was; a denial, a time-out or a cancel ends only the second one.
  *
- * No more than it has needs no asking: new shares under the old ones, the old ones given back, and
- * the store is told of what is left. It is not believed from before that is sent, as with a
- * release, and repeated like one. */
+ * A downgrade asks for nothing: the lock takes new, weaker shares beside the old ones, gives the
+ * old ones back, and the store is told what remains. As with a release, what is given up is not
+ * relied on from before the request is sent, and the request is repeated until it is
+ * acknowledged. */
 
 /* ---- Which lock is being converted ---------------------------------------------------------- */
 
@@ -41,7 +42,7 @@ static void adopt_parts(mt_lock *lock) {
   for (size_t i = 0; i < lock->n; i++) lock->parts[i].lock = lock;
 }
 
-/* What is held, but not whose it is nor where it stands among the manager's. */
+/* Swaps what the two locks hold, but neither their tasks nor their places in the manager's list. */
 static void change_over(mt_lock *a, mt_lock *b) {
   const mt_lock was = *a;
   a->parts = b->parts, a->n = b->n;
@@ -50,7 +51,7 @@ static void change_over(mt_lock *a, mt_lock *b) {
   b->parts = was.parts, b->n = was.n;
   b->wants = was.wants, b->n_wants = was.n_wants;
   b->text = was.text;
-  if (a->publication > b->publication) b->publication = a->publication; /* its shares are b's now */
+  if (a->publication > b->publication) b->publication = a->publication; /* b has its shares now */
   if (b->fence > a->fence) a->fence = b->fence;
   adopt_parts(a);
   adopt_parts(b);
@@ -69,7 +70,7 @@ static void granted(void *ctx, mt_acquire *a) {
   mt_lock *more = a->lock;
   a->lock = NULL;
   if (more && !mt_lock_check(c->lock, &c->error)) change_over(c->lock, more);
-  if (more) give_up(more); /* now the old shares; or the new, where the lock was lost meanwhile */
+  if (more) give_up(more); /* the old shares, or the new ones if the lock was lost meanwhile */
   done(c);
 }
 
@@ -88,7 +89,7 @@ static void ask_for_more(mt_manager *m, mt_convert *c, const mt_want *wants, siz
 
 /* ---- No more than it has -------------------------------------------------------------------- */
 
-/* Is each part of `less` covered by the one of the same place in `lock`? Both in the total order. */
+/* Does `lock` cover each part of `less`? Both are in the total order. */
 static bool has_all(const mt_lock *lock, const mt_lock *less) {
   size_t i = 0;
   for (size_t j = 0; j < less->n; j++) {
@@ -110,7 +111,7 @@ static void share(const mt_lock *lock, mt_lock *less) {
   }
 }
 
-/* The lowerings of what is still held are waited for like releases of what is not. */
+/* A release waits for holds that are lowered as it does for holds that are released. */
 static void count_lowerings(const mt_lock *lock, mt_pending_release *p) {
   for (size_t i = 0; i < lock->n; i++) {
     mt_hold *h = lock->parts[i].hold;
@@ -144,7 +145,7 @@ static void give_the_rest(mt_manager *m, mt_convert *c, mt_lock *less) {
 
 /* ---- Both ----------------------------------------------------------------------------------- */
 
-/* The lock may be gone before it is told. */
+/* `done` comes at the next tick; the lock may be gone by then. */
 static void refuse(mt_manager *m, mt_convert *c, const mortise_error *err) {
   c->lock = NULL;
   c->lowering = (mt_release){.done = lowered, .ctx = c, .error = *err};
@@ -170,7 +171,7 @@ static void begin(mt_manager *m, mt_convert *c, mortise_error *err) {
     give_the_rest(m, c, less);
   } else if (less) {
     mt_lock_free(less);
-    ask_for_more(m, c, wants, as_task.n); /* which copies them */
+    ask_for_more(m, c, wants, as_task.n); /* which copies `wants` */
   }
   mt_free(wants);
 }

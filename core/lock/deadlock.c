@@ -5,7 +5,7 @@
 #include "lock/waits.h"
 
 enum {
-  AGAIN_FIRST_MS = 500, /* between two looks of one that waits */
+  AGAIN_FIRST_MS = 500, /* between two searches for one wait */
   AGAIN_MS = 2000,
   EAGER_LOOKS = 8,
   CONFIRM_MS = 200,
@@ -18,7 +18,7 @@ static void read_wanted(mt_manager *m);
 
 /* ---- The walk ------------------------------------------------------------------------------- */
 
-/* The reading is over: what was seen once remains, or nothing. */
+/* Ends the reading; a cycle that was seen once is remembered. */
 static void end_walk(mt_deadlock *d, mt_deadlock_phase next) {
   if (d->graph) mt_graph_deinit(d->graph);
   mt_free(d->graph);
@@ -30,7 +30,7 @@ static bool is_reading(const mt_deadlock *d) {
   return d->phase == MT_DEADLOCK_WALKING || d->phase == MT_DEADLOCK_CONFIRMING;
 }
 
-/* Nothing was found, or not yet: later again, as long as it waits. */
+/* Found nothing yet: searches again later if the wait still lasts. */
 static void later(mt_manager *m) {
   mt_deadlock *d = m->deadlock;
   mt_wait *w = mt_wait_find(m, d->wait);
@@ -63,7 +63,7 @@ static void want_members(mt_deadlock *d) {
   }
 }
 
-/* WALKING, or CONFIRMING what was SEEN. */
+/* Starts WALKING, or CONFIRMING if a cycle was SEEN. */
 static void begin_walk(mt_manager *m, uint64_t wait) {
   mt_deadlock *d = m->deadlock;
   bool confirms = d->phase == MT_DEADLOCK_SEEN;
@@ -75,7 +75,7 @@ static void begin_walk(mt_manager *m, uint64_t wait) {
     return;
   }
   mt_graph_init(d->graph, m->holds->session.id);
-  d->graph->sessions[0].wanted = true; /* for its time of opening */
+  d->graph->sessions[0].wanted = true; /* to learn when it was opened */
   if (confirms) want_members(d);
   d->phase = confirms ? MT_DEADLOCK_CONFIRMING : MT_DEADLOCK_WALKING;
   read_wanted(m);
@@ -95,7 +95,7 @@ static void fail_wait(mt_manager *m, mt_wait *w, const size_t members[MT_CYCLE_M
     const char *owner = node->session ? s->owner : m->owner_json;
     steps[i] = (mt_step){mt_graph_place(g, node).path, node->mode, s->id, owner, false};
   }
-  for (size_t i = 0; i < n; i++) { /* its key is then the other's wait */
+  for (size_t i = 0; i < n; i++) { /* for a queued blocker the edge's key is its wait */
     const mt_graph_node *next = &g->nodes[members[(i + 1) % n]];
     steps[i].queued =
         d->cycle[i].key == next->wait && g->nodes[members[i]].session != next->session;
@@ -105,13 +105,13 @@ static void fail_wait(mt_manager *m, mt_wait *w, const size_t members[MT_CYCLE_M
   m->hooks->deadlocked(w, &all, &err);
 }
 
-/* Is our own wait known to be told to others? */
+/* Has an acknowledged beat published this wait of ours? */
 static bool is_told(const mt_manager *m, uint64_t wait, uint64_t told) {
   const mt_wait *own = mt_wait_find(m, wait);
   return own && own->published_version && own->published_version <= told;
 }
 
-/* Remembers it; false when a wait of ours in it is not known to be told yet. */
+/* Remembers the cycle; false if others may not know of one of our waits in it yet. */
 static bool remember(mt_manager *m, const size_t members[MT_CYCLE_MAX], size_t n) {
   mt_deadlock *d = m->deadlock;
   const mt_graph *g = d->graph;
@@ -142,7 +142,7 @@ static void seen_once(mt_manager *m, const size_t members[MT_CYCLE_MAX], size_t 
     later(m);
 }
 
-/* Is it there again, each wait and each hold the same? */
+/* Does the second reading show the same waits and holds? */
 static bool there_again(const mt_deadlock *d, size_t members[MT_CYCLE_MAX]) {
   mt_graph *g = d->graph;
   uint64_t key;
@@ -158,8 +158,8 @@ static bool there_again(const mt_deadlock *d, size_t members[MT_CYCLE_MAX]) {
   return true;
 }
 
-/* Places in a queue come and go while their waits stay: that one stands before another must have
- * been answered after the first reading, too. */
+/* A place in a queue may expire while its wait lasts, so each position ahead of another must also
+ * have been confirmed by a write after the first reading. */
 static bool all_later(const mt_deadlock *d, const size_t members[MT_CYCLE_MAX]) {
   const mt_graph *g = d->graph;
   for (size_t i = 0; i < d->members; i++) {
@@ -188,7 +188,7 @@ static void look_again(mt_manager *m, mt_wait *w) {
 
 /* ---- Reading -------------------------------------------------------------------------------- */
 
-/* All that is wanted has been read. */
+/* All sessions that were wanted have been read. */
 static void judge(mt_manager *m) {
   mt_deadlock *d = m->deadlock;
   mt_wait *w = mt_wait_find(m, d->wait);
@@ -226,7 +226,7 @@ static void on_read(void *ctx, mt_req *req) {
               strcmp(m->holds->session.id, d->graph->sessions[0].id) == 0;
   if (!req->error.code && ours) {
     for (size_t i = 0; i < d->read.n; i++) take_doc(d->graph, d->index[i], &d->read.docs[i]);
-    if (!d->rounds) add_own(m); /* as it is now, after what was read */
+    if (!d->rounds) add_own(m); /* our own waits now, after the other sessions were read */
     mt_session_read_deinit(&d->read);
     judge(m);
   } else {
@@ -236,7 +236,7 @@ static void on_read(void *ctx, mt_req *req) {
   mt_manager_soon(m);
 }
 
-/* Reads the sessions that were reached; when there are no more of them, there is no cycle. */
+/* Reads the newly reached sessions; if there are none, there is no cycle. */
 static void read_wanted(mt_manager *m) {
   mt_deadlock *d = m->deadlock;
   mt_graph *g = d->graph;
@@ -262,7 +262,7 @@ static void read_wanted(mt_manager *m) {
 
 /* ---- The tick ------------------------------------------------------------------------------- */
 
-/* Telling one may end others and begin new ones. */
+/* Ending one wait may end others and begin new ones, so the loop restarts. */
 static void check_lines(mt_manager *m) {
   mt_wait *w = m->waits->lined_up ? m->waits->first : NULL;
   mortise_blockers all;
@@ -311,7 +311,7 @@ static void look(mt_manager *m, int64_t now) {
   if (mt_wait_is_nested(w))
     begin_walk(m, w->number);
   else
-    w->walk_ms = now + AGAIN_MS; /* a task above it may take a lock meanwhile */
+    w->walk_ms = now + AGAIN_MS; /* an ancestor task may take a lock meanwhile */
 }
 
 void mt_deadlock_tick(mt_manager *m) {

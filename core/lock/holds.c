@@ -8,7 +8,7 @@ enum { BUCKETS_MIN = 64 };
 
 /* ---- The table ------------------------------------------------------------------------------ */
 
-/* FNV-1a, 64 bits: paths share long prefixes and differ at the end, which it spreads well. */
+/* FNV-1a, 64 bits: paths share long prefixes, and it spreads differences at the end well. */
 static uint64_t hash_place(mt_place place) {
   uint64_t h = 14695981039346656037u;
   for (size_t i = 0; i < place.path.n; i++)
@@ -52,7 +52,7 @@ void mt_holds_unref(mt_holds *t) {
 /* `buckets` is a power of two. */
 static void widen(mt_holds *t, size_t buckets) {
   mt_hold **bucket = mt_calloc(buckets, sizeof(mt_hold *));
-  if (!bucket) return; /* longer chains, nothing worse */
+  if (!bucket) return; /* only the chains grow longer */
   for (size_t i = 0; i < t->buckets; i++) {
     while (t->bucket[i]) {
       mt_hold *h = t->bucket[i];
@@ -167,7 +167,7 @@ static bool shares_allow(const mt_hold *h, const mt_part *part, const mt_kin *ki
   return true;
 }
 
-/* Those in line before `part`, or all of them when it is not in line itself. */
+/* Looks at the parts in line before `part`, or at all if it is not in line. */
 static bool line_allows(const mt_hold *h, const mt_part *part) {
   for (const mt_part *p = h->line.first; p && p != part; p = p->next)
     if (!mt_mode_compatible(p->mode, part->mode)) return false;

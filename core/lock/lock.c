@@ -7,7 +7,7 @@ enum { PATH_SHOWN = 200 };
 
 /* ---- Making and ending ---------------------------------------------------------------------- */
 
-/* The plan's rows become the lock's parts; the rest of the plan is the lock's too. */
+/* Turns the plan's rows into the lock's parts and takes over the rest of the plan. */
 static void take_plan(mt_lock *lock, mt_plan *plan) {
   for (size_t i = 0; i < plan->n; i++)
     lock->parts[i] = (mt_part){.place = plan->rows[i].place,
@@ -98,7 +98,7 @@ mortise_status mt_lock_check(const mt_lock *lock, mortise_error *err) {
   if (mt_session_dead(&lock->holds->session, mt_manager_now(lock->manager))) {
     char why[MT_SESSION_BREAKER + 64];
     mt_session_why(&lock->holds->session, why, sizeof why);
-    const mt_slice path = lock->wants[0].path; /* the reason must still fit */
+    const mt_slice path = lock->wants[0].path; /* cut, so that the reason still fits */
     return mt_error_set(err, MORTISE_LOCK_LOST, "the lock on %.*s%s is lost: %s",
                         (int)(path.n < PATH_SHOWN ? path.n : PATH_SHOWN), path.p,
                         lock->n_wants > 1 ? " and others" : "", why);

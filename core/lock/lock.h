@@ -1,5 +1,5 @@
-/* A lock: a set of parts, one for each place, in the total order. Callers use the functions, the
- * files of this folder its members too. */
+/* A lock: a set of parts, one for each place, in the total order. Only the files of this folder use
+ * its members directly. */
 #ifndef MT_LOCK_LOCK_H
 #define MT_LOCK_LOCK_H
 
@@ -7,30 +7,31 @@
 
 struct mt_lock {
   mt_manager *manager;
-  mt_holds *holds; /* of the session in which it is held; NULL before that is open */
+  mt_holds *holds; /* of the session that holds it; NULL before that is open */
   uint64_t task;
   mt_part *parts; /* in the total order (mt_place_cmp) */
   size_t n;
-  mt_want *wants; /* what was asked for, normalised; borrows from `text` */
+  mt_want *wants; /* the targets, normalised; paths borrow from `text` */
   size_t n_wants;
   char *text;
   uint64_t fence;
-  size_t unanswered; /* parts that ask */
+  size_t unanswered; /* parts that wait for an answer */
   bool granted;
-  struct mt_wait *wait; /* of its acquisition, while it is under way */
-  uint64_t publication; /* the last one of our waits that names it (wait.h) */
-  /* It is about to be released; NULL: nobody wants to know. */
+  struct mt_wait *wait; /* of its acquisition; NULL once that is over */
+  uint64_t publication; /* the last publication of our waits that names it (wait.h) */
+  /* Called before it is released; may be NULL. */
   void (*on_release)(mt_lock *lock);
   void *on_release_ctx;
-  mt_lock *prev, *next; /* the manager's */
+  mt_lock *prev, *next; /* in the manager's list */
 };
 
-/* With the parts that are wanted, none of them shared yet; bound to no session, and unknown to the
- * manager. NULL with `err`. */
+/* Makes the lock with all its parts OUT; it belongs to no session yet and is not in the manager's
+ * list. NULL with `err`. */
 mt_lock *mt_lock_new(mt_manager *m, const mt_acquire *a, mortise_error *err);
-/* All of it is held: from now on it is the manager's. */
+/* All parts are held: adds it to the manager's list. */
 void mt_lock_granted(mt_lock *lock);
-/* Gives back the parts from `from` on, last first; `pending` (or NULL) counts what is waited for. */
+/* Gives back the parts from index `from` on, last first; `pending` (or NULL) counts the holds to
+ * wait for. */
 void mt_lock_give_back(mt_lock *lock, size_t from, mt_pending_release *pending);
 void mt_lock_free(mt_lock *lock); /* NULL is fine */
 
@@ -40,6 +41,6 @@ int64_t mt_lock_remaining_ms(const mt_lock *lock);
 uint64_t mt_lock_fence(const mt_lock *lock);
 size_t mt_lock_targets(const mt_lock *lock, const mt_want **wants); /* borrowed */
 mt_manager *mt_lock_manager(const mt_lock *lock);
-mt_session *mt_lock_session(const mt_lock *lock); /* borrowed; its atomics may be read anywhere */
+mt_session *mt_lock_session(const mt_lock *lock); /* borrowed; any thread may read its atomics */
 
 #endif

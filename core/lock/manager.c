@@ -7,11 +7,11 @@
 
 #include <stdio.h>
 
-enum { END_MS = 5000 /* patience for closing a session that is of no more use */ };
+enum { END_MS = 5000 /* time to close a session that is no longer used */ };
 
-/* The parts' states stand together with what is the manager's own. */
+/* The manager with the states of all its parts. */
 typedef struct whole {
-  mt_manager m; /* the first: it is what the parts see */
+  mt_manager m; /* first member: the parts see only this */
   mt_waits waits;
   mt_takeover takeover;
   mt_outbox outbox;
@@ -19,9 +19,9 @@ typedef struct whole {
   mt_locks_admin verify;
   mt_epoch epoch;         /* of the table in which the current session was opened */
   mt_session_write write; /* open and close of our own session */
-  int64_t write_sent_ms, phase_ms; /* when verifying or opening began */
-  mt_acquire *refused;  /* acquisitions that could not begin, to be told at the next tick */
-  mt_release *released; /* releases that had nothing to write, likewise */
+  int64_t write_sent_ms, phase_ms; /* phase_ms: when verifying or opening began */
+  mt_acquire *refused;  /* acquisitions that could not begin; `done` is called at the next tick */
+  mt_release *released; /* releases with nothing to write, likewise */
   int64_t close_deadline_ms;
   void (*close_done)(void *ctx);
   void *close_ctx;
@@ -188,7 +188,7 @@ static void verify(mt_manager *m) {
   m->store->locks->verify(m->store, &w->verify);
 }
 
-/* Makes sure that a session is open or being opened. */
+/* Opens a session unless one is open or being opened. */
 static void want_session(mt_manager *m) {
   if (m->closing) return;
   if (m->phase == MT_UNVERIFIED)
@@ -209,7 +209,8 @@ static void forget_session(mt_manager *m, bool table_stands) {
   mt_manager_soon(m);
 }
 
-/* Where it was not found as it was left, the table may be another one. */
+/* If the session was lost or its close not acknowledged, the table may have been replaced: verify
+ * it again. */
 static void session_ended(void *ctx, mt_req *req) {
   mt_manager *m = ctx;
   (void)req;
@@ -218,8 +219,8 @@ static void session_ended(void *ctx, mt_req *req) {
   if (m->closing == MT_LAST_END) closed(m);
 }
 
-/* Stops the heartbeat, then says `closed`, so that others need not wait for the lease: nothing of
- * this session is believed here any more. */
+/* Stops the heartbeat, then marks the session `closed`, so that others need not wait for its lease.
+ * Nothing here relies on this session any more. */
 static void end_session(mt_manager *m) {
   stop_heartbeat(m);
   m->phase = MT_ENDING;
@@ -234,8 +235,9 @@ static void end_session(mt_manager *m) {
   m->store->locks->session(m->store, &w->write);
 }
 
-/* Ended by another before its deadline, it is not said to be closed: what its tasks have sent under
- * its locks may still be on its way, up to that deadline, and until then nobody may get in. */
+/* A session that another process ended before its deadline is not marked `closed`: writes that its
+ * tasks sent under its locks may still arrive until that deadline, and nobody may take those locks
+ * before. */
 static bool ended_by_another(mt_manager *m) {
   return mt_manager_now(m) < atomic_load(&m->holds->session.deadline_ms);
 }
@@ -248,7 +250,7 @@ static void session_lost(mt_manager *m) {
   mt_error_set(&err, MORTISE_LOCK_LOST, "the locks of session %s are lost: %s",
                m->holds->session.id, why);
   atomic_store(&m->holds->session.lost, true);
-  m->phase = MT_ENDING; /* nothing more is given back one by one */
+  m->phase = MT_ENDING; /* holds are no longer given back one by one */
   mt_outbox_abandon(m, &err);
   mt_holds *holds = m->holds;
   if (by_another)
@@ -305,14 +307,15 @@ void mt_manager_release(mt_manager *m, mt_release *r) {
   mt_error_clear(&r->error);
   mt_lock_check(lock, &r->error);
   mt_pending_release *p = mt_calloc(1, sizeof *p);
-  if (p) *p = (mt_pending_release){.r = r, .left = 1}; /* ours, while the parts are counted */
+  /* One reference of our own while the parts are counted. */
+  if (p) *p = (mt_pending_release){.r = r, .left = 1};
   r->op = p;
   mt_lock_give_back(lock, 0, p);
   mt_lock_free(lock);
   r->lock = NULL;
   if (p && --p->left) return;
-  /* Nothing to wait for, or no memory to wait with: the giving back goes on by itself, and is not
-   * said to be done. */
+  /* Nothing to wait for, or no memory to track it. Without memory the parts are still given back,
+   * but the release reports an error. */
   if (!p && !r->error.code) mt_error_memory(&r->error);
   mt_free(p);
   mt_manager_tell_release(m, r);
@@ -343,8 +346,8 @@ static void tell_waiting(mt_manager *m) {
   }
 }
 
-/* A session with an ambiguous grant ends as soon as it holds nothing, so that a late one dies with
- * it. */
+/* Ends a session with an ambiguous grant as soon as it holds nothing, so that a late grant ends
+ * with it. */
 static void replace_if_tainted(mt_manager *m) {
   mt_holds *holds = m->holds;
   if (m->phase == MT_OPEN && holds->replace && !holds->n && !m->locks && mt_outbox_idle(m)) {
@@ -353,7 +356,7 @@ static void replace_if_tainted(mt_manager *m) {
   }
 }
 
-/* Its holds go with the session; whoever waits for one to be given back is told. */
+/* The holds end with the session; releases that wait for them fail. */
 static void abandon_late(mt_manager *m) {
   mortise_error err;
   mt_error_set(&err, MORTISE_UNAVAILABLE, "the client was closed before the store had answered");
@@ -380,7 +383,7 @@ void mt_manager_tick(mt_manager *m) {
   mt_attempts_tick(m);
   mt_deadlock_tick(m);
   mt_outbox_flush(m);
-  replace_if_tainted(m); /* after the last of its holds was forgotten: no later tick may come */
+  replace_if_tainted(m); /* after the last hold was dropped: no later tick may come */
   tick_close(m);
 }
 

@@ -5,8 +5,8 @@
 
 #include <stdlib.h>
 
-/* Requests of concurrent tasks share one batch (group commit): while BATCHES_MAX are under way the
- * rest gathers. One write at a time for each place, so that none overtakes another. */
+/* Concurrent tasks share batches (group commit): while BATCHES_MAX are in flight, further writes
+ * gather. Each place has one write in flight at a time, so that none overtakes another. */
 enum {
   BATCHES_MAX = 2,
   BATCH_ITEMS = 5000,
@@ -18,7 +18,7 @@ enum {
 typedef struct mt_batch {
   mt_lock_batch req;
   mt_manager *m;
-  mt_holds *of;    /* whose they are */
+  mt_holds *of;    /* of the session that sent it */
   mt_hold **holds; /* items[i] writes holds[i] */
   mt_lock_item *items;
   size_t n, room;
@@ -27,7 +27,7 @@ typedef struct mt_batch {
 
 /* ---- What to write -------------------------------------------------------------------------- */
 
-/* Moves those that the write in `mode` answers from the asking to the served. */
+/* Moves the parts that a grant of `mode` satisfies from `asks` to `serving`. */
 static void serve(mt_hold *h, mt_mode mode) {
   mt_part **link = &h->asks;
   h->last_ask = NULL;
@@ -46,13 +46,13 @@ static void serve(mt_hold *h, mt_mode mode) {
 }
 
 static void number(mt_holds *holds, mt_hold *h, mt_mode mode) {
-  /* The same write again after an answer that never came, or to keep a place in the queue, keeps
-   * its number: what was applied before is then known for mine. */
+  /* The same write keeps its number when it is repeated, after a lost answer or to keep a place in
+   * the queue, so that the store recognises what it already applied. */
   bool again = mt_hold_is_unsure(h) && h->asked_mode == mode && h->n != h->released_n;
   if (!again) h->n = ++holds->last_n;
   h->asked_mode = mode;
-  /* What will no longer be covered is no longer believed, from before it is sent; a denial leaves
-   * it there. */
+  /* What the new mode does not cover is not relied on from before the write is sent; after a denial
+   * the store may still list it. */
   if (mt_mode_covers(mode, h->mode)) return;
   h->mode = mt_hold_held_mode(h);
   h->state = MT_HOLD_UNSURE_SURPLUS;
@@ -72,14 +72,14 @@ static bool choose_grant(mt_holds *holds, mt_hold *h) {
 static bool choose_release(mt_hold *h) {
   if (!h->state) return false;
   h->verb = h->state == MT_HOLD_CREATED ? MT_LOCK_DELETE : MT_LOCK_RELEASE;
-  /* Not believed from before it is sent; remembered until it is acknowledged. */
+  /* Not relied on from before it is sent, but remembered until it is acknowledged. */
   h->mode = MT_NL;
   mt_hold_doubt(h);
   h->released_n = h->n;
   return true;
 }
 
-/* Keeps what the tasks inside hold; a write that no part waits for. */
+/* Lowers the entry to what our tasks hold; no part waits for this write. */
 static bool choose_lower(mt_holds *holds, mt_hold *h, mt_mode mode) {
   number(holds, h, mode);
   h->asked_enqueue = false;
@@ -108,19 +108,20 @@ static bool somebody_comes(const mt_manager *m, const mt_hold *h) {
   return false;
 }
 
-/* Decides the next write of a hold; false when there is none. */
+/* Chooses the next write of a hold; false if none is needed. */
 static bool choose(const mt_manager *m, mt_holds *holds, mt_hold *h) {
-  if (h->evict[0] || h->serving) return true; /* the next step, or the same again */
+  if (h->evict[0] || h->serving)
+    return true; /* the eviction comes first, or the same write again */
   h->tries = 0;
   if (h->asks) return keeps_surplus(h) ? give_surplus_back(holds, h) : choose_grant(holds, h);
   if (somebody_comes(m, h)) return false;
   mt_mode mode = mt_hold_held_mode(h);
   if (!mode) return choose_release(h);
   if (mode == h->mode && !mt_hold_is_unsure(h)) return false;
-  return choose_lower(holds, h, mode); /* what a task that left no longer needs, or out of the queue */
+  return choose_lower(holds, h, mode); /* gives back what no task needs, or leaves the queue */
 }
 
-/* One that will not ask again, because it tries but once, wants to know who is in the way. */
+/* A part with a single try cannot ask again, so its denial must name the blockers. */
 static bool all_would_ask_again(const mt_hold *h) {
   for (const mt_part *p = h->serving; p; p = p->next_ask)
     if (p->once) return false;
@@ -258,14 +259,14 @@ static void mark_for_eviction(mt_manager *m, mt_hold *h, const char *session) {
   mt_outbox_kick(m, h);
 }
 
-/* What the dead one left on the ancestors of a path blocks nobody soon, so nobody else would take
- * it away: it goes with the first that passes there. */
+/* The intention locks that a dead session left on ancestors rarely block anybody, so nobody else
+ * would evict them soon; we evict them while we pass. */
 static void evict_from_ancestors(mt_manager *m, const mt_part *part, const char *session) {
   for (const mt_part *up = part - part->index; up < part; up++)
     if (up->hold && !up->target) mark_for_eviction(m, up->hold, session);
 }
 
-/* A blocker that we proved dead is evicted first, then the same is asked again. */
+/* Evicts a blocker that we proved dead; the same write follows again. */
 static bool evict_dead_blocker(mt_manager *m, mt_hold *h, const mt_lock_item *item) {
   for (size_t i = 0; i < item->n_blockers && h->tries < TRIES_MAX; i++) {
     const char *session = item->blockers[i].session;
@@ -283,7 +284,7 @@ static void refused(mt_manager *m, mt_hold *h, mortise_status code, const char *
   answer_all(m, h, NULL, &err);
 }
 
-/* Each of these returns true when the same hold must be written again at once. */
+/* This and release_answered return true if the hold must be written again at once. */
 static bool grant_answered(mt_manager *m, mt_hold *h, const mt_lock_item *item) {
   switch (item->result) {
   case MT_LOCK_ACKED:
@@ -315,7 +316,7 @@ static bool grant_answered(mt_manager *m, mt_hold *h, const mt_lock_item *item) 
 
 static bool release_answered(mt_manager *m, mt_hold *h, const mt_lock_item *item) {
   if (item->verb == MT_LOCK_DELETE && item->result == MT_LOCK_CONFLICT)
-    return true; /* still unsure: the scripted release comes next */
+    return true; /* still unsure, so the scripted release follows */
   if (item->result == MT_LOCK_FAILED) {
     mt_log_write(&m->store->log, MORTISE_LOG_WARNING,
                  "%s: a release was refused; it ends with the session", h->path);
@@ -324,7 +325,7 @@ static bool release_answered(mt_manager *m, mt_hold *h, const mt_lock_item *item
     mt_error_set(&err, MORTISE_REJECTED, "%s: the store refuses to take the lock back", h->path);
     mt_pending_done(h, &err);
   }
-  /* That nothing is there may be the word of a replaced primary, and proves nothing. */
+  /* ABSENT may come from a stale primary and proves nothing. */
   if (item->result == MT_LOCK_ABSENT) m->holds->replace = true;
   mt_hold_clear(h);
   return false;
@@ -338,7 +339,7 @@ static void item_answered(mt_manager *m, mt_holds *holds, mt_hold *h, const mt_l
                           bool proven) {
   bool again = false;
   h->send = MT_SEND_IDLE;
-  if (takes(item) && !proven) mt_hold_doubt(h); /* given back, where it was not granted */
+  if (takes(item) && !proven) mt_hold_doubt(h); /* if it was not granted, it will be given back */
   if (item->result == MT_LOCK_BUSY ||
       (item->result == MT_LOCK_CONFLICT && item->verb != MT_LOCK_DELETE)) {
     again = ++h->tries < TRIES_MAX;
@@ -346,7 +347,7 @@ static void item_answered(mt_manager *m, mt_holds *holds, mt_hold *h, const mt_l
     if (item->result == MT_LOCK_BUSY)
       m->outbox->paused_ms = mt_manager_now(m) + mt_manager_jitter(m, PAUSE_FIRST_MS);
     if (!again && h->serving) refused(m, h, MORTISE_UNAVAILABLE, "too many conflicting writes");
-    again |= !h->serving; /* a release is never given up */
+    again |= !h->serving; /* a write that no part waits for is always retried */
   } else if (item->verb == MT_LOCK_EVICT) {
     h->evict[0] = '\0';
     h->tries++;
@@ -356,9 +357,9 @@ static void item_answered(mt_manager *m, mt_holds *holds, mt_hold *h, const mt_l
   } else {
     again = release_answered(m, h, item);
   }
-  /* Those in line may come in where nothing is held any more, or nobody else waits any more. */
+  /* Parts in line may be admitted once nothing is held here or no other session waits. */
   if (!again && (!h->mode || !h->contended)) m->hooks->admit(m, h);
-  if (!mt_manager_believes(m, holds)) return; /* the session was given up meanwhile */
+  if (!mt_manager_believes(m, holds)) return; /* a caller ended the session meanwhile */
   mt_outbox_kick(m, h);
 }
 
@@ -376,7 +377,7 @@ static void batch_free(mt_batch *b) {
   mt_free(b);
 }
 
-/* An error that stays: the asking are told, and what cannot be given back ends with the session. */
+/* A permanent error: fails the asking parts; what cannot be given back ends with the session. */
 static void give_up(mt_manager *m, mt_holds *holds, mt_hold *h, const mortise_error *err) {
   bool evicting = h->evict[0];
   h->evict[0] = '\0';
@@ -384,15 +385,15 @@ static void give_up(mt_manager *m, mt_holds *holds, mt_hold *h, const mortise_er
     answer_all(m, h, NULL, err);
     return;
   }
-  if (evicting) return; /* what is held here stays so */
+  if (evicting) return; /* our own hold here is unchanged */
   mt_hold_clear(h);
   holds->replace = true;
 }
 
-/* The same number may be sent again, so that a connection that broke costs an acquisition nothing
- * but time: those whose time is over, or who try but once, are told by the hook `trouble`. Giving
- * back, and evicting, is repeated until it is acknowledged or refused: the session may hold
- * something else for a long time yet. Not when it is being closed, which gives back everything. */
+/* A write may be repeated with its number, so a broken connection costs an acquisition only time;
+ * the hook `trouble` fails those that are past their deadline or have a single try. Releases and
+ * evictions are repeated until they are acknowledged or refused, since the session may live on for
+ * long with other holds; but not while it is being closed, which gives back everything. */
 static bool try_again(const mt_manager *m, const mt_hold *h, const mt_lock_item *item,
                       const mortise_error *err) {
   if (err->retryable) return true;
@@ -403,15 +404,15 @@ static bool try_again(const mt_manager *m, const mt_hold *h, const mt_lock_item 
          err->code == MORTISE_CONFLICT;
 }
 
-/* A batch is not atomic: beside an item that was refused others may have been applied. They are not
- * believed, and given back. */
+/* A batch is not atomic: beside a refused item others may have been applied. They are not relied on
+ * but given back. */
 static void item_failed(mt_manager *m, mt_holds *holds, mt_hold *h, const mt_lock_item *item,
                         const mortise_error *err, bool proven) {
   bool answered = item->result != MT_LOCK_NO_ANSWER && item->result != MT_LOCK_FAILED;
   bool unsure = err->ambiguous || answered;
   h->send = MT_SEND_IDLE;
-  /* Also where nobody waits for it: what may have been granted, or lowered, is given back, and a
-   * late one dies with the session. */
+  /* Even if no part waits any more: what may have been granted or lowered is given back, and a late
+   * grant ends with the session. */
   if (unsure && takes(item)) holds->replace = true;
   if ((unsure || !proven) && takes(item)) mt_hold_doubt(h);
   if (unsure) mt_hold_touched(h);
@@ -420,8 +421,8 @@ static void item_failed(mt_manager *m, mt_holds *holds, mt_hold *h, const mt_loc
   if (mt_manager_believes(m, holds)) mt_outbox_kick(m, h);
 }
 
-/* The whole request failed. What may pass is sent again with its number, after a pause; an error
- * that stays is told to those who asked. */
+/* The whole request failed. After a transient error the writes are repeated with their numbers
+ * after a pause; a permanent error fails the asking parts. */
 static void batch_failed(mt_manager *m, mt_batch *b) {
   mt_outbox *o = m->outbox;
   const mortise_error *err = &b->req.req.error;
@@ -438,7 +439,7 @@ static void batch_done(void *ctx, mt_req *req) {
   mt_batch *b = ctx;
   mt_manager *m = b->m;
   m->outbox->in_flight--;
-  if (!mt_manager_believes(m, b->of)) { /* an answer for a session that was given up */
+  if (!mt_manager_believes(m, b->of)) { /* this session was given up */
     batch_free(b);
     return;
   }
@@ -449,7 +450,7 @@ static void batch_done(void *ctx, mt_req *req) {
     m->outbox->troubles = 0;
     m->outbox->paused_ms = 0;
     m->outbox->asked_ms = mt_manager_now(m);
-    /* Only what is still believed now counts as granted. */
+    /* A grant counts only if the session is still alive now. */
     bool alive = mt_manager_session_alive(m);
     for (size_t i = 0; alive && i < b->n && mt_manager_believes(m, b->of); i++)
       item_answered(m, b->of, b->holds[i], &b->items[i], b->req.proven);
@@ -461,7 +462,6 @@ static void batch_done(void *ctx, mt_req *req) {
   mt_manager_soon(m);
 }
 
-/* Fills the arrays: what gives back first, then what asks, in the total order. */
 static int by_place(const void *a, const void *b) {
   return mt_place_cmp(mt_hold_place(*(mt_hold *const *)a), mt_hold_place(*(mt_hold *const *)b));
 }
@@ -473,11 +473,11 @@ static void order(mt_batch *b, size_t givers) {
   if (!sorted) qsort(b->holds + givers, b->n - givers, sizeof(mt_hold *), by_place);
 }
 
-/* Takes what is to be written off the line: first those that give back. */
+/* Takes holds off the line into the batch: releases first, then grants in the total order. */
 static void gather(mt_manager *m, mt_batch *b) {
   mt_hold *asking = NULL, **tail = &asking;
   size_t asks = 0;
-  /* What is told to callers in here may put more in line: never past the room. */
+  /* Callbacks in here may add to the line; never take more than there is room for. */
   while (m->outbox->first && b->n + asks < b->room) {
     mt_hold *h = pop(m->outbox);
     if (!choose(m, b->of, h)) {
@@ -489,7 +489,8 @@ static void gather(mt_manager *m, mt_batch *b) {
       b->holds[b->n++] = h;
       continue;
     }
-    /* Passed on to the next task; who only lowers waits for the answer. */
+    /* The hold passes to another task, so its release is done; a mere lowering waits for the
+     * answer. */
     if (h->pending_release && h->serving && !h->evict[0]) mt_pending_done(h, NULL);
     *tail = h;
     tail = &h->next_out;
@@ -550,7 +551,7 @@ void mt_outbox_flush(mt_manager *m) {
   while (m->phase == MT_OPEN && o->first && o->in_flight < BATCHES_MAX) {
     if (o->paused_ms > mt_manager_now(m)) return;
     mt_batch *b = batch_new(m);
-    if (!b) { /* no memory now: what waits stays in line */
+    if (!b) { /* out of memory: the holds stay in line */
       o->paused_ms = mt_manager_now(m) + PAUSE_FIRST_MS;
       return;
     }

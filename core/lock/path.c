@@ -14,7 +14,7 @@ static const char *segment_problem(mt_slice s) {
   return NULL;
 }
 
-/* The first character that is not to be shown as it is; path.n where there is none. `path` is UTF-8. */
+/* The offset of the first control character (mt_utf8_command), or path.n. `path` is UTF-8. */
 static size_t first_command(mt_slice path) {
   size_t i = 0;
   while (i < path.n && !mt_utf8_command(path.p + i, path.n - i))
@@ -38,7 +38,7 @@ static mortise_status check_segments(mt_slice path, mortise_error *err) {
 mortise_status mt_path_check_form(mt_slice path, mt_slice *out, mortise_error *err) {
   _Static_assert(MT_PATH_DEPTH == 128, "the message above says so");
   if (!path.n || path.p[0] != '/') return refuse(err, 0, "no \"/\" in front");
-  bool root = path.n == 1; /* "//" is not: it has an empty segment */
+  bool root = path.n == 1; /* "//" is not: its segment is empty */
   if (!root && path.p[path.n - 1] == '/') path.n--;
   if (path.n > MT_PATH_MAX)
     return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "bad path: %zu bytes, more than %d", path.n,
@@ -81,7 +81,7 @@ size_t mt_path_depth(mt_slice path) {
   return depth;
 }
 
-/* How many bytes at p stand for themselves: a whole character, or 0. */
+/* How many bytes at p need no escape: those of one character, or 0. */
 static size_t plain_bytes(const char *p, size_t n) {
   bool escaped = *p == '/' || *p == '%' || mt_utf8_command(p, n);
   return escaped ? 0 : mt_utf8_char(p, n);
@@ -93,7 +93,7 @@ void mt_path_add_segment(mt_buf *out, mt_slice segment) {
   static const char hex[] = "0123456789ABCDEF";
   bool dots = mt_slice_eq(segment, MT_SLICE(".")) || mt_slice_eq(segment, MT_SLICE(".."));
   if (!segment.n) mt_buf_addc(out, '%');
-  size_t plain = 0; /* where the bytes that stay as they are begin */
+  size_t plain = 0; /* start of the bytes that need no escape */
   for (size_t i = 0; i < segment.n;) {
     const char *p = segment.p + i;
     size_t n = dots ? 0 : plain_bytes(p, segment.n - i);
@@ -164,7 +164,7 @@ static size_t start_of_run(const finder *f, mt_slice ancestor) {
   return low;
 }
 
-/* Adds the ancestors of `path` but the root that end at byte `from` or behind it. */
+/* Adds the ancestors of `path`, except the root, that end at byte `from` or later. */
 static bool find_from(finder *f, mt_slice path, size_t from) {
   size_t first = from;
   for (const char *slash; (slash = memchr(path.p + from, '/', path.n - from));) {

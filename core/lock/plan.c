@@ -16,7 +16,7 @@ static bool sorted(const mt_want *wants, size_t n) {
   return true;
 }
 
-/* How many bytes all of them begin with. */
+/* The length of the prefix that all paths share. */
 static size_t shared_by_all(const mt_want *wants, size_t n) {
   size_t shared = wants[0].path.n;
   for (size_t i = 1; i < n; i++) {
@@ -26,7 +26,7 @@ static size_t shared_by_all(const mt_want *wants, size_t n) {
   return shared;
 }
 
-/* The order by path of paths that share their first bytes: the next eight mostly decide. */
+/* Compares paths behind their shared prefix; the next eight bytes usually decide. */
 static int by_rest(const void *a, const void *b, void *shared) {
   mt_slice x = ((const mt_want *)a)->path, y = ((const mt_want *)b)->path;
   size_t skip = *(const size_t *)shared;
@@ -94,7 +94,7 @@ static size_t least_depth_in_x(const mt_plan *plan) {
   return least < most ? least : SIZE_MAX;
 }
 
-/* A target below a target in X adds nothing. The X targets are looked up by each ancestor, since
+/* A target below a target in X adds nothing. Each ancestor is looked up among the X targets, since
  * byte order does not keep a tree together ("/a-b" stands between "/a" and "/a/b"). */
 static mortise_status drop_covered(mt_plan *plan, mortise_error *err) {
   size_t depth_min = least_depth_in_x(plan), n_xs = 0;
@@ -119,7 +119,7 @@ static mortise_status drop_covered(mt_plan *plan, mortise_error *err) {
   return MORTISE_OK;
 }
 
-/* The ancestors of those targets whose ancestors take the intention `mode`. */
+/* The ancestors of the targets whose intention mode is `mode`. */
 static mortise_status ancestors_of(const mt_plan *plan, mt_mode mode, mt_slice **out, size_t *n,
                                    mortise_error *err) {
   mt_slice *paths = mt_calloc(plan->n_wants, sizeof *paths);

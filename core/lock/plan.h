@@ -1,5 +1,5 @@
-/* A wanted set in its final form: the places of the targets and of the intention locks on all their
- * ancestors, once each, in the total order; targets under a target in X dropped. */
+/* The set of locks that a request needs: its targets and the intention locks on all their
+ * ancestors, each place once, in the total order. Targets below a target in X are dropped. */
 #ifndef MT_LOCK_PLAN_H
 #define MT_LOCK_PLAN_H
 

@@ -14,7 +14,7 @@ void mt_session_init(mt_session *s, const mt_env *env, const char *ns, int64_t l
   s->process = mt_process_number();
   s->lease_ms = lease_ms;
   s->margin_ms = margin_ms;
-  pthread_mutex_init(&s->board.lock, NULL); /* of the default kind it cannot fail */
+  pthread_mutex_init(&s->board.lock, NULL); /* cannot fail with default attributes */
 }
 
 void mt_session_deinit(mt_session *s) {
@@ -23,7 +23,7 @@ void mt_session_deinit(mt_session *s) {
   pthread_mutex_destroy(&s->board.lock);
 }
 
-/* Is it ours to say why? */
+/* Are we the first to say why it ended? */
 static bool claim_end(mt_session *s, mt_session_end first) {
   int none = MT_END_UNKNOWN;
   return atomic_compare_exchange_strong(&s->end, &none, (int)first);
@@ -92,8 +92,8 @@ static bool board_calls(mt_session *s, uint64_t said) {
   return calls;
 }
 
-/* The waiting list of the next beat. `after` tells a reader that all of it was so at some time
- * later than that write. Without memory the beat says nothing of the waits. */
+/* Builds the waiting list of the next beat. `after` says that all of it was true at some moment
+ * after that write. Without memory the list is empty. */
 static void copy_board(mt_heartbeat *h) {
   mt_board *b = &h->session->board;
   mt_buf_clear(&h->waiting);
@@ -104,7 +104,7 @@ static void copy_board(mt_heartbeat *h) {
   if (none || !mt_buf_room(&h->waiting, MT_BOARD_MAX + 64)) return;
   mt_buf_addf(&h->waiting, "[{\"after\":%llu}", (unsigned long long)h->fence);
   pthread_mutex_lock(&b->lock);
-  if (b->text) mt_buf_addc(&h->waiting, ','); /* into the room: allocates nothing */
+  if (b->text) mt_buf_addc(&h->waiting, ','); /* the room is reserved, so this allocates nothing */
   if (b->text) mt_buf_add(&h->waiting, b->text, b->n);
   h->board_version = b->version;
   pthread_mutex_unlock(&b->lock);
@@ -144,7 +144,7 @@ int64_t mt_heartbeat_due(const mt_heartbeat *h) {
   return soon;
 }
 
-/* Somebody ended it: the store's word is final. What it says of why is for people only. */
+/* Somebody ended the session; this is final. The reason is only for people. */
 static void end_refused(mt_session *s, const mt_session_write *w) {
   if (claim_end(s, MT_END_BEING_SAID)) {
     memcpy(s->breaker, w->breaker, sizeof s->breaker);
@@ -169,8 +169,8 @@ static void beaten(void *ctx, mt_req *req) {
   }
   h->error = req->error;
   if (h->write.result == MT_SESSION_REFUSED) end_refused(h->session, &h->write);
-  /* A beat that was lost costs a sixth of the lease; sooner again, so that a short outage is
-   * survived, but never in a tight loop. */
+  /* Retries sooner than a sixth of the lease, to survive a short outage, but never in a tight
+   * loop. */
   int64_t pause = interval(h->session) / 8 << (h->failures < 3 ? h->failures : 3);
   h->failures++;
   h->due_ms = now + (pause > 20 ? pause : 20);
@@ -198,6 +198,6 @@ void mt_heartbeat_tick(mt_heartbeat *h) {
 void mt_heartbeat_deinit(mt_heartbeat *h) {
   if (h->busy) mt_store_cancel(h->store, &h->write.req);
   h->busy = false;
-  if (h->session) atomic_store(&h->session->asked_ms, 0); /* NULL: it never began */
+  if (h->session) atomic_store(&h->session->asked_ms, 0); /* NULL: never initialised */
   mt_buf_deinit(&h->waiting);
 }

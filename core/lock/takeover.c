@@ -20,7 +20,7 @@ static void forget_oldest(mt_takeover *k) {
 static mt_seen *meet(mt_takeover *k, const char *id) {
   mt_seen *s = find(k, id);
   if (s) return s;
-  if (k->n == MT_SEEN_MAX) forget_oldest(k); /* its observation begins anew, later */
+  if (k->n == MT_SEEN_MAX) forget_oldest(k); /* its observation will start over */
   if (!mt_grow((void **)&k->seen, &k->cap, k->n + 1, sizeof *k->seen, MT_SEEN_MAX)) return NULL;
   s = &k->seen[k->n++];
   *s = (mt_seen){0};
@@ -71,7 +71,7 @@ static void note(mt_manager *m, const mt_session_doc *doc) {
   s->owner = mt_strdup(doc->owner);
 }
 
-/* What must be written to prove this one dead; false: it may live, or a person must decide. */
+/* Fills in the write that would prove it dead; false if it may be alive or a person must decide. */
 static bool verdict(mt_manager *m, const mt_seen *s, mt_session_write *w) {
   if (!s->known || s->dead || s->damaged) return false;
   w->verb = MT_SESSION_PROVE;
@@ -113,7 +113,7 @@ static void written(void *ctx, mt_req *req) {
     mt_log_write(&m->store->log, MORTISE_LOG_INFO, "session %s is dead: its locks may be taken",
                  s->id);
   } else if (s) {
-    s->known = false; /* it changed meanwhile, or we do not know: look again */
+    s->known = false; /* it changed or the outcome is unknown: read it again */
   }
   k->at++;
   next_write(m);
@@ -158,7 +158,7 @@ void mt_takeover_look(mt_manager *m, const mt_lock_entry *entries, size_t n, boo
   if (k->busy || !m->holds || (!at_once && mt_manager_now(m) < k->next_ms)) return;
   k->n_ids = 0;
   for (size_t i = 0; i < n; i++) add_id(m, &entries[i]);
-  /* Those that other tasks wait for too: else they would be looked at one after another. */
+  /* Adds the blockers of other tasks' waits, so that one look serves all. */
   for (const mt_wait *w = m->waits->first; w; w = w->next)
     for (size_t i = 0; i < w->n_blockers; i++) add_id(m, &w->blockers[i]);
   if (!k->n_ids) return;

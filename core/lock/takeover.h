@@ -1,7 +1,7 @@
-/* Ending the sessions of the dead. A session may be expired when its document has kept the same
- * version for its own lease and our margin, counted on our clock from the arrival of the first
- * answer that showed it; or at once, when its owner ran on this machine and is gone. Nothing that
- * was only read is acted upon: every step to `dead` is an acknowledged write of ours. */
+/* Ending the sessions of dead processes. A session may be expired when its document has kept the
+ * same version for its own lease plus our margin, counted on our clock from the first answer that
+ * showed that version; or at once when its owner ran on this machine and is gone. Nothing is
+ * concluded from reads alone: `dead` is set only by an acknowledged write of ours. */
 #ifndef MT_LOCK_TAKEOVER_H
 #define MT_LOCK_TAKEOVER_H
 
@@ -15,7 +15,7 @@ typedef struct mt_seen {
   mt_session_state state;
   bool known;  /* read at least once */
   bool dead;   /* proven by an acknowledged write of ours */
-  bool damaged; /* its document: never proven dead, whatever the time */
+  bool damaged; /* its document is damaged: never declared dead, however long it stays silent */
   char *owner;  /* owned JSON, or NULL */
 } mt_seen;
 
@@ -25,21 +25,22 @@ struct mt_takeover {
   mt_seen *seen;
   size_t n, cap;
   bool busy;
-  int64_t next_ms; /* not before */
+  int64_t next_ms; /* no look before then */
   const char *ids[MT_LOOK_MAX];
   char id_text[MT_LOOK_MAX][MT_SESSION_ID];
   size_t n_ids;
-  size_t at; /* which of them is being written */
+  size_t at; /* index in `ids` of the one being written */
   mt_session_read read;
   mt_session_write write;
 };
 
-/* Looks at the sessions that block the waits of this process, unless it did so a moment ago or looks
- * already; ends those that are dead, then calls the hook `ended`. `at_once` overrides the pause. */
+/* Reads the sessions that block the waits of this process, expires those that are dead, then calls
+ * the hook `ended`. Does nothing during a look or the pause after one; `at_once` skips the
+ * pause. */
 void mt_takeover_look(mt_manager *m, const mt_lock_entry *entries, size_t n, bool at_once);
 bool mt_takeover_busy(const mt_manager *m);
 bool mt_takeover_dead(const mt_manager *m, const char *session);
-/* Has each of these been read at least once since it was first met? */
+/* Has each of these sessions been read at least once? */
 bool mt_takeover_known(const mt_manager *m, const mt_lock_entry *entries, size_t n);
 bool mt_takeover_damaged(const mt_manager *m, const char *session);
 const char *mt_takeover_owner(const mt_manager *m, const char *session); /* JSON or NULL */

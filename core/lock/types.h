@@ -1,4 +1,4 @@
-/* What callers hand to a lock manager, and what they get from it. manager.h has the calls. */
+/* The requests and results of a lock manager; manager.h has the functions. */
 #ifndef MT_LOCK_TYPES_H
 #define MT_LOCK_TYPES_H
 
@@ -14,25 +14,25 @@ typedef struct mt_manager_config {
   const char *ns;
   mt_session_config session; /* owner, lease, margin */
   int64_t wait_ms;           /* default wait of an acquisition */
-  /* Does a hold of task `holder` stand for `task` too (the same, or one above it)? */
+  /* Does a hold of task `holder` also count for `task`: is it the same task or an ancestor? */
   bool (*inherits)(void *ctx, uint64_t holder, uint64_t task);
-  /* The owner must start (true), or stop and join (false), the heartbeat of `session`. Stopping
-   * returns only when nothing of it is under way any more, or will be believed. */
+  /* Starts (true), or stops and joins (false), the heartbeat of `session`. After stopping, no beat
+   * may be in flight or its answer be used. */
   mortise_status (*heartbeat)(void *ctx, bool start, mt_session *session, mortise_error *err);
-  /* Is the owner of this session known dead (same host, boot and pid namespace, pid gone or
-   * started at another time)? */
+  /* Is the owner known to be dead (same host, boot and pid namespace; pid gone or started at
+   * another time)? */
   bool (*known_dead)(void *ctx, const char *owner_json);
-  /* May be NULL: there is something new for the heartbeat to tell; it has become due sooner. */
+  /* May be NULL. The board has changed, so the heartbeat is due sooner. */
   void (*nudge)(void *ctx);
-  /* May be NULL: told of each acquisition that waits, and of the end of its wait. */
+  /* May be NULL. Called while an acquisition waits and when its wait ends. */
   void (*notice)(void *ctx, const mortise_notice *notice);
   /* The time at which to call mt_manager_tick has changed. */
   void (*due_changed)(void *ctx);
   void *ctx;
 } mt_manager_config;
 
-/* An acquisition in the caller's memory. The manager copies `wants` and adds the intention locks on
- * the ancestors. */
+/* An acquisition, in the caller's memory. The manager copies `wants` and adds the intention locks
+ * on ancestors. */
 typedef struct mt_acquire {
   void (*done)(void *ctx, struct mt_acquire *a);
   void *ctx;
@@ -40,10 +40,10 @@ typedef struct mt_acquire {
   size_t n;
   uint64_t task;       /* who in this process */
   int64_t wait_ms;     /* 0: try once; -1: the manager's default */
-  bool blocks_siblings; /* the caller pumps: waiting for another task of ours is a DEADLOCK */
+  bool blocks_siblings; /* the caller pumps, so waiting for a sibling task is a DEADLOCK */
   mt_lock *lock;       /* out, owned by the manager until released */
   mortise_error error; /* out */
-  mortise_blockers *blockers; /* out, of LOCK_TIMEOUT and DEADLOCK; NULL: nobody wants to know */
+  mortise_blockers *blockers; /* out, on LOCK_TIMEOUT and DEADLOCK; may be NULL */
   void *op;            /* the manager's, as is `next` */
   struct mt_acquire *next;
 } mt_acquire;
@@ -51,7 +51,7 @@ typedef struct mt_acquire {
 typedef struct mt_release {
   void (*done)(void *ctx, struct mt_release *r);
   void *ctx;
-  mt_lock *lock;       /* in; gone when this is submitted, whatever the outcome */
+  mt_lock *lock;       /* in; invalid once this is submitted, whatever the outcome */
   mortise_error error; /* out: LOCK_LOST when the lease ran out while it was held; UNAVAILABLE when
                           it is not acknowledged yet (and tried again in the background) */
   void *op;            /* the manager's, as is `next` */

@@ -1,7 +1,7 @@
-/* The waits of this process: one for each acquisition under way, which at any time waits at one of
- * its places or nowhere; and what others are told of them. The session's board has the text, which
- * the heartbeat puts into the session's document. What stands there is taken down before it ceases
- * to be so, and written anew at the next tick (waits.c). */
+/* The waits of this process, one for each acquisition in progress, which waits at one of its places
+ * or nowhere. They are published on the session's board, and the heartbeat writes the board into
+ * the session's document. The board is cleared before anything on it stops being true, and
+ * rewritten at the next tick (waits.c). */
 #ifndef MT_LOCK_WAIT_H
 #define MT_LOCK_WAIT_H
 
@@ -11,46 +11,46 @@ typedef struct mt_wait {
   mt_manager *manager;
   mt_lock *lock;
   bool once, blocks_siblings; /* as in mt_acquire */
-  uint64_t number;  /* of this wait; 0: it does not wait */
-  size_t at;        /* the part where it waits */
-  bool in_line;     /* for other tasks of this process; else for other sessions */
+  uint64_t number;            /* names this wait; 0: it does not wait */
+  size_t at;                  /* index of the part where it waits */
+  bool in_line;               /* waits for tasks of this process, not for other sessions */
   bool line_is_new; /* it lined up since the last tick */
-  int64_t since_ms, walk_ms; /* when it began; when to look for a cycle next */
+  int64_t since_ms, walk_ms; /* when it began; when to search for a cycle next */
   uint32_t walks;
-  uint64_t poll_fence;        /* of its last acknowledged poll; those ahead of it stood there then */
-  mt_lock_entry *blockers;    /* where it was denied, owned */
+  uint64_t poll_fence;     /* of its last acknowledged poll, when those ahead of it were there */
+  mt_lock_entry *blockers; /* who denied it, owned */
   size_t n_blockers;
-  uint64_t published_version; /* of the board, in which it was told first; 0: it is not told */
-  uint64_t visit; /* of a search among the tasks of this process (waits.c), as the two below */
+  uint64_t published_version; /* the board's version that first showed it; 0: not published */
+  uint64_t visit;             /* state of a search in this process (waits.c), like the two below */
   struct mt_wait *visit_from, *visit_next;
   struct mt_wait *prev, *next;
 } mt_wait;
 
-/* All acquisitions, also those that do not wait; the youngest first. */
+/* All acquisitions in progress, waiting or not, youngest first. */
 struct mt_waits {
   mt_wait *first;
-  mt_wait *cursor; /* the next that a walk over them visits, which may end any of them */
+  mt_wait *cursor; /* the next one to visit, for a loop whose body may end any of them */
   uint64_t last_number, last_visit, last_told;
-  bool lined_up;        /* somebody did since the last tick */
+  bool lined_up;        /* somebody lined up since the last tick */
   bool published;       /* something is on the board */
-  uint64_t publication; /* counts how often the board was taken down, from 1 on */
-  int64_t publish_ms;   /* not before */
+  uint64_t publication; /* starts at 1 and grows whenever the board is cleared */
+  int64_t publish_ms;   /* do not publish before */
 };
 
-enum { MT_WAIT_MS = 1000 /* of waiting, before it is told and the graph is followed */ };
+enum { MT_WAIT_MS = 1000 /* after this time a wait is published and a cycle is searched for */ };
 
 void mt_wait_link(mt_wait *w);
-void mt_wait_unlink(mt_wait *w); /* it ends, and its blockers are freed */
+void mt_wait_unlink(mt_wait *w); /* also frees its blockers */
 
-/* It waits at lock->parts[at]; nothing happens while it goes on with the same wait. */
+/* It waits at lock->parts[at]; does nothing if it already waits there. */
 void mt_wait_begin(mt_wait *w, size_t at, bool in_line);
 void mt_wait_end(mt_wait *w);
-/* What is told of this wait has changed: told anew at the next tick. */
+/* What is published of this wait has changed: publish again at the next tick. */
 void mt_wait_changed(mt_wait *w);
-/* The one that has this number; NULL: it is over. */
+/* The wait with this number; NULL: it is over. */
 mt_wait *mt_wait_find(const mt_manager *m, uint64_t number);
 
-/* Takes down what is on the board: some of it is about to be no longer so. */
+/* Clears the board, because something on it is about to stop being true. */
 void mt_waits_withdraw(mt_manager *m);
 
 #endif

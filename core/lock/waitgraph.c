@@ -131,14 +131,15 @@ mt_place mt_graph_place(const mt_graph *g, const mt_graph_node *node) {
 
 /* ---- Edges ---------------------------------------------------------------------------------- */
 
-/* What a hold gives at `path`, in whichever stripe: its own mode there, an intention above it. */
+/* The mode that a hold implies at `path`, in any stripe: its own at its path, an intention above
+ * it. */
 static mt_mode mode_at(const mt_graph *g, const mt_graph_hold *hold, mt_slice path) {
   mt_slice own = {g->text.p + hold->path, hold->path_n};
   if (mt_slice_eq(own, path)) return hold->mode;
   return mt_path_is_ancestor(path, own) ? mt_mode_intention(hold->mode) : MT_NL;
 }
 
-/* A conflict with the join of several holds is one with one of them. */
+/* Holds may be checked one by one: what conflicts with their join conflicts with one of them. */
 static bool holds_in_the_way(const mt_graph *g, const mt_graph_node *a, const mt_graph_node *b,
                              uint64_t *key) {
   for (size_t i = b->holds; i < b->holds + b->n_holds; i++) {
@@ -175,8 +176,8 @@ bool mt_graph_edge(const mt_graph *g, size_t from, size_t to, uint64_t *key) {
 
 /* ---- Searching ------------------------------------------------------------------------------ */
 
-/* Does `first` give way before `a` does? One call for itself never does: a cycle has a nested one.
- */
+/* Does `first` give way before `a`? A wait that is not nested never gives way; every cycle has a
+ * nested one. */
 static bool gives_way(const mt_graph *g, const mt_graph_node *first, const mt_graph_node *a) {
   const mt_graph_session *s = &g->sessions[a->session], *t = &g->sessions[first->session];
   if (s != t && (!s->known || !s->live || !t->known)) return false;

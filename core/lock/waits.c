@@ -9,17 +9,17 @@
 enum {
   PUBLISH_MS = 250,
   TOLD_MAX = 64,       /* waits of one session */
-  TOLD_HOLDS = 64,     /* locks of one task */
-  TOLD_WAITS = 64,     /* tasks that one waits for in line */
-  TOLD_PATH = 1024,    /* bytes of what is wanted */
-  STEPS_MAX = 1 << 16, /* of one search among the tasks of this process */
+  TOLD_HOLDS = 64,     /* paths held by one task */
+  TOLD_WAITS = 64,     /* tasks that one waits for */
+  TOLD_PATH = 1024,    /* bytes of the wanted path */
+  STEPS_MAX = 1 << 16, /* of one search */
 };
 
 /* ---- Who stands for a lock ------------------------------------------------------------------ */
 
-/* Will this lock, which was granted, stay held as long as that task waits? Its own, those of the
- * tasks above it, which wait for it to end; and all of this process when the caller pumps, since no
- * other task runs then. */
+/* Will this granted lock stay held for as long as `w` waits? Locks of its own task do, and those of
+ * ancestor tasks, which wait for it to end; if the caller pumps, all locks of this process do,
+ * since no other task runs. */
 static bool stands_for(const mt_wait *w, const mt_lock *lock) {
   const mt_kin *kin = &w->manager->kin;
   if (!w->number || w->lock->holds != lock->holds) return false;
@@ -35,8 +35,8 @@ bool mt_wait_is_nested(const mt_wait *w) {
 
 typedef bool visit_fn(void *ctx, mt_wait *other);
 
-/* Calls `visit` for each task that waits and stands for what `w` waits for in line, until it says
- * false or the steps are used up. */
+/* Calls `visit` for each waiting task that keeps `w` in line, until it returns false or the steps
+ * are used up. */
 static void each_in_the_way(const mt_wait *w, uint32_t *steps, visit_fn *visit, void *ctx) {
   if (!w->in_line) return;
   mt_blocking b = mt_blocking_begin(&w->lock->parts[w->at], &w->manager->kin);
@@ -53,7 +53,7 @@ static void each_in_the_way(const mt_wait *w, uint32_t *steps, visit_fn *visit, 
 /* ---- Cycles among the tasks of this process ------------------------------------------------- */
 
 typedef struct search {
-  mt_wait *start, *at, *last; /* of the line of those to be visited */
+  mt_wait *start, *at, *last; /* `at` to `last` are still to be searched, linked by visit_next */
   uint64_t visit;
   bool found;
 } search;
@@ -71,7 +71,7 @@ static bool meet(void *ctx, mt_wait *other) {
   return true;
 }
 
-/* Does anybody line up where this one, or its task, has a share? Else it closes no cycle. */
+/* Does anybody wait in line where this lock has a share? If not, it closes no cycle. */
 static bool blocks_a_line(const mt_lock *lock) {
   for (size_t i = 0; i < lock->n; i++)
     if (lock->parts[i].state >= MT_PART_IN && lock->parts[i].hold->line.first) return true;
@@ -98,7 +98,7 @@ static bool is_younger(const mt_wait *a, const mt_wait *than) {
   return x != y ? x > y : a->number > than->number;
 }
 
-/* Says it from the victim on. The visits lead from the end of the cycle to its start. */
+/* Describes the cycle starting with the victim; `visit_from` leads from its end to its start. */
 static mt_wait *tell_cycle(mt_manager *m, const search *s, mortise_blockers *all,
                            mortise_error *err) {
   mt_wait *ring[MT_CYCLE_MAX];
@@ -145,7 +145,7 @@ static void add_hold(mt_buf *b, mt_slice path, mt_mode mode, uint64_t fence) {
   mt_buf_addf(b, ",\"fence\":%llu}", (unsigned long long)fence);
 }
 
-/* What it has got so far, and the locks that stay held while it waits. */
+/* Adds what the acquisition has so far and the locks that stay held while it waits. */
 static void add_holds(mt_buf *b, const mt_wait *w) {
   size_t n = 0;
   bool nested = false;
@@ -180,8 +180,8 @@ static bool add_wait(void *ctx, mt_wait *other) {
   return ++list->n < TOLD_WAITS && !list->b->failed;
 }
 
-/* Of those that the store named, the ones that conflict with what this task wants: a sibling may
- * have asked for more in the same write. */
+/* Adds the blockers that conflict with what this task wants; a sibling may have asked for a
+ * stronger mode in the same write. */
 static void add_for(mt_buf *b, const mt_wait *w) {
   const mt_part *part = &w->lock->parts[w->at];
   for (size_t i = 0; i < w->n_blockers; i++) {
@@ -192,7 +192,7 @@ static void add_for(mt_buf *b, const mt_wait *w) {
   }
 }
 
-/* For people: the first of its targets below the place where it waits, and how many there are. */
+/* For people: adds the first of its targets below the place where it waits, and their number. */
 static void add_wanted(mt_buf *b, const mt_wait *w) {
   const mt_slice at = w->lock->parts[w->at].place.path;
   const mt_want *first = NULL;
@@ -243,13 +243,13 @@ static mt_wait *oldest(const mt_manager *m) {
   return w;
 }
 
-/* The next that is to be told, the oldest first; of another session there is nothing to tell. */
+/* The next wait to publish, oldest first; waits of another session are skipped. */
 static mt_wait *from(const mt_manager *m, mt_wait *w, int64_t now) {
   while (w && (!lasts(w, now) || w->lock->holds != m->holds)) w = w->prev;
   return w;
 }
 
-/* -> how many of them it tells. */
+/* Returns how many waits it rendered. */
 static size_t render(const mt_manager *m, mt_buf *out, int64_t now) {
   uint32_t steps = STEPS_MAX;
   size_t told = 0;
@@ -270,7 +270,7 @@ void mt_waits_render(const mt_manager *m, mt_buf *out) {
   render(m, out, mt_manager_now(m));
 }
 
-/* Before a lock that is named there is given back, the text is taken down. */
+/* Marks the locks that the board names, so that it is cleared before one of them is given back. */
 static void mark_named(const mt_wait *w, uint64_t publication) {
   w->lock->publication = publication;
   for (mt_lock *lock = w->manager->locks; lock; lock = lock->next)
@@ -305,7 +305,7 @@ bool mt_waits_publish(mt_manager *m) {
   size_t told = render(m, &text, now);
   if (text.n && !text.failed)
     put(m, &text, told, now);
-  else /* no memory: nothing is told */
+  else /* no memory: publish nothing */
     mt_waits_withdraw(m);
   all->publish_ms = now + PUBLISH_MS;
   mt_buf_deinit(&text);

@@ -1,5 +1,6 @@
 #include "base/json.h"
 
+#include "base/json_scan.h"
 #include "base/number.h"
 
 #include <stdarg.h>
@@ -242,36 +243,9 @@ static inline const char *string_end(const char *p, const char *end) {
   return end;
 }
 
-enum { STEP = 0, OPENS, CLOSES, QUOTES };
-
-static const unsigned char structure[256] = {
-    ['['] = OPENS, ['{'] = OPENS, [']'] = CLOSES, ['}'] = CLOSES, ['"'] = QUOTES};
-
-static const char *container_end(const char *p, const char *end) {
-  size_t depth = 0;
-  while (p < end) {
-    switch (structure[(unsigned char)*p]) {
-    case OPENS:
-      depth++;
-      p++;
-      break;
-    case CLOSES:
-      p++;
-      if (--depth == 0) return p;
-      break;
-    case QUOTES:
-      p = string_end(p, end);
-      break;
-    default:
-      p++;
-    }
-  }
-  return end;
-}
-
 static const char *value_end(const char *p, const char *end) {
   if (*p == '"') return string_end(p, end);
-  if (*p == '{' || *p == '[') return container_end(p, end);
+  if (*p == '{' || *p == '[') return mt_scan_container(p, end);
   while (p < end && *p != ',' && *p != ']' && *p != '}' && !is_space(*p)) p++;
   return p;
 }

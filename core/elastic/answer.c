@@ -42,9 +42,13 @@ static inline bool string(mt_answers *a, mt_slice *out) {
   return fail_reading(a);
 }
 
+static inline bool ends_scalar(char c) {
+  return c == ',' || c == '}' || c == ']' || c == ' ' || c == '\n' || c == '\r' || c == '\t' || !c;
+}
+
 static bool scalar(mt_answers *a) {
   const char *start = a->p;
-  while (a->p < a->end && !strchr(",]} \n\r\t", *a->p)) a->p++;
+  while (a->p < a->end && !ends_scalar(*a->p)) a->p++;
   return a->p > start || fail_reading(a);
 }
 

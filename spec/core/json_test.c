@@ -1,4 +1,5 @@
 #include "base/json.h"
+#include "base/json_scan.h"
 #include "base/utf8.h"
 #include "property.h"
 
@@ -599,6 +600,78 @@ static void broken_text_is_not_read_past_its_end(void **state) {
   mt_buf_deinit(&text);
 }
 
+/* ---- where a container ends ---- */
+
+static void both_ways_to_read_a_block_agree(void **state) {
+  (void)state;
+  rng r = {property_seed()};
+  for (size_t round = 0; round < property_rounds(5000); round++) {
+    char bytes[MT_SCAN_BLOCK];
+    for (size_t i = 0; i < sizeof bytes; i++)
+      bytes[i] =
+          rng_chance(&r, 50) ? "{}[]\"\\;\x7f"[rng_below(&r, 8)] : (char)(rng_next(&r) & 0xff);
+    mt_scan_masks fast = mt_scan_block(bytes), plain = mt_scan_block_plain(bytes);
+    assert_memory_equal(&fast, &plain, sizeof fast);
+  }
+}
+
+/* Brackets of either kind, between them strings with brackets, quotes and runs of backslashes. */
+static void random_brackets(rng *r, mt_buf *out) {
+  size_t depth = 0;
+  do {
+    if (rng_chance(r, 30)) {
+      mt_buf_addc(out, '"');
+      for (size_t n = rng_below(r, 80); n; n--) {
+        const char *parts[] = {"\\\\", "\\\"", "{", "}", "]", "x", "\\n", ","};
+        mt_buf_adds(out, parts[rng_chance(r, 50) ? 0 : rng_below(r, 8)]);
+      }
+      mt_buf_addc(out, '"');
+    } else if (!depth || (out->n < 500 && rng_chance(r, 50))) {
+      mt_buf_addc(out, rng_chance(r, 50) ? '{' : '[');
+      depth++;
+    } else {
+      mt_buf_addc(out, rng_chance(r, 50) ? '}' : ']');
+      depth--;
+    }
+  } while (depth);
+}
+
+static size_t end_byte_by_byte(const char *p, size_t n) {
+  size_t depth = 0;
+  bool string = false;
+  for (size_t i = 0; i < n; i++) {
+    if (string && p[i] == '\\')
+      i++;
+    else if (p[i] == '"')
+      string = !string;
+    else if (!string && (p[i] == '{' || p[i] == '['))
+      depth++;
+    else if (!string && (p[i] == '}' || p[i] == ']') && !--depth)
+      return i + 1;
+  }
+  return n;
+}
+
+static void a_container_ends_at_its_own_bracket(void **state) {
+  (void)state;
+  rng r = {property_seed()};
+  mt_buf text;
+  mt_buf_init(&text, 1 << 20);
+  for (size_t round = 0; round < property_rounds(5000); round++) {
+    mt_buf_clear(&text);
+    mt_buf_addc(&text, '[');
+    random_brackets(&r, &text);
+    mt_buf_adds(&text, "]]{\"}");
+    size_t n = 1 + rng_below(&r, text.n);
+    char *exact = malloc(n);
+    assert_non_null(exact);
+    memcpy(exact, text.p, n);
+    assert_int_equal(mt_scan_container(exact, exact + n) - exact, end_byte_by_byte(exact, n));
+    free(exact);
+  }
+  mt_buf_deinit(&text);
+}
+
 static void utf8_is_as_the_rfc_has_it(void **state) {
   (void)state;
   /* Every code point's encoding by the rule, and no other sequence of one to three bytes. */
@@ -651,6 +724,8 @@ int main(void) {
       cmocka_unit_test(any_bytes_come_back),
       cmocka_unit_test(random_text_is_read_as_jansson_does),
       cmocka_unit_test(broken_text_is_not_read_past_its_end),
+      cmocka_unit_test(both_ways_to_read_a_block_agree),
+      cmocka_unit_test(a_container_ends_at_its_own_bracket),
       cmocka_unit_test(utf8_is_as_the_rfc_has_it),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,6 +18,7 @@
 #include "bench.h"
 
 #include "base/clock.h"
+#include "base/pump.h"
 #include "elastic/elastic.h"
 #include "job/rename.h"
 
@@ -116,15 +117,9 @@ static bool fresh_clone(bench *b) {
 
 /* ---- Ways ----------------------------------------------------------------------------------- */
 
-static void on_done(void *ctx, mt_change *c) {
-  (void)c;
-  *(bool *)ctx = true;
-}
-
 static bool run_mortise(bench *b, sample *s) {
   mortise_error err = {0};
   mt_rename r = {0};
-  bool done = false;
   mt_http_config config = {.nodes = b->o.url,
                            .connect_ms = 5000,
                            .request_ms = 120000,
@@ -135,8 +130,6 @@ static bool run_mortise(bench *b, sample *s) {
   mortise_status status = store ? mt_rename_init(&r, MT_SLICE("path"), MT_SLICE("/clinton"),
                                                  MT_SLICE("/projects/clinton"), &err)
                                 : err.code;
-  r.change.done = on_done;
-  r.change.ctx = &done;
   r.change.store = store;
   r.change.env = mt_env_system();
   r.change.index = CLONE;
@@ -144,7 +137,7 @@ static bool run_mortise(bench *b, sample *s) {
   r.change.options.slices = b->o.slices;
   r.change.options.in_flight = b->o.in_flight;
   if (!status) status = mt_change_start(&r.change, &err);
-  while (!status && !done) status = mt_loop_step(loop, -1, &err);
+  if (!status) status = mt_loop_pump(loop, &r.change.finished, -1, &err);
   if (!status) err = r.change.error;
   if (err.code) fprintf(stderr, "mortise: %s\n", err.message);
   s->docs = r.change.result.changed;

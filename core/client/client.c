@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/process.h"
+#include "base/pump.h"
 #include "client/identity.h"
 #include "client/options.h"
 #include "client/pulse.h"
@@ -274,16 +275,11 @@ void mt_client_close(mortise_client *c, void (*done)(void *ctx), void *ctx) {
   mt_manager_close(c->manager, now + c->options.request_ms, done, ctx);
 }
 
-static void set_flag(void *ctx) {
-  *(bool *)ctx = true;
-}
-
 void mortise_client_free(mortise_client *c) {
   if (!c || forked(c, NULL)) return;
   bool closed = false;
-  mt_client_close(c, set_flag, &closed);
-  while (!closed && !mt_loop_step(c->loop, -1, NULL)) {
-  }
+  mt_client_close(c, mt_flag_set, &closed);
+  mt_loop_pump(c->loop, &closed, -1, NULL);
   mt_client_free(c);
 }
 
@@ -298,7 +294,7 @@ mortise_status mortise_client_init_tables(mortise_client *c, mortise_error *err)
   if (forked(c, err)) return MORTISE_INVALID_ARGUMENT;
   mt_locks_admin init = {0};
   c->store->locks->init(c->store, &init);
-  mortise_status status = mt_store_wait(c->store, &init.req, NULL, NULL);
+  mortise_status status = mt_store_wait(c->store, &init.req, -1);
   if (err) *err = init.req.error;
   mt_locks_admin_deinit(&init);
   return status;
@@ -314,11 +310,6 @@ static void link_lock(mortise_lock *lock) {
 static void unlink_lock(mortise_lock *lock) {
   if (lock->next) lock->next->before = lock->before;
   *(lock->before ? &lock->before->next : &lock->client->locks) = lock->next;
-}
-
-static void acquired(void *ctx, mt_acquire *a) {
-  (void)a;
-  set_flag(ctx);
 }
 
 mortise_lock *mortise_lock_acquire(mortise_client *c, const mortise_lock_request *request,
@@ -337,18 +328,13 @@ mortise_lock *mortise_lock_acquire(mortise_client *c, const mortise_lock_request
     mt_free(lock);
     return NULL;
   }
-  bool done = false;
-  mt_acquire a = {.done = acquired,
-                  .ctx = &done,
-                  .wants = wants.wants,
+  mt_acquire a = {.wants = wants.wants,
                   .n = wants.n,
                   .wait_ms = request->wait_ms,
                   .blocks_siblings = true,
                   .blockers = blockers};
   mt_manager_acquire(m, &a);
-  while (!done && !mt_loop_step(c->loop, -1, &a.error)) {
-  }
-  if (!done) mt_manager_cancel(m, &a);
+  if (mt_loop_pump(c->loop, &a.finished, -1, &a.error)) mt_manager_cancel(m, &a);
   mt_wants_deinit(&wants);
   lock->client = c;
   lock->lock = a.lock;
@@ -361,11 +347,6 @@ mortise_lock *mortise_lock_acquire(mortise_client *c, const mortise_lock_request
   return NULL;
 }
 
-static void converted(void *ctx, mt_convert *c) {
-  (void)c;
-  set_flag(ctx);
-}
-
 mortise_status mortise_lock_convert(mortise_lock *lock, mortise_lock_mode mode, int64_t wait_ms,
                                     mortise_blockers *blockers, mortise_error *err) {
   if (blockers) *blockers = (mortise_blockers){0};
@@ -373,42 +354,29 @@ mortise_status mortise_lock_convert(mortise_lock *lock, mortise_lock_mode mode, 
   mortise_status bad = mt_wants_check(mode, wait_ms, err);
   if (bad) return bad;
   if (forked(lock->client, err)) return MORTISE_INVALID_ARGUMENT;
-  bool done = false;
-  mt_convert c = {.done = converted,
-                  .ctx = &done,
-                  .lock = lock->lock,
+  mt_convert c = {.lock = lock->lock,
                   .mode = mt_wants_mode(mode),
                   .wait_ms = wait_ms,
                   .blocks_siblings = true,
                   .blockers = blockers};
   mt_manager *m = lock->client->manager;
   mt_manager_convert(m, &c);
-  while (!done && !mt_loop_step(lock->client->loop, -1, &c.error)) {
-  }
-  if (!done) mt_manager_convert_cancel(m, &c);
+  if (mt_loop_pump(lock->client->loop, &c.finished, -1, &c.error)) mt_manager_convert_cancel(m, &c);
   if (err) *err = c.error;
   return c.error.code;
-}
-
-static void released(void *ctx, mt_release *r) {
-  (void)r;
-  set_flag(ctx);
 }
 
 mortise_status mortise_lock_release(mortise_lock *lock, mortise_error *err) {
   mt_error_clear(err);
   if (!lock) return MORTISE_OK;
   if (forked(lock->client, NULL)) return mt_lock_check(lock->lock, err);
-  bool done = false;
-  mt_release r = {.done = released, .ctx = &done, .lock = lock->lock};
+  mt_release r = {.lock = lock->lock};
   mt_manager *m = lock->client->manager;
   mt_loop *loop = lock->client->loop;
   mt_manager_release(m, &r);
   unlink_lock(lock);
   mt_free(lock);
-  while (!done && !mt_loop_step(loop, -1, &r.error)) {
-  }
-  if (!done) mt_manager_release_forget(m, &r);
+  if (mt_loop_pump(loop, &r.finished, -1, &r.error)) mt_manager_release_forget(m, &r);
   if (err) *err = r.error;
   return r.error.code;
 }

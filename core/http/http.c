@@ -1,6 +1,7 @@
 /* Requests: where each goes, when it is given up, and what its owner is told. */
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/pump.h"
 #include "http/internal.h"
 
 #include <pthread.h>
@@ -55,7 +56,7 @@ static void put_op(mt_transfer *op) {
 static void finish(mt_transfer *op) {
   mt_http_req *req = op->req;
   put_op(op);
-  if (req->done) req->done(req->ctx, req);
+  MT_FINISH(req);
 }
 
 /* ---- What became of an attempt -------------------------------------------------------------- */
@@ -91,8 +92,7 @@ static bool drop_failed(struct mt_http *http, mt_http_req *req) {
 
 static void deliver(void *ctx) {
   struct mt_http *http = ctx;
-  for (mt_http_req *req; (req = take_failed(http));)
-    if (req->done) req->done(req->ctx, req);
+  for (mt_http_req *req; (req = take_failed(http));) MT_FINISH(req);
   for (;;) {
     mt_transfer *op = http->active;
     while (op && !op->ready) op = op->next;
@@ -300,6 +300,7 @@ static mortise_status check(const struct mt_http *http, mt_http_req *req) {
 
 void mt_http_submit(mt_http *http, mt_http_req *req) {
   req->status = 0;
+  req->finished = false;
   req->answered_by = -1;
   req->port = req->local_port = 0;
   req->identified = false;

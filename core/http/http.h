@@ -39,8 +39,9 @@ const char *mt_http_url(const mt_http *http); /* the nodes, for messages; no sec
 
 /* A request in the caller's memory: all that is borrowed stays until `done` or cancel. */
 typedef struct mt_http_req {
-  void (*done)(void *ctx, struct mt_http_req *req);
+  void (*done)(void *ctx, struct mt_http_req *req); /* as base/pump.h says, as is `finished` */
   void *ctx;
+  bool finished;            /* out */
   const char *method;       /* "GET" "HEAD" "POST" "PUT" "DELETE" */
   const char *path;         /* from "/", already escaped, with its query */
   mt_slice body;

@@ -1,6 +1,7 @@
 #include "job/change.h"
 
 #include "base/mem.h"
+#include "base/pump.h"
 #include "job/unit.h"
 
 #include <inttypes.h>
@@ -93,7 +94,7 @@ static void finish(op *o) {
   c->result.duration_ms = c->env->now_ms(c->env->ctx) - o->started_ms;
   c->op = NULL;
   free_op(o);
-  c->done(c->ctx, c);
+  MT_FINISH(c);
 }
 
 /* It ran to its end; were some left out? */
@@ -417,6 +418,7 @@ static mortise_status make_parts(op *o, mortise_error *err) {
 mortise_status mt_change_start(mt_change *c, mortise_error *err) {
   mortise_error local;
   if (!err) err = &local;
+  c->finished = false;
   memset(&c->result, 0, sizeof c->result);
   mt_error_clear(&c->error);
   mt_error_clear(err);

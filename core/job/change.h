@@ -13,8 +13,9 @@
 
 typedef struct mt_change {
   /* in, as all up to `options`; borrowed until the end */
-  void (*done)(void *ctx, struct mt_change *c); /* from the loop; may free the change's memory */
+  void (*done)(void *ctx, struct mt_change *c); /* as base/pump.h says, as is `finished` */
   void *ctx;
+  bool finished; /* out */
   mt_store *store;
   const mt_env *env;
   const mt_permit *permit; /* NULL: unprotected */

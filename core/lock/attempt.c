@@ -1,6 +1,7 @@
 #include "lock/attempt.h"
 
 #include "base/mem.h"
+#include "base/pump.h"
 #include "lock/blocker.h"
 #include "lock/takeover.h"
 
@@ -73,7 +74,7 @@ void mt_attempt_abandon(mt_attempt *at) {
 
 static void tell(mt_acquire *a, const mortise_error *err) {
   if (err) a->error = *err;
-  a->done(a->ctx, a);
+  MT_FINISH(a);
 }
 
 static void fail_attempt(mt_attempt *at, const mortise_error *err) {

@@ -1,6 +1,7 @@
 #include "lock/convert.h"
 
 #include "base/mem.h"
+#include "base/pump.h"
 
 /* An upgrade is a second acquisition of the same targets by the same task: shares of related tasks
  * never exclude one another, and in one bulk the store replaces the session's entry at each path by
@@ -33,7 +34,7 @@ static void detach(mt_lock *lock) {
 
 static void done(mt_convert *c) {
   if (c->lock) detach(c->lock);
-  c->done(c->ctx, c);
+  MT_FINISH(c);
 }
 
 /* ---- Changing over -------------------------------------------------------------------------- */
@@ -178,7 +179,7 @@ static void begin(mt_manager *m, mt_convert *c, mortise_error *err) {
 
 void mt_manager_convert(mt_manager *m, mt_convert *c) {
   mortise_error err;
-  c->asking = false;
+  c->asking = c->finished = false;
   if (c->blockers) *c->blockers = (mortise_blockers){0};
   mt_error_clear(&c->error);
   if (conversion_of(c->lock)) {

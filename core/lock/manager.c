@@ -1,6 +1,7 @@
 #include "lock/manager.h"
 
 #include "base/mem.h"
+#include "base/pump.h"
 #include "lock/attempt.h"
 #include "lock/deadlock.h"
 #include "lock/takeover.h"
@@ -266,6 +267,7 @@ static void session_lost(mt_manager *m) {
 void mt_manager_acquire(mt_manager *m, mt_acquire *a) {
   a->lock = NULL;
   a->op = NULL;
+  a->finished = false;
   if (a->blockers) *a->blockers = (mortise_blockers){0};
   mt_error_clear(&a->error);
   mortise_error *err = &a->error;
@@ -304,6 +306,7 @@ void mt_manager_release(mt_manager *m, mt_release *r) {
   mt_lock *lock = r->lock;
   if (lock->on_release) lock->on_release(lock);
   r->op = NULL;
+  r->finished = false;
   mt_error_clear(&r->error);
   mt_lock_check(lock, &r->error);
   mt_pending_release *p = mt_calloc(1, sizeof *p);
@@ -337,12 +340,12 @@ static void tell_waiting(mt_manager *m) {
   while (w->refused) {
     mt_acquire *a = w->refused;
     w->refused = a->next;
-    a->done(a->ctx, a);
+    MT_FINISH(a);
   }
   while (w->released) {
     mt_release *r = w->released;
     w->released = r->next;
-    r->done(r->ctx, r);
+    MT_FINISH(r);
   }
 }
 

@@ -1,6 +1,7 @@
 #include "lock/outbox.h"
 
 #include "base/mem.h"
+#include "base/pump.h"
 #include "lock/takeover.h"
 
 #include <stdlib.h>
@@ -222,7 +223,7 @@ void mt_pending_done(mt_hold *h, const mortise_error *err) {
   if (!r) return;
   if (!r->error.code) r->error = error;
   r->op = NULL;
-  r->done(r->ctx, r);
+  MT_FINISH(r);
 }
 
 static void settle(mt_holds *holds, mt_hold *h) {

@@ -34,8 +34,9 @@ typedef struct mt_manager_config {
 /* An acquisition, in the caller's memory. The manager copies `wants` and adds the intention locks
  * on ancestors. */
 typedef struct mt_acquire {
-  void (*done)(void *ctx, struct mt_acquire *a);
+  void (*done)(void *ctx, struct mt_acquire *a); /* in, as base/pump.h says, as is `finished` */
   void *ctx;
+  bool finished;
   const mt_want *wants;
   size_t n;
   uint64_t task;       /* who in this process */
@@ -49,8 +50,9 @@ typedef struct mt_acquire {
 } mt_acquire;
 
 typedef struct mt_release {
-  void (*done)(void *ctx, struct mt_release *r);
+  void (*done)(void *ctx, struct mt_release *r); /* as mt_acquire's */
   void *ctx;
+  bool finished;
   mt_lock *lock;       /* in; invalid once this is submitted, whatever the outcome */
   mortise_error error; /* out: LOCK_LOST when the lease ran out while it was held; UNAVAILABLE when
                           it is not acknowledged yet (and tried again in the background) */
@@ -60,8 +62,9 @@ typedef struct mt_release {
 
 /* A conversion of a held lock, in the caller's memory: all its targets in another mode. */
 typedef struct mt_convert {
-  void (*done)(void *ctx, struct mt_convert *c);
+  void (*done)(void *ctx, struct mt_convert *c); /* as mt_acquire's */
   void *ctx;
+  bool finished;
   mt_lock *lock;       /* in: stays valid; its targets' modes and its fence change */
   mt_mode mode;        /* in: of each target */
   int64_t wait_ms;     /* in: as mt_acquire's */

@@ -1,6 +1,7 @@
 #include "store/table.h"
 
 #include "base/mem.h"
+#include "base/pump.h"
 
 #include <stdio.h>
 
@@ -17,13 +18,10 @@ void mt_store_close(mt_store *s) {
   if (s) s->close(s);
 }
 
-mortise_status mt_store_wait(mt_store *s, mt_req *req, bool (*stop)(void *ctx), void *ctx) {
-  while (!req->finished) {
-    mortise_error err;
-    mortise_status step = mt_loop_step(s->loop, -1, &err);
-    if (!step && stop && stop(ctx))
-      step = mt_error_set(&err, MORTISE_INTERRUPTED, "interrupted while waiting for %s", s->url);
-    if (!step || req->finished) continue;
+mortise_status mt_store_wait(mt_store *s, mt_req *req, int64_t until_ms) {
+  mortise_error err;
+  if (mt_loop_pump(s->loop, &req->finished, until_ms, &err)) {
+    mt_error_prefix(&err, "waiting for %s", s->url);
     err.ambiguous = mt_store_cancel(s, req);
     req->error = err;
     req->finished = true;
@@ -45,9 +43,8 @@ void mt_session_breaker(mt_json owner, char *out, size_t size) {
 
 void mt_req_finish(mt_req *req) {
   req->op = NULL;
-  req->finished = true;
   if (!req->writes) req->error.ambiguous = false;
-  if (req->done) req->done(req->ctx, req);
+  MT_FINISH(req);
 }
 
 void mt_page_free(mt_page *page) {

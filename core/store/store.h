@@ -26,7 +26,7 @@ typedef void mt_done_fn(void *ctx, mt_req *req);
 
 /* First member of every request. Zero it, then set what is needed. */
 struct mt_req {
-  mt_done_fn *done;    /* in; may be NULL for a pumped request */
+  mt_done_fn *done;    /* in, as base/pump.h says */
   void *ctx;           /* in */
   int64_t deadline_ms; /* in: on mt_loop_now; 0: now + the store's request time-out */
   bool idempotent;     /* in: may be sent again after an ambiguous failure */
@@ -35,7 +35,7 @@ struct mt_req {
    * store's worker thread. */
   bool (*may_send)(void *ctx);
   void *may_send_ctx;  /* in */
-  bool finished;       /* out */
+  bool finished;       /* out; zeroed by the caller */
   bool writes;         /* out, the store's: it was, or may be, handed over to be carried out, and is
                           more than a reading */
   mortise_error error; /* out: code MORTISE_OK when it succeeded */
@@ -493,8 +493,8 @@ bool mt_req_applied(const mt_req *req);
 void mt_store_close(mt_store *s);
 
 /* The synchronous form: steps the loop until the submitted request has finished, then gives its
- * status. `stop`, where not NULL, is asked at each step; true cancels with INTERRUPTED. */
-mortise_status mt_store_wait(mt_store *s, mt_req *req, bool (*stop)(void *ctx), void *ctx);
+ * status. At `until_ms` (as mt_loop_pump's) it is cancelled with INTERRUPTED. */
+mortise_status mt_store_wait(mt_store *s, mt_req *req, int64_t until_ms);
 
 /* For stores: marks the request finished (error as set in it; that of a mere reading is never
  * `ambiguous`) and calls `done`. */

@@ -1,6 +1,7 @@
 #include "write/writer_parts.h"
 
 #include "base/mem.h"
+#include "base/pump.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -397,7 +398,7 @@ static void reap(mt_writer *w) {
   mt_write_batch *b;
   while (!gone && (b = take_finished(w))) {
     sum_up(b);
-    b->done(b->ctx, b);
+    MT_FINISH(b);
   }
   if (!gone)
     w->gone = outer;
@@ -552,7 +553,7 @@ void mt_writer_submit(mt_writer *w, mt_write_batch *b) {
   mt_timer_start(w->store->loop, &w->kick, mt_loop_now(w->store->loop), NULL);
   mt_error_clear(&b->error);
   b->next = b->active = 0;
-  b->failed = false;
+  b->failed = b->finished = false;
   b->link = NULL;
   if (w->tail)
     w->tail->link = b;

@@ -54,8 +54,10 @@ typedef enum mt_again {
 } mt_again;
 
 typedef struct mt_write_batch {
-  void (*done)(void *ctx, struct mt_write_batch *b); /* in, as all up to `n`; from the loop only */
+  /* As base/pump.h says, as is `finished`. In, as all up to `n` but that. */
+  void (*done)(void *ctx, struct mt_write_batch *b);
   void *ctx;
+  bool finished;
   const char *index; /* for items without one of their own; may be NULL */
   mt_item *items;    /* zeroed but for the `in` part of `write` */
   size_t n;

@@ -2,6 +2,7 @@
 #include "job/rename.h"
 
 #include "base/clock.h"
+#include "base/pump.h"
 #include "fake_docs.h"
 #include "property.h"
 
@@ -89,8 +90,7 @@ static mortise_status start(fixture *f, const char *from, const char *to, uint32
 
 static void pump(fixture *f) {
   int before = f->done;
-  int64_t end = mt_clock_boot_ms() + 20000;
-  while (f->done == before && mt_clock_boot_ms() < end) mt_loop_step(f->loop, 1000, NULL);
+  mt_loop_pump(f->loop, &f->rename.change.finished, mt_clock_boot_ms() + 20000, NULL);
   assert_int_equal(f->done, before + 1);
 }
 
@@ -696,7 +696,7 @@ static void test_memory(void **state) {
     int left = n;
     mt_mem_hook(deny_one, &left);
     mortise_status status = start(f, "/clinton", "/projects/clinton", 10, &err);
-    while (!status && !f->done) mt_loop_step(f->loop, 1000, NULL);
+    if (!status) mt_loop_pump(f->loop, &f->rename.change.finished, -1, NULL);
     mt_mem_hook(NULL, NULL);
     if (!status) status = f->rename.change.error.code;
     if (status) assert_int_equal(status, MORTISE_OUT_OF_MEMORY);

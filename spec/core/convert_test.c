@@ -8,51 +8,29 @@ static mt_test_place place; /* of the running group */
 
 /* ---- Steps ---------------------------------------------------------------------------------- */
 
-static void acquired(void *ctx, mt_acquire *a) {
-  (void)a;
-  *(bool *)ctx = true;
-}
-
 static mortise_blockers in_the_way; /* of the last conversion */
 
-typedef struct conversion {
-  mt_convert c;
-  bool done;
-} conversion;
-
-static void converted(void *ctx, mt_convert *c) {
-  (void)c;
-  *(bool *)ctx = true;
-}
-
-static void begin(conversion *v, mt_lock *lock, mt_mode mode, int64_t wait_ms) {
-  *v = (conversion){0};
-  v->c = (mt_convert){.done = converted,
-                      .ctx = &v->done,
-                      .lock = lock,
-                      .mode = mode,
-                      .wait_ms = wait_ms,
-                      .blockers = &in_the_way};
-  mt_manager_convert(mt_lock_manager(lock), &v->c);
+static void begin(mt_convert *v, mt_lock *lock, mt_mode mode, int64_t wait_ms) {
+  *v = (mt_convert){.lock = lock, .mode = mode, .wait_ms = wait_ms, .blockers = &in_the_way};
+  mt_manager_convert(mt_lock_manager(lock), v);
 }
 
 static mortise_status convert(mt_test_client *c, size_t n, mt_lock *lock, mt_mode mode,
                               int64_t wait_ms, mortise_error *err) {
-  conversion v;
+  mt_convert v;
   begin(&v, lock, mode, wait_ms);
-  MT_CHECK(mt_test_pump_until(c, n, &v.done, 30000), "a conversion hangs");
-  if (err) *err = v.c.error;
-  return v.c.error.code;
+  MT_CHECK(mt_test_pump_until(c, n, &v.finished, 30000), "a conversion hangs");
+  if (err) *err = v.error;
+  return v.error.code;
 }
 
 static mt_lock *take(mt_test_client *c, size_t n, size_t who, const char *path, mt_mode mode,
                      uint64_t task, int64_t wait_ms, mortise_error *err) {
   const mt_want want = {mt_slice_of(path), mode};
-  bool done = false;
-  mt_acquire a = {.done = acquired, .ctx = &done, .wants = &want, .n = 1, .task = task};
+  mt_acquire a = {.wants = &want, .n = 1, .task = task};
   a.wait_ms = wait_ms;
   mt_manager_acquire(c[who].manager, &a);
-  if (!mt_test_pump_until(c, n, &done, 30000)) {
+  if (!mt_test_pump_until(c, n, &a.finished, 30000)) {
     mt_manager_cancel(c[who].manager, &a);
     MT_CHECK(false, "acquiring %s hangs", path);
   }
@@ -132,20 +110,19 @@ static void test_one_round_trip_each(void **state) {
 }
 
 /* It is told once the store has acknowledged it, so that others are let in from then on. */
-static void idle_then(void *ctx, mt_convert *c) {
+static void expect_idle(void *ctx, mt_convert *c) {
+  (void)ctx;
   assert_true(mt_outbox_idle(mt_lock_manager(c->lock)));
-  *(bool *)ctx = true;
 }
 
 static void test_a_lowering_is_acknowledged(void **state) {
   (void)state;
   mt_test_client c = mt_test_client_open(&place, 0);
   mt_lock *lock = take(&c, 1, 0, "/ack/nowledged", MT_X, 0, 1000, NULL);
-  bool done = false;
-  mt_convert v = {.done = idle_then, .ctx = &done, .lock = lock, .mode = MT_S};
+  mt_convert v = {.done = expect_idle, .lock = lock, .mode = MT_S};
   mt_manager_convert(c.manager, &v);
   assert_int_equal(mode_of(lock), MT_S); /* whatever the store will say */
-  assert_true(mt_test_pump_until(&c, 1, &done, 5000));
+  assert_true(mt_test_pump_until(&c, 1, &v.finished, 5000));
   assert_int_equal(v.error.code, MORTISE_OK);
   mt_test_give(&c, 1, 0, lock);
   mt_test_client_close(&c);
@@ -159,10 +136,9 @@ static void test_many_paths(void **state) {
   open_two(c);
   const mt_want wants[] = {
       {mt_slice_of("/m/a"), MT_S}, {mt_slice_of("/m/a/b"), MT_S}, {mt_slice_of("/n"), MT_S}};
-  bool done = false;
-  mt_acquire a = {.done = acquired, .ctx = &done, .wants = wants, .n = 3, .wait_ms = 1000};
+  mt_acquire a = {.wants = wants, .n = 3, .wait_ms = 1000};
   mt_manager_acquire(c[0].manager, &a);
-  assert_true(mt_test_pump_until(c, 2, &done, 5000));
+  assert_true(mt_test_pump_until(c, 2, &a.finished, 5000));
   assert_int_equal(convert(c, 2, a.lock, MT_X, 1000, NULL), MORTISE_OK);
   assert_false(may(c, 2, 1, "/m/a/b/c", MT_IS));
   assert_false(may(c, 2, 1, "/n/o", MT_S));
@@ -183,14 +159,14 @@ static void test_waits_for_the_other_reader(void **state) {
   mt_lock *mine = take(c, 2, 0, "/w", MT_S, 0, 1000, NULL);
   mt_lock *other = take(c, 2, 1, "/w", MT_S, 0, 1000, NULL);
   uint64_t fence = mt_lock_fence(other);
-  conversion v;
+  mt_convert v;
   begin(&v, mine, MT_X, 20000);
-  assert_false(mt_test_pump_until(c, 2, &v.done, 300));
+  assert_false(mt_test_pump_until(c, 2, &v.finished, 300));
   assert_int_equal(mt_lock_check(mine, NULL), MORTISE_OK);
   assert_int_equal(mode_of(mine), MT_S);
   mt_test_give(c, 2, 1, other);
-  assert_true(mt_test_pump_until(c, 2, &v.done, 3000));
-  assert_int_equal(v.c.error.code, MORTISE_OK);
+  assert_true(mt_test_pump_until(c, 2, &v.finished, 3000));
+  assert_int_equal(v.error.code, MORTISE_OK);
   assert_true(mt_lock_fence(mine) > fence);
   assert_false(may(c, 2, 1, "/w", MT_S));
   mt_test_give(c, 2, 0, mine);
@@ -231,13 +207,13 @@ static void test_passes_the_queue(void **state) {
   mt_lock *mine = take(c, 2, 0, "/q", MT_S, 0, 1000, NULL);
   mt_test_op op;
   mt_test_acquire(&op, &c[1], "/q", false, 0, 20000);
-  assert_false(mt_test_pump_until(c, 2, &op.done, 200));
+  assert_false(mt_test_pump_until(c, 2, &op.acquire.finished, 200));
   mortise_error err;
   MT_CHECK(!convert(c, 2, mine, MT_X, 2000, &err), "%s", err.message);
-  assert_false(op.done);
+  assert_false(op.acquire.finished);
   uint64_t fence = mt_lock_fence(mine);
   mt_test_give(c, 2, 0, mine);
-  assert_true(mt_test_pump_until(c, 2, &op.done, 5000));
+  assert_true(mt_test_pump_until(c, 2, &op.acquire.finished, 5000));
   assert_true(mt_lock_fence(op.acquire.lock) > fence);
   mt_test_give(c, 2, 1, op.acquire.lock);
   close_two(c);
@@ -250,9 +226,9 @@ static void test_a_lowering_lets_readers_in(void **state) {
   mt_lock *mine = take(c, 2, 0, "/l/m", MT_X, 0, 1000, NULL);
   mt_test_op op;
   mt_test_acquire(&op, &c[1], "/l", true, 0, 20000);
-  assert_false(mt_test_pump_until(c, 2, &op.done, 200));
+  assert_false(mt_test_pump_until(c, 2, &op.acquire.finished, 200));
   assert_int_equal(convert(c, 2, mine, MT_S, 0, NULL), MORTISE_OK);
-  assert_true(mt_test_pump_until(c, 2, &op.done, 2000));
+  assert_true(mt_test_pump_until(c, 2, &op.acquire.finished, 2000));
   MT_CHECK(op.acquire.lock, "%s", op.acquire.error.message);
   assert_int_equal(mt_lock_check(mine, NULL), MORTISE_OK);
   assert_int_equal(convert(c, 2, mine, MT_X, 0, NULL), MORTISE_LOCK_TIMEOUT);
@@ -287,18 +263,18 @@ static void test_between_tasks(void **state) {
   mt_lock *one = take(c, 2, 0, "/t", MT_S, 1, 1000, NULL);
   mt_lock *two = take(c, 2, 0, "/t", MT_S, 2, 1000, NULL);
   assert_int_equal(convert(c, 2, one, MT_X, 0, NULL), MORTISE_LOCK_TIMEOUT);
-  conversion v;
+  mt_convert v;
   begin(&v, one, MT_X, 20000);
-  assert_false(mt_test_pump_until(c, 2, &v.done, 200));
+  assert_false(mt_test_pump_until(c, 2, &v.finished, 200));
   assert_int_equal(mt_lock_check(one, NULL), MORTISE_OK);
   mt_test_give(c, 2, 0, two);
-  assert_true(mt_test_pump_until(c, 2, &v.done, 3000));
-  assert_int_equal(v.c.error.code, MORTISE_OK);
+  assert_true(mt_test_pump_until(c, 2, &v.finished, 3000));
+  assert_int_equal(v.error.code, MORTISE_OK);
   mt_test_op op;
   mt_test_acquire(&op, &c[0], "/t/u", true, 2, 20000);
-  assert_false(mt_test_pump_until(c, 2, &op.done, 200));
+  assert_false(mt_test_pump_until(c, 2, &op.acquire.finished, 200));
   assert_int_equal(convert(c, 2, one, MT_S, 0, NULL), MORTISE_OK);
-  assert_true(mt_test_pump_until(c, 2, &op.done, 3000));
+  assert_true(mt_test_pump_until(c, 2, &op.acquire.finished, 3000));
   mt_test_give(c, 2, 0, op.acquire.lock);
   mt_test_give(c, 2, 0, one);
   close_two(c);
@@ -329,21 +305,22 @@ static void test_the_session_has_the_join(void **state) {
 /* Each waits for the other to give its shared lock back: one of them is told, keeps that lock, and
  * once it gives it back the other has what it wanted. */
 static void upgrade_both(mt_test_client *c, mt_lock *a, size_t a_who, mt_lock *b, size_t b_who) {
-  conversion v[2];
+  mt_convert v[2];
   begin(&v[0], a, MT_X, 25000);
   begin(&v[1], b, MT_X, 25000);
   int64_t end = mt_test_ns() + 20000000000;
-  while (!v[0].done && !v[1].done && mt_test_ns() < end) mt_test_pump_until(c, 2, &v[0].done, 5);
-  assert_true(v[0].done != v[1].done);
-  size_t loser = v[0].done ? 0 : 1;
+  while (!v[0].finished && !v[1].finished && mt_test_ns() < end)
+    mt_test_pump_until(c, 2, &v[0].finished, 5);
+  assert_true(v[0].finished != v[1].finished);
+  size_t loser = v[0].finished ? 0 : 1;
   mt_lock *lost = loser ? b : a, *won = loser ? a : b;
-  assert_int_equal(v[loser].c.error.code, MORTISE_DEADLOCK);
+  assert_int_equal(v[loser].error.code, MORTISE_DEADLOCK);
   assert_int_equal(mode_of(lost), MT_S);
   assert_int_equal(mt_lock_check(lost, NULL), MORTISE_OK);
   assert_false(may(c, 2, 1 - (loser ? b_who : a_who), "/both", MT_X));
   mt_test_give(c, 2, loser ? b_who : a_who, lost);
-  assert_true(mt_test_pump_until(c, 2, &v[1 - loser].done, 5000));
-  MT_CHECK(!v[1 - loser].c.error.code, "%s", v[1 - loser].c.error.message);
+  assert_true(mt_test_pump_until(c, 2, &v[1 - loser].finished, 5000));
+  MT_CHECK(!v[1 - loser].error.code, "%s", v[1 - loser].error.message);
   mt_test_give(c, 2, loser ? a_who : b_who, won);
 }
 
@@ -375,11 +352,11 @@ static void test_cancelled_it_is_as_it_was(void **state) {
   open_two(c);
   mt_lock *mine = take(c, 2, 0, "/c", MT_S, 0, 1000, NULL);
   for (int ms = 0; ms < 40; ms += ms < 5 ? 1 : 9) {
-    conversion v;
+    mt_convert v;
     begin(&v, mine, MT_X, 20000);
-    if (!mt_test_pump_until(c, 2, &v.done, ms)) mt_manager_convert_cancel(c[0].manager, &v.c);
+    if (!mt_test_pump_until(c, 2, &v.finished, ms)) mt_manager_convert_cancel(c[0].manager, &v);
     assert_int_equal(mt_lock_check(mine, NULL), MORTISE_OK);
-    if (v.done) assert_int_equal(convert(c, 2, mine, MT_S, 0, NULL), MORTISE_OK);
+    if (v.finished) assert_int_equal(convert(c, 2, mine, MT_S, 0, NULL), MORTISE_OK);
     assert_int_equal(mode_of(mine), MT_S);
     mortise_error err;
     mt_lock *reader = take(c, 2, 1, "/c", MT_S, 0, 3000, &err);
@@ -397,15 +374,15 @@ static void test_released_meanwhile(void **state) {
   open_two(c);
   mt_lock *mine = take(c, 2, 0, "/r", MT_S, 0, 1000, NULL);
   mt_lock *other = take(c, 2, 1, "/r", MT_S, 0, 1000, NULL);
-  conversion v, second;
+  mt_convert v, second;
   begin(&v, mine, MT_X, 20000);
   begin(&second, mine, MT_X, 20000);
-  assert_true(mt_test_pump_until(c, 2, &second.done, 2000));
-  assert_int_equal(second.c.error.code, MORTISE_INVALID_ARGUMENT);
-  assert_false(v.done);
+  assert_true(mt_test_pump_until(c, 2, &second.finished, 2000));
+  assert_int_equal(second.error.code, MORTISE_INVALID_ARGUMENT);
+  assert_false(v.finished);
   assert_int_equal(mt_test_give(c, 2, 0, mine), MORTISE_OK);
-  assert_true(mt_test_pump_until(c, 2, &v.done, 2000));
-  assert_int_equal(v.c.error.code, MORTISE_LOCK_LOST);
+  assert_true(mt_test_pump_until(c, 2, &v.finished, 2000));
+  assert_int_equal(v.error.code, MORTISE_LOCK_LOST);
   mt_test_give(c, 2, 1, other);
   assert_true(may(c, 2, 1, "/r", MT_X));
   close_two(c);
@@ -416,12 +393,12 @@ static void test_lost_while_it_waits(void **state) {
   mt_test_client c[2] = {mt_test_client_open(&place, 1000), mt_test_client_open(&place, 0)};
   mt_lock *mine = take(c, 2, 0, "/o", MT_S, 0, 1000, NULL);
   mt_lock *other = take(c, 2, 1, "/o", MT_S, 0, 1000, NULL);
-  conversion v;
+  mt_convert v;
   begin(&v, mine, MT_X, 20000);
-  assert_false(mt_test_pump_until(c, 2, &v.done, 100));
+  assert_false(mt_test_pump_until(c, 2, &v.finished, 100));
   atomic_store(&mt_lock_session(mine)->lost, true);
-  assert_true(mt_test_pump_until(c, 2, &v.done, 5000));
-  assert_int_equal(v.c.error.code, MORTISE_LOCK_LOST);
+  assert_true(mt_test_pump_until(c, 2, &v.finished, 5000));
+  assert_int_equal(v.error.code, MORTISE_LOCK_LOST);
   assert_int_equal(mt_lock_check(mine, NULL), MORTISE_LOCK_LOST);
   assert_int_equal(convert(c, 2, mine, MT_X, 0, NULL), MORTISE_LOCK_LOST);
   assert_int_equal(convert(c, 2, mine, MT_IS, 0, NULL), MORTISE_LOCK_LOST);
@@ -439,12 +416,12 @@ static void test_closed_while_it_waits(void **state) {
   open_two(c);
   mt_lock *mine = take(c, 2, 0, "/z", MT_S, 0, 1000, NULL);
   mt_lock *other = take(c, 2, 1, "/z", MT_S, 0, 1000, NULL);
-  conversion v;
+  mt_convert v;
   begin(&v, mine, MT_X, 20000);
-  assert_false(mt_test_pump_until(c, 2, &v.done, 100));
+  assert_false(mt_test_pump_until(c, 2, &v.finished, 100));
   mt_test_client_close(&c[0]);
-  assert_true(v.done);
-  assert_int_equal(v.c.error.code, MORTISE_INTERRUPTED);
+  assert_true(v.finished);
+  assert_int_equal(v.error.code, MORTISE_INTERRUPTED);
   mt_test_give(&c[1], 1, 0, other);
   mt_test_client_close(&c[1]);
   mt_test_expect_empty(&place);

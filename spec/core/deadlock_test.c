@@ -48,7 +48,7 @@ static void close_clients(size_t n) {
 static mt_lock *take(size_t n, size_t who, const char *path, bool shared, uint64_t task) {
   mt_test_op op;
   mt_test_acquire(&op, &c[who], path, shared, task, 5000);
-  assert_true(mt_test_pump_until(c, n, &op.done, 10000));
+  assert_true(mt_test_pump_until(c, n, &op.acquire.finished, 10000));
   MT_CHECK(op.acquire.lock, "%s: %s", path, op.acquire.error.message);
   return op.acquire.lock;
 }
@@ -73,7 +73,7 @@ static size_t first_done(size_t clients, waiter *w, size_t n, int64_t ms) {
   const bool never = false;
   while (mt_test_ns() < end) {
     for (size_t i = 0; i < n; i++)
-      if (w[i].op.done) return i;
+      if (w[i].op.acquire.finished) return i;
     mt_test_pump_until(c, clients, &never, 10);
   }
   return n;
@@ -108,7 +108,7 @@ static void expect_victim(size_t clients, waiter *w, size_t n, size_t victim, in
       const bool never = false;
       mt_test_pump_until(c, clients, &never, 10);
       for (size_t i = 0; i < n; i++)
-        if (w[i].op.client && i != victim && w[i].op.done) next = i;
+        if (w[i].op.client && i != victim && w[i].op.acquire.finished) next = i;
     }
     MT_CHECK(next < n, "%zu still wait", left);
     MT_CHECK(w[next].op.acquire.lock, "%zu: %s", next, w[next].op.acquire.error.message);
@@ -140,7 +140,7 @@ static void test_the_youngest_gives_way(void **state) {
   const bool never = false;
   wait_for(&w[1], 1, 0, "/young/a", false, b);
   mt_test_pump_until(c, 2, &never, 2500);
-  assert_false(w[1].op.done); /* a holder that does not wait is no deadlock */
+  assert_false(w[1].op.acquire.finished); /* a holder that does not wait is no deadlock */
   wait_for(&w[0], 0, 0, "/young/b", false, a);
   expect_victim(2, w, 2, 1, FOUND_MS);
   close_clients(2);
@@ -267,10 +267,10 @@ static void test_slow_holder(void **state) {
   wait_for(&w[3], 0, 3, "/slow", false, NULL);
   mt_test_pump_until(c, 3, &never, 5000);
   for (size_t i = 0; i < 4; i++)
-    MT_CHECK(!w[i].op.done, "%zu: %s", i, w[i].op.acquire.error.message);
+    MT_CHECK(!w[i].op.acquire.finished, "%zu: %s", i, w[i].op.acquire.error.message);
   mt_test_give(c, 3, 0, a);
   for (size_t i = 0; i < 4; i++) {
-    MT_CHECK(mt_test_pump_until(c, 3, &w[i].op.done, 20000), "%zu waits for ever", i);
+    MT_CHECK(mt_test_pump_until(c, 3, &w[i].op.acquire.finished, 20000), "%zu waits for ever", i);
     MT_CHECK(w[i].op.acquire.lock, "%zu: %s", i, w[i].op.acquire.error.message);
     mt_test_give(c, 3, w[i].who, w[i].op.acquire.lock);
     let_go(3, &w[i]);

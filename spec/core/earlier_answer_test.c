@@ -56,7 +56,7 @@ static mt_session_write write_session(stage *s, mt_session_verb verb) {
       .lease_ms = 60000,
       .if_version = {verb == MT_SESSION_EXPIRE ? 20 : 0, verb == MT_SESSION_EXPIRE}};
   s->store->locks->session(s->store, &w);
-  mt_store_wait(s->store, &w.req, NULL, NULL);
+  mt_store_wait(s->store, &w.req, -1);
   return w;
 }
 
@@ -90,7 +90,7 @@ static bool leaves_connection(stage *s) {
 static mt_lock_batch ask(stage *s, mt_lock_item *items, size_t n) {
   mt_lock_batch r = {.ns = "default", .session = sid, .items = items, .n = n};
   s->store->locks->batch(s->store, &r);
-  mt_store_wait(s->store, &r.req, NULL, NULL);
+  mt_store_wait(s->store, &r.req, -1);
   return r;
 }
 
@@ -201,7 +201,7 @@ static void what_was_not_sent_is_known(void **state) {
   mt_lock_batch r = {.ns = "default", .session = sid, .items = &item, .n = 1};
   item.place.path = MT_SLICE("no path");
   s.store->locks->batch(s.store, &r);
-  mt_store_wait(s.store, &r.req, NULL, NULL);
+  mt_store_wait(s.store, &r.req, -1);
   assert_int_equal(r.req.error.code, MORTISE_INVALID_ARGUMENT);
   assert_true(r.proven);
   close_stage(&s);
@@ -267,7 +267,7 @@ static void a_write_is_of_its_document(void **state) {
   open_stage(&s, (script){.items = "{\"index\":{\"_id\":\"2\",\"status\":200,"
                                    "\"result\":\"updated\"," SEQ(21) "}}"});
   s.store->docs->bulk(s.store, &r);
-  mt_store_wait(s.store, &r.req, NULL, NULL);
+  mt_store_wait(s.store, &r.req, -1);
   assert_int_equal(write.result, MT_WRITE_NONE);
   assert_true(r.req.error.ambiguous);
   close_stage(&s);
@@ -289,7 +289,7 @@ static void a_write_is_newer_than_what_it_compared_with(void **state) {
     mt_bulk r = {.index = "x", .items = &write, .n = 1};
     open_stage(&s, (script){.items = cases[i].items});
     s.store->docs->bulk(s.store, &r);
-    mt_store_wait(s.store, &r.req, NULL, NULL);
+    mt_store_wait(s.store, &r.req, -1);
     assert_int_equal(write.result, cases[i].applied ? MT_WRITE_APPLIED : MT_WRITE_NONE);
     assert_int_equal(r.req.error.ambiguous, !cases[i].applied);
     assert_int_equal(leaves_connection(&s), !cases[i].applied);

@@ -2,6 +2,7 @@
 #ifndef SPEC_HTTP_FIXTURE_H
 #define SPEC_HTTP_FIXTURE_H
 
+#include "base/pump.h"
 #include "http/http.h"
 #include "http_server.h"
 

@@ -47,11 +47,6 @@ static void land(mt_store *s) {
 
 /* ---- Steps ---------------------------------------------------------------------------------- */
 
-static void on_written(void *ctx, mt_write_batch *b) {
-  (void)b;
-  *(bool *)ctx = true;
-}
-
 static mt_item make(mt_write_kind kind, const char *id, const char *body) {
   return (mt_item){.write = {.kind = kind, .id = mt_slice_of(id), .body = mt_slice_of(body)}};
 }
@@ -67,11 +62,9 @@ static mt_writer *writer_of(mt_test_client *c, const mt_lock *lock, mt_strength 
 /* By whoever holds the lock, or by nobody's leave (lock NULL). */
 static void write_now(mt_test_client *c, const mt_lock *lock, mt_strength strength, mt_item item) {
   mt_writer *w = writer_of(c, lock, strength);
-  bool done = false;
-  mt_write_batch b = {
-      .done = on_written, .ctx = &done, .index = index_name, .items = &item, .n = 1};
+  mt_write_batch b = {.index = index_name, .items = &item, .n = 1};
   mt_writer_submit(w, &b);
-  assert_true(mt_test_pump_until(c, 1, &done, 30000));
+  assert_true(mt_test_pump_until(c, 1, &b.finished, 30000));
   MT_CHECK(item.outcome == MT_OUTCOME_APPLIED, "%s: %s %s", b.error.message, item.write.type,
            item.write.reason);
   mt_writer_free(w);
@@ -81,13 +74,11 @@ static void write_now(mt_test_client *c, const mt_lock *lock, mt_strength streng
 static void write_and_die(mt_test_client *c, const mt_lock *lock, mt_strength strength,
                           mt_item item) {
   mt_writer *w = writer_of(c, lock, strength);
-  bool done = false;
-  mt_write_batch b = {
-      .done = on_written, .ctx = &done, .index = index_name, .items = &item, .n = 1};
+  mt_write_batch b = {.index = index_name, .items = &item, .n = 1};
   hold_back(c->client->store);
   mt_writer_submit(w, &b);
   int64_t until = mt_clock_boot_ms() + 30000;
-  while (!n_held && mt_clock_boot_ms() < until) mt_test_pump_until(c, 1, &done, 1);
+  while (!n_held && mt_clock_boot_ms() < until) mt_test_pump_until(c, 1, &b.finished, 1);
   assert_int_equal(n_held, 1);
   mt_writer_free(w);
   c->client->store->docs = real;

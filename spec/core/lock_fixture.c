@@ -23,16 +23,6 @@ void mt_test_client_close(mt_test_client *c) {
   *c = (mt_test_client){0};
 }
 
-static void acquired(void *ctx, mt_acquire *a) {
-  (void)a;
-  *(bool *)ctx = true;
-}
-
-static void released(void *ctx, mt_release *r) {
-  (void)r;
-  *(bool *)ctx = true;
-}
-
 void mt_test_acquire(mt_test_op *op, mt_test_client *c, const char *path, bool shared,
                      uint64_t task, int64_t wait_ms) {
   mortise_error err;
@@ -43,9 +33,7 @@ void mt_test_acquire(mt_test_op *op, mt_test_client *c, const char *path, bool s
                                         .wait_ms = wait_ms};
   *op = (mt_test_op){.client = c};
   MT_CHECK(!mt_wants_make(&request, &op->wants, &err), "%s", err.message);
-  op->acquire = (mt_acquire){.done = acquired,
-                             .ctx = &op->done,
-                             .wants = op->wants.wants,
+  op->acquire = (mt_acquire){.wants = op->wants.wants,
                              .n = op->wants.n,
                              .task = task,
                              .wait_ms = wait_ms,
@@ -56,7 +44,7 @@ void mt_test_acquire(mt_test_op *op, mt_test_client *c, const char *path, bool s
 
 void mt_test_release(mt_test_op *op, mt_test_client *c, mt_lock *lock) {
   *op = (mt_test_op){.client = c};
-  op->release = (mt_release){.done = released, .ctx = &op->done, .lock = lock};
+  op->release = (mt_release){.lock = lock};
   mt_manager_release(c->manager, &op->release);
 }
 
@@ -71,7 +59,7 @@ mt_lock *mt_test_take(mt_test_client *clients, size_t n, size_t who, const char 
                       int64_t wait_ms, mortise_error *err) {
   mt_test_op op;
   mt_test_acquire(&op, &clients[who], path, shared, 0, wait_ms);
-  if (!mt_test_pump_until(clients, n, &op.done, 30000)) {
+  if (!mt_test_pump_until(clients, n, &op.acquire.finished, 30000)) {
     mt_manager_cancel(clients[who].manager, &op.acquire);
     MT_CHECK(false, "acquiring %s hangs", path);
   }
@@ -83,7 +71,7 @@ mt_lock *mt_test_take(mt_test_client *clients, size_t n, size_t who, const char 
 mortise_status mt_test_give(mt_test_client *clients, size_t n, size_t who, mt_lock *lock) {
   mt_test_op op;
   mt_test_release(&op, &clients[who], lock);
-  MT_CHECK(mt_test_pump_until(clients, n, &op.done, 30000), "a release hangs");
+  MT_CHECK(mt_test_pump_until(clients, n, &op.release.finished, 30000), "a release hangs");
   return op.release.error.code;
 }
 

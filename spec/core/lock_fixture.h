@@ -24,7 +24,6 @@ typedef struct mt_test_op {
   mortise_blockers blockers;
   mt_release release;
   mt_wants wants;
-  bool done;
 } mt_test_op;
 
 /* Begins to acquire one tree path; mt_test_op_end frees what it holds. */

@@ -1,6 +1,7 @@
 #include "base/loop.h"
 
 #include "base/clock.h"
+#include "base/pump.h"
 #include "property.h"
 
 #include <pthread.h>
@@ -542,6 +543,51 @@ static void a_signal_ends_the_wait(void **state) {
   }
 }
 
+/* ---- pumping ---- */
+
+static void a_pump_ends_with_what_it_waits_for(void **state) {
+  (void)state;
+  bool ten_over = false, twenty_over = false;
+  mt_timer ten = {.fire = mt_flag_set, .ctx = &ten_over};
+  mt_timer twenty = {.fire = mt_flag_set, .ctx = &twenty_over};
+  start(&ten, mt_loop_now(loop) + 10);
+  start(&twenty, mt_loop_now(loop) + 20);
+  assert_int_equal(mt_loop_pump(loop, &ten_over, -1, NULL), MORTISE_OK);
+  assert_true(ten_over && !twenty_over);
+  assert_int_equal(mt_loop_pump(loop, &twenty_over, mt_clock_boot_ms() + 10000, NULL), MORTISE_OK);
+  assert_true(twenty_over);
+  assert_int_equal(mt_loop_pump(loop, &twenty_over, 0, NULL), MORTISE_OK); /* it is over already */
+}
+
+static void a_pump_ends_in_time(void **state) {
+  (void)state;
+  const bool never = false;
+  mortise_error err;
+  int64_t until = mt_clock_boot_ms() + 30;
+  assert_int_equal(mt_loop_pump(loop, &never, until, &err), MORTISE_INTERRUPTED);
+  assert_true(err.message[0]);
+  assert_true(mt_clock_boot_ms() >= until);
+}
+
+typedef struct told {
+  void (*done)(void *ctx, struct told *t);
+  void *ctx;
+  bool finished;
+} told;
+
+static void was_finished(void *ctx, told *t) {
+  *(bool *)ctx = t->finished;
+}
+
+static void the_end_is_told_to_whom_it_concerns(void **state) {
+  (void)state;
+  bool finished_before = false;
+  told pumped = {0}, called = {.done = was_finished, .ctx = &finished_before};
+  MT_FINISH(&pumped);
+  MT_FINISH(&called);
+  assert_true(pumped.finished && finished_before);
+}
+
 #define LOOP_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void) {
@@ -565,6 +611,9 @@ int main(void) {
       LOOP_TEST(a_wake_of_another_thread_ends_the_wait),
       LOOP_TEST(a_wake_before_the_wait_counts_once),
       LOOP_TEST(a_signal_ends_the_wait),
+      LOOP_TEST(a_pump_ends_with_what_it_waits_for),
+      LOOP_TEST(a_pump_ends_in_time),
+      LOOP_TEST(the_end_is_told_to_whom_it_concerns),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -92,10 +92,10 @@ static void test_waits_until_given_back(void **state) {
   mt_lock *a = mt_test_take(c, 2, 0, "/dir", false, 1000, NULL);
   mt_test_op op;
   mt_test_acquire(&op, &c[1], "/dir/file", false, 0, 20000);
-  assert_false(mt_test_pump_until(c, 2, &op.done, 300));
+  assert_false(mt_test_pump_until(c, 2, &op.acquire.finished, 300));
   uint64_t fence = mt_lock_fence(a);
   mt_test_give(c, 2, 0, a);
-  assert_true(mt_test_pump_until(c, 2, &op.done, 3000));
+  assert_true(mt_test_pump_until(c, 2, &op.acquire.finished, 3000));
   MT_CHECK(op.acquire.lock, "%s", op.acquire.error.message);
   assert_true(mt_lock_fence(op.acquire.lock) > fence);
   mt_test_give(c, 2, 1, op.acquire.lock);
@@ -178,8 +178,9 @@ static void test_cancel(void **state) {
   for (int steps = 0; steps < 12; steps++) {
     mt_test_op op;
     mt_test_acquire(&op, &c[1], steps % 2 ? "/k/x" : "/l/x", false, 0, 20000);
-    for (int i = 0; i < steps && !op.done; i++) mt_loop_step(c[1].client->loop, 2, NULL);
-    if (op.done)
+    for (int i = 0; i < steps && !op.acquire.finished; i++)
+      mt_loop_step(c[1].client->loop, 2, NULL);
+    if (op.acquire.finished)
       mt_test_give(c, 2, 1, op.acquire.lock);
     else
       mt_manager_cancel(c[1].manager, &op.acquire);
@@ -197,22 +198,22 @@ static void test_tasks_exclude_each_other(void **state) {
   mt_test_client c = mt_test_client_open(&place, 0);
   mt_test_op one, two, three;
   mt_test_acquire(&one, &c, "/t/dir", false, 1, 1000);
-  assert_true(mt_test_pump_until(&c, 1, &one.done, 5000));
+  assert_true(mt_test_pump_until(&c, 1, &one.acquire.finished, 5000));
   mt_test_acquire(&two, &c, "/t/dir/file", false, 2, 10000);
   mt_test_acquire(&three, &c, "/t/other", false, 3, 10000);
-  assert_true(mt_test_pump_until(&c, 1, &three.done, 5000));
+  assert_true(mt_test_pump_until(&c, 1, &three.acquire.finished, 5000));
   assert_non_null(three.acquire.lock);
-  assert_false(two.done);
+  assert_false(two.acquire.finished);
   /* The same task comes in again, below what it holds. */
   mt_test_op again;
   mt_test_acquire(&again, &c, "/t/dir/file", false, 1, 0);
-  assert_true(mt_test_pump_until(&c, 1, &again.done, 5000));
+  assert_true(mt_test_pump_until(&c, 1, &again.acquire.finished, 5000));
   MT_CHECK(again.acquire.lock, "%s", again.acquire.error.message);
   mt_test_give(&c, 1, 0, again.acquire.lock);
-  assert_false(two.done);
+  assert_false(two.acquire.finished);
   uint64_t fence = mt_lock_fence(one.acquire.lock);
   mt_test_give(&c, 1, 0, one.acquire.lock);
-  assert_true(mt_test_pump_until(&c, 1, &two.done, 5000));
+  assert_true(mt_test_pump_until(&c, 1, &two.acquire.finished, 5000));
   MT_CHECK(two.acquire.lock, "%s", two.acquire.error.message);
   assert_true(mt_lock_fence(two.acquire.lock) > fence);
   mt_test_give(&c, 1, 0, two.acquire.lock);
@@ -226,20 +227,12 @@ static void test_pumped_wait_is_a_deadlock(void **state) {
   mt_test_client c = mt_test_client_open(&place, 0);
   mt_test_op one;
   mt_test_acquire(&one, &c, "/alone", false, 1, 1000);
-  assert_true(mt_test_pump_until(&c, 1, &one.done, 5000));
+  assert_true(mt_test_pump_until(&c, 1, &one.acquire.finished, 5000));
   const mt_want want = {MT_SLICE("/alone"), MT_X};
-  bool done = false;
-  mt_test_op two = {.client = &c};
-  two.acquire = (mt_acquire){.done = one.acquire.done,
-                             .ctx = &done,
-                             .wants = &want,
-                             .n = 1,
-                             .task = 2,
-                             .wait_ms = 20000,
-                             .blocks_siblings = true};
-  mt_manager_acquire(c.manager, &two.acquire);
-  assert_true(mt_test_pump_until(&c, 1, &done, 2000));
-  assert_int_equal(two.acquire.error.code, MORTISE_DEADLOCK);
+  mt_acquire two = {.wants = &want, .n = 1, .task = 2, .wait_ms = 20000, .blocks_siblings = true};
+  mt_manager_acquire(c.manager, &two);
+  assert_true(mt_test_pump_until(&c, 1, &two.finished, 2000));
+  assert_int_equal(two.error.code, MORTISE_DEADLOCK);
   mt_test_give(&c, 1, 0, one.acquire.lock);
   mt_test_client_close(&c);
   expect_empty_table();
@@ -271,18 +264,18 @@ static void expect_no_rest(const char *mine, const char *next) {
   mt_test_op first[2], second[2], given[2];
   for (int i = 0; i < 2; i++) {
     mt_test_acquire(&first[i], &c[i], mine, true, 1, 5000);
-    assert_true(mt_test_pump_until(c, 2, &first[i].done, 5000));
+    assert_true(mt_test_pump_until(c, 2, &first[i].acquire.finished, 5000));
     assert_non_null(first[i].acquire.lock);
     mt_test_acquire(&second[i], &c[i], next, false, 2, 20000);
   }
-  assert_false(mt_test_pump_until(c, 2, &second[0].done, 50));
+  assert_false(mt_test_pump_until(c, 2, &second[0].acquire.finished, 50));
   for (int i = 0; i < 2; i++) mt_test_release(&given[i], &c[i], first[i].acquire.lock);
-  for (int i = 0; i < 100 && !second[0].done && !second[1].done; i++)
-    mt_test_pump_until(c, 2, &second[0].done, 50);
-  size_t winner = second[0].done ? 0 : 1;
-  MT_CHECK(second[winner].done, "%s, then %s: both wait", mine, next);
+  for (int i = 0; i < 100 && !second[0].acquire.finished && !second[1].acquire.finished; i++)
+    mt_test_pump_until(c, 2, &second[0].acquire.finished, 50);
+  size_t winner = second[0].acquire.finished ? 0 : 1;
+  MT_CHECK(second[winner].acquire.finished, "%s, then %s: both wait", mine, next);
   mt_test_give(c, 2, winner, second[winner].acquire.lock);
-  assert_true(mt_test_pump_until(c, 2, &second[1 - winner].done, 5000));
+  assert_true(mt_test_pump_until(c, 2, &second[1 - winner].acquire.finished, 5000));
   mt_test_give(c, 2, 1 - winner, second[1 - winner].acquire.lock);
   for (int i = 0; i < 2; i++) mt_test_client_close(&c[i]);
   expect_empty_table();
@@ -444,10 +437,10 @@ static void test_a_directory_is_not_starved(void **state) {
   mt_test_acquire(&dir, &c[1], "/busy", false, 0, 15000);
   int64_t end = mt_test_ns() + 15000000000;
   int passed = 0;
-  while (!dir.done && mt_test_ns() < end) {
+  while (!dir.acquire.finished && mt_test_ns() < end) {
     for (size_t i = 0; i < 2; i++) {
       mt_loop_step(c[i].client->loop, 1, NULL);
-      if (!file[i].done) continue;
+      if (!file[i].acquire.finished && !file[i].release.finished) continue;
       MT_CHECK(giving[i] || file[i].acquire.lock, "%s", file[i].acquire.error.message);
       snprintf(path, sizeof path, "/busy/f%d", passed++);
       if (giving[i])
@@ -457,10 +450,11 @@ static void test_a_directory_is_not_starved(void **state) {
       giving[i] = !giving[i];
     }
   }
-  MT_CHECK(dir.done && dir.acquire.lock, "starved while %d files passed", passed);
+  MT_CHECK(dir.acquire.finished && dir.acquire.lock, "starved while %d files passed", passed);
   mt_test_give(c, 2, 1, dir.acquire.lock);
   for (size_t i = 0; i < 2; i++) {
-    assert_true(mt_test_pump_until(c, 2, &file[i].done, 20000));
+    const bool *finished = giving[i] ? &file[i].release.finished : &file[i].acquire.finished;
+    assert_true(mt_test_pump_until(c, 2, finished, 20000));
     if (!giving[i]) mt_test_give(c, 2, 0, file[i].acquire.lock);
   }
   mt_test_client_close(&c[0]);

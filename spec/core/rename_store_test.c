@@ -5,7 +5,9 @@
 #include "fake_docs.h"
 #include "support/support.h"
 
+#include "base/clock.h"
 #include "base/mem.h"
+#include "base/pump.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,7 +24,7 @@ typedef struct fixture {
   char index[96];
   fake_lock lock;
   mt_rename rename;
-  bool done, strict; /* as in the change's test */
+  bool strict; /* as in the change's test */
   int bulks;
   void (*before_bulk)(struct fixture *f);
   int fate; /* of every second bulk, from the first on */
@@ -182,11 +184,6 @@ static void fill(fixture *f, size_t n) {
   free(text);
 }
 
-static void on_done(void *ctx, mt_change *c) {
-  (void)c;
-  ((fixture *)ctx)->done = true;
-}
-
 static const mt_change_result *run_from(fixture *f, const char *from, const char *to,
                                         uint32_t page) {
   mortise_error err;
@@ -196,18 +193,14 @@ static const mt_change_result *run_from(fixture *f, const char *from, const char
       MORTISE_OK);
   f->rename.merge = f->rename.allow_empty = !f->strict;
   mt_change *c = &f->rename.change;
-  c->done = on_done;
-  c->ctx = f;
   c->store = f->mine.store;
   c->env = mt_env_system();
   c->permit = fake_permit(&f->lock);
   c->index = f->index;
   c->options.page = page;
-  f->done = false;
   MT_CHECK(!mt_change_start(c, &err), "%s: %s", f->place->name, err.message);
-  int64_t end = mt_test_ns() + (int64_t)MT_TEST_HANG_MS * 1000000;
-  while (!f->done && mt_test_ns() < end) mt_loop_step(f->mine.loop, 100, NULL);
-  MT_CHECK(f->done, "%s: the rename hangs", f->place->name);
+  mt_loop_pump(f->mine.loop, &c->finished, mt_clock_boot_ms() + MT_TEST_HANG_MS, NULL);
+  MT_CHECK(c->finished, "%s: the rename hangs", f->place->name);
   return &c->result;
 }
 

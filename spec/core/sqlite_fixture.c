@@ -37,7 +37,7 @@ handle open_here(const char *name) {
 }
 
 mortise_status finish(handle *h, mt_req *req) {
-  return mt_store_wait(h->s, req, NULL, NULL);
+  return mt_store_wait(h->s, req, -1);
 }
 
 mt_write one(handle *h, const char *index, mt_write_kind kind, const char *id, const char *body) {

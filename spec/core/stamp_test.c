@@ -18,11 +18,6 @@ static void step_until(mt_test_client *c, const bool *flag) {
   assert_true(mt_test_pump_until(c, 1, flag, 30000));
 }
 
-static void on_written(void *ctx, mt_write_batch *b) {
-  (void)b;
-  *(bool *)ctx = true;
-}
-
 /* Writes the items under the lock with its stamp. */
 static void write_items(mt_test_client *c, const mt_lock *lock, mt_item *items, size_t n,
                         mt_write_batch *b) {
@@ -30,11 +25,9 @@ static void write_items(mt_test_client *c, const mt_lock *lock, mt_item *items, 
   const mt_writer_config config = {.strength = MT_STRENGTH_STAMP, .docs = 25};
   mt_writer *w = mt_test_writer(c->client->store, lock, &config, &err);
   MT_CHECK(w, "%s", err.message);
-  bool done = false;
-  *b = (mt_write_batch){
-      .done = on_written, .ctx = &done, .index = index_name, .items = items, .n = n};
+  *b = (mt_write_batch){.index = index_name, .items = items, .n = n};
   mt_writer_submit(w, b);
-  step_until(c, &done);
+  step_until(c, &b->finished);
   mt_writer_free(w);
 }
 
@@ -285,11 +278,6 @@ static void test_an_older_epoch(void **state) {
 }
 
 /* An upgraded lock stamps with its new fence, through the writer that it had. */
-static void converted(void *ctx, mt_convert *v) {
-  (void)v;
-  *(bool *)ctx = true;
-}
-
 static void test_after_an_upgrade(void **state) {
   (void)state;
   mt_test_client c = mt_test_client_open(&place, 0);
@@ -299,18 +287,15 @@ static void test_after_an_upgrade(void **state) {
                                &(mt_writer_config){.strength = MT_STRENGTH_STAMP}, NULL);
   assert_non_null(w);
   uint64_t fence = mt_lock_fence(lock);
-  bool done = false;
-  mt_convert v = {.done = converted, .ctx = &done, .lock = lock, .mode = MT_X, .wait_ms = 1000};
+  mt_convert v = {.lock = lock, .mode = MT_X, .wait_ms = 1000};
   mt_manager_convert(c.manager, &v);
-  step_until(&c, &done);
+  step_until(&c, &v.finished);
   assert_int_equal(v.error.code, MORTISE_OK);
   assert_true(mt_lock_fence(lock) > fence);
   mt_item item = make(MT_WRITE_INDEX, "upgraded", "{}");
-  done = false;
-  mt_write_batch b = {
-      .done = on_written, .ctx = &done, .index = index_name, .items = &item, .n = 1};
+  mt_write_batch b = {.index = index_name, .items = &item, .n = 1};
   mt_writer_submit(w, &b);
-  step_until(&c, &done);
+  step_until(&c, &b.finished);
   assert_int_equal(item.outcome, MT_OUTCOME_APPLIED);
   read_doc(&c, "upgraded", now);
   assert_true(has_stamp(now, lock));
@@ -343,11 +328,9 @@ static void test_a_strict_mapping(void **state) {
       s, lock,
       &(mt_writer_config){.strength = MT_STRENGTH_STAMP, .stamp_field = "stamp"}, NULL);
   item = make(MT_WRITE_INDEX, "1", "{\"n\":1}");
-  bool done = false;
-  mt_write_batch b = {
-      .done = on_written, .ctx = &done, .index = index_name, .items = &item, .n = 1};
+  mt_write_batch b = {.index = index_name, .items = &item, .n = 1};
   mt_writer_submit(w, &b);
-  step_until(&c, &done);
+  step_until(&c, &b.finished);
   MT_CHECK(item.outcome == MT_OUTCOME_APPLIED, "%s: %s", item.write.type, item.write.reason);
   mt_writer_free(w);
   mt_test_give(&c, 1, 0, lock);
@@ -379,12 +362,10 @@ static double cost(mt_test_client *c, const mt_lock *lock, mt_item *items, mt_st
   mt_writer *w =
       mt_test_writer(s, lock, &(mt_writer_config){.strength = strength}, &err);
   MT_CHECK(w, "%s", err.message);
-  bool done = false;
-  mt_write_batch b = {
-      .done = on_written, .ctx = &done, .index = index_name, .items = items, .n = MANY};
+  mt_write_batch b = {.index = index_name, .items = items, .n = MANY};
   int64_t start = mt_test_ns();
   mt_writer_submit(w, &b);
-  step_until(c, &done);
+  step_until(c, &b.finished);
   double ms = (double)(mt_test_ns() - start) / 1e6;
   MT_CHECK(b.counts[MT_OUTCOME_APPLIED] == MANY, "%s", b.error.message);
   mt_writer_free(w);

@@ -5,6 +5,7 @@
 #include "write/writer.h"
 
 #include "base/clock.h"
+#include "base/pump.h"
 #include "fake_docs.h"
 #include "property.h"
 
@@ -88,8 +89,7 @@ static inline void run(fixture *f) {
   int before = f->done;
   mt_writer_submit(f->w, &f->batch);
   assert_int_equal(f->done, before);
-  int64_t end = mt_clock_boot_ms() + 20000;
-  while (f->done == before && mt_clock_boot_ms() < end) mt_loop_step(f->loop, 1000, NULL);
+  mt_loop_pump(f->loop, &f->batch.finished, mt_clock_boot_ms() + 20000, NULL);
   assert_int_equal(f->done, before + 1);
 }
 

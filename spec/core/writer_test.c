@@ -500,7 +500,7 @@ static void test_stop(void **state) {
   const int sent = (int)f->fake.bulks; /* a slow machine may have tried again by now */
   mt_writer_stop(f->w, &why);
   assert_int_equal(f->done, 0);
-  for (int i = 0; i < 5 && !f->done; i++) mt_loop_step(f->loop, 100, NULL);
+  mt_loop_pump(f->loop, &f->batch.finished, mt_clock_boot_ms() + 500, NULL);
   assert_int_equal(f->done, 1);
   assert_int_equal(f->batch.error.code, MORTISE_INTERRUPTED);
   assert_int_equal(f->fake.bulks, sent); /* nothing more */
@@ -558,8 +558,7 @@ static void test_memory(void **state) {
     f->w = mt_writer_new(&f->fake.store, &env, fake_permit(&f->lock), &config, &err);
     mortise_status status = f->w ? MORTISE_OK : err.code;
     if (f->w) mt_writer_submit(f->w, &f->batch);
-    int before = f->done;
-    while (!status && f->done == before) mt_loop_step(f->loop, 1000, NULL);
+    if (!status) mt_loop_pump(f->loop, &f->batch.finished, -1, NULL);
     mt_mem_hook(NULL, NULL);
     if (!status) status = f->batch.error.code;
     if (status)

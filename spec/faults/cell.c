@@ -1,6 +1,7 @@
 #include "cell.h"
 
 #include "base/mem.h"
+#include "base/pump.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -107,11 +108,6 @@ void party_open(cell *c, int who, const char *url, mt_loop *loop) {
   if (!p->manager) cell_fail(c, "%s: %s", p->name, err.message);
 }
 
-static void acquired(void *ctx, mt_acquire *a) {
-  (void)a;
-  *(bool *)ctx = true;
-}
-
 void party_begin(party *p, const char *path, bool shared, int64_t wait_ms) {
   mt_wants wants;
   mortise_error err;
@@ -125,11 +121,9 @@ void party_begin(party *p, const char *path, bool shared, int64_t wait_ms) {
     cell_fail(p->cell, "%s", err.message);
     return;
   }
-  p->done = false;
   p->path = path;
   p->shared = shared;
-  p->acquire = (mt_acquire){
-      .done = acquired, .ctx = &p->done, .wants = wants.wants, .n = wants.n, .wait_ms = wait_ms};
+  p->acquire = (mt_acquire){.wants = wants.wants, .n = wants.n, .wait_ms = wait_ms};
   note(p->cell, "%s wants %s", p->name, path);
   mt_manager_acquire(p->manager, &p->acquire);
   mt_wants_deinit(&wants); /* the manager has copied them */
@@ -155,21 +149,15 @@ bool party_take(party *p, const char *path, bool shared, int64_t wait_ms, mortis
   cell *c = p->cell;
   party_begin(p, path, shared, wait_ms);
   if (*c->failure) return false;
-  if (cell_pump(c, &p->done, wait_ms + SLACK)) return party_took(p, err);
+  if (cell_pump(c, &p->acquire.finished, wait_ms + SLACK)) return party_took(p, err);
   mt_manager_cancel(p->manager, &p->acquire);
   cell_fail(c, "%s still waits after %d ms", p->name, (int)wait_ms + SLACK);
   return false;
 }
 
-static void released(void *ctx, mt_release *r) {
-  (void)r;
-  *(bool *)ctx = true;
-}
-
 void party_begin_give(party *p) {
   struct claim *claim = &p->claims[p->claims[1].lock ? 1 : 0];
-  p->done = false;
-  p->release = (mt_release){.done = released, .ctx = &p->done, .lock = claim->lock};
+  p->release = (mt_release){.lock = claim->lock};
   note(p->cell, "%s gives back %s", p->name, claim->path);
   claim->lock = NULL;
   mt_manager_release(p->manager, &p->release);
@@ -179,7 +167,7 @@ mortise_status party_give(party *p) {
   cell *c = p->cell;
   if (*c->failure) return MORTISE_OK;
   party_begin_give(p);
-  if (!cell_pump(c, &p->done, GIVE)) {
+  if (!cell_pump(c, &p->release.finished, GIVE)) {
     mt_manager_release_forget(p->manager, &p->release);
     cell_fail(c, "%s still gives back after %d ms", p->name, GIVE);
   }
@@ -193,16 +181,12 @@ bool party_holds(const party *p) {
   return p->claims[0].lock != NULL;
 }
 
-static void closed(void *ctx) {
-  *(bool *)ctx = true;
-}
-
 void party_close(party *p) {
   cell *c = p->cell;
   if (!c || !p->client || *c->failure) return;
   p->claims[0].lock = p->claims[1].lock = NULL;
   note(c, "%s closes", p->name);
-  mt_client_close(p->client, closed, &p->closed);
+  mt_client_close(p->client, mt_flag_set, &p->closed);
   if (!cell_pump(c, &p->closed, CLOSE)) cell_fail(c, "%s does not close", p->name);
   mt_client_free(p->client);
   p->client = NULL;
@@ -224,7 +208,7 @@ static void rival_step(cell *c) {
       rival_take(c);
     return;
   case RIVAL_TAKING:
-    if (!p->done) return;
+    if (!p->acquire.finished) return;
     if (!party_took(p, &err)) cell_fail(c, "the rival, without a fault, got: %s", err.message);
     c->rival = RIVAL_HOLDING;
     c->rival_until_ms = now_ms() + 150;
@@ -235,7 +219,7 @@ static void rival_step(cell *c) {
     party_begin_give(p);
     return;
   case RIVAL_GIVING:
-    if (p->done) c->rival = RIVAL_DONE;
+    if (p->release.finished) c->rival = RIVAL_DONE;
     return;
   case RIVAL_DONE:
     return;
@@ -269,26 +253,17 @@ void cell_wait(cell *c, int64_t ms) {
 
 /* ---- Afterwards ----------------------------------------------------------------------------- */
 
-static void raw_done(void *ctx, mt_req *req) {
-  (void)req;
-  *(bool *)ctx = true;
-}
-
 /* In real time: a search would need a refresh. */
 static void expect_no_locks(cell *c, mt_store *store) {
-  bool done = false;
   char path[128], body[256];
   snprintf(path, sizeof path, "/%s/_mget", c->place->table);
   snprintf(body, sizeof body,
            "{\"ids\":[\"%s:/\",\"%s:/p\",\"%s:/p/q\",\"%s:" LEAF "\",\"%s:" OTHER "\"]}", c->ns,
            c->ns, c->ns, c->ns, c->ns);
-  mt_raw r = {.req = {.done = raw_done, .ctx = &done},
-              .method = "POST",
-              .path = path,
-              .body = mt_slice_of(body)};
+  mt_raw r = {.method = "POST", .path = path, .body = mt_slice_of(body)};
   store->docs->raw(store, &r);
-  if (!cell_pump(c, &done, 10000)) mt_store_cancel(store, &r.req);
-  if (!done || r.req.error.code || r.status != 200)
+  if (!cell_pump(c, &r.req.finished, 10000)) mt_store_cancel(store, &r.req);
+  if (!r.req.finished || r.req.error.code || r.status != 200)
     cell_fail(c, "reading the table failed: %s", r.req.error.message);
   else if (strstr(r.answer, "\"found\":true"))
     cell_fail(c, "left behind: %.400s", r.answer);

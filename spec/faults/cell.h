@@ -39,7 +39,7 @@ typedef struct party {
   mt_acquire acquire;
   mt_release release;
   const char *path;
-  bool shared, done, closed;
+  bool shared, closed;
 } party;
 
 enum { A, HOLDER, RIVAL, SWEEPER, PARTIES };

@@ -105,11 +105,11 @@ static void take_behind(cell *c, int64_t wait_ms, int64_t holder_ms) {
   int64_t start = mt_test_ns();
   let_holder_take(c, c->loop);
   party_begin(a, LEAF, false, wait_ms);
-  cell_pump(c, &a->done, holder_ms);
-  bool early = a->done;
+  cell_pump(c, &a->acquire.finished, holder_ms);
+  bool early = a->acquire.finished;
   if (early && !*c->failure && !party_took(a, &c->take)) cell_wait(c, holder_ms - wait_ms);
   party_give(holder);
-  if (!early && !cell_pump(c, &a->done, wait_ms + SLACK)) {
+  if (!early && !cell_pump(c, &a->acquire.finished, wait_ms + SLACK)) {
     mt_manager_cancel(a->manager, &a->acquire);
     cell_fail(c, "A still waits after %lld ms", (long long)(wait_ms + SLACK));
   }
@@ -170,17 +170,11 @@ void scene_silent_dead(cell *c) {
   bury(&c->parties[HOLDER]);
 }
 
-static void written(void *ctx, mt_req *req) {
-  (void)req;
-  *(bool *)ctx = true;
-}
-
 static bool write_session(cell *c, mt_store *store, mt_session_write w) {
-  bool done = false;
-  w.req = (mt_req){.done = written, .ctx = &done};
+  w.req = (mt_req){0};
   w.ns = c->ns;
   store->locks->session(store, &w);
-  if (!cell_pump(c, &done, 10000)) mt_store_cancel(store, &w.req);
+  if (!cell_pump(c, &w.req.finished, 10000)) mt_store_cancel(store, &w.req);
   if (w.result != MT_SESSION_ACKED) cell_fail(c, "a session's write: %s", w.req.error.message);
   return w.result == MT_SESSION_ACKED;
 }
@@ -214,17 +208,15 @@ static bool item_done(cell *c, const mt_lock_item *item) {
 }
 
 static bool send_items(cell *c, const char *session, mt_lock_item *items, size_t n) {
-  bool done = false;
   mt_store *store = c->parties[A].client->store;
-  mt_lock_batch b = {
-      .req = {.done = written, .ctx = &done, .deadline_ms = mt_loop_now(c->loop) + WAIT / 5},
-      .ns = c->ns,
-      .session = session,
-      .items = items,
-      .n = n};
+  mt_lock_batch b = {.req.deadline_ms = mt_loop_now(c->loop) + WAIT / 5,
+                     .ns = c->ns,
+                     .session = session,
+                     .items = items,
+                     .n = n};
   store->locks->batch(store, &b);
-  if (!cell_pump(c, &done, WAIT)) mt_store_cancel(store, &b.req);
-  bool sent = done;
+  bool sent = cell_pump(c, &b.req.finished, WAIT);
+  if (!sent) mt_store_cancel(store, &b.req);
   mt_lock_batch_deinit(&b);
   return sent;
 }

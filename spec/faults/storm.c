@@ -50,7 +50,7 @@ static void took(cell *c, sailor *s) {
 static void step(cell *c, sailor *s, bool over) {
   if (s->state == IDLE && !over)
     take_something(c, s);
-  else if (s->state == TAKING && s->p->done)
+  else if (s->state == TAKING && s->p->acquire.finished)
     took(c, s);
   else if (s->state == TAKING && now_ms() > s->until_ms)
     cell_fail(c, "%s still waits", s->p->name);
@@ -58,7 +58,7 @@ static void step(cell *c, sailor *s, bool over) {
     party_begin_give(s->p);
     s->state = GIVING;
     s->until_ms = now_ms() + GIVE;
-  } else if (s->state == GIVING && s->p->done)
+  } else if (s->state == GIVING && s->p->release.finished)
     s->state = IDLE;
   else if (s->state == GIVING && now_ms() > s->until_ms)
     cell_fail(c, "%s still gives back", s->p->name);

@@ -4,6 +4,7 @@
  * changed is granted to nobody else.
  *
  *   files_test [SECONDS]    MORTISE_TEST_SEED repeats a run; without SECONDS a few */
+#include "base/clock.h"
 #include "base/mem.h"
 #include "sqlite/sqlite.h"
 #include "store/table.h"
@@ -54,14 +55,10 @@ static mt_req patient(void) {
   return (mt_req){.deadline_ms = mt_loop_now(loop) + PATIENCE_MS};
 }
 
-static bool is_late(void *ctx) {
-  return mt_test_ns() > *(const int64_t *)ctx;
-}
-
 static mortise_status finish(mt_req *req, const char *what) {
-  int64_t end = mt_test_ns() + LATE_MS * (int64_t)1000000;
-  mortise_status status = mt_store_wait(store, req, is_late, &end);
-  MT_CHECK(mt_test_ns() < end, "%s does not end: %s", what, said);
+  int64_t end = mt_clock_boot_ms() + LATE_MS;
+  mortise_status status = mt_store_wait(store, req, end);
+  MT_CHECK(mt_clock_boot_ms() < end, "%s does not end: %s", what, said);
   MT_CHECK(!status || req->error.message[0], "%s: an error without words: %s", what, said);
   MT_CHECK(*said || !status, "%s of sound files: %s", what, req->error.message);
   return status;

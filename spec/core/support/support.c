@@ -66,14 +66,5 @@ void mt_test_sleep_ms(int64_t ms) {
 }
 
 mortise_status mt_test_pump(mt_store *s, mt_req *req) {
-  int64_t end = mt_test_ns() + (int64_t)MT_TEST_HANG_MS * 1000000;
-  while (!req->finished) {
-    mortise_status step = mt_loop_step(s->loop, 200, &req->error);
-    if (!step && mt_test_ns() > end && !req->finished)
-      step = mt_error_set(&req->error, MORTISE_INTERRUPTED, "no answer for %d ms", MT_TEST_HANG_MS);
-    if (!step || req->finished) continue;
-    mt_store_cancel(s, req);
-    req->finished = true;
-  }
-  return req->error.code;
+  return mt_store_wait(s, req, mt_clock_boot_ms() + MT_TEST_HANG_MS);
 }

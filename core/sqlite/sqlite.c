@@ -49,7 +49,6 @@ typedef struct sqlite_store {
   int event;
   mt_watch watch;
   mt_req *unsent; /* no memory was left for an op: linked by `op`, the last by the store */
-  bool *gone;     /* set when the store is freed while `deliver` runs */
 } sqlite_store;
 
 /* ---- lines of work ---- */
@@ -210,30 +209,23 @@ static void count_conflicts(sqlite_store *s, const op *o) {
     if (batch->items[i].result == MT_LOCK_CONFLICT) s->base.stats.conflicts++;
 }
 
-/* What callbacks submit comes in another step. A callback may close the store. */
+/* What callbacks submit comes in another step. */
 static void deliver(void *ctx, uint32_t events) {
   (void)events;
   sqlite_store *s = ctx;
   uint64_t count;
   while (read(s->event, &count, sizeof count) < 0 && errno == EINTR) {
   }
-  bool gone = false, *outer = s->gone;
-  s->gone = &gone;
   size_t left = count_finished(s);
   op *o;
-  while (!gone && (o = take_finished(s, &left)) != NULL) {
+  while ((o = take_finished(s, &left)) != NULL) {
     mt_req *req = o->req;
     count_conflicts(s, o);
     mt_free(o);
     mt_req_finish(req);
   }
   mt_req *req;
-  while (!gone && (req = take_unsent(s)) != NULL) mt_req_finish(req);
-  if (gone) {
-    if (outer) *outer = true;
-    return;
-  }
-  s->gone = outer;
+  while ((req = take_unsent(s)) != NULL) mt_req_finish(req);
   if (count_finished(s)) signal_loop(s); /* a callback that pumped has taken the news of them */
 }
 
@@ -401,7 +393,6 @@ static void close_store(mt_store *base) {
   drop_ops(&s->locks.queue, false);
   drop_ops(&s->finished, true);
   for (mt_req *req; (req = take_unsent(s)) != NULL;) req->op = NULL;
-  if (s->gone) *s->gone = true;
   mt_watch_stop(s->base.loop, &s->watch);
   if (s->event >= 0) close(s->event);
   pthread_mutex_destroy(&s->mutex);

@@ -489,7 +489,7 @@ bool mt_store_cancel(mt_store *s, mt_req *req);
 /* The same of a request that has finished. */
 bool mt_req_applied(const mt_req *req);
 
-/* Cancels what is under way and frees the store. NULL is fine. */
+/* Cancels what is under way and frees the store; not from inside a `done` of its own. NULL is fine. */
 void mt_store_close(mt_store *s);
 
 /* The synchronous form: steps the loop until the submitted request has finished, then gives its

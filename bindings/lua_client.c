@@ -14,10 +14,10 @@
  *   :init(print) -> {epoch=, created=, text=}   creates the lock tables; print: only says how
  *   :verify() -> {epoch=}         or corrupt_table, or not_found: say init. "" on an embedded store
  *                                 that has documents and was never locked
- *   :session() -> {id=, ns=, remaining_ms=, lease_ms=, beats=, lost=} or nil before the first lock
  *   :stats() -> {requests=, retries=, sent_bytes=, received_bytes=, conflicts=, unidentified=, lock_batches=,
  *                lock_items=, lock_conflicts=, denials=, waits=, takeovers=}
- *   and what lua_store.c, lua_bulk.c, lua_scan.c, lua_list.c, lua_lock.c, lua_break.c say. */
+ *   and what lua_store.c, lua_bulk.c, lua_scan.c, lua_list.c, lua_session.c, lua_lock.c,
+ *   lua_break.c say. */
 #include "bindings/lua_client.h"
 
 #include "bindings/await.h"
@@ -66,6 +66,18 @@ void mt_drop_all(mt_dependent **list) {
     mt_dependent *d = *list;
     mt_undepend(d);
     d->drop(d);
+  }
+}
+
+void mt_drop_of(mt_dependent **list, const mt_client_session *session) {
+  for (mt_dependent *d = *list; d;) {
+    if (d->of != session) {
+      d = d->next;
+      continue;
+    }
+    mt_undepend(d);
+    d->drop(d); /* may drop others */
+    d = *list;
   }
 }
 
@@ -418,11 +430,21 @@ static int client_verify(lua_State *L) {
 
 /* ---- Looking at it -------------------------------------------------------------------------- */
 
+static void add_stats(mt_manager_stats *sum, mt_manager_stats one) {
+  sum->batches += one.batches;
+  sum->items += one.items;
+  sum->conflicts += one.conflicts;
+  sum->denials += one.denials;
+  sum->waits += one.waits;
+  sum->takeovers += one.takeovers;
+}
+
 static int client_stats(lua_State *L) {
   const mortise_client *client = mt_check_client(L, 1)->client;
   const mt_store_stats s = client->store->stats;
   mt_manager_stats m = {0};
-  if (client->manager) m = mt_manager_get_stats(client->manager);
+  for (const mt_client_session *each = client->sessions; each; each = each->next)
+    add_stats(&m, mt_manager_get_stats(each->manager));
   lua_createtable(L, 0, 12);
   mt_set_count(L, "requests", s.requests);
   mt_set_count(L, "retries", s.retries);
@@ -436,30 +458,6 @@ static int client_stats(lua_State *L) {
   mt_set_count(L, "denials", m.denials);
   mt_set_count(L, "waits", m.waits);
   mt_set_count(L, "takeovers", m.takeovers);
-  return 1;
-}
-
-static int client_session(lua_State *L) {
-  const mortise_client *client = mt_check_client(L, 1)->client;
-  mt_session *s = client->manager ? mt_manager_session(client->manager) : NULL;
-  if (!s) return 0;
-  char id[sizeof s->id], ns[sizeof s->ns];
-  memcpy(id, s->id, sizeof id);
-  memcpy(ns, s->ns, sizeof ns);
-  int64_t left = atomic_load(&s->deadline_ms) - mt_env_system()->now_ms(NULL);
-  int64_t lease_ms = s->lease_ms;
-  uint64_t beats = atomic_load(&s->beats);
-  bool lost = atomic_load(&s->lost);
-  lua_createtable(L, 0, 6);
-  lua_pushstring(L, id);
-  lua_setfield(L, -2, "id");
-  lua_pushstring(L, ns);
-  lua_setfield(L, -2, "ns");
-  mt_set_integer(L, "remaining_ms", left > 0 ? left : 0);
-  mt_set_integer(L, "lease_ms", lease_ms);
-  mt_set_count(L, "beats", beats);
-  lua_pushboolean(L, lost);
-  lua_setfield(L, -2, "lost");
   return 1;
 }
 
@@ -488,10 +486,13 @@ const luaL_Reg mt_client_functions[] = {{"open", core_open},
                                         {"default_options", core_default_options},
                                         {NULL, NULL}};
 
-static const luaL_Reg methods[] = {{"close", client_close},         {"url", client_url},
-                                   {"init", client_init},           {"verify", client_verify},
-                                   {"stats", client_stats},         {"session", client_session},
-                                   {"namespace", client_namespace}, {NULL, NULL}};
+static const luaL_Reg methods[] = {{"close", client_close},
+                                   {"url", client_url},
+                                   {"init", client_init},
+                                   {"verify", client_verify},
+                                   {"stats", client_stats},
+                                   {"namespace", client_namespace},
+                                   {NULL, NULL}};
 static const luaL_Reg metamethods[] = {{"__gc", collect_client},
                                        {"__close", client_close},
                                        {"__tostring", client_tostring},

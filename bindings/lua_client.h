@@ -13,6 +13,7 @@
 typedef struct mt_dependent {
   struct mt_dependent *next, **slot;
   void (*drop)(struct mt_dependent *self); /* unlinked already */
+  const mt_client_session *of;             /* which of its sessions, where it uses one */
 } mt_dependent;
 
 struct mt_box {
@@ -39,6 +40,7 @@ void mt_client_close_all(mt_driver *d);
 void mt_depend(mt_dependent **list, mt_dependent *dependent);
 void mt_undepend(mt_dependent *dependent); /* again is fine */
 void mt_drop_all(mt_dependent **list);
+void mt_drop_of(mt_dependent **list, const mt_client_session *session);
 
 /* The open client at `index`, up to the next call that gets L. */
 MT_LJMP mt_box *mt_check_client(lua_State *L, int index);

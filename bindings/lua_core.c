@@ -27,6 +27,7 @@
 #include "bindings/lua_lost.h"
 #include "bindings/lua_rename.h"
 #include "bindings/lua_scan.h"
+#include "bindings/lua_session.h"
 #include "bindings/lua_settings.h"
 #include "bindings/lua_store.h"
 #include "bindings/lua_task.h"
@@ -96,14 +97,15 @@ static const luaL_Reg *const functions[] = {
 
 static const struct {
   const mt_lua_class *class;
-  const luaL_Reg *more[8]; /* methods that other files add; NULL ends them */
+  const luaL_Reg *more[10]; /* methods that other files add; NULL ends them */
 } classes[] = {
     {&mt_task_class, {NULL}},
     {&mt_view_class, {NULL}},
     {&mt_page_class, {NULL}},
     {&mt_client_class,
-     {mt_store_methods, mt_bulk_methods, mt_scan_methods, mt_acquire_methods, mt_writer_methods,
-      mt_list_methods, mt_break_methods, NULL}},
+     {mt_store_methods, mt_bulk_methods, mt_scan_methods, mt_session_methods, mt_acquire_methods,
+      mt_holds_methods, mt_writer_methods, mt_list_methods, mt_break_methods, NULL}},
+    {&mt_session_class, {mt_acquire_methods, NULL}},
     {&mt_scan_class, {NULL}},
     {&mt_list_class, {NULL}},
     {&mt_breaking_class, {NULL}},

@@ -25,6 +25,7 @@
 #include "bindings/driver.h"
 #include "bindings/lua_error.h"
 #include "bindings/lua_options.h"
+#include "bindings/lua_session.h"
 #include "bindings/op.h"
 #include "bindings/task.h"
 
@@ -50,10 +51,11 @@ mt_lock_handle *mt_check_lock(lua_State *L, int index) {
 }
 
 /* The release goes on by itself. */
-static void give_back(mt_box *box, mt_lock *lock) {
+static void give_back(mt_lock *lock) {
+  mt_manager *m = mt_lock_manager(lock);
   mt_release r = {.lock = lock};
-  mt_manager_release(box->client->manager, &r);
-  mt_manager_release_forget(box->client->manager, &r);
+  mt_manager_release(m, &r);
+  mt_manager_release_forget(m, &r);
 }
 
 static int collect_lock(lua_State *L) {
@@ -61,7 +63,7 @@ static int collect_lock(lua_State *L) {
   if (h->lock && mt_driver_forked(h->box->driver)) return 0;
   mt_drop_all(&h->users);
   mt_undepend(&h->dependent);
-  if (h->lock) give_back(h->box, h->lock);
+  if (h->lock) give_back(h->lock);
   h->lock = NULL;
   return 0;
 }
@@ -75,23 +77,23 @@ bool mt_lock_is_lost(const mt_lock_handle *h, mortise_error *err) {
 typedef struct acquire_op {
   mt_op op;
   mt_dependent dependent;
-  mt_box *box;
+  mt_manager *manager;
   mt_acquire a;
   mortise_blockers blockers;
   mt_wants wants;
-} acquire_op; /* anchors: the client, what the wants borrow, the handle */
+} acquire_op; /* anchors: the client or session, what the wants borrow, the handle */
 
 static bool cancel_acquire(mt_op *op) {
   acquire_op *self = (acquire_op *)op;
   mt_undepend(&self->dependent);
-  mt_manager_cancel(self->box->client->manager, &self->a);
+  mt_manager_cancel(self->manager, &self->a);
   return false; /* what is granted late is given back */
 }
 
 static void deinit_acquire(mt_op *op) {
   acquire_op *self = (acquire_op *)op;
   mt_undepend(&self->dependent);
-  if (self->a.lock) give_back(self->box, self->a.lock);
+  if (self->a.lock) give_back(self->a.lock);
   self->a.lock = NULL;
   mt_wants_deinit(&self->wants);
 }
@@ -185,14 +187,14 @@ static acquire_op *new_acquire(lua_State *L, int borrowed) {
 
 static int start_acquire(lua_State *L, acquire_op *self, const mt_want *wants, size_t n,
                          int64_t wait_ms) {
-  mortise_error err;
   bool alone = mt_alone(L, self->op.driver);
   mt_task_check(L, self->op.driver);
   mt_lock_handle *h = lua_touserdata(L, -1);
-  mt_box *box = mt_check_client(L, 1);
-  h->box = self->box = box;
-  mt_manager *m = mt_client_manager(box->client, &err);
-  if (!m) mt_error_raise(L, &err);
+  mt_client_session *session;
+  mt_box *box = mt_check_session(L, 1, &session);
+  h->box = box;
+  h->dependent.of = self->dependent.of = session;
+  self->manager = session->manager;
   self->a = (mt_acquire){.done = on_acquired,
                          .ctx = self,
                          .wants = wants,
@@ -203,7 +205,7 @@ static int start_acquire(lua_State *L, acquire_op *self, const mt_want *wants, s
                          .blockers = &self->blockers};
   mt_depend(&box->dependents, &self->dependent);
   mt_op_start(&self->op);
-  mt_manager_acquire(m, &self->a);
+  mt_manager_acquire(self->manager, &self->a);
   return mt_await(L, lua_gettop(L) - 1);
 }
 
@@ -231,7 +233,8 @@ static const char **push_strings(lua_State *L, int from, size_t *n) {
 
 static int client_acquire(lua_State *L) {
   static const char *const kinds[] = {"tree", "global", "document", "named", NULL};
-  mt_check_client(L, 1);
+  mt_client_session *session;
+  mt_check_session(L, 1, &session);
   mortise_lock_request request = {.kind = (mortise_lock_kind)luaL_checkoption(L, 2, NULL, kinds)};
   request.index = mt_opt_string(L, 3);
   if (!lua_isnoneornil(L, 4)) luaL_checktype(L, 4, LUA_TTABLE);
@@ -270,7 +273,8 @@ static void read_want(lua_State *L, mt_want *out, int keep, lua_Integer i) {
 }
 
 static int client_acquire_paths(lua_State *L) {
-  mt_check_client(L, 1);
+  mt_client_session *session;
+  mt_check_session(L, 1, &session);
   luaL_checktype(L, 2, LUA_TTABLE);
   lua_settop(L, 3);
   options o = {.wait_ms = -1};
@@ -302,7 +306,7 @@ typedef struct convert_op {
 static bool cancel_convert(mt_op *op) {
   convert_op *self = (convert_op *)op;
   mt_undepend(&self->dependent);
-  mt_manager_convert_cancel(self->handle->box->client->manager, &self->c);
+  mt_manager_convert_cancel(mt_lock_manager(self->c.lock), &self->c);
   return false;
 }
 
@@ -359,7 +363,7 @@ static int lock_convert(lua_State *L) {
                          .blockers = &self->blockers};
   mt_depend(&h->users, &self->dependent);
   mt_op_start(&self->op);
-  mt_manager_convert(h->box->client->manager, &self->c);
+  mt_manager_convert(mt_lock_manager(h->lock), &self->c);
   return mt_await(L, lua_gettop(L));
 }
 
@@ -368,7 +372,7 @@ static int lock_convert(lua_State *L) {
 typedef struct release_op {
   mt_op op;
   mt_dependent dependent;
-  mt_box *box;
+  mt_manager *manager;
   mt_release r;
   bool quiet; /* another error is on its way */
 } release_op;
@@ -376,7 +380,7 @@ typedef struct release_op {
 static bool cancel_release(mt_op *op) { /* it goes on without us */
   release_op *self = (release_op *)op;
   mt_undepend(&self->dependent);
-  mt_manager_release_forget(self->box->client->manager, &self->r);
+  mt_manager_release_forget(self->manager, &self->r);
   return true;
 }
 
@@ -423,7 +427,8 @@ static int release(lua_State *L, bool quiet) {
   lua_setiuservalue(L, -2, 1);
   h = lua_touserdata(L, 1);
   if (!h->lock) return 0; /* meanwhile */
-  self->box = h->box;
+  self->manager = mt_lock_manager(h->lock);
+  self->dependent.of = h->dependent.of;
   self->quiet = quiet;
   self->dependent.drop = drop_release;
   self->r = (mt_release){.done = on_released, .ctx = self, .lock = h->lock};
@@ -432,7 +437,7 @@ static int release(lua_State *L, bool quiet) {
   h->lock = NULL;
   mt_depend(&h->box->dependents, &self->dependent);
   mt_op_start(&self->op);
-  mt_manager_release(h->box->client->manager, &self->r);
+  mt_manager_release(self->manager, &self->r);
   return mt_await(L, lua_gettop(L));
 }
 
@@ -500,10 +505,9 @@ static int lock_tostring(lua_State *L) {
   return 1;
 }
 
-const luaL_Reg mt_acquire_methods[] = {{"acquire", client_acquire},
-                                       {"acquire_paths", client_acquire_paths},
-                                       {"holds", client_holds},
-                                       {NULL, NULL}};
+const luaL_Reg mt_acquire_methods[] = {
+    {"acquire", client_acquire}, {"acquire_paths", client_acquire_paths}, {NULL, NULL}};
+const luaL_Reg mt_holds_methods[] = {{"holds", client_holds}, {NULL, NULL}};
 
 static const luaL_Reg lock_methods[] = {{"check", lock_check},
                                         {"remaining", lock_remaining},

@@ -14,13 +14,14 @@ typedef struct mt_lock_handle {
   mt_dependent *users; /* writers and changes under it: they end before it does */
   bool told;           /* its loss was raised in its task, or will be when that goes on */
   bool woken;          /* those that waited when it was lost were told */
-} mt_lock_handle;      /* user values: the client, paths, modes */
+} mt_lock_handle;      /* user values: the client or session, paths, modes */
 
 /* The lock at `index`, held as far as this process knows; raises where it was released. */
 MT_LJMP mt_lock_handle *mt_check_lock(lua_State *L, int index);
 /* `err` may be NULL. */
 bool mt_lock_is_lost(const mt_lock_handle *h, mortise_error *err);
 extern const mt_lua_class mt_lock_class;
-extern const luaL_Reg mt_acquire_methods[]; /* of clients */
+extern const luaL_Reg mt_acquire_methods[]; /* of clients and sessions */
+extern const luaL_Reg mt_holds_methods[];   /* of clients */
 
 #endif

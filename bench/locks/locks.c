@@ -56,7 +56,7 @@ void count_client(mortise_client *c, sample *s, bool begin) {
   uint64_t sign = begin ? UINT64_MAX : 1; /* minus one, or plus one */
   s->trips += sign * c->store->stats.requests;
   s->conflicts += sign * c->store->stats.conflicts;
-  if (c->manager) s->items += sign * mt_manager_get_stats(c->manager).items;
+  if (c->own) s->items += sign * mt_manager_get_stats(c->own->manager).items;
 }
 
 static bool make_table(const options *o) {

@@ -240,6 +240,21 @@ void mt_loop_post(mt_loop *loop, mt_post *post) {
   pthread_mutex_unlock(&loop->mutex);
 }
 
+void mt_loop_unpost(mt_loop *loop, mt_post *post) {
+  pthread_mutex_lock(&loop->mutex);
+  mt_post *before = NULL, *at = post->next ? loop->first : NULL;
+  for (; at && at != post; at = at->next) before = at;
+  if (at) {
+    mt_post *after = at->next == at ? NULL : at->next;
+    if (!after) loop->last = before;
+    if (!before) loop->first = after;
+    if (before) before->next = after ? after : before;
+    loop->posts--;
+    post->next = NULL;
+  }
+  pthread_mutex_unlock(&loop->mutex);
+}
+
 void mt_loop_wake(mt_loop *loop) {
   int saved = errno;
   uint64_t one = 1;

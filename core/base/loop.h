@@ -57,6 +57,8 @@ typedef struct mt_post {
 } mt_post;
 
 void mt_loop_post(mt_loop *loop, mt_post *post);
+/* Takes it back where it has not run yet, from the loop's thread: its memory is the caller's again. */
+void mt_loop_unpost(mt_loop *loop, mt_post *post);
 /* Ends a wait in mt_loop_step. From any thread and from a signal handler. */
 void mt_loop_wake(mt_loop *loop);
 

@@ -6,7 +6,6 @@
 #include "base/pump.h"
 #include "client/identity.h"
 #include "client/options.h"
-#include "client/pulse.h"
 #include "elastic/elastic.h"
 #include "sqlite/sqlite.h"
 
@@ -106,9 +105,7 @@ static void free_locks(mortise_client *c) {
 void mt_client_free(mortise_client *c) {
   if (!c || forked(c, NULL)) return;
   free_locks(c);
-  mt_manager_free(c->manager);
-  mt_pulse_stop(c->pulse);
-  if (c->loop) mt_timer_release(c->loop, &c->tick);
+  while (c->sessions) mt_client_session_free(c->sessions);
   if (c->loop) mt_timer_stop(c->loop, &c->look);
   mt_store_close(c->store);
   mt_identity_free(c->identity);
@@ -121,53 +118,26 @@ const mortise_options *mt_client_options(const mortise_client *c) {
   return &c->options;
 }
 
-/* ---- The manager and its heartbeat ---------------------------------------------------------- */
-
-/* The timer is reserved: without a tick nobody would be told of anything any more. */
-static void arm(mortise_client *c) {
-  int64_t due = mt_manager_due(c->manager);
-  if (due == INT64_MAX)
-    mt_timer_stop(c->loop, &c->tick);
-  else if (!c->tick.slot || c->tick.at_ms != due)
-    mt_timer_start(c->loop, &c->tick, due, NULL);
-}
-
-/* The manager stops the heartbeat of a session that it finds dead: then nobody else says so. */
-static void tell_if_lost(mortise_client *c) {
-  const mt_env *env = mt_env_system();
-  mt_session *session = mt_manager_session(c->manager);
-  if (session && c->hooks.lost && mt_session_dead(session, env->now_ms(env->ctx)))
-    c->hooks.lost(c->hooks.ctx);
-}
-
-static void tick(void *ctx) {
-  mortise_client *c = ctx;
-  tell_if_lost(c);
-  mt_manager_tick(c->manager);
-  arm(c);
-}
-
-static void due_changed(void *ctx) {
-  mortise_client *c = ctx;
-  if (c->manager) arm(c);
-}
-
 /* ---- Telling of what takes long -------------------------------------------------------------- */
 
 enum { LOOK_MS = 1000 };
 
-static int64_t asked_since(mortise_client *c, int64_t now) {
-  mt_session *session = mt_manager_session(c->manager);
-  int64_t locks = mt_manager_asked_ms(c->manager);
-  int64_t beat = session && !mt_session_dead(session, now) ? atomic_load(&session->asked_ms) : 0;
-  return locks && (!beat || locks < beat) ? locks : beat;
+static int64_t asked_since(const mortise_client *c, int64_t now) {
+  int64_t first = 0;
+  for (mt_client_session *s = c->sessions; s; s = s->next) {
+    int64_t since = mt_client_session_asked_ms(s, now);
+    if (since && (!first || since < first)) first = since;
+  }
+  return first;
 }
 
-static int64_t lease_left(mortise_client *c, int64_t now) {
-  mt_session *session = mt_manager_session(c->manager);
-  int64_t deadline = session ? atomic_load(&session->deadline_ms) : 0;
-  if (!deadline) return -1;
-  return deadline > now ? deadline - now : 0;
+static int64_t lease_left(const mortise_client *c, int64_t now) {
+  int64_t least = -1;
+  for (mt_client_session *s = c->sessions; s; s = s->next) {
+    int64_t left = mt_client_session_left_ms(s, now);
+    if (left >= 0 && (least < 0 || left < least)) least = left;
+  }
+  return least;
 }
 
 static void look(void *ctx) {
@@ -184,95 +154,52 @@ static void look(void *ctx) {
   c->silent_ms = silent ? since : 0;
 }
 
-static mortise_status start_looking(mortise_client *c, mortise_error *err) {
-  if (!c->options.notice) return MORTISE_OK;
+mortise_status mt_client_look(mortise_client *c, mortise_error *err) {
+  if (!c->options.notice || c->look.fire) return MORTISE_OK;
   c->look = (mt_timer){.fire = look, .ctx = c};
-  return mt_timer_start(c->loop, &c->look, mt_loop_now(c->loop) + LOOK_MS, err);
+  mortise_status status = mt_timer_start(c->loop, &c->look, mt_loop_now(c->loop) + LOOK_MS, err);
+  if (status) c->look.fire = NULL;
+  return status;
 }
 
-static void notice(void *ctx, const mortise_notice *n) {
-  const mortise_client *c = ctx;
-  c->options.notice(c->options.notice_ctx, n);
-}
+/* ---- Sessions -------------------------------------------------------------------------------- */
 
-/* ---- Making the manager ---------------------------------------------------------------------- */
-
-static mt_store *open_pulse_store(void *ctx, mt_loop *loop, mortise_error *err) {
-  mortise_client *c = ctx;
+mt_store *mt_client_open_store(mortise_client *c, mt_loop *loop, mortise_error *err) {
   return open_store(&c->options, loop, &c->log, err);
 }
 
-static void wake_lost(void *ctx) {
-  mortise_client *c = ctx;
-  if (c->manager) tick(c);
-}
-
-static void pulse_lost(void *ctx) {
-  mortise_client *c = ctx;
-  mt_loop_post(c->loop, &c->lost);
-  if (c->hooks.lost) c->hooks.lost(c->hooks.ctx);
-}
-
-static mortise_status heartbeat(void *ctx, bool start, mt_session *session, mortise_error *err) {
-  mortise_client *c = ctx;
-  mt_pulse_stop(c->pulse);
-  c->pulse = NULL;
-  if (!start) return MORTISE_OK;
-  const mt_pulse_config config = {open_pulse_store, pulse_lost, c};
-  c->pulse = mt_pulse_start(session, &config, mt_env_system(), err);
-  return c->pulse ? MORTISE_OK : MORTISE_UNAVAILABLE;
-}
-
-static void nudge(void *ctx) {
-  mt_pulse_nudge(((mortise_client *)ctx)->pulse);
-}
-
-static bool inherits(void *ctx, uint64_t holder, uint64_t task) {
-  mortise_client *c = ctx;
-  return c->hooks.inherits && c->hooks.inherits(c->hooks.ctx, holder, task);
-}
-
-static bool known_dead(void *ctx, const char *owner_json) {
-  const mortise_client *c = ctx;
-  return mt_identity_gone(c->identity, owner_json);
+mt_identity *mt_client_identity(mortise_client *c, mortise_error *err) {
+  const mortise_options *o = &c->options;
+  if (!c->identity) c->identity = mt_identity_new(o->program, o->script, o->job, err);
+  return c->identity;
 }
 
 mt_manager *mt_client_manager(mortise_client *c, mortise_error *err) {
-  if (c->manager) return c->manager;
-  if (!c->identity)
-    c->identity = mt_identity_new(c->options.program, c->options.script, c->options.job, err);
-  if (!c->identity) return NULL;
-  if (!c->tick.fire) c->tick = (mt_timer){.fire = tick, .ctx = c};
-  if (mt_timer_reserve(c->loop, &c->tick, err)) return NULL;
-  c->lost = (mt_post){.run = wake_lost, .ctx = c};
-  const mt_manager_config config = {
-      .ns = c->options.ns,
-      .session = {c->identity->json, c->options.lease_ms, c->options.margin_ms},
-      .wait_ms = c->options.wait_ms,
-      .inherits = inherits,
-      .heartbeat = heartbeat,
-      .known_dead = known_dead,
-      .nudge = nudge,
-      .notice = c->options.notice ? notice : NULL,
-      .due_changed = due_changed,
-      .ctx = c,
-  };
-  c->manager = mt_manager_new(c->store, mt_env_system(), &config, err);
-  if (!c->manager || !start_looking(c, err)) return c->manager;
-  mt_manager_free(c->manager);
-  c->manager = NULL;
-  return NULL;
+  if (!c->own) c->own = mt_client_session_new(c, NULL, err);
+  return c->own ? c->own->manager : NULL;
 }
 
 /* ---- Closing -------------------------------------------------------------------------------- */
 
+void mt_client_session_closed(mortise_client *c) {
+  if (!c->closed) return;
+  for (const mt_client_session *s = c->sessions; s; s = s->next)
+    if (!s->closed) return;
+  void (*closed)(void *ctx) = c->closed;
+  c->closed = NULL;
+  closed(c->closed_ctx);
+}
+
 void mt_client_close(mortise_client *c, void (*done)(void *ctx), void *ctx) {
-  if (!c->manager || forked(c, NULL)) {
+  if (forked(c, NULL)) {
     done(ctx);
     return;
   }
-  int64_t now = mt_loop_now(c->loop);
-  mt_manager_close(c->manager, now + c->options.request_ms, done, ctx);
+  for (mt_client_session *s = c->sessions; s; s = s->next)
+    if (!s->closing) mt_client_session_close(s, NULL, NULL);
+  c->closed = done;
+  c->closed_ctx = ctx;
+  mt_client_session_closed(c);
 }
 
 void mortise_client_free(mortise_client *c) {
@@ -359,7 +286,7 @@ mortise_status mortise_lock_convert(mortise_lock *lock, mortise_lock_mode mode, 
                   .wait_ms = wait_ms,
                   .blocks_siblings = true,
                   .blockers = blockers};
-  mt_manager *m = lock->client->manager;
+  mt_manager *m = mt_lock_manager(lock->lock);
   mt_manager_convert(m, &c);
   if (mt_loop_pump(lock->client->loop, &c.finished, -1, &c.error)) mt_manager_convert_cancel(m, &c);
   if (err) *err = c.error;
@@ -371,7 +298,7 @@ mortise_status mortise_lock_release(mortise_lock *lock, mortise_error *err) {
   if (!lock) return MORTISE_OK;
   if (forked(lock->client, NULL)) return mt_lock_check(lock->lock, err);
   mt_release r = {.lock = lock->lock};
-  mt_manager *m = lock->client->manager;
+  mt_manager *m = mt_lock_manager(lock->lock);
   mt_loop *loop = lock->client->loop;
   mt_manager_release(m, &r);
   unlink_lock(lock);

@@ -60,8 +60,8 @@ static void add_text(mt_buf *b, const char *name, const char *text) {
   mt_json_add_string(b, (mt_slice){text, n < 512 ? n : 512}); /* entries stay short */
 }
 
-static char *to_json(const mt_identity *id, const char *program, const char *script,
-                     const char *job) {
+char *mt_identity_owner(const mt_identity *id, const char *program, const char *script,
+                        const char *job, mortise_error *err) {
   mt_buf b;
   mt_buf_init(&b, JSON_MAX);
   mt_buf_addc(&b, '{');
@@ -79,6 +79,7 @@ static char *to_json(const mt_identity *id, const char *program, const char *scr
   mt_buf_addc(&b, '}');
   char *json = mt_buf_take(&b, NULL);
   mt_buf_deinit(&b);
+  if (!json) mt_error_memory(err);
   return json;
 }
 
@@ -95,10 +96,9 @@ mt_identity *mt_identity_new(const char *program, const char *script, const char
   id->pid = getpid();
   id->start = start_time(id->pid);
   user_name(id->user, sizeof id->user);
-  id->json = to_json(id, program, script, job);
+  id->json = mt_identity_owner(id, program, script, job, err);
   if (id->json) return id;
   mt_identity_free(id);
-  mt_error_memory(err);
   return NULL;
 }
 

@@ -18,6 +18,9 @@ typedef struct mt_identity {
 mt_identity *mt_identity_new(const char *program, const char *script, const char *job,
                              mortise_error *err);
 void mt_identity_free(mt_identity *id);
+/* This process as the owner of a session: its JSON with others of these. Owned. */
+char *mt_identity_owner(const mt_identity *id, const char *program, const char *script,
+                        const char *job, mortise_error *err);
 
 /* Did the owner that this JSON describes run on the same host, boot and pid namespace as we do, and
  * is it gone: no such pid, or one that was started at another time? false where anything is not

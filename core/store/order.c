@@ -4,11 +4,9 @@ uint64_t mt_order_ask(const mt_order *o) {
   return o->acked;
 }
 
-/* An opening's answer cannot be another's: its document is new. */
 uint64_t mt_order_ask_session(mt_order *o, const mt_session_write *r) {
-  if (r->verb != MT_SESSION_OPEN) return o->acked;
-  o->lately = 0;
-  return 0;
+  if (r->verb == MT_SESSION_OPEN) o->lately = 0;
+  return o->acked;
 }
 
 static void hear(mt_order *o, mt_version version) {
@@ -37,10 +35,13 @@ bool mt_order_judge(mt_order *o, uint64_t after, mt_lock_batch *r, bool identifi
   return r->proven || !stale;
 }
 
-/* With a session all begins anew: so a table that was made anew is not measured by the old one. */
+/* An opening's answer cannot be another's: its document is new. Where it is not newer than what was
+ * known, the table was made anew, and is not measured by the old one. */
 bool mt_order_judge_session(mt_order *o, uint64_t after, mt_session_verb verb, mt_version version) {
-  if (!mt_version_is_after(version, after)) return false;
-  if (verb == MT_SESSION_OPEN) o->acked = o->lately;
+  if (!mt_version_is_after(version, after)) {
+    if (verb != MT_SESSION_OPEN) return false;
+    o->acked = o->lately;
+  }
   hear(o, version);
   return true;
 }

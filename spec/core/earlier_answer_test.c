@@ -3,6 +3,7 @@
  * connection that it came over is left. The server is hostile, the store is the real one. */
 #include "elastic/elastic.h"
 #include "http_fixture.h"
+#include "store/order.h"
 #include "store/store.h"
 
 #include <stdio.h>
@@ -245,6 +246,22 @@ static void an_opening_begins_anew(void **state) {
   close_stage(&s);
 }
 
+/* Of two that are opened at once neither takes away what the other, or a batch, has shown. */
+static void openings_at_once_lose_nothing(void **state) {
+  (void)state;
+  mt_order o = {0};
+  const mt_session_write open = {.verb = MT_SESSION_OPEN};
+  mt_lock_item item = {.result = MT_LOCK_ACKED, .version = {.term = 1, .seq_no = 20}};
+  mt_lock_batch batch = {.items = &item, .n = 1};
+  uint64_t first = mt_order_ask_session(&o, &open);
+  assert_true(mt_order_judge(&o, mt_order_ask(&o), &batch, false));
+  uint64_t second = mt_order_ask_session(&o, &open);
+  assert_true(mt_order_judge_session(&o, first, MT_SESSION_OPEN, (mt_version){10, 1}));
+  assert_int_equal(mt_order_ask(&o), mt_version_fence(item.version));
+  assert_true(mt_order_judge_session(&o, second, MT_SESSION_OPEN, (mt_version){3, 1}));
+  assert_int_equal(mt_order_ask(&o), mt_version_fence((mt_version){10, 1})); /* a table made anew */
+}
+
 /* New, and of another session's document. */
 static void a_beat_is_of_its_session(void **state) {
   (void)state;
@@ -309,6 +326,7 @@ int main(void) {
       cmocka_unit_test(what_was_not_sent_is_known),
       cmocka_unit_test(a_beat_is_newer),
       cmocka_unit_test(an_opening_begins_anew),
+      cmocka_unit_test(openings_at_once_lose_nothing),
       cmocka_unit_test(a_beat_is_of_its_session),
       cmocka_unit_test(a_write_is_of_its_document),
       cmocka_unit_test(a_write_is_newer_than_what_it_compared_with),

@@ -416,6 +416,31 @@ static void posts_run_in_order_once_each(void **state) {
   assert_string_equal(order, "abcaab");
 }
 
+/* Whichever of them is taken back, and though nothing is, the others run in their order. */
+static void posts_are_taken_back(void **state) {
+  (void)state;
+  static const char *const left[] = {"bc", "ac", "ab"};
+  for (int i = 0; i < 3; i++) {
+    work w[3], more = {.post = {.run = run_work, .ctx = &more}, .letter = 'd'};
+    forget_order();
+    for (int k = 0; k < 3; k++) {
+      w[k] = (work){.post = {.run = run_work, .ctx = &w[k]}, .letter = "abc"[k]};
+      mt_loop_post(loop, &w[k].post);
+    }
+    mt_loop_unpost(loop, &w[i].post);
+    mt_loop_unpost(loop, &w[i].post);
+    mt_loop_unpost(loop, &more.post);
+    mt_loop_post(loop, &more.post);
+    step(-1);
+    assert_memory_equal(order, left[i], 2);
+    assert_string_equal(order + 2, "d");
+    mt_loop_post(loop, &w[i].post);
+    mt_loop_unpost(loop, &w[i].post); /* the only one */
+    step(0);
+    assert_string_equal(order + 2, "d");
+  }
+}
+
 static void what_is_posted_at_the_end_is_dropped(void **state) {
   (void)state;
   forget_order();
@@ -606,6 +631,7 @@ int main(void) {
       LOOP_TEST(a_timer_that_is_always_due_starves_nobody),
       LOOP_TEST(a_pumping_callback_tells_no_old_news),
       LOOP_TEST(posts_run_in_order_once_each),
+      LOOP_TEST(posts_are_taken_back),
       LOOP_TEST(what_is_posted_at_the_end_is_dropped),
       LOOP_TEST(posts_of_many_threads_all_arrive_in_their_order),
       LOOP_TEST(a_wake_of_another_thread_ends_the_wait),

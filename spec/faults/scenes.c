@@ -146,8 +146,8 @@ static void let_holder_fall_silent(cell *c) {
   c->loop = live;
   mortise_client *client = c->parties[HOLDER].client;
   if (!client) return;
-  mt_pulse_stop(client->pulse);
-  client->pulse = NULL;
+  mt_pulse_stop(client->own->pulse);
+  client->own->pulse = NULL;
 }
 
 static void bury(party *holder) {

@@ -1,0 +1,188 @@
+#include "client/session.h"
+
+#include "base/mem.h"
+#include "client/client.h"
+#include "client/identity.h"
+#include "client/pulse.h"
+
+/* ---- Ticks ---------------------------------------------------------------------------------- */
+
+/* The timer is reserved: without a tick nobody would be told of anything any more. */
+static void arm(mt_client_session *s) {
+  mt_loop *loop = s->client->loop;
+  int64_t due = mt_manager_due(s->manager);
+  if (due == INT64_MAX)
+    mt_timer_stop(loop, &s->tick);
+  else if (!s->tick.slot || s->tick.at_ms != due)
+    mt_timer_start(loop, &s->tick, due, NULL);
+}
+
+/* The manager stops the heartbeat of a session that it finds dead: then nobody else says so. */
+static void tell_if_lost(mt_client_session *s) {
+  const mt_env *env = mt_env_system();
+  const mt_client_hooks *hooks = &s->client->hooks;
+  mt_session *session = mt_manager_session(s->manager);
+  if (session && hooks->lost && mt_session_dead(session, env->now_ms(env->ctx)))
+    hooks->lost(hooks->ctx);
+}
+
+static void tick(void *ctx) {
+  mt_client_session *s = ctx;
+  tell_if_lost(s);
+  mt_manager_tick(s->manager);
+  arm(s);
+}
+
+static void due_changed(void *ctx) {
+  mt_client_session *s = ctx;
+  if (s->manager) arm(s);
+}
+
+/* ---- The heartbeat -------------------------------------------------------------------------- */
+
+static mt_store *open_pulse_store(void *ctx, mt_loop *loop, mortise_error *err) {
+  return mt_client_open_store(((mt_client_session *)ctx)->client, loop, err);
+}
+
+static void pulse_lost(void *ctx) {
+  mt_client_session *s = ctx;
+  const mt_client_hooks *hooks = &s->client->hooks;
+  mt_loop_post(s->client->loop, &s->lost);
+  if (hooks->lost) hooks->lost(hooks->ctx);
+}
+
+static mortise_status heartbeat(void *ctx, bool start, mt_session *session, mortise_error *err) {
+  mt_client_session *s = ctx;
+  mt_pulse_stop(s->pulse);
+  s->pulse = NULL;
+  if (!start) return MORTISE_OK;
+  const mt_pulse_config config = {open_pulse_store, pulse_lost, s};
+  s->pulse = mt_pulse_start(session, &config, mt_env_system(), err);
+  return s->pulse ? MORTISE_OK : MORTISE_UNAVAILABLE;
+}
+
+static void nudge(void *ctx) {
+  mt_pulse_nudge(((mt_client_session *)ctx)->pulse);
+}
+
+/* ---- What the manager asks ------------------------------------------------------------------ */
+
+static bool inherits(void *ctx, uint64_t holder, uint64_t task) {
+  const mt_client_hooks *hooks = &((mt_client_session *)ctx)->client->hooks;
+  return hooks->inherits && hooks->inherits(hooks->ctx, holder, task);
+}
+
+static bool known_dead(void *ctx, const char *owner_json) {
+  return mt_identity_gone(((mt_client_session *)ctx)->client->identity, owner_json);
+}
+
+/* Each manager numbers its own waits. */
+static void notice(void *ctx, const mortise_notice *n) {
+  const mt_client_session *s = ctx;
+  const mortise_options *o = mt_client_options(s->client);
+  mortise_notice copy = *n;
+  copy.wait |= s->number << 40;
+  o->notice(o->notice_ctx, &copy);
+}
+
+/* ---- Making and ending ---------------------------------------------------------------------- */
+
+static mt_manager *new_manager(mt_client_session *s, mortise_error *err) {
+  const mortise_options *o = mt_client_options(s->client);
+  const mt_manager_config config = {
+      .ns = o->ns,
+      .session = {s->owner, o->lease_ms, o->margin_ms},
+      .wait_ms = o->wait_ms,
+      .inherits = inherits,
+      .heartbeat = heartbeat,
+      .known_dead = known_dead,
+      .nudge = nudge,
+      .notice = o->notice ? notice : NULL,
+      .due_changed = due_changed,
+      .ctx = s,
+  };
+  return mt_manager_new(s->client->store, mt_env_system(), &config, err);
+}
+
+static bool make(mt_client_session *s, const char *job, mortise_error *err) {
+  mortise_client *c = s->client;
+  const mortise_options *o = mt_client_options(c);
+  s->owner = mt_identity_owner(c->identity, o->program, o->script, job ? job : o->job, err);
+  if (!s->owner || mt_timer_reserve(c->loop, &s->tick, err)) return false;
+  s->manager = new_manager(s, err);
+  return s->manager && !mt_client_look(c, err);
+}
+
+mt_client_session *mt_client_session_new(mortise_client *c, const char *job, mortise_error *err) {
+  if (!mt_client_identity(c, err)) return NULL;
+  mt_client_session *s = mt_calloc(1, sizeof *s);
+  if (!s) {
+    mt_error_memory(err);
+    return NULL;
+  }
+  *s = (mt_client_session){.client = c, .number = c->last_session++, .next = c->sessions};
+  s->tick = (mt_timer){.fire = tick, .ctx = s};
+  s->lost = (mt_post){.run = tick, .ctx = s};
+  c->sessions = s;
+  if (make(s, job, err)) return s;
+  mt_client_session_free(s);
+  return NULL;
+}
+
+static void finished(void *ctx) {
+  mt_client_session *s = ctx;
+  mortise_client *c = s->client;
+  s->closed = true;
+  if (s->done) s->done(s->ctx);
+  mt_client_session_closed(c);
+}
+
+void mt_client_session_close(mt_client_session *s, void (*done)(void *ctx), void *ctx) {
+  s->closing = true;
+  s->done = done;
+  s->ctx = ctx;
+  const mortise_client *c = s->client;
+  int64_t deadline = mt_loop_now(c->loop) + mt_client_options(c)->request_ms;
+  mt_manager_close(s->manager, deadline, finished, s);
+}
+
+void mt_client_session_forget(mt_client_session *s) {
+  s->done = NULL;
+}
+
+void mt_client_session_free(mt_client_session *s) {
+  if (!s) return;
+  mortise_client *c = s->client;
+  mt_client_session **link = &c->sessions;
+  while (*link != s) link = &(*link)->next;
+  *link = s->next;
+  mt_manager_free(s->manager);
+  mt_pulse_stop(s->pulse);
+  mt_timer_release(c->loop, &s->tick);
+  mt_loop_unpost(c->loop, &s->lost);
+  mt_free(s->owner);
+  mt_free(s);
+}
+
+void mt_client_sweep(mortise_client *c) {
+  for (mt_client_session *s = c->sessions, *next; s; s = next) {
+    next = s->next;
+    if (s->closed && s != c->own) mt_client_session_free(s);
+  }
+}
+
+/* ---- What it says --------------------------------------------------------------------------- */
+
+int64_t mt_client_session_asked_ms(const mt_client_session *s, int64_t now) {
+  mt_session *session = mt_manager_session(s->manager);
+  int64_t locks = mt_manager_asked_ms(s->manager);
+  int64_t beat = session && !mt_session_dead(session, now) ? atomic_load(&session->asked_ms) : 0;
+  return locks && (!beat || locks < beat) ? locks : beat;
+}
+
+int64_t mt_client_session_left_ms(const mt_client_session *s, int64_t now) {
+  mt_session *session = mt_manager_session(s->manager);
+  int64_t deadline = session ? atomic_load(&session->deadline_ms) : 0;
+  if (!deadline) return -1;
+  return deadline > now ? deadline - now : 0;
+}

@@ -1,0 +1,43 @@
+/* One session of a client: a manager, the thread of its heartbeat, and its place in the client's loop.
+ * Each has a lease of its own, so that the loss of one says nothing of the others, and a thread of its
+ * own, so that no heartbeat waits behind another's. */
+#ifndef MT_CLIENT_SESSION_H
+#define MT_CLIENT_SESSION_H
+
+#include "base/loop.h"
+#include "lock/manager.h"
+
+#include <mortise/mortise.h>
+
+typedef struct mt_client_session {
+  mortise_client *client;
+  mt_manager *manager;
+  char *owner;            /* JSON, owned: this process, and the job */
+  struct mt_pulse *pulse; /* the heartbeat's thread, or NULL */
+  uint64_t number;        /* of the client's sessions, from 0 on */
+  mt_timer tick;
+  mt_post lost; /* the pulse tells the loop that the session is dead */
+  bool closing, closed;
+  void (*done)(void *ctx); /* of the closing; NULL: nobody asks any more */
+  void *ctx;
+  struct mt_client_session *next; /* the client's */
+} mt_client_session;
+
+/* Made without I/O: the tables are verified, and the session's document written, before its first
+ * grant. `job`: whose it is, or NULL for the client's own. The client's until it is freed. */
+mt_client_session *mt_client_session_new(mortise_client *client, const char *job,
+                                         mortise_error *err);
+/* Gives back all its locks and ends it; bounded by the client's time-out of a request. Once. */
+void mt_client_session_close(mt_client_session *s, void (*done)(void *ctx), void *ctx);
+/* `done` is not called; the closing goes on. */
+void mt_client_session_forget(mt_client_session *s);
+void mt_client_session_free(mt_client_session *s); /* with nothing said to the store */
+/* Frees those that were closed beside the client's own. Not from the loop's callbacks. */
+void mt_client_sweep(mortise_client *client);
+
+/* Since when the store has not answered it; 0: it has. */
+int64_t mt_client_session_asked_ms(const mt_client_session *s, int64_t now);
+/* What is left of its lease; -1: it never had one. */
+int64_t mt_client_session_left_ms(const mt_client_session *s, int64_t now);
+
+#endif

@@ -1,5 +1,7 @@
 #include "arguments.h"
 
+#include "client/options.h"
+
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,28 +10,33 @@ static void hide(char *p, size_t n) {
   memset(p, '*', n);
 }
 
-/* All before the last '@': a password may hold any of the separators. */
-static void hide_userinfo(char *word) {
+/* Of a URL, all before the last '@', since a password may hold any of the separators; and all behind
+ * a '?' or '#', a token by the habit of some. Both are found before either is hidden. */
+static void hide_in_url(char *word) {
   char *sign = strstr(word, "://");
-  char *end = sign ? strrchr(sign, '@') : NULL;
-  if (end) hide(sign + 3, (size_t)(end - sign - 3));
+  if (!sign) return;
+  char *start = sign + 3, *end = strrchr(start, '@'), *behind = strpbrk(start, "?#");
+  if (end) hide(start, (size_t)(end - start));
+  if (behind) hide(behind + 1, strlen(behind + 1));
 }
 
-/* A query or a fragment: a token, by the habit of some. No store's URL has one. */
-static void hide_behind(char *word) {
-  char *sign = strstr(word, "://");
-  char *from = sign ? strpbrk(sign + 3, "?#") : NULL;
-  if (from) hide(from + 1, strlen(from + 1));
+/* What follows `--NAME` in the word, with the hyphens of an option's flag; NULL: another word. */
+static char *skip_flag(char *word, const char *name) {
+  if (strncmp(word, "--", 2)) return NULL;
+  for (word += 2; *name; word++, name++)
+    if (*word != (*name == '_' ? '-' : *name)) return NULL;
+  return word;
 }
 
 /* Is it an option for a secret? Its value is hidden where it is attached; else it is the next word. */
 static bool hide_attached(char *word) {
-  static const char *const flags[] = {"--password", "--api-key", "--bearer"};
-  for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
-    size_t n = strlen(flags[i]);
-    if (strncmp(word, flags[i], n)) continue;
-    if (word[n] == '=') hide(word + n + 1, strlen(word + n + 1));
-    if (!word[n]) return true;
+  for (size_t i = 0; i < MT_CLIENT_OPTIONS; i++) {
+    const mt_client_option *o = &mt_client_option_rows[i];
+    if (o->kind != MT_KIND_SECRET) continue;
+    char *rest = skip_flag(word, o->word ? o->word : o->name);
+    if (!rest) continue;
+    if (*rest == '=') hide(rest + 1, strlen(rest + 1));
+    if (!*rest) return true;
   }
   return false;
 }
@@ -38,8 +45,7 @@ static void hide_secrets(int argc, char **argv) {
   bool is_value = false;
   for (int i = 1; i < argc; i++) {
     if (is_value) hide(argv[i], strlen(argv[i]));
-    hide_userinfo(argv[i]);
-    hide_behind(argv[i]);
+    hide_in_url(argv[i]);
     is_value = hide_attached(argv[i]);
   }
 }

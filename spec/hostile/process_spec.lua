@@ -1,5 +1,6 @@
 -- The process itself: what its threads let through, and what others can see of it.
 local program = require "spec.support.program"
+local settings = require "mortise.settings"
 local stores = require "spec.support.stores"
 
 local store
@@ -38,7 +39,7 @@ describe("a secret on the command line", function()
   it("is overwritten where others see it, and the script gets it", function()
     local out = shown("-e", show .. " print(...)", "http://u:hunter2@h:1/a", "--password", "hunter3",
       "--api-key=hunter4", "--bearer=", "https://a:hunter5@x,b:hunter@6@y", "plain@word", "--passwords", "7",
-      "http://h:1?api_key=hunter8", "https://h/#hunter9")
+      "http://h:1?api_key=hunter8", "https://h/#hunter9", "http://h?key=a@hunter0", "http://u:p?hunter1@h")
     local lines, last = out:match "^(.*\n)([^\n]*)\n$"
     assert.is_nil(lines:find "hunter%d")
     assert.is_nil(lines:find "hunter@")
@@ -48,7 +49,21 @@ describe("a secret on the command line", function()
     end
     assert.equal("http://u:hunter2@h:1/a\t--password\thunter3\t--api-key=hunter4\t--bearer=\t"
       .. "https://a:hunter5@x,b:hunter@6@y\tplain@word\t--passwords\t7\t"
-      .. "http://h:1?api_key=hunter8\thttps://h/#hunter9", last)
+      .. "http://h:1?api_key=hunter8\thttps://h/#hunter9\thttp://h?key=a@hunter0\thttp://u:p?hunter1@h", last)
+  end)
+
+  it("is hidden behind the flag of every setting that is one", function()
+    local n = 0
+    for _, row in ipairs(settings.rows) do
+      if row.secret then
+        local flag = "--" .. row.name:gsub("_", "-")
+        local lines = shown("-e", show, flag .. "=hunter2", flag, "hunter3")
+        assert.is_nil(lines:find "hunter%d", lines)
+        assert.matches(flag .. "=*******\n" .. flag .. "\n*******\n", lines, 1, true)
+        n = n + 1
+      end
+    end
+    assert.is_true(n > 0)
   end)
 
   it("is refused where it is ours, and not repeated", function()

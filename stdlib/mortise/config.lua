@@ -285,9 +285,12 @@ function config.warn(text)
 end
 
 -- A store's URL without the credentials that someone put into it by mistake: a user's, or a token behind it.
+-- A '@' behind a '?' may be of either: then nothing of it is shown.
 function config.show_store(url)
   if url:find "^sqlite:" then return url end
-  return (url:gsub("^([A-Za-z]*:?/*).*@", "%1...@"):gsub("([?#]).*", "%1..."))
+  local scheme, hosts, behind = url:match "^([A-Za-z]*:?/*)([^?#]*)(.*)$"
+  if behind:find("@", 1, true) then return scheme .. "..." end
+  return scheme .. hosts:gsub("^.*@", "...@") .. behind:gsub("^(.).*", "%1...")
 end
 
 -- The margin's default follows the lease.

@@ -182,11 +182,16 @@ static bool set_up(struct mt_http *http, CURLM *handle) {
 mortise_status mt_multi_renew(struct mt_http *http, mortise_error *err) {
   mt_multi *m = &http->multi;
   if (m->handle) curl_multi_cleanup(m->handle);
+  m->handle = NULL;
   mt_timer_stop(http->loop, &m->timer);
-  m->handle = curl_multi_init();
-  if (!m->handle) return mt_error_memory(err);
-  if (set_up(http, m->handle)) return MORTISE_OK;
-  return mt_error_set(err, MORTISE_UNSUPPORTED, "libcurl refuses an option");
+  CURLM *handle = curl_multi_init();
+  if (!handle) return mt_error_memory(err);
+  if (!set_up(http, handle)) {
+    curl_multi_cleanup(handle);
+    return mt_error_set(err, MORTISE_UNSUPPORTED, "libcurl refuses an option");
+  }
+  m->handle = handle;
+  return MORTISE_OK;
 }
 
 mortise_status mt_multi_init(struct mt_http *http, uint32_t connections, mt_multi_drain *drain,

@@ -34,12 +34,11 @@ static void append(char *out, size_t size, const char *text) {
   put(out, size, n, text);
 }
 
-/* The reason, and below it what caused it: a script's error stands only there. */
-static void read_reason(mt_json error, mortise_error *err) {
+/* The reason, and below it what caused it: a script's error stands only there. What is said already
+ * is not said again. */
+static void read_reasons(mt_json cause, mortise_error *err) {
   char text[sizeof err->reason];
-  mt_json_copy(mt_json_get(error, "reason"), err->reason, sizeof err->reason);
-  mt_json cause = mt_json_get(error, "caused_by");
-  for (int depth = 0; depth < 4 && cause.type == MT_JSON_OBJECT; depth++) {
+  for (int depth = 0; depth < 5 && cause.type == MT_JSON_OBJECT; depth++) {
     if (*mt_json_copy(mt_json_get(cause, "reason"), text, sizeof text) &&
         !strstr(err->reason, text))
       append(err->reason, sizeof err->reason, text);
@@ -47,17 +46,25 @@ static void read_reason(mt_json error, mortise_error *err) {
   }
 }
 
+static mt_json first_of(mt_json list) {
+  mt_json_iter it = mt_json_items(list);
+  return !it.object && mt_json_next(&it) ? it.value : (mt_json){0};
+}
+
+/* A search that failed on all shards may give the cause only of each one; what has no cause at all
+ * may have a root cause. */
 static void read_error(mt_json error, mortise_error *err) {
   if (error.type == MT_JSON_STRING) {
     mt_json_copy(error, err->reason, sizeof err->reason);
     return;
   }
+  mt_json root = first_of(mt_json_get(error, "root_cause"));
   mt_json_copy(mt_json_get(error, "type"), err->type, sizeof err->type);
-  read_reason(error, err);
-  mt_json_iter causes = mt_json_items(mt_json_get(error, "root_cause"));
-  if ((err->type[0] && err->reason[0]) || causes.object || !mt_json_next(&causes)) return;
-  if (!err->type[0]) mt_json_copy(mt_json_get(causes.value, "type"), err->type, sizeof err->type);
-  if (!err->reason[0]) read_reason(causes.value, err);
+  if (!err->type[0]) mt_json_copy(mt_json_get(root, "type"), err->type, sizeof err->type);
+  read_reasons(error, err);
+  if (mt_json_get(error, "caused_by").type != MT_JSON_OBJECT)
+    read_reasons(mt_json_get(first_of(mt_json_get(error, "failed_shards")), "reason"), err);
+  read_reasons(root, err);
 }
 
 /* A proxy's page, or a plain word: the first line of it. */

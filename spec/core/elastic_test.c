@@ -508,6 +508,31 @@ static void data_stream(fixture *f) {
   must(f, "DELETE", PATH(path, "/_index_template/%s", name), NULL);
 }
 
+/* Why a search failed on all shards stands only beside them. */
+static void all_shards_failed(fixture *f) {
+  static const struct {
+    const char *body, *says;
+  } rows[] = {
+      {"{\"query\":{\"script\":{\"script\":\"int x = 0; return 1 / x == 1\"}}}",
+       "all shards failed: runtime error: / by zero"},
+      {"{\"query\":{\"script\":{\"script\":\"foo bar\"}}}", "all shards failed: compile error: "},
+      {"{\"sort\":[\"text\"]}", "fielddata"},
+  };
+  char index[128], path[200];
+  PATH(index, "%sshards", f->place.prefix);
+  must(f, "PUT", PATH(path, "/%s", index),
+       "{\"mappings\":{\"properties\":{\"text\":{\"type\":\"text\"}}}}");
+  must(f, "PUT", PATH(path, "/%s/_doc/1?refresh=true", index), "{\"text\":\"a\"}");
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    mt_search r = {.index = index, .body = mt_slice_of(rows[i].body)};
+    f->s->docs->search(f->s, &r);
+    MT_CHECK(mt_test_pump(f->s, &r.req) == MORTISE_REJECTED, "%s", rows[i].body);
+    MT_CHECK(strstr(r.req.error.message, rows[i].says), "%s", r.req.error.message);
+    mt_search_deinit(&r);
+  }
+  must(f, "DELETE", PATH(path, "/%s", index), NULL);
+}
+
 static void expect_no_cursor(fixture *f, const char *index) {
   char path[200], *answer;
   for (int i = 0; i < 50; i++) {
@@ -618,6 +643,7 @@ static const test all[] = {
     {"documents: unsafe indices are described", flags},
     {"documents: a data stream is described", data_stream},
     {"documents: cursors are given back", cursors},
+    {"documents: all shards failed", all_shards_failed},
     {"server: one that is none of ours", stranger},
 };
 enum { TESTS = sizeof all / sizeof *all };

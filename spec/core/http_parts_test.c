@@ -198,9 +198,9 @@ typedef struct said {
 
 static const said errors[] = {
     {409,
-     "{\"error\":{\"root_cause\":[{\"type\":\"r\",\"reason\":\"x\"}],\"type\":\"version_conflict_"
-     "engine_"
-     "exception\",\"reason\":\"[1]: version conflict\"},\"status\":409}",
+     "{\"error\":{\"root_cause\":[{\"type\":\"version_conflict_engine_exception\",\"reason\":"
+     "\"[1]: version conflict\"}],\"type\":\"version_conflict_engine_exception\",\"reason\":\"[1]: "
+     "version conflict\"},\"status\":409}",
      MORTISE_CONFLICT, false, "version_conflict_engine_exception", "[1]: version conflict",
      "a write: http://a:9200 answered 409: version_conflict_engine_exception: [1]: version "
      "conflict"},
@@ -216,6 +216,25 @@ static const said errors[] = {
      "failed to execute script: runtime error: cannot \"x\"", "cannot \"x\""},
     {400, "{\"error\":{\"root_cause\":[{\"type\":\"a_type\",\"reason\":\"a reason\"}]}}",
      MORTISE_REJECTED, false, "a_type", "a reason", "a_type: a reason"},
+    {400,
+     "{\"error\":{\"root_cause\":[{\"type\":\"r\",\"reason\":\"the "
+     "first\"},{\"reason\":\"other\"}],"
+     "\"type\":\"t\",\"reason\":\"it failed\"}}",
+     MORTISE_REJECTED, false, "t", "it failed: the first", "t: it failed: the first"},
+    {400,
+     "{\"error\":{\"root_cause\":[{\"type\":\"script_exception\",\"reason\":\"runtime error\"}],"
+     "\"type\":\"search_phase_execution_exception\",\"reason\":\"all shards "
+     "failed\",\"failed_shards\":"
+     "[{\"shard\":0,\"reason\":{\"type\":\"script_exception\",\"reason\":\"runtime "
+     "error\",\"caused_by\":"
+     "{\"type\":\"arithmetic_exception\",\"reason\":\"/ by zero\"}}}]}}",
+     MORTISE_REJECTED, false, "search_phase_execution_exception",
+     "all shards failed: runtime error: / by zero", "all shards failed: runtime error: / by zero"},
+    {503,
+     "{\"error\":{\"root_cause\":[],\"type\":\"search_phase_execution_exception\",\"reason\":\"all "
+     "shards failed\",\"failed_shards\":[]}}",
+     MORTISE_UNAVAILABLE, true, "search_phase_execution_exception", "all shards failed",
+     "all shards failed"},
     {401, "Unauthorized", MORTISE_AUTH, false, "", "Unauthorized", "answered 401: Unauthorized"},
     {403,
      "{\"error\":{\"type\":\"security_exception\",\"reason\":\"action [indices:data/write/bulk] is "
@@ -361,6 +380,65 @@ static void without_memory(void **state) {
   test_server_stop(server);
 }
 
+/* ---- an option that libcurl does not take ---- */
+
+CURLMcode __real_curl_multi_setopt(CURLM *handle, CURLMoption option, ...);
+CURLMcode __wrap_curl_multi_setopt(CURLM *handle, CURLMoption option, ...);
+
+static int refused; /* the so-and-so-many-th from now; 0: none */
+
+CURLMcode __wrap_curl_multi_setopt(CURLM *handle, CURLMoption option, ...) {
+  bool number = (int)option < CURLOPTTYPE_OBJECTPOINT;
+  va_list args;
+  va_start(args, option);
+  long value = number ? va_arg(args, long) : 0;
+  void *pointer = number ? NULL : va_arg(args, void *);
+  va_end(args);
+  if (refused && !--refused) return CURLM_UNKNOWN_OPTION;
+  return number ? __real_curl_multi_setopt(handle, option, value)
+                : __real_curl_multi_setopt(handle, option, pointer);
+}
+
+static mortise_status ask_once(mt_loop *loop, mt_http *http) {
+  mt_http_req req = {.method = "GET", .path = "/", .node = -1};
+  mt_http_submit(http, &req);
+  mt_loop_pump(loop, &req.finished, mt_clock_boot_ms() + 5000, NULL);
+  mortise_status status = req.error.code;
+  assert_true(req.finished && (status || req.status == 200));
+  mt_http_req_deinit(&req);
+  return status;
+}
+
+/* Set up whole, or not there: the next request tries again. */
+static void refused_options(void **state) {
+  (void)state;
+  test_server *server = test_server_start(0, NULL, answer_ok, NULL);
+  char nodes[64];
+  snprintf(nodes, sizeof nodes, "http://localhost:%u", test_server_port(server));
+  mt_http_config config = {.nodes = nodes};
+  mt_loop *loop = mt_loop_new(NULL);
+  mt_http *http = NULL;
+  mortise_error err;
+  int n = 0;
+  do {
+    refused = ++n;
+    http = mt_http_new(loop, &config, NULL, &err);
+    if (!http) assert_int_equal(err.code, MORTISE_UNSUPPORTED);
+  } while (!http);
+  assert_true(n > 5);
+  for (int at = 1; at < n; at++) {
+    refused = at;
+    assert_int_equal(mt_multi_renew(http, &err), MORTISE_UNSUPPORTED);
+    assert_null(http->multi.handle);
+    refused = at;
+    assert_int_equal(ask_once(loop, http), MORTISE_UNSUPPORTED);
+    assert_int_equal(ask_once(loop, http), MORTISE_OK);
+  }
+  mt_http_free(http);
+  mt_loop_free(loop);
+  test_server_stop(server);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(good_lists),
@@ -374,6 +452,7 @@ int main(void) {
       cmocka_unit_test(fine_and_failed_requests),
       cmocka_unit_test(long_reasons_are_cut),
       cmocka_unit_test(without_memory),
+      cmocka_unit_test(refused_options),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,7 +34,7 @@ char *mt_buf_room(mt_buf *b, size_t n) {
     b->failed = MORTISE_REJECTED;
     return NULL;
   }
-  /* One byte more than counted, for the NUL. */
+  /* One more byte for the NUL. */
   if (b->n + n + 1 > b->cap) {
     size_t cap = b->cap ? b->cap : 64;
     while (cap < b->n + n + 1) cap *= 2;
@@ -104,7 +104,7 @@ void mt_buf_cut(mt_buf *b, size_t n) {
 }
 
 char *mt_buf_take(mt_buf *b, size_t *n) {
-  mt_buf_add(b, "", 0); /* an empty buffer is taken as an allocated "" */
+  mt_buf_add(b, "", 0); /* an empty buffer becomes an allocated "" */
   if (b->failed) return NULL;
   char *p = b->p;
   if (n) *n = b->n;

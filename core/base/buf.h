@@ -1,4 +1,4 @@
-/* A slice of bytes, and a byte buffer that grows up to a declared size. */
+/* A slice of bytes, and a byte buffer that grows up to a given maximum. */
 #ifndef MT_BASE_BUF_H
 #define MT_BASE_BUF_H
 
@@ -23,20 +23,20 @@ static inline bool mt_slice_eq(mt_slice a, mt_slice b) {
 static inline bool mt_slice_starts(mt_slice s, mt_slice prefix) {
   return s.n >= prefix.n && (prefix.n == 0 || memcmp(s.p, prefix.p, prefix.n) == 0);
 }
-/* Order by bytes, a prefix before what it begins: the total order of the lock protocol. */
+/* Byte order, a prefix before its extensions: the total order of the lock protocol. */
 int mt_slice_cmp(mt_slice a, mt_slice b);
 
-/* Appending past `max`, or without memory, sets `failed` and drops the append; later appends do
- * nothing. So a writer appends freely and asks mt_buf_status once at its end. */
+/* An append past `max` or without memory sets `failed` and appends nothing; later appends do
+ * nothing. So a writer can append freely and check mt_buf_status once at the end. */
 typedef struct mt_buf {
-  char *p; /* terminated by a NUL past `n` once anything was appended */
+  char *p; /* NUL-terminated once anything was appended */
   size_t n, cap, max;
   mortise_status failed; /* OK, OUT_OF_MEMORY, or REJECTED when over `max` */
 } mt_buf;
 
 void mt_buf_init(mt_buf *b, size_t max);
 void mt_buf_deinit(mt_buf *b);
-void mt_buf_clear(mt_buf *b); /* empties it and forgets a failure; keeps the memory */
+void mt_buf_clear(mt_buf *b); /* empties it and clears a failure; keeps the memory */
 void mt_buf_add(mt_buf *b, const void *p, size_t n);
 void mt_buf_adds(mt_buf *b, const char *s);
 void mt_buf_addc(mt_buf *b, char c);
@@ -45,12 +45,13 @@ void mt_buf_addu(mt_buf *b, uint64_t value);
 void mt_buf_addi(mt_buf *b, int64_t value);
 void mt_buf_addf(mt_buf *b, const char *fmt, ...) MORTISE_PRINTF(2, 3);
 void mt_buf_cut(mt_buf *b, size_t n); /* shortens to n bytes */
-/* Room for n more bytes at the end, to be filled by the caller and then counted in b->n; NULL on
+/* Makes room for n more bytes at the end; the caller fills them and adds to b->n. NULL on
  * failure. */
 char *mt_buf_room(mt_buf *b, size_t n);
-/* Moves the bytes out: the caller owns them (mt_free), the buffer is empty. NULL when failed. */
+/* Moves the bytes to the caller, who frees them (mt_free), and leaves the buffer empty. NULL if it
+ * failed. */
 char *mt_buf_take(mt_buf *b, size_t *n);
-/* OK, or the failure, said in `err` with `what` ("the bulk body"). */
+/* OK, or the failure, with `what` ("the bulk body") in the message. */
 mortise_status mt_buf_status(const mt_buf *b, const char *what, mortise_error *err);
 
 static inline mt_slice mt_buf_slice(const mt_buf *b) {

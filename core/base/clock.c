@@ -6,7 +6,7 @@
 
 static int64_t read_us(clockid_t clock) {
   struct timespec t;
-  clock_gettime(clock, &t); /* fails only for a clock the kernel lacks; these two are ancient */
+  clock_gettime(clock, &t); /* fails only for a clock that the kernel lacks, which it does not */
   return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 

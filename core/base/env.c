@@ -10,7 +10,7 @@ static int64_t system_now(void *ctx) {
 static uint64_t system_random(void *ctx) {
   (void)ctx;
   uint64_t bits = 0;
-  /* getrandom(2) never fails for so few bytes once it has worked. */
+  /* Once it has worked, getrandom(2) never fails for so few bytes. */
   while (mt_random_bytes(&bits, sizeof bits, NULL)) {}
   return bits;
 }

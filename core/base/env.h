@@ -1,5 +1,5 @@
-/* What a state machine may know of the world: the time and random bytes, given to it, so that a
- * simulator can drive the very files that run in production. Memory comes from base/mem.h. */
+/* The time and random bytes that a state machine is given, so that a simulator can drive the same
+ * files that run in production. Memory comes from base/mem.h. */
 #ifndef MT_BASE_ENV_H
 #define MT_BASE_ENV_H
 
@@ -12,7 +12,8 @@ typedef struct mt_env {
   uint64_t (*random)(void *ctx); /* 64 bits that nobody can guess */
 } mt_env;
 
-/* The operating system's. Static storage. Who uses it has seen mt_random_bytes succeed. */
+/* The operating system's, in static storage. Before using it, check once that mt_random_bytes
+ * succeeds. */
 const mt_env *mt_env_system(void);
 
 #endif

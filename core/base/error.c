@@ -31,13 +31,13 @@ void mt_error_clear(mortise_error *err) {
 
 mortise_status mt_error_set(mortise_error *err, mortise_status code, const char *fmt, ...) {
   if (!err) return code;
-  /* Formatted apart first: the arguments may point into *err. */
+  /* Formatted into a copy first, since the arguments may point into *err. */
   char message[sizeof err->message];
   va_list args;
   va_start(args, fmt);
   vsnprintf(message, sizeof message, fmt, args);
   va_end(args);
-  mt_utf8_tame(message); /* it names what others named */
+  mt_utf8_tame(message); /* it may contain names that others chose */
   mt_error_clear(err);
   err->code = code;
   err->retryable = code == MORTISE_UNAVAILABLE;

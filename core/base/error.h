@@ -1,4 +1,4 @@
-/* Filling a mortise_error. */
+/* Functions that fill a mortise_error. */
 #ifndef MT_BASE_ERROR_H
 #define MT_BASE_ERROR_H
 
@@ -7,7 +7,7 @@
 /* Clears `err` to MORTISE_OK. `err` may be NULL in every function here. */
 void mt_error_clear(mortise_error *err);
 
-/* Sets code and message, clears the rest, returns `code`, so that a caller can `return` it.
+/* Sets code and message, clears the rest, and returns `code` so that a caller can return it.
  * UNAVAILABLE is marked retryable. */
 mortise_status mt_error_set(mortise_error *err, mortise_status code, const char *fmt, ...)
     MORTISE_PRINTF(3, 4);
@@ -15,7 +15,7 @@ mortise_status mt_error_set(mortise_error *err, mortise_status code, const char 
 /* Puts "CONTEXT: " before the message. */
 void mt_error_prefix(mortise_error *err, const char *fmt, ...) MORTISE_PRINTF(2, 3);
 
-/* The one way to say that memory ran out. */
+/* Sets OUT_OF_MEMORY. */
 mortise_status mt_error_memory(mortise_error *err);
 
 #endif

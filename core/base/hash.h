@@ -4,7 +4,7 @@
 
 #include "base/buf.h"
 
-/* Hex digest, 64 digits and a NUL. false when the library refuses. */
+/* Writes 64 hex digits and a NUL. false if the library fails. */
 bool mt_sha256_hex(mt_slice data, char out[65]);
 
 #endif

@@ -1,5 +1,5 @@
-/* Reading JSON as slices of the bytes it came in, and writing it. Nothing is decoded that is not
- * asked for, no tree is built; integers keep their 64 bits and unread bytes are never touched. */
+/* Reads JSON as slices of its bytes, and writes JSON. It builds no tree and decodes only what is
+ * asked for; integers keep all 64 bits, and values that are not read are never changed. */
 #ifndef MT_BASE_JSON_H
 #define MT_BASE_JSON_H
 
@@ -16,7 +16,7 @@ typedef enum mt_json_type {
   MT_JSON_OBJECT,
 } mt_json_type;
 
-/* A value inside validated text. `raw` has its quotes or brackets, no white space around. */
+/* A value inside validated text. `raw` includes quotes or brackets, but no white space around. */
 typedef struct mt_json {
   mt_json_type type;
   mt_slice raw;
@@ -24,9 +24,9 @@ typedef struct mt_json {
 
 enum { MT_JSON_DEPTH = 512 };
 
-/* Validates the whole text (RFC 8259; at most MT_JSON_DEPTH deep; one value and white space only).
- * Bytes in strings may be any but controls: invalid UTF-8 passes through, as the servers keep it.
- * `root` borrows from `text`. INVALID_ARGUMENT names `what` and the offset. */
+/* Validates the whole text (RFC 8259; one value, at most MT_JSON_DEPTH deep). Strings may contain
+ * any bytes but control characters: invalid UTF-8 passes, since the servers keep it. `root` borrows
+ * from `text`. INVALID_ARGUMENT names `what` and the offset. */
 mortise_status mt_json_parse(mt_slice text, const char *what, mt_json *root, mortise_error *err);
 
 /* Steps through an object or array of validated text:
@@ -42,34 +42,34 @@ typedef struct mt_json_iter {
 
 mt_json_iter mt_json_items(mt_json container);
 bool mt_json_next(mt_json_iter *it);
-/* Does the raw key, once decoded, equal `name`? */
+/* Does the raw key, decoded, equal `name`? */
 bool mt_json_key_is(mt_slice raw_key, mt_slice name);
 size_t mt_json_count(mt_json container);
 
-/* The first member of that name; NONE where there is none or `object` is no object. */
+/* The first member of that name; NONE if there is none or `object` is not an object. */
 mt_json mt_json_get(mt_json object, const char *name);
-/* Down through objects: mt_json_at(root, "hits", "total", "value", NULL). */
+/* Follows names through objects: mt_json_at(root, "hits", "total", "value", NULL). */
 mt_json mt_json_at(mt_json object, ...) __attribute__((sentinel));
 
-/* false where the value is not such a number (a fraction, an exponent, out of range). */
+/* false if the value is not such a number (a fraction, an exponent, out of range). */
 bool mt_json_int(mt_json value, int64_t *out);
 bool mt_json_uint(mt_json value, uint64_t *out);
 bool mt_json_double(mt_json value, double *out);
 bool mt_json_bool(mt_json value, bool *out);
 
-/* Appends the string, escapes decoded to UTF-8 (a lone surrogate as its three bytes); false where
- * the value is no string. A failed buffer is the caller's to check. */
+/* Appends the string with its escapes decoded to UTF-8 (a lone surrogate as three bytes); false if
+ * the value is not a string. The caller checks `out` for failure. */
 bool mt_json_text(mt_json value, mt_buf *out);
-/* The same cut to fit and terminated; "" where the value is no string. Returns `out`. */
+/* The same, cut to fit and terminated; "" if the value is not a string. Returns `out`. */
 char *mt_json_copy(mt_json value, char *out, size_t size);
-/* The bytes between the quotes when they hold no escape; false otherwise. */
+/* The bytes between the quotes; false if they contain an escape or the value is not a string. */
 bool mt_json_plain(mt_json value, mt_slice *out);
 bool mt_json_is(mt_json value, const char *text); /* a string that equals `text` */
 
-/* Appends `text` as a JSON string, with quotes. Control characters, '"' and '\\' are escaped, every
- * other byte stays. */
+/* Appends `text` as a JSON string with quotes. Escapes control characters, '"' and '\\' and keeps
+ * every other byte. */
 void mt_json_add_string(mt_buf *out, mt_slice text);
-/* `,"name":` with the comma only where the last byte is not '{' or '['. `name` needs no escape. */
+/* Appends `,"name":`, without the comma after '{' or '['. `name` must need no escape. */
 void mt_json_add_key(mt_buf *out, const char *name);
 
 #endif

@@ -38,8 +38,8 @@ typedef struct spot {
   mt_json value;
 } spot;
 
-/* Every split is tried, the shortest head first, since a document may spell {"a.b": {"c": 1}} too.
- * Each call is one object deeper, so MT_JSON_DEPTH bounds them. */
+/* Tries every split, shortest head first, since a document may also contain {"a.b": {"c": 1}}. Each
+ * call goes one object deeper, so MT_JSON_DEPTH bounds the recursion. */
 static bool find_spot(mt_json object, mt_slice name, spot *out) {
   *out = (spot){object, name, member(object, name)};
   if (out->value.type) return true;
@@ -56,8 +56,8 @@ mt_json mt_json_find(mt_json object, mt_slice name) {
   return find_spot(object, name, &found) ? found.value : (mt_json){0};
 }
 
-/* Where a field that is not there yet goes: the deepest object on its way, and what is left of its
- * name. INVALID_ARGUMENT where something else stands in the way. */
+/* Finds the place for a new field: the deepest existing object on its path, and the rest of its
+ * name. INVALID_ARGUMENT if something other than an object is on the path. */
 static mortise_status find_place(mt_json object, mt_slice name, spot *out, mortise_error *err) {
   mt_slice head, rest;
   for (size_t dot = 0; split(name, &dot, &head, &rest);) {
@@ -77,7 +77,7 @@ static mortise_status find_place(mt_json object, mt_slice name, spot *out, morti
 
 /* ---- one edit ---- */
 
-/* `name` is what is left: its head becomes a member, its rest new objects inside. */
+/* Appends the member for the rest of the name, with new objects for its inner parts. */
 static void add_new_member(mt_buf *out, mt_slice name, mt_slice value) {
   mt_slice head, rest;
   size_t objects = 0;
@@ -92,7 +92,7 @@ static void add_new_member(mt_buf *out, mt_slice name, mt_slice value) {
   while (objects--) mt_buf_addc(out, '}');
 }
 
-/* Behind the last member, before any white space there. */
+/* The place right after the last member, before any white space. */
 static const char *place_for_new(mt_json object, bool *empty) {
   const char *p = object.raw.p + 1;
   *empty = true;
@@ -101,11 +101,11 @@ static const char *place_for_new(mt_json object, bool *empty) {
   return p;
 }
 
-/* Appends `object` without its members of that name. A member goes with the comma before it where
- * one stays before it, else with the comma behind it. */
+/* Appends `object` without its members of that name. A member is dropped with the comma before it
+ * if a member before it stays, otherwise with the comma after it. */
 static void add_without(mt_json object, mt_slice name, mt_buf *out) {
   const char *from = object.raw.p; /* not copied yet */
-  const char *before = NULL;       /* the end of the member before, once one stays */
+  const char *before = NULL;       /* the end of the last member that stays, if any */
   bool dropped = false;
   for (mt_json_iter it = mt_json_items(object); mt_json_next(&it);) {
     const char *start = it.key.p - 1;
@@ -165,7 +165,8 @@ static bool dotted_inside(mt_slice inner, mt_slice outer) {
   return inner.n > outer.n && mt_slice_starts(inner, outer) && inner.p[outer.n] == '.';
 }
 
-/* Literal keys may look like a field and one inside it and yet stand apart: {"a": 1, "a.b": 2}. */
+/* Two names may look like a field and one inside it but be separate literal keys: {"a": 1, "a.b":
+ * 2}. */
 static bool stand_apart(mt_json object, mt_slice a, mt_slice b) {
   mt_json x = mt_json_find(object, a), y = mt_json_find(object, b);
   return x.type && y.type && (end_of(x) <= y.raw.p || end_of(y) <= x.raw.p);
@@ -189,7 +190,7 @@ static bool edited_again(const mt_json_edit *edits, size_t i, size_t n) {
   return false;
 }
 
-/* The edits that count, their values checked and trimmed; `live` has room for n. */
+/* Selects the edits that count, with their values checked and trimmed; `live` has room for n. */
 static mortise_status choose(const mt_json_edit *edits, size_t n, mt_json_edit *live, size_t *count,
                              mortise_error *err) {
   for (size_t i = 0; i < n; i++) {
@@ -206,14 +207,15 @@ static mortise_status choose(const mt_json_edit *edits, size_t n, mt_json_edit *
   return MORTISE_OK;
 }
 
-/* More than any outcome: a byte of a name becomes six at most, and a dot `":{"` and `}`. */
+/* An upper bound for the result's size: a byte of a name becomes at most six, and a dot `":{"` and
+ * `}`. */
 static size_t outcome_bound(mt_json object, const mt_json_edit *edits, size_t n) {
   size_t bound = object.raw.n;
   for (size_t i = 0; i < n; i++) bound += 12 * edits[i].name.n + edits[i].value.n + 16;
   return bound;
 }
 
-/* One after the other, each on the outcome of the one before; the last goes to `out`. */
+/* Applies each edit to the result of the one before; the last result goes to `out`. */
 static mortise_status apply_all(mt_json object, const mt_json_edit *edits, size_t n, mt_buf *out,
                                 mortise_error *err) {
   mt_buf between[2];
@@ -255,7 +257,8 @@ static const char *string_end(const char *p, const char *end) {
   return p < end ? p + 1 : end;
 }
 
-/* Two strings with their quotes, spelled alike or one of them without escapes. */
+/* Compares two strings with their quotes: equal bytes, or equal once decoded if one has no
+ * escapes. */
 static bool same_string(mt_slice a, mt_slice b) {
   if (mt_slice_eq(a, b)) return true;
   mt_slice x = {a.p + 1, a.n - 2}, y = {b.p + 1, b.n - 2};
@@ -268,8 +271,8 @@ static const char *next_token(const char *p, const char *end) {
   return p;
 }
 
-/* The same tokens, whatever the white space. Conservative: numbers written otherwise (1.0, 1e0) and
- * members in another order count as different. */
+/* Compares tokens, ignoring white space. Numbers written differently (1.0, 1e0) and members in
+ * another order count as different. */
 static bool same_value(mt_json a, mt_json b) {
   if (mt_slice_eq(a.raw, b.raw)) return true;
   if (a.type != b.type) return false;
@@ -294,18 +297,18 @@ static bool same_value(mt_json a, mt_json b) {
 
 typedef struct change_member {
   mt_slice name; /* decoded */
-  char *owned;   /* its memory where there were escapes */
+  char *owned;   /* its memory if there were escapes */
   mt_json value;
   bool done;
 } change_member;
 
-/* The members of one object of the change by name, so that a merge is not quadratic. */
+/* The members of one object of the change, sorted by name, so that a merge is not quadratic. */
 typedef struct change_index {
   change_member *members;
   size_t n, cap;
 } change_index;
 
-/* `*owned` is the caller's to free; it stays NULL where the raw key serves. */
+/* The caller frees `*owned`, which is NULL if the raw key needs no decoding. */
 static bool decode_key(mt_slice raw, mt_slice *name, char **owned) {
   *name = raw;
   *owned = NULL;
@@ -320,7 +323,7 @@ static bool decode_key(mt_slice raw, mt_slice *name, char **owned) {
   return *owned != NULL;
 }
 
-/* By name; of duplicates the first stands first. */
+/* By name; duplicates keep their order. */
 static int by_name(const void *a, const void *b) {
   const change_member *x = a, *y = b;
   int order = mt_slice_cmp(x->name, y->name);
@@ -347,7 +350,7 @@ static bool make_index(change_index *index, mt_json change) {
   return true;
 }
 
-/* false only without memory; `*out` is NULL where the change does not name it. */
+/* false only without memory; `*out` is NULL if the change does not have the key. */
 static bool look_up(change_index *index, mt_slice raw_key, change_member **out) {
   mt_slice name;
   char *owned;
@@ -368,7 +371,7 @@ static bool look_up(change_index *index, mt_slice raw_key, change_member **out) 
 
 static bool merge_objects(mt_json object, mt_json change, mt_buf *out, bool *changed);
 
-/* Appends the outcome for one value; false without memory. */
+/* Appends the merged value; false without memory. */
 static bool merge_values(mt_json value, mt_json change, mt_buf *out, bool *changed) {
   if (value.type == MT_JSON_OBJECT && change.type == MT_JSON_OBJECT)
     return merge_objects(value, change, out, changed);
@@ -378,7 +381,7 @@ static bool merge_values(mt_json value, mt_json change, mt_buf *out, bool *chang
   return true;
 }
 
-/* The members that the object already has; `*from` follows what was copied. */
+/* Merges the members that the object already has; `*from` follows what was copied. */
 static bool merge_present(mt_json object, change_index *index, const char **from, mt_buf *out,
                           bool *changed) {
   for (mt_json_iter it = mt_json_items(object); mt_json_next(&it);) {

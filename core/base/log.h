@@ -1,11 +1,11 @@
-/* The core prints nothing: it tells a callback. */
+/* Logging: the core prints nothing but calls a callback. */
 #ifndef MT_BASE_LOG_H
 #define MT_BASE_LOG_H
 
 #include <mortise/mortise.h>
 
 typedef struct mt_log {
-  mortise_log_fn *fn; /* NULL: nobody listens */
+  mortise_log_fn *fn; /* may be NULL */
   void *ctx;
 } mt_log;
 

@@ -11,20 +11,20 @@
 #include <unistd.h>
 
 enum {
-  BATCH = 64,           /* descriptors told of in one step */
+  BATCH = 64,           /* descriptors reported in one step */
   TIMERS_MAX = 1 << 24, /* a cap against a leak, far above any use */
-  SLICE_MS = 1000,      /* epoll's clock stands still while suspended, ours does not: look again */
+  SLICE_MS = 1000,      /* epoll's clock stops in suspend, ours does not: wake regularly */
 };
 
-/* The order of the heap: by time, then by start. */
+/* The heap is ordered by time, then by when the timer was started. */
 typedef struct due {
   int64_t at_ms;
   uint64_t number;
   mt_timer *timer;
 } due;
 
-/* One answer of epoll_wait while its callbacks run. A callback may pump the loop, so there may be
- * several, one inside the other. */
+/* The result of one epoll_wait while its callbacks run. A callback may pump the loop, so batches
+ * may nest. */
 typedef struct batch {
   struct epoll_event events[BATCH];
   int n;
@@ -36,9 +36,9 @@ struct mt_loop {
   int64_t now_ms;
   unsigned depth; /* of mt_loop_step */
   batch *running;
-  due *heap; /* timer->slot - 1 is its place here */
+  due *heap; /* timer->slot - 1 is the index here */
   size_t n, cap;
-  size_t unreserved, reserved; /* of those in the heap; of all there are: there is room for both */
+  size_t unreserved, reserved; /* unreserved timers that run; all reserved ones; room for both */
   uint64_t started;
   pthread_mutex_t mutex; /* guards what follows, and mt_post.next */
   mt_post *first, *last;
@@ -56,7 +56,7 @@ mt_loop *mt_loop_new(mortise_error *err) {
     mt_error_memory(err);
     return NULL;
   }
-  pthread_mutex_init(&loop->mutex, NULL); /* a default mutex: cannot fail on Linux */
+  pthread_mutex_init(&loop->mutex, NULL); /* cannot fail with default attributes */
   loop->epoll = epoll_create1(EPOLL_CLOEXEC);
   loop->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (loop->epoll < 0 || loop->wake < 0 || !add_wake(loop)) {
@@ -93,7 +93,7 @@ static void place(mt_loop *loop, size_t i, due entry) {
   entry.timer->slot = i + 1;
 }
 
-/* Moves the entry at `i` up or down to where it belongs. */
+/* Moves the entry at `i` up or down to its place. */
 static void settle(mt_loop *loop, size_t i) {
   due entry = loop->heap[i];
   for (; i && sooner(&entry, &loop->heap[(i - 1) / 2]); i = (i - 1) / 2)
@@ -108,7 +108,7 @@ static void settle(mt_loop *loop, size_t i) {
   place(loop, i, entry);
 }
 
-/* Room for one more. */
+/* Makes room for one more. */
 static mortise_status make_room(mt_loop *loop, mortise_error *err) {
   size_t n = loop->unreserved + loop->reserved + 1;
   if (mt_grow((void **)&loop->heap, &loop->cap, n, sizeof *loop->heap, TIMERS_MAX))
@@ -139,8 +139,8 @@ mortise_status mt_timer_start(mt_loop *loop, mt_timer *timer, int64_t at_ms, mor
     if (status) return status;
     loop->unreserved++;
   }
-  /* One that is due already counts from now, so that it comes after all that wait since before:
-   * that is what lets run_timers stop at the first one started by a callback. */
+  /* A timer that is already due counts from now, so that it sorts after all that were due before;
+   * run_timers relies on this to stop at the first one started by a callback. */
   int64_t now_ms = mt_loop_now(loop);
   timer->at_ms = at_ms;
   place(loop, loop->n++, (due){at_ms > now_ms ? at_ms : now_ms, loop->started++, timer});
@@ -159,8 +159,8 @@ void mt_timer_stop(mt_loop *loop, mt_timer *timer) {
   settle(loop, i);
 }
 
-/* Those that callbacks start meanwhile wait for the next step, or they could keep the descriptors
- * from their turn for ever. */
+/* Timers that callbacks start meanwhile wait for the next step; otherwise they could starve the
+ * descriptors. */
 static void run_timers(mt_loop *loop) {
   uint64_t end = loop->started;
   while (loop->n && loop->heap[0].at_ms <= loop->now_ms && loop->heap[0].number < end) {
@@ -172,7 +172,7 @@ static void run_timers(mt_loop *loop) {
 
 /* ---- descriptors ---- */
 
-/* Events not yet told of, of every batch, keep only those in `mask`. */
+/* Reduces the watch's unreported events, in every batch, to those in `mask`. */
 static void mask_pending(mt_loop *loop, const mt_watch *watch, uint32_t mask) {
   for (batch *b = loop->running; b; b = b->outer)
     for (int i = 0; i < b->n; i++)
@@ -182,7 +182,7 @@ static void mask_pending(mt_loop *loop, const mt_watch *watch, uint32_t mask) {
 mortise_status mt_watch_set(mt_loop *loop, mt_watch *watch, uint32_t events, mortise_error *err) {
   struct epoll_event event = {.events = events, .data.ptr = watch};
   int failed = epoll_ctl(loop->epoll, watch->on ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, watch->fd, &event);
-  /* The descriptor was closed and its number given again before anyone stopped the watch. */
+  /* The descriptor was closed and its number reused before the watch was stopped. */
   if (failed && watch->on && errno == ENOENT)
     failed = epoll_ctl(loop->epoll, EPOLL_CTL_ADD, watch->fd, &event);
   if (failed)
@@ -197,7 +197,7 @@ void mt_watch_stop(mt_loop *loop, mt_watch *watch) {
   if (!watch->on) return;
   watch->on = false;
   struct epoll_event unused = {0};
-  epoll_ctl(loop->epoll, EPOLL_CTL_DEL, watch->fd, &unused); /* fails only where it is gone */
+  epoll_ctl(loop->epoll, EPOLL_CTL_DEL, watch->fd, &unused); /* fails only if it is gone */
   mask_pending(loop, watch, 0);
 }
 
@@ -207,8 +207,8 @@ static void drain(int fd) {
   }
 }
 
-/* Level-triggered: what an inner batch tells is struck from the outer ones, whose news of it is
- * older; what is still true comes again. */
+/* Level-triggered: an event that an inner batch reports is removed from the outer ones, which are
+ * older; if it is still true, it is reported again. */
 static void run_watches(mt_loop *loop, batch *b) {
   b->outer = loop->running;
   loop->running = b;
@@ -224,7 +224,7 @@ static void run_watches(mt_loop *loop, batch *b) {
 
 /* ---- work of other threads ---- */
 
-/* The last one in the queue points at itself, so that a NULL means: not queued. */
+/* The last post in the queue points to itself, so that NULL means not queued. */
 void mt_loop_post(mt_loop *loop, mt_post *post) {
   pthread_mutex_lock(&loop->mutex);
   if (!post->next) {
@@ -234,7 +234,8 @@ void mt_loop_post(mt_loop *loop, mt_post *post) {
     else
       loop->first = post;
     loop->last = post;
-    /* Under the mutex: once it has run, the loop may be freed, and this thread must be out. */
+    /* Wake under the mutex: once the post has run, the loop may be freed, and this thread must be
+     * done with it. */
     if (loop->posts++ == 0) mt_loop_wake(loop);
   }
   pthread_mutex_unlock(&loop->mutex);
@@ -258,7 +259,7 @@ void mt_loop_unpost(mt_loop *loop, mt_post *post) {
 void mt_loop_wake(mt_loop *loop) {
   int saved = errno;
   uint64_t one = 1;
-  /* EAGAIN: the counter is full, so it is awake. */
+  /* EAGAIN: the counter is full, so the loop will wake. */
   while (write(loop->wake, &one, sizeof one) < 0 && errno == EINTR) {
   }
   errno = saved;
@@ -279,13 +280,13 @@ static bool take_post(mt_loop *loop, mt_post *out) {
     loop->first = post->next == post ? NULL : post->next;
     if (!loop->first) loop->last = NULL;
     loop->posts--;
-    post->next = NULL; /* from here on it may be posted again */
+    post->next = NULL; /* may be posted again from here on */
   }
   pthread_mutex_unlock(&loop->mutex);
   return post != NULL;
 }
 
-/* As many as there are now: what they post waits for the next step. */
+/* Runs as many as are queued now; what they post waits for the next step. */
 static void run_posts(mt_loop *loop) {
   mt_post post;
   for (size_t n = posted(loop); n && take_post(loop, &post); n--) post.run(post.ctx);
@@ -293,7 +294,7 @@ static void run_posts(mt_loop *loop) {
 
 /* ---- the step ---- */
 
-/* Milliseconds that this step may still wait; -1 for ever. */
+/* Milliseconds that this step may still wait; -1: no limit. */
 static int64_t left_to_wait(const mt_loop *loop, int64_t until_ms) {
   int64_t at_ms = loop->n ? loop->heap[0].at_ms : INT64_MAX;
   if (until_ms < at_ms) at_ms = until_ms;

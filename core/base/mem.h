@@ -16,7 +16,7 @@ char *mt_strdup(const char *s);
  * `max` elements. false when over `max` or out of memory; the array is then unchanged. */
 bool mt_grow(void **array, size_t *cap, size_t need, size_t size, size_t max);
 
-/* For tests: asked before each allocation; false makes that allocation fail. NULL removes it. */
+/* For tests: called before each allocation; false makes it fail. NULL removes the hook. */
 void mt_mem_hook(bool (*allow)(void *ctx, size_t size), void *ctx);
 
 #endif

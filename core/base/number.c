@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The locale "C" is built in: no library allocates or reads a file for it. */
+/* The locale "C" is built in, so this allocates nothing and reads no file. */
 static locale_t c_locale;
 
 static void make_c_locale(void) {
@@ -31,10 +31,10 @@ static bool reads_back(const char *text, double value) {
   return strtod(text, NULL) == value;
 }
 
-/* Below a power of two the doubles are twice as dense as above it. So the nearest text of 16 digits
- * may belong to the neighbour below where the next text, above, is still the number's own. */
+/* Doubles are twice as dense below a power of two as above it. So the nearest text of 16 digits may
+ * read as the next lower double, while the next higher text still reads as this number. */
 static bool try_above(double value, char *out) {
-  snprintf(out, MT_NUMBER_TEXT - 2, "%#.16g", value); /* its zeros at the end, too */
+  snprintf(out, MT_NUMBER_TEXT - 2, "%#.16g", value); /* keeps trailing zeros */
   char *last = strchr(out, 'e');
   last = (last ? last : out + strlen(out)) - 1;
   if (*last < '0' || *last > '8') return false;
@@ -43,7 +43,8 @@ static bool try_above(double value, char *out) {
 }
 
 static void shortest(double value, char *out) {
-  /* 15 digits of a text survive a double, except of the subnormal ones, which have fewer bits. */
+  /* Any text of 15 digits survives conversion to a double, except a subnormal one, which has fewer
+   * bits. */
   int digits = fabs(value) < DBL_MIN ? 1 : 15;
   for (; digits <= 17; digits++) {
     snprintf(out, MT_NUMBER_TEXT - 2, "%.*g", digits, value);
@@ -57,7 +58,7 @@ size_t mt_number_text(double value, char out[MT_NUMBER_TEXT]) {
   locale_t before = mt_locale_enter();
   shortest(value, out);
   mt_locale_leave(before);
-  if (!strpbrk(out, ".e")) strcat(out, ".0"); /* still a float when it is read back */
+  if (!strpbrk(out, ".e")) strcat(out, ".0"); /* so that it is read back as a float */
   return strlen(out);
 }
 

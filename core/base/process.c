@@ -14,7 +14,7 @@ static void in_child(void) {
 }
 
 static void watch(void) {
-  /* Fails without memory only: then a child is not told apart. */
+  /* Fails only without memory; then a child is not recognised. */
   pthread_atfork(NULL, NULL, in_child);
 }
 

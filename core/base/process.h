@@ -1,9 +1,9 @@
-/* Which process this is, told without a system call: what a process has opened is of no use to the
- * child of a fork, which shares its sockets and files but has none of its threads. */
+/* Tells processes apart without a system call. A forked child cannot use what its parent opened: it
+ * shares the sockets and files but has none of the threads. */
 #ifndef MT_BASE_PROCESS_H
 #define MT_BASE_PROCESS_H
 
-/* Larger in a child than in the process that forked it. Any thread. */
+/* Larger in a child than in its parent. Callable from any thread. */
 unsigned mt_process_number(void);
 
 extern const char mt_process_forked[]; /* for messages */

@@ -4,8 +4,8 @@
 
 #include <pthread.h>
 
-/* Like pthread_create, and returns as it does. Signals stay the program's own threads', but for
- * those of a crash, which strike the thread that made it: what reports crashes must see them. */
+/* Like pthread_create. The thread blocks all signals except those of a crash, which go to the
+ * crashing thread and which a crash reporter must see. */
 int mt_thread_start(pthread_t *thread, void *(*run)(void *), void *ctx);
 
 #endif

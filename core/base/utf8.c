@@ -1,7 +1,7 @@
 #include "base/utf8.h"
 
-/* The second byte carries the bounds: no overlong form (E0, F0), no surrogate (ED), nothing above
- * U+10FFFF (F4). Rows of table 3-7 of the Unicode standard. */
+/* Table 3-7 of the Unicode standard. The bounds of the second byte exclude overlong forms (E0, F0),
+ * surrogates (ED) and values above U+10FFFF (F4). */
 static const struct {
   unsigned char first, last, low, high;
   size_t length;
@@ -23,7 +23,7 @@ size_t mt_utf8_char(const char *p, size_t n) {
   return rows[row].length;
 }
 
-/* How many bytes of ASCII it begins with: eight at a time, since whole documents are looked at. */
+/* The number of leading ASCII bytes, found eight at a time, since whole documents are checked. */
 static size_t ascii(const char *p, size_t n) {
   size_t i = 0;
   for (uint64_t word; n - i >= sizeof word; i += sizeof word) {

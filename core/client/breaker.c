@@ -9,7 +9,7 @@ struct mt_breaker {
   mortise_client *client;
   mt_breaking breaking;
   mt_timer tick;
-  char *path; /* owned; NULL: a session is broken */
+  char *path; /* owned; NULL: a session is being broken */
 };
 
 static void arm(void *ctx) {
@@ -35,7 +35,7 @@ static bool known_dead(void *ctx, const char *owner_json) {
 
 static mt_breaker *start(mortise_client *client, const char *session, const char *path,
                          mortise_error *err) {
-  if (!mt_client_manager(client, err)) return NULL; /* who we are is known from there on */
+  if (!mt_client_manager(client, err)) return NULL; /* this also determines our identity */
   mt_breaker *k = mt_calloc(1, sizeof *k);
   if (k && path) k->path = mt_strdup(path);
   if (!k || (path && !k->path)) {

@@ -8,14 +8,14 @@
 
 typedef struct mt_breaker mt_breaker;
 
-/* Begins; it goes on while the client's loop runs. `session`: 32 hex digits, of the client's
- * namespace. The client outlives it. NULL with `err`. */
+/* Starts breaking; it proceeds while the client's loop runs. `session`: 32 hex digits, in the
+ * client's namespace. The client must outlive it. NULL with `err`. */
 mt_breaker *mt_breaker_start(mortise_client *client, const char *session, mortise_error *err);
-/* The same of what is damaged at this path, which others may have made, and of nothing else there. */
+/* Removes only the damaged entries at this path, which may be one that no client would make. */
 mt_breaker *mt_breaker_clear(mortise_client *client, const char *path, mortise_error *err);
-/* How far it is; borrowed. */
+/* Its progress; borrowed. */
 const mt_breaking *mt_breaker_state(const mt_breaker *breaker);
-/* Cuts it off where it has not ended. NULL is fine. */
+/* Aborts it if it has not ended. NULL is fine. */
 void mt_breaker_free(mt_breaker *breaker);
 
 #endif

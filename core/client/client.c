@@ -45,9 +45,8 @@ static mt_store *open_store(const mortise_options *o, mt_loop *loop, const mt_lo
   return mt_elastic_open(loop, &config, o->table, log, err);
 }
 
-/* In the child of a fork everything of the parent's stays as it is, also its memory: threads that
- * are not here may have held its locks, and what is closed in order would be closed for the parent.
- */
+/* A forked child must leave the parent's client alone, even its memory: threads that do not exist
+ * here may hold its mutexes, and an orderly close would close things for the parent. */
 static bool forked(const mortise_client *c, mortise_error *err) {
   if (c->process == mt_process_number()) return false;
   mt_error_set(err, MORTISE_INVALID_ARGUMENT, "the client cannot be used: %s", mt_process_forked);

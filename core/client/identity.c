@@ -13,7 +13,7 @@
 
 enum { JSON_MAX = 8192 };
 
-/* Reads the start of a small file; "" where it cannot. */
+/* Reads the first line of a small file; "" if it cannot. */
 static void read_file(const char *path, char *out, size_t size) {
   out[0] = '\0';
   int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -24,8 +24,8 @@ static void read_file(const char *path, char *out, size_t size) {
   out[strcspn(out, "\n")] = '\0';
 }
 
-/* Field 22 of /proc/PID/stat (proc(5)); the name before it may hold anything, so count from the
- * last ')'. -1 where there is no such process, or no /proc. */
+/* Field 22 of /proc/PID/stat (proc(5)); the name before it may contain anything, so count from the
+ * last ')'. -1 if there is no such process or no /proc. */
 static int64_t start_time(int64_t pid) {
   char path[64], stat[1024];
   snprintf(path, sizeof path, "/proc/%lld/stat", (long long)pid);

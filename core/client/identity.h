@@ -1,4 +1,4 @@
-/* Who this process is, and whether another one of this machine still lives. */
+/* Identifies this process, and tells whether another one on this machine is still alive. */
 #ifndef MT_CLIENT_IDENTITY_H
 #define MT_CLIENT_IDENTITY_H
 
@@ -22,9 +22,9 @@ void mt_identity_free(mt_identity *id);
 char *mt_identity_owner(const mt_identity *id, const char *program, const char *script,
                         const char *job, mortise_error *err);
 
-/* Did the owner that this JSON describes run on the same host, boot and pid namespace as we do, and
- * is it gone: no such pid, or one that was started at another time? false where anything is not
- * known: containers share host name and boot id. */
+/* Did the owner described by this JSON run in the same host, boot and pid namespace as we do, and
+ * is it gone: no such pid, or one started at another time? false if anything is unknown, since
+ * containers share host name and boot id. */
 bool mt_identity_gone(const mt_identity *self, const char *owner_json);
 
 #endif

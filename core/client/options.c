@@ -15,7 +15,7 @@
 #define C_SIZE size_t
 #define C_FLAG bool
 
-/* A row for each member, of its type: one that is not there would neither be checked nor copied. */
+/* Each member needs a row of its type; without one it would be neither checked nor copied. */
 typedef struct described {
 #define OPTION(kind, member, ...) C_##kind member;
 #include "client/options.def"
@@ -113,7 +113,7 @@ static mortise_status bad_number(const mt_client_option *row, int64_t value, int
                       shown);
 }
 
-/* The default may be a number below the least, which stands for what another option makes of it. */
+/* The default may be below `least`; it then stands for a value that depends on another option. */
 static mortise_status check_number(const mt_client_option *row, const mortise_options *o,
                                    const mortise_options *defaults, mortise_error *err) {
   const char *at = (const char *)o + row->offset;

@@ -1,4 +1,4 @@
-/* The options of a client as rows, in the order of options.def, which describes each of them. */
+/* The options of a client as rows, in the order of options.def, which describes them. */
 #ifndef MT_CLIENT_OPTIONS_H
 #define MT_CLIENT_OPTIONS_H
 
@@ -31,19 +31,19 @@ typedef struct mt_client_option {
 
 extern const mt_client_option mt_client_option_rows[MT_CLIENT_OPTIONS];
 
-/* INVALID_ARGUMENT begins with the member's name, so that who took it from somewhere else can say
- * where instead. */
+/* The message of INVALID_ARGUMENT begins with the member's name, so that a caller can replace it by
+ * the option's source. */
 mortise_status mt_client_options_check(const mortise_options *o, mortise_error *err);
 
-/* Strings become `to`'s own, those that are NULL their defaults. Whatever the outcome: `to` is to be
- * given back. */
+/* Copies all strings; NULL becomes the default. The caller must deinit `to`, even after a
+ * failure. */
 bool mt_client_options_copy(mortise_options *to, const mortise_options *from);
 void mt_client_options_deinit(mortise_options *o); /* wipes them first */
 
-/* The margin of a lease where none is given. */
+/* The default margin of a lease. */
 int64_t mt_margin_default(int64_t lease_ms);
 
-/* A value as text of the row's kind, and what is wanted: "a time from 1s to 1h". */
+/* Renders a value in the row's kind, and its range as in "a time from 1s to 1h". */
 enum { MT_OPTION_RANGE = 96 };
 void mt_client_option_show(const mt_client_option *row, int64_t value, char out[MT_NUMBER_TEXT]);
 void mt_client_option_range(const mt_client_option *row, char out[MT_OPTION_RANGE]);

@@ -27,7 +27,7 @@ static void *beat(void *ctx) {
     int64_t deadline = atomic_load(&p->session->deadline_ms);
     if (deadline < due) due = deadline;
     int64_t wait = dead ? -1 : due > now ? due - now : 0;
-    /* A loop that fails is tried again a little later: the deadline decides in the end. */
+    /* After a failed step retry a little later; the deadline ends this. */
     if (mt_loop_step(p->loop, wait, NULL)) mt_loop_step(p->loop, 100, NULL);
   }
   return NULL;

@@ -22,7 +22,7 @@ mt_mode mt_wants_mode(mortise_lock_mode mode) {
   return mode == MORTISE_SHARED ? MT_S : mode == MORTISE_SIX ? MT_SIX : MT_X;
 }
 
-/* Appends the path that one name of the request means; `above` stands before all but tree paths. */
+/* Appends the path for one name of the request; all but tree paths begin with `above`. */
 static mortise_status add_path(const mortise_lock_request *r, const char *name, mt_slice above,
                                mt_buf *text, mortise_error *err) {
   if (r->kind == MORTISE_LOCK_TREE) {
@@ -78,7 +78,7 @@ static mortise_status check_request(const mortise_lock_request *r, mortise_error
   return r->kind == MORTISE_LOCK_GLOBAL ? MORTISE_OK : check_names(r, err);
 }
 
-/* The text with the lengths: it moves while it grows. */
+/* Fills the text and the lengths; pointers follow later, since the text moves while it grows. */
 static mortise_status add_paths(const mortise_lock_request *r, mt_wants *out, mortise_error *err) {
   mt_buf above;
   mt_buf_init(&above, TEXT_MAX);
@@ -95,7 +95,7 @@ static mortise_status add_paths(const mortise_lock_request *r, mt_wants *out, mo
   return status;
 }
 
-/* A path of escaped segments can only be too long; one of a tree was checked before. */
+/* A path of escaped segments can only be too long; tree paths were checked before. */
 static mortise_status place_paths(const mortise_lock_request *r, mt_wants *out,
                                   mortise_error *err) {
   const char *p = out->text.p;

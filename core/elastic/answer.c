@@ -25,7 +25,7 @@ static inline bool want(mt_answers *a, char c) {
   return see(a, c) || fail_reading(a);
 }
 
-/* The raw string with its quotes. */
+/* Reads a raw string with its quotes. */
 static inline bool string(mt_answers *a, mt_slice *out) {
   blank(a);
   const char *start = a->p;
@@ -52,7 +52,7 @@ static bool scalar(mt_answers *a) {
   return a->p > start || fail_reading(a);
 }
 
-/* Any value, by its brackets only: what is inside is validated by who looks at it. */
+/* Skips any value by matching brackets only; whoever reads the value validates it. */
 static bool skip(mt_answers *a, mt_slice *out) {
   mt_slice unused;
   blank(a);
@@ -104,7 +104,7 @@ static void seq_no(mt_answers *a, mt_answer *out) {
     skip(a, NULL);
 }
 
-/* The next member's key without its quotes; false at the end of the object. */
+/* Reads the next member's key without quotes; false at the end of the object. */
 static inline bool key(mt_answers *a, bool *first, mt_slice *out) {
   if (see(a, '}')) return false;
   if (!*first && !want(a, ',')) return false;
@@ -144,7 +144,7 @@ static void read_error(mt_answers *a, mt_slice *type, mt_slice *reason, mt_slice
   bool first = true;
   mt_slice k;
   blank(a);
-  if (a->p < a->end && *a->p == '"') { /* an error that is a plain text */
+  if (a->p < a->end && *a->p == '"') { /* an error given as plain text */
     string(a, reason);
     return;
   }
@@ -161,7 +161,7 @@ static void read_error(mt_answers *a, mt_slice *type, mt_slice *reason, mt_slice
   }
 }
 
-/* The innermost cause says most. */
+/* The innermost cause is the most specific. */
 static void read_cause(mt_slice cause, mt_answer *out) {
   for (int depth = 0; depth < 8 && cause.n; depth++) {
     mt_answers inner = {.p = cause.p, .end = cause.p + cause.n};
@@ -221,7 +221,7 @@ void mt_answers_init(mt_answers *a, mt_slice text) {
   fail_reading(a);
 }
 
-/* Behind the items: other members, the end of the object, and nothing more. */
+/* After the items come other members and the end of the object, and nothing else. */
 static bool end_items(mt_answers *a) {
   bool first = false;
   mt_slice k;
@@ -272,13 +272,14 @@ bool mt_answer_written(const mt_answer *a) {
          (a->applied == MT_APPLIED_CREATED || a->applied == MT_APPLIED_UPDATED);
 }
 
-/* Without a cluster manager nothing is let through; 429 is said before an item is begun. */
+/* A cluster block (no cluster manager) lets nothing through, and a 429 comes before an item is
+ * begun. */
 bool mt_answer_busy(const mt_answer *a) {
   return a->status == 429 || (a->status == 503 && mt_answer_is(a->type, "cluster_block_exception"));
 }
 
-/* The coordinating node sends an item again by itself when a primary goes away, so even "no active
- * primary" may come after a first copy was applied. */
+/* The coordinating node resends an item when a primary goes away, so even "no active primary" may
+ * follow a first copy that was applied. */
 bool mt_answer_unsure(const mt_answer *a) {
   return a->status >= 500 && !mt_answer_busy(a) &&
          !mt_answer_is(a->type, "not_x_content_exception");

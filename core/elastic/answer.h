@@ -1,4 +1,4 @@
-/* Reading a bulk's answer in one pass over bytes that nobody has validated. */
+/* Reads a bulk's answer in one pass over unvalidated bytes. */
 #ifndef MT_ELASTIC_ANSWER_H
 #define MT_ELASTIC_ANSWER_H
 
@@ -19,10 +19,10 @@ typedef struct mt_answer {
   int status;
   mt_applied applied;
   mt_version version;                /* {0,0}: none */
-  bool placed;                       /* there was a _seq_no, and it was not negative */
+  bool placed;                       /* it had a _seq_no that was not negative */
   mt_slice id;
   mt_slice type, reason;             /* of the error */
-  mt_slice cause_type, cause_reason; /* of what caused it */
+  mt_slice cause_type, cause_reason; /* of its innermost cause */
   mt_slice source;                   /* get._source */
 } mt_answer;
 
@@ -32,23 +32,23 @@ typedef struct mt_answers {
   bool failed; /* not understood */
 } mt_answers;
 
-/* Positions before the first item of {"items":[...]}. */
+/* Moves to the first item of {"items":[...]}. */
 void mt_answers_init(mt_answers *a, mt_slice text);
 /* false after the last item, or with `failed` set. */
 bool mt_answers_next(mt_answers *a, mt_answer *out);
 
-/* Is it the answer to the write of this document? Items come in the order they were sent in; each is
- * asked all the same. */
+/* Does the item answer the write of this document? Items come in the order in which they were sent,
+ * but each is checked nevertheless. */
 bool mt_answer_is_of(const mt_answer *a, mt_slice id);
 
-/* Copies a raw string, decoded, cut to fit. */
+/* Copies a raw string, decoded and cut to fit. */
 char *mt_answer_text(mt_slice raw, char *out, size_t size);
 bool mt_answer_is(mt_slice raw, const char *text);
-/* Is it said that the document was written, and where that stands in the one order? */
+/* Does it say that the document was written, with the version? */
 bool mt_answer_written(const mt_answer *a);
-/* Did the server not do it, whatever happens later? `busy`: it may be sent again. */
+/* Did the server certainly not do it because it is busy? Then it may be sent again. */
 bool mt_answer_busy(const mt_answer *a);
-/* May the write have been applied, although the item says that it failed? */
+/* May the write have been applied although the item reports a failure? */
 bool mt_answer_unsure(const mt_answer *a);
 
 #endif

@@ -21,7 +21,7 @@ bool mt_bulk_add_body(mt_buf *out, mt_slice body) {
     mt_buf_addslice(out, body);
     return true;
   }
-  /* In valid JSON they stand between tokens only. */
+  /* In valid JSON newlines occur only between tokens. */
   mt_json value;
   if (mt_json_parse(body, "a document", &value, NULL) || value.type != MT_JSON_OBJECT) return false;
   size_t at = out->n;
@@ -53,8 +53,8 @@ static bool looks_like_object(mt_slice body) {
   return i < body.n && body.p[i] == '{';
 }
 
-/* What would fail the whole request, or be read as another line of it, is refused here; and what
- * is nothing like an object, which Elasticsearch 8 answers with 500 as if it were its own fault. */
+/* Refuses items that would fail the whole request or be read as another line of it, and bodies that
+ * are not objects, for which Elasticsearch 8 answers 500. */
 static bool fit(const mt_bulk *r, mt_write *w) {
   mt_json value;
   const char *bad = "illegal_argument_exception";
@@ -72,7 +72,7 @@ static bool fit(const mt_bulk *r, mt_write *w) {
   else if (w->kind != MT_WRITE_DELETE && !w->body.n)
     refuse(w, "mapper_parsing_exception", "a document is required");
   else if (w->kind != MT_WRITE_DELETE && mt_utf8_valid(w->body) != w->body.n)
-    refuse(w, "mapper_parsing_exception", "the document is no UTF-8"); /* some servers keep it */
+    refuse(w, "mapper_parsing_exception", "the document is no UTF-8"); /* some servers store it */
   else if (w->kind != MT_WRITE_DELETE && !looks_like_object(w->body))
     refuse(w, "mapper_parsing_exception", "the document is no JSON object");
   else if (w->kind == MT_WRITE_UPDATE &&
@@ -114,7 +114,7 @@ static void add_item(mt_buf *b, mt_write *w) {
   }
 }
 
-/* The number of items in the body. */
+/* Builds the body; returns its number of items. */
 static size_t build(mt_bulk *r, mt_buf *b) {
   size_t sent = 0;
   for (size_t i = 0; i < r->n; i++) {
@@ -134,7 +134,7 @@ static size_t build(mt_bulk *r, mt_buf *b) {
 static mt_write_result classify(const mt_answer *a) {
   if (a->status < 300 && a->applied == MT_APPLIED_NOOP) return MT_WRITE_NOOP;
   if (a->status < 300 && a->applied == MT_APPLIED_NOT_FOUND) return MT_WRITE_MISSING;
-  /* Less than what became of it, and where in the one order, says too little. */
+  /* Without both the result and the version it is no answer. */
   if (a->status < 300 && (a->applied == MT_APPLIED_NONE || !a->version.term)) return MT_WRITE_NONE;
   if (a->status < 300) return MT_WRITE_APPLIED;
   if (mt_answer_busy(a)) return MT_WRITE_BUSY;
@@ -169,7 +169,7 @@ static void say_unsure(mt_bulk *r, const mt_write *w, size_t unsure) {
   err->retryable = false;
 }
 
-/* Fewer or more items than were sent: nothing of the answer can be believed. */
+/* Discards the whole answer. */
 static void disbelieve(mt_bulk *r, const char *why) {
   for (size_t i = 0; i < r->n; i++) r->items[i].result = MT_WRITE_NONE;
   mt_error_set(&r->req.error, MORTISE_UNAVAILABLE, "the answer to a bulk of %zu writes %s", r->n,
@@ -178,13 +178,13 @@ static void disbelieve(mt_bulk *r, const char *why) {
   r->req.error.retryable = false;
 }
 
-/* What compared with a version comes after it. */
+/* A write that compared with a version must have a later one. */
 static bool is_new(const mt_write *w) {
   return w->result != MT_WRITE_APPLIED || !w->if_version.term ||
          mt_version_is_after(w->version, mt_version_fence(w->if_version));
 }
 
-/* False: none of it is believed. */
+/* False if the whole answer was discarded. */
 static bool read_answer(mt_bulk *r, mt_slice text) {
   mt_answers answers;
   mt_answer a;

@@ -1,4 +1,4 @@
-/* Calls: what each request to a server has in common. */
+/* Calls: what all requests to a server have in common. */
 #include "base/mem.h"
 #include "elastic/internal.h"
 
@@ -55,7 +55,7 @@ static bool stop(mt_call *c) {
   return sent;
 }
 
-/* Frees it; the request is its owner's business. */
+/* Frees the call and returns its request, which the caller finishes. */
 static mt_req *detach(mt_call *c) {
   mt_elastic *e = c->e;
   mt_req *req = c->req;
@@ -126,7 +126,7 @@ static bool may_send(void *ctx) {
   return c->req->may_send(c->req->may_send_ctx);
 }
 
-/* What a call says of itself that it may be sent twice reads, but for a PUT or DELETE. */
+/* A POST marked idempotent by its call is a read. */
 static bool reads(const mt_call *c, const char *method) {
   bool post = !strcmp(method, "POST");
   return !strcmp(method, "GET") || !strcmp(method, "HEAD") || (post && c->http.idempotent);
@@ -220,7 +220,7 @@ void mt_path_add(mt_buf *path, mt_slice segment) {
   }
 }
 
-/* A name that would be read as another part of the API, or climb out of it, is refused. */
+/* Refuses names that would be read as another part of the API or leave the path. */
 static bool fit(const char *index, bool one) {
   if (!index || !*index || !strcmp(index, ".") || !strcmp(index, "..")) return false;
   if (*index == '_' && strcmp(index, "_all") != 0) return false;

@@ -1,11 +1,11 @@
-/* What writing whole sources into an index would do. */
+/* Whether whole sources can safely be written into an index. */
 #include "base/mem.h"
 #include "elastic/internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A setting, whatever form it was given in. */
+/* Compares a setting given as a string or a literal. */
 static bool is(mt_json value, const char *text) {
   if (mt_json_is(value, text)) return true;
   return mt_slice_eq(value.raw, mt_slice_of(text));
@@ -28,7 +28,7 @@ static void read_settings(mt_describe *r, mt_json index) {
   mt_json kind = mt_json_get(index, "mode");
   r->source_disabled |= is(mode, "disabled");
   r->source_synthetic |= is(mode, "synthetic");
-  /* Both rebuild sources unless told otherwise. */
+  /* These modes rebuild sources unless configured otherwise. */
   if (is(kind, "logsdb") || is(kind, "time_series")) r->source_synthetic |= !is(mode, "stored");
   r->source_synthetic |= is(mt_json_at(index, "derived_source", "enabled", NULL), "true");
   mt_json last = mt_json_get(index, "final_pipeline");
@@ -38,7 +38,7 @@ static void read_settings(mt_describe *r, mt_json index) {
   r->shards += (uint32_t)strtoul(shards, NULL, 10);
 }
 
-/* One index, or all behind an alias: what holds for one of them counts. */
+/* One index, or all behind an alias; a property of any of them counts. */
 static void read_all(mt_describe *r, mt_json root) {
   size_t n = 0;
   for (mt_json_iter it = mt_json_items(root); mt_json_next(&it); n++) {

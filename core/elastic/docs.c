@@ -1,4 +1,4 @@
-/* Calls on documents that are one request each. */
+/* Document calls of one request each. */
 #include "elastic/page.h"
 
 #include "base/mem.h"
@@ -39,7 +39,7 @@ static mortise_status say_unread(const mt_mget *r, mt_json error, mortise_error 
   mt_json_copy(mt_json_get(error, "reason"), reason, sizeof reason);
   mortise_status code = MORTISE_UNAVAILABLE;
   if (!strcmp(type, "index_not_found_exception")) code = MORTISE_NOT_FOUND;
-  /* An alias of several indices; a routing that is required. */
+  /* An alias of several indices, or a missing routing. */
   if (!strcmp(type, "illegal_argument_exception") || !strcmp(type, "routing_missing_exception"))
     code = MORTISE_REJECTED;
   mt_error_set(err, code, "get from %s: %s: %s", r->index, type, reason);
@@ -79,7 +79,7 @@ static void on_mget(mt_call *c) {
   mt_call_finish(c);
 }
 
-/* Ids that no document can have make the whole request fail. */
+/* False if an id is invalid, since it would fail the whole request. */
 static bool build_mget(mt_buf *b, const mt_mget *r) {
   mt_buf_adds(b, "{\"docs\":[");
   for (size_t i = 0; i < r->n; i++) {
@@ -196,7 +196,7 @@ void mt_elastic_search(mt_store *s, mt_search *r) {
 
 /* ---- Any request ---------------------------------------------------------------------------- */
 
-/* A complete answer of any status is an answer. */
+/* A complete answer of any status counts as success. */
 static void on_raw(mt_call *c) {
   mt_raw *r = (mt_raw *)c->req;
   r->status = c->http.status;

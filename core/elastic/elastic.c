@@ -35,7 +35,7 @@ static mt_req *take_soon(mt_elastic *e) {
   return req;
 }
 
-/* What finishes here may submit again, or close the store's other requests, but not the store. */
+/* A `done` called here may submit or cancel other requests, but not close the store. */
 static void run_soon(void *ctx) {
   mt_elastic *e = ctx;
   mt_req *last = e->soon;

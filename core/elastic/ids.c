@@ -1,4 +1,4 @@
-/* Ids of the documents in a lock table. */
+/* Ids of documents in the lock table. */
 #include "base/hash.h"
 #include "elastic/internal.h"
 
@@ -12,7 +12,7 @@ void mt_lock_id(mt_buf *out, const char *ns, mt_slice path) {
     mt_buf_adds(out, "sha256:");
     mt_buf_add(out, hex, 64);
   } else {
-    out->failed = MORTISE_OUT_OF_MEMORY; /* libcrypto gives no other reason */
+    out->failed = MORTISE_OUT_OF_MEMORY; /* the only way in which hashing fails */
   }
 }
 

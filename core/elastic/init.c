@@ -1,11 +1,11 @@
-/* Making the lock table, and verifying it.
+/* Creating the lock table, and verifying it.
  *
- * Two who do this at once must end with one table. The index is called TABLE-000001, so that only
- * one can create it; whoever finds it there finishes what is left of the making (noting its UUID,
- * then the alias): each of these steps is the same for all, so it does no harm twice. The epoch is
- * in the mapping that the one who created the index sent. After a restore or a clone, when nothing
- * in the table is left, the next number is taken and the alias moves in one request, which only one
- * can win, because it demands that the old index still has it. */
+ * If two clients do this at once, there must be one table in the end. The index is called
+ * TABLE-000001, so only one client can create it; whoever finds it finishes the rest (noting its
+ * UUID, adding the alias), in steps that are the same for everyone and so may be repeated. The
+ * creator's mapping holds the epoch. After a restore or a clone, if the table is empty, the next
+ * number is used, and one request moves the alias; only one client can succeed with it, because it
+ * demands that the old index still has the alias. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "elastic/internal.h"
@@ -17,11 +17,11 @@ enum { NUMBERS_MAX = 200, ROUNDS_MAX = 500 };
 
 typedef struct making {
   size_t script;
-  unsigned number; /* of the index that is tried: TABLE-number */
-  unsigned rounds; /* against running in circles */
+  unsigned number; /* of the index being tried, TABLE-number */
+  unsigned rounds; /* bounds the loop */
   bool created;    /* by us */
   char index[MT_TABLE_MAX + 16];
-  char old[256];       /* that has the alias and must lose it; "" */
+  char old[256];       /* the index that must lose the alias, or "" */
   const char *counted; /* `index` or `old` */
   char epoch[33];      /* ours, if we create */
 } making;
@@ -103,7 +103,7 @@ static bool again(mt_call *c) {
   return false;
 }
 
-/* The alias was added, or someone else did it a moment before: what stands there now counts. */
+/* Either we added the alias or somebody else did just before; check what it points to now. */
 static void on_alias_added(mt_call *c) {
   making *m = c->state;
   mortise_status status = mt_call_check(c, "add the alias of the lock table", c->e->table);
@@ -191,7 +191,7 @@ static void on_old_refreshed(mt_call *c) {
   mt_call_send(c, "POST", on_old_counted);
 }
 
-/* An index that is no table of ours any more makes way for the next number, once it is empty. */
+/* If an index is not our table any more, the next number is used once it is empty. */
 static void leave_behind(mt_call *c, const char *index) {
   making *m = c->state;
   m->counted = index;
@@ -228,7 +228,7 @@ static void look_at_index(mt_call *c) {
   get(c, ((making *)c->state)->index, on_index);
 }
 
-/* The number in TABLE-000007; 0 where it has none. */
+/* The number in TABLE-000007, or 0. */
 static unsigned number_of(const mt_elastic *e, const char *index) {
   size_t n = strlen(e->table);
   if (strncmp(index, e->table, n) != 0 || index[n] != '-') return 0;

@@ -1,4 +1,4 @@
-/* What the files of this folder share. */
+/* Shared by the files of this folder. */
 #ifndef MT_ELASTIC_INTERNAL_H
 #define MT_ELASTIC_INTERNAL_H
 
@@ -10,7 +10,7 @@ enum {
   MT_TABLE_MAX = 200,              /* bytes of the table's alias */
   MT_BODY_MAX = 512 * 1024 * 1024, /* of a request */
   MT_PATH_BUF_MAX = 64 * 1024,     /* of a request's path */
-  MT_ID_MAX = 512,                 /* bytes of an _id, the servers' own limit */
+  MT_ID_MAX = 512,                 /* bytes of an _id, the servers' limit */
   MT_TABLE_FORMAT = 1,
 };
 
@@ -22,7 +22,7 @@ enum {
 
 typedef struct mt_call mt_call;
 
-/* What answers at the URL; asked once, and again after a failure. */
+/* Which server answers at the URL; asked once, and again after a failure. */
 typedef struct mt_server {
   bool known, opensearch;
   unsigned major, minor;
@@ -34,7 +34,7 @@ typedef struct mt_elastic {
   char table[MT_TABLE_MAX + 1];
   mt_server server;
   mt_order order; /* of the lock table's writes */
-  mt_call *calls; /* under way */
+  mt_call *calls; /* in progress */
   mt_scan *scans; /* open */
   mt_listing *listings; /* open */
   mt_req *soon;   /* finish at the next step; linked by `op` */
@@ -48,14 +48,14 @@ struct mt_call {
   mt_req *req; /* NULL: nobody waits for it */
   void (*answered)(mt_call *c);
   void (*server_known)(mt_call *c);
-  void (*dropped)(mt_call *c); /* before it is freed; may be NULL */
+  void (*dropped)(mt_call *c); /* called before it is freed; may be NULL */
   void *state;                 /* the call's own */
   mt_buf path, body;
   int64_t deadline_ms;
   uint64_t after; /* of the lock table: mt_order_ask */
-  bool busy;      /* a request is under way */
-  bool wrote;     /* one before it may have changed something */
-  unsigned tries; /* of a request that met a version conflict */
+  bool busy;      /* a request is in flight */
+  bool wrote;     /* an earlier request of this call may have changed something */
+  unsigned tries; /* of a request with version conflicts */
   mt_call *prev, *next;
 };
 
@@ -65,11 +65,11 @@ static inline mt_elastic *mt_elastic_of(mt_store *s) {
 
 /* ---- Calls (call.c) ------------------------------------------------------------------------- */
 
-/* Begins a call for `req` (NULL: in the background). NULL when there is no memory: `req` then
- * finishes with that error. */
+/* Begins a call for `req` (NULL: in the background). NULL without memory; `req` then finishes with
+ * that error. */
 mt_call *mt_call_new(mt_elastic *e, mt_req *req);
-/* Sends what `path` and `body` hold; `answered` runs with the answer, or c->http.error. A body or
- * path that could not be built ends the call. The body's bytes stay until the answer. */
+/* Sends `path` and `body`; `answered` runs with the answer or c->http.error. If the path or body
+ * could not be built, the call ends with an error. The body stays in memory until the answer. */
 void mt_call_send(mt_call *c, const char *method, void (*answered)(mt_call *c));
 /* Empties path and body for the next request of the call. */
 void mt_call_again(mt_call *c);
@@ -80,42 +80,42 @@ void mt_call_finish_soon(mt_call *c);
 void mt_call_fail(mt_call *c, const mortise_error *why);
 /* Drops it without an answer. NULL is fine. */
 void mt_call_drop(mt_call *c);
-/* The same; true where something may have been changed, or may still be. */
+/* The same; true if it may have changed something, or may still. */
 bool mt_call_cancel(mt_call *c);
 /* Finishes a request that has no call, at the next step. */
 void mt_req_soon(mt_elastic *e, mt_req *req);
-/* Was it answered with a 2xx? Else the call has been ended: "WHAT INDEX: ...". `index` may be
- * NULL. */
+/* Was it answered with a 2xx? If not, ends the call with "WHAT INDEX: ...". `index` may be NULL. */
 bool mt_call_ok(mt_call *c, const char *what, const char *index);
 /* The same without ending the call: the error is left in req->error. */
 mortise_status mt_call_check(mt_call *c, const char *what, const char *index);
-/* The parsed answer; ends the call where it is no JSON. */
-/* What was answered belongs to another request. */
+/* The answer belongs to another request. */
 void mt_call_distrust(mt_call *c);
+/* Parses the answer; ends the call with an error if it is not JSON. */
 bool mt_call_json(mt_call *c, const char *what, mt_json *root);
 /* Ends it with an error of our own. */
 void mt_call_error(mt_call *c, mortise_status code, const char *fmt, ...) MORTISE_PRINTF(3, 4);
-/* Milliseconds that are left to the call, at least 1. */
+/* Milliseconds left for the call, at least 1. */
 int64_t mt_call_left_ms(const mt_call *c);
 /* Appends "timeout=..ms" after `separator`. */
 void mt_call_add_timeout(mt_call *c, char separator);
 
 /* Appends bytes as a segment of a URL's path. */
 void mt_path_add(mt_buf *path, mt_slice segment);
-/* "/INDEX" where the name is fit for a path, or the call has been ended with INVALID_ARGUMENT.
- * `one`: no wildcard and no list. */
+/* Appends "/INDEX"; ends the call with INVALID_ARGUMENT if the name is not valid. `one`: no
+ * wildcard and no list. */
 bool mt_call_index(mt_call *c, const char *index, bool one);
 
 /* ---- The server (server.c) ------------------------------------------------------------------ */
 
-/* Runs `next` once e->server is known; ends the call where the server is none of ours. */
+/* Runs `next` once e->server is known; ends the call if the server is not supported. */
 void mt_server_need(mt_call *c, void (*next)(mt_call *c));
 
 /* ---- Bulk (bulk.c) -------------------------------------------------------------------------- */
 
 /* "?filter_path=..." of a bulk's answer. */
 void mt_bulk_add_filter(mt_buf *path);
-/* One line of JSON; newlines between tokens become spaces. false: it is no JSON object. */
+/* Appends JSON as one line: newlines between tokens become spaces. false if it is not a JSON
+ * object. */
 bool mt_bulk_add_body(mt_buf *out, mt_slice body);
 
 /* ---- Locks ---------------------------------------------------------------------------------- */
@@ -126,34 +126,33 @@ void mt_lock_id(mt_buf *out, const char *ns, mt_slice path);
 void mt_session_id(mt_buf *out, const char *ns, const char *session);
 /* "/TABLE/_bulk?require_alias=true&..." */
 void mt_table_bulk_path(mt_call *c);
-/* Is `root` the definition of the table as a server gives it ({"INDEX":{...}})? Else CORRUPT_TABLE
- * says what differs. `epoch` gets _meta.epoch, `index` the concrete name, as far as they are
- * there. */
+/* Checks the table's definition as a server returns it ({"INDEX":{...}}); CORRUPT_TABLE says what
+ * differs. `epoch` gets _meta.epoch and `index` the concrete name, if they exist. */
 typedef struct mt_table {
   char index[256];
   mt_epoch epoch;
-  bool sound;   /* all but the uuid is as it should be */
-  bool no_uuid; /* _meta.uuid is not there yet: an init that is under way */
+  bool sound;   /* everything but the UUID is correct */
+  bool no_uuid; /* _meta.uuid is missing: an init is in progress */
 } mt_table;
 mortise_status mt_table_check(const mt_elastic *e, mt_json root, mt_table *out, mortise_error *err);
 /* Appends the body of the request that creates the table. */
 void mt_table_add_definition(mt_buf *out, const char *epoch);
-/* Appends the body of the request that stores script `i`; false when there is no such one. */
+/* Appends the body of the request that stores script `i`; false if there is none. */
 bool mt_table_add_script(mt_buf *out, size_t i);
-const char *mt_table_script_id(size_t i); /* NULL past the last one */
+const char *mt_table_script_id(size_t i); /* NULL after the last one */
 /* Appends the mapping that notes the index's UUID. */
 void mt_table_add_uuid(mt_buf *out, const char *epoch, const char *uuid);
-/* Appends the request that gives `index` the alias, taking it from `old` (NULL: nobody). */
+/* Appends the request that moves the alias to `index` from `old` (NULL: from nothing). */
 void mt_table_add_alias(mt_buf *out, const mt_elastic *e, const char *index, const char *old);
-/* Everything `init` sends and the least role, for people. */
+/* Everything that `init` sends and the minimal role, for people. */
 void mt_table_print(mt_buf *out, const mt_elastic *e);
-/* The table is gone: an alias that is missing. */
+/* Sets the error for a missing alias: the table is gone. */
 void mt_table_gone(const mt_elastic *e, mortise_error *err);
-/* The answer to a lock batch, into its items; one that is not understood makes NO_ANSWER of all. */
-/* `after`: mt_order_ask. `identified`: the answer says that it is the one to this request. */
+/* Reads the answer to a lock batch into its items; all become NO_ANSWER if it is not understood.
+ * `after`: mt_order_ask. `identified`: the answer carries this request's id. */
 void mt_table_read_batch(mt_elastic *e, mt_lock_batch *r, uint64_t after, mt_slice text,
                          bool identified);
-/* The answer to an _mget of sessions, into r->docs, which are there. */
+/* Reads the answer to an _mget of sessions into r->docs, which are allocated. */
 mortise_status mt_table_read_sessions(const mt_elastic *e, mt_session_read *r, mt_json root,
                                       mortise_error *err);
 
@@ -174,9 +173,9 @@ void mt_elastic_scan_open(mt_store *s, mt_scan_open *r);
 void mt_elastic_scan_next(mt_store *s, mt_scan_next *r);
 void mt_elastic_scan_close(mt_store *s, mt_scan *scan);
 void mt_elastic_raw(mt_store *s, mt_raw *r);
-/* Was `req` waiting for a page? Then it no longer is. */
+/* If `req` waits for a page, forgets it and returns true. */
 bool mt_scan_forget(mt_elastic *e, mt_req *req);
-/* Those that nobody closed, when the store is closed. */
+/* Frees scans that are still open when the store is closed. */
 void mt_scans_free(mt_elastic *e);
 
 void mt_elastic_init(mt_store *s, mt_locks_admin *r);
@@ -186,7 +185,7 @@ void mt_elastic_session_read(mt_store *s, mt_session_read *r);
 void mt_elastic_batch(mt_store *s, mt_lock_batch *r);
 void mt_elastic_list(mt_store *s, mt_lock_list *r);
 void mt_elastic_list_close(mt_store *s, mt_listing *listing);
-/* Those that nobody closed, when the store is closed. */
+/* Frees listings that are still open when the store is closed. */
 void mt_listings_free(mt_elastic *e);
 void mt_elastic_lock_read(mt_store *s, mt_lock_read *r);
 

@@ -1,7 +1,8 @@
 /* Listing locks and sessions for people, and reading locks by path.
  *
- * A list is a scroll: it is what every server has, it is of one moment, and it gives each document
- * once. It is ended with its last page, and after an error: a server keeps only so many. */
+ * A listing is a scroll: every server supports it, it shows one moment, and it returns each
+ * document once. The scroll is cleared after the last page and after an error, since servers limit
+ * their number. */
 #include "elastic/page.h"
 
 #include "base/mem.h"
@@ -15,13 +16,13 @@ struct mt_listing {
   mt_elastic *e;
   mt_buf scroll_id; /* raw, with quotes */
   uint64_t total, received;
-  mortise_error error; /* of the page, while the scroll is ended */
+  mortise_error error; /* of the page, kept while the scroll is being cleared */
   mt_listing *prev, *next;
 };
 
 /* ---- What is shown -------------------------------------------------------------------------- */
 
-/* The part of an _id behind "NS:" (of any namespace where `only` is NULL). */
+/* Splits an _id at "NS:"; false unless the namespace is `only` (NULL: any). */
 static bool in_namespace(const char *only, mt_slice id, mt_slice *ns, mt_slice *rest) {
   const char *colon = memchr(id.p, ':', id.n);
   if (!colon) return false;
@@ -30,8 +31,8 @@ static bool in_namespace(const char *only, mt_slice id, mt_slice *ns, mt_slice *
   return rest->n && (!only || mt_slice_eq(*ns, mt_slice_of(only)));
 }
 
-/* Whose document is this? Its _id says so, not what stands in it; of one that has a hash in place of
- * its path, the path in it where that has this hash. */
+/* Appends the document's path, which its _id determines, not its content. If the _id has a hash,
+ * the path in the document counts if it has that hash. */
 static bool read_path(const char *ns, mt_slice rest, mt_json path, mt_buf *out) {
   if (*rest.p == '/') {
     mt_buf_addslice(out, rest);
@@ -74,7 +75,7 @@ static void add_hit_lock(mt_buf *out, mt_json source, mt_slice ns, mt_slice rest
   mt_buf_deinit(&path);
 }
 
-/* `rest` is "@ID". One that no session can have is of no use to anyone, and in nobody's way. */
+/* `rest` is "@ID". An invalid session id is skipped: nobody uses it and it blocks nobody. */
 static void add_session(mt_buf *out, const mt_lock_list *r, mt_json source, mt_slice ns,
                         mt_slice rest) {
   mt_session_doc doc = {0};
@@ -192,7 +193,7 @@ static mt_listing *new_listing(mt_elastic *e) {
 
 static void on_ended(mt_call *c) {
   mt_lock_list *r = (mt_lock_list *)c->req;
-  r->req.error = r->listing->error; /* a scroll that could not be ended ends by itself */
+  r->req.error = r->listing->error; /* a scroll that could not be cleared expires by itself */
   free_listing(r->listing);
   r->listing = NULL;
   mt_call_finish(c);
@@ -208,7 +209,7 @@ static void send_end(mt_call *c, const mt_listing *l, void (*answered)(mt_call *
   mt_call_send(c, "DELETE", answered);
 }
 
-/* The end is waited for: a program that ends next would not send it any more. */
+/* Waits until the scroll is cleared, since a program that exits next would not send the request. */
 static void end(mt_call *c) {
   mt_listing *l = ((mt_lock_list *)c->req)->listing;
   int64_t soon = mt_loop_now(c->e->store.loop) + END_MS;
@@ -256,8 +257,8 @@ static void add_term(mt_buf *b, const char *kind, const char *field, mt_slice va
 
 static void add_query(mt_buf *b, const mt_lock_list *r) {
   bool locks = r->kind == MT_LIST_LOCKS;
-  /* A lock is what is no session, or has a path: one that does not say its kind, or says another's, is
-   * in the way all the same. */
+  /* A lock is any document that is not a session or has a path, since one with a missing or wrong
+   * `kind` still blocks others. */
   mt_buf_adds(b, locks ? "{\"bool\":{\"filter\":[{\"match_all\":{}}" : "{\"bool\":{\"filter\":[");
   if (!locks) add_term(b, "term", "kind", MT_SLICE("session"), "");
   if (locks && r->path.n > 1) {
@@ -281,7 +282,7 @@ static void add_query(mt_buf *b, const mt_lock_list *r) {
   mt_buf_adds(b, "]}}");
 }
 
-/* Who may only read cannot refresh, and sees what a search sees. */
+/* Without the right to refresh, the listing shows what searches see now. */
 static void on_refreshed(mt_call *c) {
   mt_lock_list *r = (mt_lock_list *)c->req;
   mortise_status status = mt_call_check(c, "refresh lock table", c->e->table);
@@ -300,7 +301,7 @@ static void on_refreshed(mt_call *c) {
               r->page ? r->page : MT_LIST_PAGE, r->kind == MT_LIST_LOCKS ? "path" : "_doc");
   add_query(&c->body, r);
   mt_buf_addc(&c->body, '}');
-  c->http.idempotent = true; /* at worst a cursor is left to its keep-alive */
+  c->http.idempotent = true; /* at worst a cursor remains until its keep-alive ends */
   mt_call_send(c, "POST", on_page);
 }
 
@@ -309,7 +310,7 @@ static void next_page(mt_call *c, const mt_listing *l) {
   mt_buf_adds(&c->body, "{\"scroll\":\"" KEEP "\",\"scroll_id\":");
   mt_buf_addslice(&c->body, mt_buf_slice(&l->scroll_id));
   mt_buf_adds(&c->body, "}");
-  mt_call_send(c, "POST", on_page); /* not sent twice: a page would be skipped */
+  mt_call_send(c, "POST", on_page); /* never sent twice, which would skip a page */
 }
 
 static bool is_prefix(const char *session) {
@@ -322,7 +323,7 @@ static bool fit(const mt_lock_list *r) {
          (!r->session || is_prefix(r->session));
 }
 
-/* One whose opening was cancelled has no cursor yet: it is opened anew. */
+/* Opens a new listing, also after an opening that was cancelled before it had a cursor. */
 static void open_listing(mt_call *c, mt_lock_list *r) {
   free_listing(r->listing);
   r->listing = r->end ? NULL : new_listing(c->e);

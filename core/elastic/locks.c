@@ -20,8 +20,7 @@ void mt_table_bulk_path(mt_call *c) {
   mt_call_add_timeout(c, '&');
 }
 
-/* What is the same in all lines of one request is written once, since a batch may hold thousands.
- */
+/* Text that all lines of a request share is rendered once, since a batch may have thousands. */
 typedef struct frame {
   mt_buf text;     /* of the slices below */
   mt_slice id;     /* "NS: */
@@ -29,7 +28,7 @@ typedef struct frame {
   mt_slice since;  /* of a new holder, to the end of the list */
   mt_slice leaf;   /* ,"sessions":["SESSION"] */
   mt_buf path;     /* of the item at hand, quoted */
-  size_t path_max; /* with more bytes its hash stands in the id */
+  size_t path_max; /* a longer path is hashed in the id */
 } frame;
 
 static void add(mt_buf *b, mt_slice s) {
@@ -56,11 +55,11 @@ static void frame_init(frame *f, const mt_lock_batch *r) {
   mt_buf_init(b, MT_PATH_BUF_MAX);
   mt_buf_init(&f->path, MT_PATH_BUF_MAX);
   f->path_max = MT_ID_MAX - strlen(r->ns) - 1;
-  mt_buf_addf(b, "\"%s:", r->ns); /* both validated: nothing to escape */
+  mt_buf_addf(b, "\"%s:", r->ns); /* both are validated, so nothing is escaped */
   ends[0] = b->n;
   mt_buf_addf(b, "\"session\":\"%s\"", r->session);
   ends[1] = b->n;
-  /* No script runs, so it is this machine's time; for people only. */
+  /* No script runs here, so this is our machine's time; for people only. */
   mt_buf_addf(b, ",\"since\":%lld", (long long)mt_clock_wall_ms());
   add_job(b, r);
   add(b, MT_SLICE("}],\"queue\":[]"));
@@ -81,7 +80,7 @@ static void frame_deinit(frame *f) {
 static void add_id(mt_buf *b, const frame *f, const mt_lock_batch *r, const mt_lock_item *item) {
   if (item->place.path.n <= f->path_max) {
     add(b, f->id);
-    mt_buf_add(b, f->path.p + 1, f->path.n - 1); /* the quote is before the namespace */
+    mt_buf_add(b, f->path.p + 1, f->path.n - 1); /* the opening quote is before the namespace */
     return;
   }
   mt_buf id;
@@ -92,7 +91,7 @@ static void add_id(mt_buf *b, const frame *f, const mt_lock_batch *r, const mt_l
   mt_buf_deinit(&id);
 }
 
-/* What identifies a document, on every line in the same way. */
+/* The members that identify the document. */
 static void add_document(mt_buf *b, const frame *f) {
   add(b, MT_SLICE("{\"kind\":\"lock\",\"path\":"));
   mt_buf_add(b, f->path.p, f->path.n);
@@ -123,9 +122,9 @@ static void add_create(mt_buf *b, const frame *f, const mt_lock_item *item) {
   add(b, MT_SLICE("}\n"));
 }
 
-/* A set never deletes, so the answer may be asked for parts of the document. The server then parses
- * once more what it has just written (a seventh of its work for a tree lock), so first grants do
- * without. */
+/* A set never deletes, so the answer may include parts of the document. For that the server parses
+ * again what it has just written (a seventh of its work for a tree lock), so first grants ask only
+ * for blockers. */
 static const char *fields_of(const mt_lock_item *item) {
   if (item->enqueue) return "\"blockers\",\"holders\",\"queue\"";
   return item->ask_queue ? "\"blockers\",\"queue\"" : "\"blockers\"";
@@ -192,7 +191,7 @@ static void add_item(mt_buf *b, frame *f, const mt_lock_batch *r, const mt_lock_
   mt_buf_clear(&f->path);
   mt_json_add_string(&f->path, item->place.path);
   if (f->path.failed || f->text.failed) {
-    b->failed = MORTISE_OUT_OF_MEMORY; /* both have room for any path and any name */
+    b->failed = MORTISE_OUT_OF_MEMORY; /* both have room for any path and name */
     return;
   }
   add(b, openings[item->verb]);
@@ -219,7 +218,7 @@ static void add_item(mt_buf *b, frame *f, const mt_lock_batch *r, const mt_lock_
   }
 }
 
-/* One bad item would fail the whole request, so the whole request is refused before it is sent. */
+/* One bad item would fail the whole request, so it is refused before it is sent. */
 static mortise_status check_item(const mt_lock_item *item, size_t i, mortise_error *err) {
   bool grants = item->verb == MT_LOCK_CREATE || item->verb == MT_LOCK_SET;
   bool theirs =
@@ -269,12 +268,12 @@ static bool add_blocker(mt_lock_item *item, const mt_lock_entry *entry) {
   return true;
 }
 
-/* Who waits has an `until`. */
+/* Only waiters have `until`. */
 static void read_entry(mt_json entry, mt_lock_entry *out) {
   mt_entry_read_json(entry, mt_json_get(entry, "until").type != MT_JSON_NONE, out);
 }
 
-/* What the script found in the way. */
+/* Reads the blockers that the script found. */
 static bool read_blockers(mt_lock_item *item, mt_json list) {
   mt_lock_entry entry;
   if (list.type && list.type != MT_JSON_ARRAY) return false;
@@ -285,8 +284,8 @@ static bool read_blockers(mt_lock_item *item, mt_json list) {
   return true;
 }
 
-/* Of a document that was just written: the entries in my way, all of them alive, as the script saw
- * them. `*mine`: I stand in the list. */
+/* Reads blockers from the entries of a document just written, in which all waiters are alive. Sets
+ * `*mine` if our session is in the list. */
 static bool read_others(const mt_lock_batch *r, mt_lock_item *item, mt_json list, bool *mine) {
   mt_lock_entry entry;
   for (mt_json_iter it = mt_json_items(list); mt_json_next(&it);) {
@@ -302,7 +301,7 @@ static bool read_others(const mt_lock_batch *r, mt_lock_item *item, mt_json list
   return true;
 }
 
-/* Do I stand in that list, with a number from `least` on? */
+/* Is our session in that list, with a number of at least `least`? */
 static bool stands_in(const mt_lock_batch *r, mt_json list, uint64_t least) {
   mt_lock_entry entry;
   for (mt_json_iter it = mt_json_items(list); mt_json_next(&it);) {
@@ -322,7 +321,7 @@ static bool read_contended(const mt_lock_batch *r, mt_lock_item *item, mt_json q
   return true;
 }
 
-/* One that may wait is only granted where the document says so. */
+/* If the item may be queued, the document tells whether it was granted. */
 static mt_lock_result written_set(const mt_lock_batch *r, const mt_lock_item *item,
                                   mt_json source) {
   if (!item->enqueue) return MT_LOCK_ACKED;
@@ -343,7 +342,7 @@ static bool read_set(const mt_lock_batch *r, mt_lock_item *item, const mt_answer
   item->result = written_set(r, item, source);
   if (!item->result) return false;
   if (item->result == MT_LOCK_ACKED) return !item->ask_queue || read_contended(r, item, queue);
-  /* One that holds something here passes the queue: only holders are in its way. */
+  /* A session that holds something here passes the queue, so only holders block it. */
   bool holding = false, placed = false;
   if (!read_others(r, item, mt_json_get(source, "holders"), &holding)) return false;
   size_t n = item->n_blockers;
@@ -356,7 +355,7 @@ static mt_lock_result noop_of(const mt_lock_item *item, const mt_answer *a) {
   return item->verb == MT_LOCK_ADOPT && a->source.n > 2 ? MT_LOCK_STALE : MT_LOCK_ABSENT;
 }
 
-/* Does it say what became of the item, and where a write stands in the one order? Nothing less is
+/* Does the answer state the item's result and, for a write, its version? Anything less is not
  * believed. */
 static bool says_all(const mt_lock_item *item, const mt_answer *a) {
   bool grants =
@@ -380,7 +379,7 @@ void mt_table_gone(const mt_elastic *e, mortise_error *err) {
   err->http_status = 404;
 }
 
-/* Says, in the batch's error, why an item was refused. The first one counts. */
+/* Sets the batch's error from the first refused item. */
 static void say_failed(const mt_elastic *e, const mt_lock_item *item, const mt_answer *a,
                        mortise_error *err) {
   char type[96], reason[512], path[128];
@@ -437,7 +436,7 @@ static void disbelieve(mt_lock_batch *r) {
   r->req.error.retryable = false;
 }
 
-/* As an id mostly is written: "NS:PATH". */
+/* Is the id the usual plain "NS:PATH"? */
 static bool is_plainly_of(const mt_lock_batch *r, const mt_lock_item *item, mt_slice id) {
   size_t n = strlen(r->ns);
   return id.n == n + item->place.path.n + 3 && id.p[0] == '"' && id.p[n + 1] == ':' &&

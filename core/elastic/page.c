@@ -13,8 +13,8 @@ mt_page *mt_page_take(mt_call *c) {
   return page;
 }
 
-/* Room for all decoded texts is made at once, so that the slices never move: decoding never makes
- * a text longer. */
+/* Reserves room for all decoded texts at once, so that the slices never move; decoding never
+ * lengthens a text. */
 static bool take_text(mt_page *page, mt_json value, mt_slice *out) {
   if (value.type != MT_JSON_STRING) return false;
   if (mt_json_plain(value, out)) return true;
@@ -30,13 +30,13 @@ static bool take_source(mt_json value, mt_slice *out) {
   return value.type == MT_JSON_OBJECT;
 }
 
-/* Ones that are out of range, or not assigned (-2), are no version. */
+/* A number out of range or unassigned (-2) means that there is no version. */
 static bool take_number(mt_json value, uint64_t most, uint64_t *out, bool *versioned) {
   if (!mt_json_uint(value, out) || *out > most) *versioned = false;
   return value.type == MT_JSON_NUMBER;
 }
 
-/* false: a member is not of its kind, or there is no memory. */
+/* false: a member has the wrong type, or there is no memory. */
 static bool read_hit(mt_page *page, mt_doc *doc, mt_json hit) {
   bool good = true, versioned = true;
   for (mt_json_iter it = mt_json_items(hit); good && mt_json_next(&it);) {

@@ -1,23 +1,22 @@
-/* Scans: sliced scrolls in index order, each slice a page ahead of its reader.
+/* Scans: sliced scrolls in index order; each slice reads one page ahead.
  *
- * A scroll is as of its opening and gives each document once, in an order that is total; an answer
- * that is short of a shard, late, or of another number of hits than was announced fails the scan.
- */
+ * A scroll shows the moment of its opening and returns each document once in a total order. A
+ * missing shard, a time-out or a number of hits other than announced fails the scan. */
 #include "elastic/page.h"
 
 #include "base/mem.h"
 
 #include <stdio.h>
 
-/* One slice unless asked for more: the server cuts a single shard by the terms of all ids, anew for
- * each page (200,000 documents in pages of 1,000: 0.6 s in one slice, 5.9 s in two). */
+/* One slice by default: to slice a single shard the server goes through all ids again for each page
+ * (200,000 documents in pages of 1,000: 0.6 s in one slice, 5.9 s in two). */
 enum { SLICES = 1, SLICES_MAX = 64, FREE_MS = 10000 };
 #define KEEP "5m"
 
 typedef struct slice {
   mt_scan *scan;
-  mt_call *call;    /* a page that is under way */
-  mt_page *page;    /* one that came and was not taken yet */
+  mt_call *call;    /* the page being fetched */
+  mt_page *page;    /* a page that came and was not taken yet */
   mt_buf scroll_id; /* raw, with quotes */
   uint64_t total, received;
   bool opened;
@@ -26,19 +25,19 @@ typedef struct slice {
 struct mt_scan {
   mt_elastic *e;
   char *index;
-  mt_scan_open *opening; /* until all slices have answered */
+  mt_scan_open *opening; /* NULL once all slices have answered */
   mt_scan_next *waiting;
-  mt_timer timer; /* when `waiting` is looked at again, or given up */
+  mt_timer timer; /* when `waiting` is delivered or given up */
   slice *slices;
   uint32_t n, turn;
   bool no_source;
-  mortise_error error; /* nothing more comes after it */
+  mortise_error error; /* ends the scan */
   mt_scan *prev, *next;
 };
 
 /* ---- Freeing -------------------------------------------------------------------------------- */
 
-/* The server's cursor is freed in the background; where that fails, its keep-alive ends it. */
+/* Frees the server's cursor in the background; if that fails, it expires with its keep-alive. */
 static void free_cursor(slice *s) {
   if (!s->scroll_id.n) return;
   mt_call *c = mt_call_new(s->scan->e, NULL);
@@ -115,7 +114,7 @@ static void finish_next(mt_scan *scan) {
   mt_req_finish(&r->req); /* may close the scan */
 }
 
-/* Answers the one who waits, if there is something to answer. */
+/* Completes the waiting request if there is a page or an error. */
 static void deliver(mt_scan *scan) {
   mt_scan_next *r = scan->waiting;
   if (!r) return;
@@ -278,7 +277,7 @@ static bool open_slice(mt_scan *scan, const mt_scan_open *r, mt_slice path, uint
   s->call = c;
   c->state = s;
   if (r->req.deadline_ms) c->deadline_ms = r->req.deadline_ms;
-  c->http.idempotent = true; /* at worst a cursor is left to its keep-alive */
+  c->http.idempotent = true; /* at worst a cursor remains until its keep-alive ends */
   mt_buf_addslice(&c->path, path);
   mt_buf_adds(&c->path, "/_search?scroll=" KEEP "&allow_partial_search_results=false");
   add_search(&c->body, scan, r, i);
@@ -296,8 +295,8 @@ static void look_again(void *ctx) {
     finish_next(scan);
     return;
   }
-  /* Started before anything is delivered: what is delivered may close the scan. Without a deadline
-   * the page's own time-out ends the wait. */
+  /* Start the timer before delivering, since `done` may close the scan. Without a deadline the
+   * page's own time-out ends the wait. */
   if (deadline_ms) mt_timer_start(scan->e->store.loop, &scan->timer, deadline_ms, NULL);
   deliver(scan);
 }

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The first words of whatever answered, for the message. */
+/* The first words of an unknown answer, for the message. */
 static void quote(const mt_call *c, char *out, size_t size) {
   mt_slice text = mt_buf_slice(&c->http.answer);
   size_t n = 0;

@@ -29,7 +29,7 @@ static bool add_value(mt_buf *b, const char *key, mt_slice json, mt_slice fallba
   return true;
 }
 
-/* A session nobody has seen: it becomes known as one that is over. */
+/* Records an unknown session as an expired one. */
 static void add_expired(mt_buf *b, const mt_session_write *r) {
   mt_buf_addf(b,
               "{\"kind\":\"session\",\"owner\":{},\"lease_ms\":%lld,\"state\":\"expired\","
@@ -58,7 +58,7 @@ static bool add_script(mt_buf *b, const mt_session_write *r) {
 
 static bool build(mt_buf *b, const mt_session_write *r) {
   mt_buf_adds(b, creates(r) ? "{\"create\":{\"_id\":\"" : "{\"update\":{\"_id\":\"");
-  mt_session_id(b, r->ns, r->session); /* validated: nothing to escape */
+  mt_session_id(b, r->ns, r->session); /* validated, so nothing is escaped */
   mt_buf_addc(b, '"');
   if (r->if_version.term && r->verb == MT_SESSION_EXPIRE)
     mt_buf_addf(b, ",\"if_seq_no\":%llu,\"if_primary_term\":%llu",
@@ -124,18 +124,18 @@ static void classify(mt_elastic *e, mt_session_write *r, const mt_answer *a) {
 
 enum { TRIES = 4 };
 
-/* A version conflict of a script: certainly not applied, and nothing of it will be later. */
+/* A version conflict of a scripted update: it was not applied and never will be. */
 static bool conflicted(const mt_session_write *r, const mt_answer *a) {
   return a->status == 409 && r->verb != MT_SESSION_EXPIRE;
 }
 
-/* Less than a write with its version, or a plain refusal, proves nothing. */
+/* Only a write with its version, or a clear refusal, proves anything. */
 static bool clear(const mt_answer *a) {
   return a->status >= 300 || a->applied == MT_APPLIED_NOOP || a->applied == MT_APPLIED_NOT_FOUND ||
          mt_answer_written(a);
 }
 
-/* One item, of this session, that says enough. */
+/* Reads an answer that must have exactly one item, for this session, with a clear result. */
 static bool read_answer(const mt_session_write *r, mt_slice text, mt_answer *a) {
   mt_answers answers;
   mt_answer more;
@@ -197,7 +197,7 @@ void mt_elastic_session(mt_store *s, mt_session_write *r) {
 
 /* ---- Reading -------------------------------------------------------------------------------- */
 
-/* Is the answer about this session? Its version is where it stands in the one order. */
+/* Reads the version; false if it is invalid or the answer is about another session. */
 static bool read_version(mt_json answer, mt_slice id, mt_session_doc *out) {
   mt_version v;
   char text[MT_ID_MAX];

@@ -1,4 +1,4 @@
-/* What the lock table must look like, and whether it does. */
+/* The definition of the lock table, and its verification. */
 #include "base/mem.h"
 #include "elastic/internal.h"
 #include "embedded.h"
@@ -8,7 +8,7 @@
 
 extern const mt_embedded mt_elastic_scripts[];
 
-/* One fact in one place: what is created and what is verified. */
+/* Both created and verified. */
 static const struct {
   const char *name, *definition;
 } fields[] = {
@@ -36,7 +36,7 @@ static const struct {
 };
 enum { SETTINGS = sizeof settings / sizeof *settings };
 
-/* Would change or refuse what is written. */
+/* Pipelines could change or refuse our writes. */
 static const char *const forbidden[] = {"default_pipeline", "final_pipeline"};
 
 static const char *const script_ids[] = {MT_SCRIPT_SET, MT_SCRIPT_RELEASE, MT_SCRIPT_ADOPT,
@@ -95,7 +95,7 @@ bool mt_table_add_script(mt_buf *out, size_t i) {
 
 /* ---- For people ----------------------------------------------------------------------------- */
 
-/* The rights of a session at run time. `%1$s` stands for the table. */
+/* The rights of a session at run time. `%1$s` is the table. */
 static const char elasticsearch_role[] =
     "POST /_security/role/mortise\n"
     "{\"cluster\":[\"monitor\"],\"indices\":[{\"names\":[\"%1$s\",\"%1$s-*\"],"
@@ -160,7 +160,7 @@ static void show(mt_json value, char *out, size_t size) {
     snprintf(out, size, "%.*s", (int)(value.raw.n < 80 ? value.raw.n : 80), value.raw.p);
 }
 
-/* Equal but for white space and the order of members; both small. */
+/* Equal except for white space and the order of members; both are small. */
 static bool same(mt_json a, mt_json b) {
   if (a.type != b.type) return false;
   if (a.type != MT_JSON_OBJECT) return mt_slice_eq(a.raw, b.raw);
@@ -173,7 +173,7 @@ static bool same(mt_json a, mt_json b) {
   return true;
 }
 
-/* `text` as a value; ours, so it is valid. */
+/* Parses a text of ours, which is valid. */
 static mt_json literal(const char *text) {
   mt_json value = {0};
   mt_json_parse(mt_slice_of(text), "a definition", &value, NULL);

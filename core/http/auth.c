@@ -1,4 +1,4 @@
-/* Who we are to the server, and whom we believe: the Authorization header and TLS. */
+/* The Authorization header and TLS. */
 #include "base/mem.h"
 #include "http/internal.h"
 
@@ -17,7 +17,8 @@ static void wipe(char *p) {
   mt_free(p);
 }
 
-/* A header value: printable ASCII; basic's parts are encoded and may be more. */
+/* Is it printable ASCII, as a header value must be? The parts of basic authentication are encoded,
+ * so they may be UTF-8. */
 static bool plain(const char *s, bool any_utf8) {
   for (; *s; s++) {
     unsigned char c = (unsigned char)*s;
@@ -84,7 +85,7 @@ static mortise_status credentials(mt_auth *auth, const mt_http_config *c, mortis
   return ways ? basic(auth, c->user, c->password, err) : MORTISE_OK;
 }
 
-/* Each connection reads it again. */
+/* Only checks the file: each connection reads it again. */
 static mortise_status file(char **out, const char *name, const char *path, mortise_error *err) {
   struct stat st;
   if (!path) return MORTISE_OK;
@@ -102,13 +103,13 @@ static int note_asked(char *to, int size, int writing, void *ctx) {
   return -1;
 }
 
-/* A key that cannot be read at all is told by TLS. */
+/* If the key cannot be read at all, TLS reports it later. */
 static bool is_encrypted(const char *path) {
   bool asked = false;
   BIO *in = BIO_new_file(path, "r");
   if (in) EVP_PKEY_free(PEM_read_bio_PrivateKey(in, NULL, note_asked, &asked));
   BIO_free(in);
-  ERR_clear_error(); /* libcurl looks there */
+  ERR_clear_error(); /* libcurl reads this queue */
   return asked;
 }
 
@@ -140,7 +141,7 @@ void mt_auth_deinit(mt_auth *auth) {
   *auth = (mt_auth){0};
 }
 
-/* Without a pass phrase of ours, the empty one, OpenSSL asks on the terminal, and waits. */
+/* The empty pass phrase keeps OpenSSL from asking on the terminal. */
 bool mt_auth_set_tls(const mt_auth *auth, CURL *easy) {
   return !curl_easy_setopt(easy, CURLOPT_KEYPASSWD, "") &&
          !curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2) &&

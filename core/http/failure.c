@@ -1,5 +1,5 @@
-/* What an attempt that brought no answer means: one line, a code, and whether the node may have got
- * it. libcurl's own text is given for TLS only, where nothing else says the reason; it names
+/* Describes an attempt without an answer: one line, a code, and whether the node may have received
+ * it. libcurl's own text is used only for TLS, where nothing else has the reason; it names
  * certificates and hosts, never a header. */
 #include "base/mem.h"
 #include "base/number.h"
@@ -8,8 +8,8 @@
 #include <errno.h>
 #include <stdio.h>
 
-/* A peer that refuses our certificate says so by an alert, which over TLS 1.3 arrives only when we
- * read: the request went out, but a server that ended the handshake has not read it. */
+/* A peer that refuses our certificate sends an alert, which with TLS 1.3 arrives only when we read:
+ * the request was sent, but a server that ended the handshake has not read it. */
 static bool certificate_alert(const char *reason) {
   static const char *const alerts[] = {
       "certificate required",   "bad certificate",     "unknown ca",
@@ -25,7 +25,7 @@ static const char *tls_reason(const mt_transfer *op, CURLcode code) {
   return op->reason[0] ? op->reason : curl_easy_strerror(code);
 }
 
-/* "connection refused", as the system says it, in lower case. */
+/* The system's text in lower case, like "connection refused". */
 static void os_reason(const mt_transfer *op, char *out, size_t size) {
   long number = 0;
   curl_easy_getinfo(op->easy, CURLINFO_OS_ERRNO, &number);
@@ -106,7 +106,7 @@ static mortise_status stopped(const mt_transfer *op, const mt_node *node, mortis
   }
 }
 
-/* libcurl says that it is out of memory where a line of the head is longer than it takes. */
+/* libcurl reports an overlong header line as lack of memory. */
 static bool is_long_line(const mt_transfer *op, CURLcode code) {
   bool in_head = (op->head & MT_HEAD_BEGUN) && !(op->head & MT_HEAD_ENDED);
   if (code != CURLE_OUT_OF_MEMORY || !in_head) return false;

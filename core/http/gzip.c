@@ -1,5 +1,5 @@
-/* Compressing request bodies, at the fastest level: the point is the network, not the ratio; and
- * unpacking answers, here and not by libcurl, which takes one that ends too early for a whole one. */
+/* Compresses request bodies at the fastest level, to save network time rather than bytes, and
+ * unpacks answers, because libcurl would accept a compressed answer that ends too early. */
 #include "base/mem.h"
 #include "http/internal.h"
 
@@ -38,7 +38,7 @@ bool mt_gzip_body(mt_gzip **gzip, mt_slice body, mt_buf *out) {
   mt_buf_clear(out);
   if (body.n > UINT_MAX) return false;
   if (!*gzip) *gzip = make();
-  /* Room for less than the body: what would not get smaller goes plain. */
+  /* Room for less than the body: if it does not get smaller, it is sent uncompressed. */
   char *room = *gzip && body.n ? mt_buf_room(out, body.n - 1) : NULL;
   if (!room) return false;
   z_stream *s = &(*gzip)->stream;
@@ -85,7 +85,7 @@ bool mt_gunzip_begin(mt_gunzip **gunzip) {
   return inflateReset(&g->stream) == Z_OK;
 }
 
-/* Some more of it; where `out` is full, a byte more than fits is found in `extra`. */
+/* Unpacks one piece; if `out` is full, a byte in `extra` shows that there is more. */
 static int unpack_piece(mt_gunzip *g, mt_buf *out) {
   z_stream *s = &g->stream;
   size_t left = out->max - out->n, size = left < PIECE ? left : PIECE;
@@ -112,7 +112,7 @@ mt_unpacked mt_gunzip_add(mt_gunzip *g, mt_slice packed, mt_buf *out) {
     g->ended = code == Z_STREAM_END;
     if (code == Z_MEM_ERROR) return MT_UNPACKED_MEMORY;
     if (code == Z_BUF_ERROR && full && !s->avail_out) return MT_UNPACKED_TOO_LARGE;
-    if (code == Z_BUF_ERROR) return MT_UNPACKED; /* it waits for more */
+    if (code == Z_BUF_ERROR) return MT_UNPACKED; /* needs more input */
     if (code != Z_OK && !g->ended) return MT_UNPACKED_BROKEN;
   } while (s->avail_in || !s->avail_out);
   return MT_UNPACKED;

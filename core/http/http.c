@@ -1,4 +1,4 @@
-/* Requests: where each goes, when it is given up, and what its owner is told. */
+/* Requests: which node each goes to, when it is given up, and what its owner is told. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/pump.h"
@@ -35,7 +35,7 @@ static mt_transfer *take_op(struct mt_http *http, mortise_error *err) {
   return op;
 }
 
-/* Ends the transfer; its handle waits for the next request. */
+/* Ends the transfer and keeps its handle for the next request. */
 static void put_op(mt_transfer *op) {
   struct mt_http *http = op->http;
   if (op->added) curl_multi_remove_handle(http->multi.handle, op->easy);
@@ -65,14 +65,14 @@ static void deliver_soon(struct mt_http *http) {
   mt_timer_start(http->loop, &http->deliver, mt_loop_now(http->loop), NULL); /* it is reserved */
 }
 
-/* Told from the loop, since the owner may still be inside mt_http_submit. */
+/* `done` is called from the loop, since the owner may still be inside mt_http_submit. */
 static void fail_later(mt_transfer *op) {
   op->ready = true;
   mt_timer_stop(op->http->loop, &op->deadline);
   deliver_soon(op->http);
 }
 
-/* Of requests for which there was not even memory for a transfer: linked through their own `op`. */
+/* Requests that could not even get a transfer are linked through their `op`. */
 static mt_http_req *take_failed(struct mt_http *http) {
   mt_http_req *req = http->failed;
   if (!req) return NULL;
@@ -109,7 +109,7 @@ static void count(mt_transfer *op) {
   curl_easy_getinfo(op->easy, CURLINFO_SIZE_DOWNLOAD_T, &received);
   mt_http_stats *s = &op->http->stats;
   s->requests += op->begun;
-  /* A body that is read through the callback is not in the request's size. */
+  /* The request's size does not include a body that is read through the callback. */
   s->sent_bytes += (uint64_t)sent + (op->req->may_send ? op->offset : 0);
   s->received_bytes += (uint64_t)headers + (uint64_t)received;
 }
@@ -158,7 +158,7 @@ static void answered(mt_transfer *op) {
 
 static void start(mt_transfer *op);
 
-/* Another node may be asked: nothing of it has left, or it may be sent twice. */
+/* May another node be asked? Only if nothing was sent or the request is idempotent. */
 static bool elsewhere(mt_transfer *op) {
   mt_http_req *req = op->req;
   if (op->stop && op->stop != MT_STOP_RESEND) return false;
@@ -168,8 +168,8 @@ static bool elsewhere(mt_transfer *op) {
   return !all_tried && mt_loop_now(op->http->loop) < req->deadline_ms;
 }
 
-/* Was it the node, rather than us? One that waited in our own queue, behind requests that the node
- * is still at, says nothing of it. */
+/* Was it the node's fault rather than ours? A request that waited in our own queue behind others
+ * says nothing about the node. */
 static bool node_fault(const mt_transfer *op) {
   if (op->stop == MT_STOP_RESEND || !op->stop) return op->req->error.code != MORTISE_OUT_OF_MEMORY;
   if (op->stop != MT_STOP_DEADLINE) return false;
@@ -184,8 +184,7 @@ static void start_at(mt_transfer *op, int node);
 static void failed(mt_transfer *op, CURLcode code) {
   mt_http_req *req = op->req;
   struct mt_http *http = op->http;
-  if (op->stop ==
-      MT_STOP_STALE) { /* nothing of it was sent, and libcurl has closed the connection */
+  if (op->stop == MT_STOP_STALE) { /* nothing was sent, and libcurl has closed the connection */
     op->fresh = true;
     start_at(op, op->node);
     return;
@@ -218,9 +217,9 @@ static void ended(mt_transfer *op, CURLcode code) {
   finish(op);
 }
 
-/* What libcurl keeps of a connection may be left in halves then (7.88 divides by zero when it uses it
- * again), and it does not say of which: all transfers end, and their handle with all connections.
- * Transfers that callbacks begin meanwhile are in the new one. */
+/* Without memory libcurl may leave a connection's state incomplete (7.88 divides by zero when it
+ * reuses it) and does not say which one. So all transfers end, and the multi handle is replaced
+ * with all its connections. Transfers that callbacks begin meanwhile use the new one. */
 static void end_starved(struct mt_http *http) {
   for (mt_transfer *op = http->active; op; op = op->next) {
     if (!op->added) continue;

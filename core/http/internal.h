@@ -1,4 +1,4 @@
-/* What the files of this folder share. */
+/* Shared by the files of this folder. */
 #ifndef MT_HTTP_INTERNAL_H
 #define MT_HTTP_INTERNAL_H
 
@@ -15,8 +15,8 @@ typedef struct mt_node {
   char host[256]; /* without the brackets of an IPv6 address */
   uint16_t port;
   bool tls;
-  bool local;            /* the loopback: no compression */
-  bool identifies;       /* its answers have said whose they are: X-Opaque-Id comes back */
+  bool local;            /* on the loopback: no compression */
+  bool identifies;       /* its answers have carried our X-Opaque-Id */
   uint32_t failures;     /* in a row */
   int64_t dead_until_ms; /* left out until then */
 } mt_node;
@@ -29,18 +29,18 @@ typedef struct mt_nodes {
   char *text;    /* the list, for messages; owned */
 } mt_nodes;
 
-/* Messages name a node by its number and host only: the rest may hold a secret put there by
- * mistake. INVALID_ARGUMENT, OUT_OF_MEMORY. */
+/* Messages name a node only by its number and host, since the rest may contain a secret by mistake.
+ * INVALID_ARGUMENT, OUT_OF_MEMORY. */
 mortise_status mt_nodes_parse(mt_nodes *nodes, const char *text, mortise_error *err);
 void mt_nodes_deinit(mt_nodes *nodes);
 bool mt_host_is_local(const char *host);
 
-/* The next living node that is not in `tried`, else the one that comes back first; -1 when all were
- * tried. */
+/* The next node that is neither left out nor in `tried`, else the one that returns first; -1 if all
+ * were tried. */
 int mt_nodes_pick(mt_nodes *nodes, int64_t now_ms, uint64_t tried);
-/* Leaves it out, twice as long as the last time; true when it was not left out before. */
+/* Leaves it out, twice as long as the last time; true if it was not left out already. */
 bool mt_nodes_failed(mt_nodes *nodes, int node, int64_t now_ms);
-/* true when it had failed before. */
+/* Restores it; true if it had failed before. */
 bool mt_nodes_answered(mt_nodes *nodes, int node);
 
 /* ---- Secrets and TLS (auth.c) --------------------------------------------------------------- */
@@ -59,8 +59,8 @@ bool mt_auth_set_tls(const mt_auth *auth, CURL *easy);
 
 typedef struct mt_gzip mt_gzip;
 
-/* Fills `out` with the gzip form of `body`; false (and `out` empty) when that is not smaller or
- * there is no memory: then it goes plain. `*gzip` is made at first use. */
+/* Fills `out` with the gzip form of `body`; false (and `out` empty) if that is not smaller or there
+ * is no memory; then it is sent uncompressed. `*gzip` is made at first use. */
 bool mt_gzip_body(mt_gzip **gzip, mt_slice body, mt_buf *out);
 void mt_gzip_free(mt_gzip *gzip);
 
@@ -73,11 +73,11 @@ typedef enum mt_unpacked {
   MT_UNPACKED_MEMORY,
 } mt_unpacked;
 
-/* For another answer; it is made at first use. false without memory. */
+/* Prepares for another answer; made at first use. false without memory. */
 bool mt_gunzip_begin(mt_gunzip **gunzip);
-/* Adds to `out` what the next bytes of a gzip file hold. */
+/* Unpacks the next bytes of a gzip file and appends them to `out`. */
 mt_unpacked mt_gunzip_add(mt_gunzip *gunzip, mt_slice packed, mt_buf *out);
-/* Did it come to its end? One of no bytes at all is none, and whole. */
+/* Was the gzip file complete? No bytes at all count as complete. */
 bool mt_gunzip_whole(const mt_gunzip *gunzip);
 void mt_gunzip_free(mt_gunzip *gunzip);
 
@@ -85,18 +85,18 @@ void mt_gunzip_free(mt_gunzip *gunzip);
 
 typedef enum mt_stop {
   MT_STOP_NONE = 0,
-  MT_STOP_NOT_HELD,  /* may_send said no */
+  MT_STOP_NOT_HELD,  /* may_send returned false */
   MT_STOP_RESEND,    /* libcurl was about to send a second time */
-  MT_STOP_STALE,     /* the connection holds bytes that nobody asked for; nothing was sent on it */
-  MT_STOP_FOREIGN,   /* the answer is that of another request, or does not say whose it is */
+  MT_STOP_STALE,     /* the connection has unread bytes; nothing was sent */
+  MT_STOP_FOREIGN,   /* the answer is another request's, or has no id */
   MT_STOP_TOO_LARGE, /* the answer */
   MT_STOP_HEAD,      /* the answer's head is too large */
-  MT_STOP_ENCODING,  /* the answer is compressed, and cannot be unpacked */
+  MT_STOP_ENCODING,  /* the answer is compressed and cannot be unpacked */
   MT_STOP_MEMORY,
   MT_STOP_DEADLINE,
 } mt_stop;
 
-/* What was seen of an answer's head. OURS and OTHERS: its X-Opaque-Id. */
+/* What was seen in an answer's head. OURS and OTHERS: whose X-Opaque-Id it has. */
 enum {
   MT_HEAD_BEGUN = 1,
   MT_HEAD_FRAMED = 2,
@@ -106,32 +106,30 @@ enum {
   MT_HEAD_PACKED = 32 /* the body is compressed */
 };
 
-enum {
-  MT_HEAD_MAX = 256 * 1024
-}; /* bytes of all heads of an answer; libcurl's own limit is 300 KB */
+enum { MT_HEAD_MAX = 256 * 1024 }; /* bytes of an answer's heads; libcurl's limit is 300 KB */
 
-/* A libcurl handle and the request it carries; kept for the next one. */
+/* A libcurl handle with its current request; reused for later ones. */
 typedef struct mt_transfer {
   struct mt_http *http;
   mt_http_req *req; /* NULL while unused */
   struct mt_transfer *prev, *next;
   CURL *easy;
   mt_timer deadline;
-  uint64_t tried; /* nodes, a bit each */
+  uint64_t tried; /* bit set of nodes */
   int node;
   bool added;      /* in the multi handle */
-  bool ready;      /* failed already, waits to be told */
-  bool begun;      /* libcurl began to send it to this node */
-  bool maybe_sent; /* some node may have got it */
+  bool ready;      /* failed; `done` is still to be called */
+  bool begun;      /* libcurl has begun to send it to this node */
+  bool maybe_sent; /* some node may have received it */
   bool fresh;      /* must go over a new connection */
   mt_stop stop;
   unsigned head;     /* MT_HEAD_... */
   size_t head_size;  /* bytes of it so far */
   mt_gunzip *gunzip; /* NULL until an answer is compressed */
-  mt_slice body;     /* as it is sent */
-  size_t offset;     /* handed over of it */
+  mt_slice body;     /* as sent */
+  size_t offset;     /* bytes of it handed over */
   bool packed;       /* `gz` was tried */
-  bool accepts_gzip; /* as the handle is set */
+  bool accepts_gzip; /* the handle is set up so */
   mt_buf url, gz;
   struct curl_slist headers[3];
   char content_type[160], opaque_id[320];
@@ -140,55 +138,54 @@ typedef struct mt_transfer {
 
 mt_transfer *mt_transfer_new(struct mt_http *http, mortise_error *err);
 void mt_transfer_free(mt_transfer *op);
-/* Sets the handle up to send the request to op->node. */
+/* Prepares the handle to send the request to op->node. */
 mortise_status mt_transfer_prepare(mt_transfer *op, mortise_error *err);
-/* Has provably nothing of this attempt left this process? After a failure. */
+/* After a failure: did provably nothing of this attempt leave this process? */
 bool mt_transfer_unsent(const mt_transfer *op);
-/* May the node have got all of it, so far? */
+/* May the node have received all of it by now? */
 bool mt_transfer_maybe_whole(const mt_transfer *op);
-/* Did the answer's compressed body come to its end? True where it has none. */
+/* Was the answer's compressed body complete? True if it is not compressed. */
 bool mt_transfer_unpacked(const mt_transfer *op);
-/* Is the answer all there? After libcurl said so. */
+/* Once libcurl reports the end: is the answer complete? */
 bool mt_transfer_whole(const mt_transfer *op, int status);
-/* Says what became of an attempt that brought no answer (failure.c). */
+/* Describes an attempt that brought no answer (failure.c). */
 void mt_transfer_failure(const mt_transfer *op, CURLcode code, mortise_error *err);
 
 /* ---- The multi handle on the loop (multi.c) ------------------------------------------------- */
 
 /* A watched socket. It stays watched for reading while its connection is idle, which saves two
- * system calls a request. */
+ * system calls per request. */
 typedef struct mt_sock {
   struct mt_http *http;
   struct mt_sock *next;
   mt_watch watch;
-  uint32_t wanted, armed; /* libcurl's wish, and what the loop was told */
+  uint32_t wanted, armed; /* what libcurl wants, and what the loop watches for */
   bool used;
   bool connection; /* opened by mt_multi_opensocket */
-  bool spoilt;     /* no request goes over it any more */
-  uint16_t port, local_port; /* of the connection; 0 until they are asked for */
+  bool spoilt;     /* no more requests are sent over it */
+  uint16_t port, local_port; /* of the connection; 0 until looked up */
 } mt_sock;
 
-/* Takes up what libcurl has finished. `starved`: it had no memory for what it keeps of a transfer. */
+/* Handles transfers that libcurl has finished. `starved`: it had no memory for its own state. */
 typedef void mt_multi_drain(struct mt_http *http, bool starved);
 
 typedef struct mt_multi {
-  CURLM *handle;    /* NULL: there was no memory for another one */
-  long connections; /* to a node at once */
+  CURLM *handle;    /* NULL: no memory to replace it */
+  long connections; /* per node */
   mt_multi_drain *drain;
   mt_timer timer;
-  mt_sock *socks; /* owned; entries are used again */
+  mt_sock *socks; /* owned; entries are reused */
 } mt_multi;
 
 mortise_status mt_multi_init(struct mt_http *http, uint32_t connections, mt_multi_drain *drain,
                              mortise_error *err);
-/* Another handle in place of this one, in which no transfer is any more; idle connections are closed. */
+/* Replaces the handle, which must have no transfers; closes idle connections. */
 mortise_status mt_multi_renew(struct mt_http *http, mortise_error *err);
 void mt_multi_deinit(struct mt_http *http);
 curl_socket_t mt_multi_opensocket(void *http, curlsocktype purpose, struct curl_sockaddr *address);
 int mt_multi_closesocket(void *http, curl_socket_t fd); /* CURLOPT_CLOSESOCKETFUNCTION */
-/* Has the connection between these ports, on which nothing is asked now, nothing to be read either?
- * What waits there (an answer too many, a proxy's 408, the peer's close) is no answer of ours. Never
- * true of one that was spoilt. */
+/* Does the idle connection between these ports have nothing to read? What waits there (a surplus
+ * answer, a proxy's 408, the peer's close) cannot be our answer. False for a spoilt one. */
 bool mt_multi_quiet(struct mt_http *http, int port, int local_port);
 void mt_multi_spoil(struct mt_http *http, int port, int local_port);
 
@@ -203,12 +200,12 @@ struct mt_http {
   mt_gzip *gzip;
   int64_t connect_ms, request_ms;
   size_t answer_max, gzip_min;
-  uint64_t identity, last_id;  /* each request's X-Opaque-Id: who we are, and a number */
+  uint64_t identity, last_id;  /* parts of X-Opaque-Id: this process, and the last request */
   struct curl_slist common[2]; /* headers of every request */
-  mt_http_req *failed;         /* could not even begin */
+  mt_http_req *failed;         /* requests that could not begin */
   mt_transfer *active, *idle;
   size_t n_idle;
-  mt_timer deliver; /* for what failed before it was sent */
+  mt_timer deliver; /* for requests that failed before they were sent */
   mt_http_stats stats;
 };
 

@@ -1,5 +1,5 @@
-/* libcurl's multi socket interface on the loop: it says which sockets to watch and when to be
- * called again, the loop does both. Neither callback calls back into libcurl. */
+/* libcurl's multi socket interface on the loop: libcurl says which sockets to watch and when to
+ * call it again, and the loop does both. Neither callback calls back into libcurl. */
 #include "base/mem.h"
 #include "http/internal.h"
 
@@ -38,8 +38,8 @@ static void disarm(mt_sock *sock) {
 
 static void on_ready(void *ctx, uint32_t events) {
   mt_sock *sock = ctx;
-  /* An idle connection that becomes readable is of no more use: mt_multi_quiet finds that out when
-   * it is about to be used. */
+  /* An idle connection that becomes readable is useless; mt_multi_quiet detects that before it is
+   * used again. */
   if (!sock->wanted) {
     disarm(sock);
     return;
@@ -79,11 +79,12 @@ static void arm(mt_sock *sock, uint32_t events) {
   if (sock->armed == events) return;
   if (mt_watch_set(sock->http->loop, &sock->watch, events, NULL) == MORTISE_OK)
     sock->armed = events;
-  else /* the request ends by its deadline */
+  else /* the request ends at its deadline */
     mt_log_write(&sock->http->log, MORTISE_LOG_WARNING, "http: a socket cannot be watched");
 }
 
-/* Only of a connection do we learn when it is closed; the resolver's descriptors go at once. */
+/* We learn when a connection is closed, but not when the resolver's descriptors are, so they are
+ * dropped at once. */
 static void unwanted(mt_sock *sock) {
   sock->wanted = 0;
   if (sock->armed != EPOLLIN || !sock->connection) disarm(sock);
@@ -99,7 +100,7 @@ static int set_socket(CURL *easy, curl_socket_t fd, int what, void *ctx, void *k
     return 0;
   }
   if (!sock) sock = take(http, fd);
-  if (!sock) return 0; /* not -1, which ends the multi handle; the request ends by its deadline */
+  if (!sock) return 0; /* -1 would end the multi handle; the request ends at its deadline */
   if (!known) curl_multi_assign(http->multi.handle, fd, sock);
   sock->wanted = (what & CURL_POLL_IN ? EPOLLIN : 0u) | (what & CURL_POLL_OUT ? EPOLLOUT : 0u);
   arm(sock, sock->wanted);
@@ -109,7 +110,7 @@ static int set_socket(CURL *easy, curl_socket_t fd, int what, void *ctx, void *k
 curl_socket_t mt_multi_opensocket(void *ctx, curlsocktype purpose, struct curl_sockaddr *address) {
   (void)purpose;
   struct mt_http *http = ctx;
-  /* Not for the children of a script's os.execute. */
+  /* Children of a script's os.execute must not inherit it. */
   int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
   if (fd < 0) return CURL_SOCKET_BAD;
   mt_sock *sock = find(http, fd);
@@ -150,7 +151,7 @@ static bool between(mt_sock *s, int port, int local_port) {
   return s->port == port && s->local_port == local_port;
 }
 
-/* libcurl does not tell the socket of a connection that it is about to use, only its ports. */
+/* libcurl reports only the ports of the connection that it is about to use, not its socket. */
 bool mt_multi_quiet(struct mt_http *http, int port, int local_port) {
   char byte;
   for (mt_sock *s = http->multi.socks; s; s = s->next) {
@@ -162,7 +163,7 @@ bool mt_multi_quiet(struct mt_http *http, int port, int local_port) {
   return true;
 }
 
-/* libcurl closes a connection only while it is being used: this one when it is wanted next. */
+/* libcurl can close a connection only while using it, so this one is closed at its next use. */
 void mt_multi_spoil(struct mt_http *http, int port, int local_port) {
   for (mt_sock *s = http->multi.socks; s; s = s->next)
     if (s->used && s->connection && between(s, port, local_port)) s->spoilt = true;

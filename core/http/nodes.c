@@ -1,6 +1,6 @@
-/* Whose turn it is, and who is left out. The rule is that of the official clients: a failed node is
- * left out for a time that doubles, an answer forgives it, and when all are left out the one that
- * comes back first is asked all the same. */
+/* Chooses nodes by the rule of the official clients: a failed node is left out for a time that
+ * doubles with each failure, an answer restores it, and if all are left out, the one that returns
+ * first is asked anyway. */
 #include "http/internal.h"
 
 static bool was_tried(uint64_t tried, size_t i) {
@@ -22,7 +22,7 @@ int mt_nodes_pick(mt_nodes *nodes, int64_t now_ms, uint64_t tried) {
   return soonest;
 }
 
-/* xorshift64*: good enough to keep many processes from coming back in step. */
+/* xorshift64*: good enough to keep many processes from retrying in step. */
 static uint64_t draw(mt_nodes *nodes) {
   uint64_t x = nodes->seed ? nodes->seed : 1;
   x ^= x >> 12;
@@ -34,7 +34,7 @@ static uint64_t draw(mt_nodes *nodes) {
 
 bool mt_nodes_failed(mt_nodes *nodes, int node, int64_t now_ms) {
   mt_node *n = &nodes->v[node];
-  /* Requests that were under way together are one failure. */
+  /* Failures of requests in flight at the same time count once. */
   if (n->dead_until_ms > now_ms) return false;
   int64_t delay = MT_DEAD_FIRST_MS;
   for (uint32_t i = 0; i < n->failures && delay < MT_DEAD_MOST_MS; i++) delay *= 2;

@@ -1,4 +1,4 @@
-/* What a server's answer of 300 and above says. */
+/* Turns a server's answer with a status of 300 or more into an error. */
 #include "base/json.h"
 #include "http/http.h"
 
@@ -13,7 +13,7 @@ static mortise_status code_of(int status) {
     return MORTISE_NOT_FOUND;
   case 409:
     return MORTISE_CONFLICT;
-  case 408: /* a proxy's, of a request that was late */
+  case 408: /* a proxy's, for a request that came too late */
   case 429:
     return MORTISE_UNAVAILABLE;
   default:
@@ -27,15 +27,15 @@ static size_t put(char *out, size_t size, size_t n, const char *text) {
   return n;
 }
 
-/* ": TEXT", cut to fit. */
+/* Appends ": TEXT", cut to fit. */
 static void append(char *out, size_t size, const char *text) {
   size_t n = strlen(out);
   if (n) n = put(out, size, n, ": ");
   put(out, size, n, text);
 }
 
-/* The reason, and below it what caused it: a script's error stands only there. What is said already
- * is not said again. */
+/* Reads the reason and its causes; a script's error appears only there. Repeated texts are left
+ * out. */
 static void read_reasons(mt_json cause, mortise_error *err) {
   char text[sizeof err->reason];
   for (int depth = 0; depth < 5 && cause.type == MT_JSON_OBJECT; depth++) {
@@ -67,7 +67,7 @@ static void read_error(mt_json error, mortise_error *err) {
   read_reasons(root, err);
 }
 
-/* A proxy's page, or a plain word: the first line of it. */
+/* Reads the first line of an answer that is not JSON, such as a proxy's page. */
 static void read_text(mt_slice text, mortise_error *err) {
   size_t n = 0;
   for (size_t i = 0; i < text.n && n < 120; i++) {
@@ -127,7 +127,7 @@ mortise_status mt_http_status(const mt_http_req *req, const char *what, mortise_
   else
     read_text(mt_buf_slice(&req->answer), err);
   say(req, what, err);
-  /* A server that fails, or a proxy that gave up on it, may have done it or still be at it. */
+  /* A failing server, or one that a proxy gave up on, may have done it or may still. */
   err->ambiguous = req->status >= 500 || req->status == 408;
   err->retryable = err->code == MORTISE_UNAVAILABLE && (!err->ambiguous || req->idempotent);
   return err->code;

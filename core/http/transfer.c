@@ -1,20 +1,19 @@
-/* One transfer: a libcurl handle set up for a request, and what libcurl calls back.
+/* One transfer: a libcurl handle set up for a request, and libcurl's callbacks.
  *
- * Sending twice. When a connection that it uses again breaks before the first byte of an answer,
- * libcurl silently sends the request once more over a new one (Curl_retry_request; up to five
- * times, no option forbids it). The server may have carried out the first. Every sending, that one
- * included, passes CURLOPT_PREREQFUNCTION first: there the second is stopped, unless the request is
- * idempotent or no byte of it had left. What remains is what no client can know: a request that
+ * Sending twice. If a reused connection breaks before the first byte of an answer, libcurl silently
+ * sends the request again over a new one (Curl_retry_request; up to five times, and no option
+ * forbids it). The server may have carried out the first copy. Every sending, that one included,
+ * calls CURLOPT_PREREQFUNCTION first, where we stop the second one unless the request is idempotent
+ * or no byte of it was sent. What remains is what no client can know: a request whose connection
  * broke may have been applied. CURLOPT_MAXAGE_CONN keeps such breaks rare, as proxies drop idle
  * connections after a minute.
  *
- * An answer belongs to its request. HTTP/1.1 tells only by order, so one answer too many (of a
- * broken proxy, or one that ends an idle connection with a 408) would be taken for the next one's.
- * So a connection that has anything to be read before the request is sent is not used, and each
- * request carries an X-Opaque-Id of its own, which servers send back: an answer with another's is
- * none, and neither is one without, from a node whose answers had it. What a proxy refuses by
- * itself (413, 502, ...) has none and is believed, but for a 408: that speaks of an idle
- * connection, not of this request. */
+ * Matching answers to requests. HTTP/1.1 matches them only by order, so a surplus answer (from a
+ * broken proxy, or a 408 that ends an idle connection) would be taken for the next request's. So a
+ * connection with unread bytes is not used for a request, and each request has its own X-Opaque-Id,
+ * which servers send back: an answer with another id is rejected, and so is one without an id from
+ * a node whose answers had one. A proxy's own refusal (413, 502, ...) has no id and is accepted,
+ * except a 408, which concerns an idle connection, not this request. */
 #include "base/mem.h"
 #include "base/number.h"
 #include "http/internal.h"
@@ -25,8 +24,8 @@
 enum {
   URL_MAX = 1 << 20,
   BUFFER = 256 * 1024,
-  /* The last bytes of a body that waits for may_send: few enough that the socket, which has just
-   * become writable, takes them at once. */
+  /* The last bytes of a body are held until may_send agrees: few enough for a socket that has just
+   * become writable to take them at once. */
   TAIL = 16 * 1024,
   IDLE_S = 45,
   PROBE_AFTER_S = 30,
@@ -42,17 +41,17 @@ static bool nothing_left(const mt_transfer *op) {
   curl_off_t uploaded = 0;
   curl_easy_getinfo(op->easy, CURLINFO_REQUEST_SIZE, &sent);
   curl_easy_getinfo(op->easy, CURLINFO_SIZE_UPLOAD_T, &uploaded);
-  /* Over TLS a failed write may have put out records that are not counted. */
+  /* Over TLS a failed write may have sent records that are not counted. */
   return !sent && !uploaded && !op->http->nodes.v[op->node].tls;
 }
 
 bool mt_transfer_unsent(const mt_transfer *op) {
-  /* Without a byte of the body it had, no server can have taken it for complete. */
+  /* Without any byte of its body no server can have taken it for complete. */
   bool headers_only = op->stop == MT_STOP_NOT_HELD && op->body.n && !op->offset;
   return !op->begun || headers_only || nothing_left(op);
 }
 
-/* Of a body that is read piece by piece the end may not have been handed over yet. */
+/* The end of a body that is read in pieces may not have been handed over yet. */
 bool mt_transfer_maybe_whole(const mt_transfer *op) {
   bool part = op->req->may_send && op->body.n && op->offset < op->body.n;
   return !part && !mt_transfer_unsent(op);
@@ -62,7 +61,7 @@ static bool held(const mt_transfer *op) {
   return !op->req->may_send || op->req->may_send(op->req->ctx);
 }
 
-/* A new connection is not looked at: over TLS it has the server's session tickets to be read. */
+/* A new connection is not checked: over TLS the server's session tickets are waiting there. */
 static bool is_stale(const mt_transfer *op, int port, int local_port) {
   long made = 0;
   curl_easy_getinfo(op->easy, CURLINFO_NUM_CONNECTS, &made);
@@ -86,7 +85,7 @@ static int on_send(void *ctx, char *ip, char *local_ip, int port, int local_port
   return CURL_PREREQFUNC_OK;
 }
 
-/* Only for a body that may be held back; any other is given by its address. */
+/* Used only for a body that may be held back; others are passed by address. */
 static size_t on_read(char *to, size_t size, size_t count, void *ctx) {
   mt_transfer *op = ctx;
   size_t left = op->body.n - op->offset, room = size * count;
@@ -114,7 +113,7 @@ static bool named(const char *line, size_t n, const char *name) {
   return n >= length && mt_slice_like((mt_slice){line, length}, (mt_slice){name, length});
 }
 
-/* `value` is that of our own header line, after its name. */
+/* Is this header value the id of our request? */
 static bool is_ours(const mt_transfer *op, const char *value, size_t n) {
   const char *own = op->opaque_id + sizeof id_name - 1;
   while (n && (*value == ' ' || *value == '\t')) value++, n--;
@@ -123,19 +122,20 @@ static bool is_ours(const mt_transfer *op, const char *value, size_t n) {
   return n == strlen(own) && !memcmp(value, own, n);
 }
 
-/* At the end of the head, with the status known. */
+/* Does the answer belong to our request? Called at the end of the head, when the status is
+ * known. */
 static bool belongs(mt_transfer *op) {
   mt_node *node = &op->http->nodes.v[op->node];
   long status = 0;
   curl_easy_getinfo(op->easy, CURLINFO_RESPONSE_CODE, &status);
   if (op->head & MT_HEAD_OTHERS) return false;
   if (op->head & MT_HEAD_OURS) return node->identifies = true;
-  if (status < 200) return true; /* an interim one */
+  if (status < 200) return true; /* an interim answer */
   op->http->stats.unidentified++;
   return !node->identifies || (status >= 400 && status != 408);
 }
 
-/* The value is that of Content-Encoding. */
+/* `value` is from Content-Encoding. */
 static void read_encoding(mt_transfer *op, mt_slice value) {
   while (value.n && (*value.p == ' ' || *value.p == '\t')) value.p++, value.n--;
   while (value.n && (unsigned char)value.p[value.n - 1] <= ' ') value.n--;
@@ -147,9 +147,9 @@ static void read_encoding(mt_transfer *op, mt_slice value) {
     op->stop = MT_STOP_MEMORY;
 }
 
-/* Watches only whether the answer's head is whole, says where the body ends and how it is packed,
- * and is that of this request. libcurl takes an answer that was cut inside its head, or has no said
- * end, for a good one. Anything but n ends the transfer and its connection. */
+/* Checks that the answer's head is complete, says how long the body is and how it is compressed,
+ * and belongs to this request, since libcurl accepts an answer that was cut inside its head or has
+ * no stated end. Returning anything but n ends the transfer and its connection. */
 static size_t on_header(char *line, size_t size, size_t count, void *ctx) {
   mt_transfer *op = ctx;
   size_t n = size * count;
@@ -182,7 +182,7 @@ bool mt_transfer_whole(const mt_transfer *op, int status) {
          (bodiless || ((op->head & MT_HEAD_FRAMED) && mt_transfer_unpacked(op)));
 }
 
-/* With the first bytes: room for all of the answer, where its length is said. */
+/* At the first bytes, reserves room for the whole answer if its length is known. */
 static bool reserve(mt_transfer *op) {
   curl_off_t length = -1;
   curl_easy_getinfo(op->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
@@ -212,8 +212,8 @@ static size_t on_answer(char *p, size_t size, size_t count, void *ctx) {
   return n ? 0 : 1; /* anything but n ends the transfer */
 }
 
-/* What stays the same for every request of this handle. QUICK_EXIT: giving up a request whose name
- * is still being resolved must not wait for the resolver. */
+/* Options that stay the same for every request of this handle. QUICK_EXIT: giving up a request must
+ * not wait for the resolver. */
 static bool set_always(mt_transfer *op) {
   struct mt_http *http = op->http;
   return SET(PRIVATE, op) && SET(ERRORBUFFER, op->reason) && SET(NOSIGNAL, 1L) &&
@@ -258,7 +258,7 @@ void mt_transfer_free(mt_transfer *op) {
   mt_free(op);
 }
 
-/* A header's value: what could end the line, or start another, is refused. */
+/* Formats a header; refuses a value that could end its line or start another. */
 static mortise_status header(char *out, size_t size, const char *name, const char *value,
                              mortise_error *err) {
   for (const char *c = value; *c; c++)
@@ -271,7 +271,7 @@ static mortise_status header(char *out, size_t size, const char *name, const cha
   return MORTISE_OK;
 }
 
-/* Another one each time it is sent: a second sending must not take the first one's answer. */
+/* Each sending gets a new id, so that a second one does not take the first one's answer. */
 static mortise_status set_id(mt_transfer *op, mortise_error *err) {
   char value[sizeof op->opaque_id];
   const char *given = op->req->opaque_id;
@@ -286,7 +286,7 @@ static mortise_status set_id(mt_transfer *op, mortise_error *err) {
 static char json_type[] = "Content-Type: application/json";
 static char gzip_encoding[] = "Content-Encoding: gzip";
 
-/* The request's own headers, then those of all: nothing is allocated. */
+/* Links the request's own headers in front of the common ones; allocates nothing. */
 static mortise_status set_headers(mt_transfer *op, bool packed, mortise_error *err) {
   mt_http_req *req = op->req;
   struct curl_slist *list = op->http->common;
@@ -311,7 +311,8 @@ static bool is(const char *a, const char *b) {
   return strcmp(a, b) == 0;
 }
 
-/* POST with any name for what has a body, or must say that it has none (PUT, POST). */
+/* libcurl's POST mode under any method name serves every request that has a body or must declare an
+ * empty one (PUT, POST). */
 static bool set_method(mt_transfer *op) {
   const char *method = op->req->method;
   if (is(method, "HEAD")) return SET(CUSTOMREQUEST, NULL) && SET(NOBODY, 1L);
@@ -341,7 +342,7 @@ static mortise_status set_url(mt_transfer *op, const mt_node *node, mortise_erro
   return status;
 }
 
-/* Packs the body once; a resend to another node uses it again. */
+/* Compresses the body once; a resend to another node reuses it. */
 static bool pack(mt_transfer *op, const mt_node *node) {
   struct mt_http *http = op->http;
   if (node->local || !http->gzip_min || op->req->body.n < http->gzip_min) return false;

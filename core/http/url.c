@@ -8,7 +8,7 @@
 
 enum { LIST_MAX = 16384, PREFIX_MAX = 1024 };
 
-/* One entry in pieces. */
+/* The parts of one entry. */
 typedef struct entry {
   mt_slice scheme, host, port, prefix;
 } entry;
@@ -96,7 +96,7 @@ static const char *split(mt_slice text, entry *e) {
 
 static const char *read_port(const entry *e, bool tls, uint16_t *out) {
   uint32_t port = 0;
-  *out = tls ? 443 : 9200; /* as the official clients have it */
+  *out = tls ? 443 : 9200; /* like the official clients */
   if (!e->port.n) return NULL;
   for (size_t i = 0; i < e->port.n; i++) {
     if (e->port.p[i] < '0' || e->port.p[i] > '9') return "its port is not a number";
@@ -129,7 +129,7 @@ static mortise_status fill(mt_node *node, const entry *e, bool tls, mt_slice pre
   return node->url ? MORTISE_OK : mt_error_memory(err);
 }
 
-/* Splits the list; a path at its end alone is everybody's. */
+/* Splits the list; a path on the last entry alone applies to all. */
 static mortise_status split_all(const char *text, entry *entries, size_t *n, mortise_error *err) {
   mt_slice rest = mt_slice_of(text);
   bool own_prefix = false;
@@ -166,7 +166,7 @@ static mortise_status join(mt_nodes *nodes, mortise_error *err) {
 mortise_status mt_nodes_parse(mt_nodes *nodes, const char *text, mortise_error *err) {
   *nodes = (mt_nodes){0};
   if (!text || !*text) return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "no node is named");
-  /* Before all else, since a password may hold any of the separators. */
+  /* Checked first, since a password may contain any separator. */
   if (strchr(text, '@'))
     return mt_error_set(err, MORTISE_INVALID_ARGUMENT,
                         "a node's URL holds '@': a user name or a password does not belong there, "

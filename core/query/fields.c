@@ -1,4 +1,4 @@
-/* Values of fields, and how two of them compare. */
+/* Values of fields, and their comparison. */
 #include "base/number.h"
 #include "query/query.h"
 
@@ -8,7 +8,7 @@ static bool has(mt_slice s, char c) {
   return memchr(s.p, c, s.n) != NULL;
 }
 
-/* "1.50" is "1.5", "2.0" is "2", "-0.0" is "0". Exact for any number of digits. */
+/* Normalises "1.50" to "1.5", "2.0" to "2", "-0.0" to "0". Exact for any number of digits. */
 static mt_slice plain_decimal(mt_slice raw) {
   if (has(raw, '.')) {
     while (raw.p[raw.n - 1] == '0') raw.n--;
@@ -18,11 +18,11 @@ static mt_slice plain_decimal(mt_slice raw) {
   return raw;
 }
 
-/* A number with an exponent, through a double. */
+/* Normalises a number with an exponent via a double. */
 static bool exponent_text(mt_json value, mt_buf *scratch, mt_slice *out) {
   double d;
   if (!mt_json_double(value, &d)) {
-    *out = value.raw; /* too large for any comparison: equal to itself */
+    *out = value.raw; /* too large to compare: equal only to itself */
     return true;
   }
   char text[MT_NUMBER_TEXT];
@@ -63,13 +63,13 @@ bool mt_scalar_text(mt_json value, mt_buf *scratch, mt_slice *out) {
 
 /* ---- order ---- */
 
-/* As JSON writes numbers, so that "0x10", "inf" and " 1" are none. */
+/* Only JSON numbers count, not "0x10", "inf" or " 1". */
 static bool as_number(mt_slice text, long double *out) {
   mt_json number;
   char first = text.n ? text.p[0] : 'x';
   if (first != '-' && (first < '0' || first > '9')) return false;
   if (mt_json_parse(text, "", &number, NULL) || number.raw.n != text.n) return false;
-  /* Both hold every integer of 64 bits; a fraction is a double. */
+  /* long double holds every 64-bit integer; a fraction is read as a double. */
   int64_t i;
   uint64_t u;
   double d;
@@ -104,7 +104,7 @@ static bool each_scalar(mt_json value, mt_field_fn *use, void *ctx) {
   return use(ctx, value);
 }
 
-/* What is left of `name` behind a member called `key` and a dot; {NULL, 0}: it is not that one. */
+/* The rest of `name` after `key` and a dot; {NULL, 0} if it does not begin so. */
 static mt_slice behind_key(mt_slice name, mt_slice key) {
   for (size_t i = 0; i < name.n; i++)
     if (name.p[i] == '.' && mt_json_key_is(key, (mt_slice){name.p, i}))

@@ -5,15 +5,15 @@
 #include <stdlib.h>
 
 enum {
-  DEPTH_MAX = 32,      /* of bool in bool */
-  CLAUSES_MAX = 1024,  /* as the servers' indices.query.bool.max_clause_count */
-  VALUES_MAX = 65536,  /* as the servers' index.max_terms_count */
+  DEPTH_MAX = 32,      /* of nested bool clauses */
+  CLAUSES_MAX = 1024,  /* like the servers' indices.query.bool.max_clause_count */
+  VALUES_MAX = 65536,  /* like the servers' index.max_terms_count */
   TEXT_MAX = 64 << 20, /* decoded values */
 };
 
 typedef enum kind { ALL, NONE, IDS, TERMS, PREFIX, RANGE, EXISTS, BOOL } kind;
 typedef enum role { MUST, SHOULD, MUST_NOT } role;
-/* Fields that are not in the source. */
+/* Where a field is found. */
 typedef enum place { IN_SOURCE, IN_ID, IN_SEQ_NO, IN_ROUTING } place;
 
 typedef struct bound {
@@ -23,7 +23,7 @@ typedef struct bound {
 
 typedef struct node {
   kind kind;
-  role role; /* in the bool around it */
+  role role; /* in its parent bool */
   place place;
   mt_slice field;
   mt_slice *values; /* texts, in byte order; owned */
@@ -31,14 +31,14 @@ typedef struct node {
   bound low, high;                  /* RANGE */
   struct node *first, *last, *next; /* BOOL: its clauses */
   uint64_t min_should;
-  struct node *all_next; /* of the query, to free them */
+  struct node *all_next; /* links all nodes of the query, to free them */
 } node;
 
 struct mt_query {
   node *root;
   node *all;
   size_t clauses, values;
-  mt_buf *text; /* pieces that slices point into */
+  mt_buf *text; /* pieces of decoded text that slices point into */
   size_t pieces, pieces_cap;
   char *copy; /* of the query itself */
   mt_buf scratch;
@@ -129,7 +129,7 @@ static mortise_status field_of(mt_query *q, node *n, mt_slice raw, mortise_error
 static mortise_status add_value(mt_query *q, node *n, mt_json value, const char *clause,
                                 mortise_error *err) {
   if (++q->values > VALUES_MAX) return malformed(err, clause, "more than 65536 values");
-  if ((n->n & (n->n - 1)) == 0) { /* none, or a power of two: full */
+  if ((n->n & (n->n - 1)) == 0) { /* 0 or a power of two: full */
     mt_slice *grown = mt_realloc(n->values, (n->n ? n->n * 2 : 1) * sizeof *grown);
     if (!grown) return mt_error_memory(err);
     n->values = grown;
@@ -154,7 +154,8 @@ static mortise_status add_values(mt_query *q, node *n, mt_json list, const char 
   return MORTISE_OK;
 }
 
-/* The one member of `{"FIELD": ...}` beside "boost" and "_name", which change no result. */
+/* Finds the one member of `{"FIELD": ...}`, ignoring "boost" and "_name", which do not change the
+ * result. */
 static mortise_status only_member(mt_json body, const char *clause, mt_json_iter *out,
                                   mortise_error *err) {
   size_t n = 0;
@@ -465,7 +466,7 @@ static bool any_leaf(void *ctx, mt_json value) {
   return true;
 }
 
-/* An object counts as there when anything in it is. */
+/* An object exists if anything in it does. */
 static bool has_leaf(mt_json value) {
   if (value.type != MT_JSON_OBJECT && value.type != MT_JSON_ARRAY)
     return value.type != MT_JSON_NULL;
@@ -474,7 +475,7 @@ static bool has_leaf(mt_json value) {
   return false;
 }
 
-/* A member "a.b" is in the object `a`, too. */
+/* A member "a.b" is also inside the object `a`. */
 static bool is_inside(mt_slice key, mt_slice name) {
   return key.n > name.n && key.p[name.n] == '.' && mt_slice_starts(key, name);
 }
@@ -544,7 +545,7 @@ bool mt_query_needs_source(const mt_query *q) {
 
 /* ---- narrowing ---- */
 
-/* About how many look-ups it would take; UINT64_MAX: it narrows nothing. */
+/* About how many look-ups narrowing takes; UINT64_MAX: it does not narrow. */
 static uint64_t cost(const node *n, const mt_narrow *w);
 
 static uint64_t bool_cost(const node *n, const mt_narrow *w, const node **best) {

@@ -1,6 +1,6 @@
 /* The part of the servers' Query DSL that the embedded store understands: match_all, match_none,
- * ids, term, terms, prefix, range, exists, bool. Fields are compared as keyword fields are, number
- * with number by value, all else by bytes; an array matches when one of its elements does. */
+ * ids, term, terms, prefix, range, exists, bool. Fields are compared like keyword fields: two
+ * numbers by value, everything else by bytes. An array matches if one of its elements does. */
 #ifndef MT_QUERY_QUERY_H
 #define MT_QUERY_QUERY_H
 
@@ -8,12 +8,12 @@
 
 typedef struct mt_query mt_query;
 
-/* `text` empty: everything. Copies what it needs. UNSUPPORTED names the clause, REJECTED says what
- * is wrong. Owned: mt_query_free. */
+/* Empty `text` matches everything. Copies what it needs. UNSUPPORTED names the clause, REJECTED
+ * says what is wrong. Owned: mt_query_free. */
 mortise_status mt_query_new(mt_slice text, mt_query **out, mortise_error *err);
 void mt_query_free(mt_query *q); /* NULL is fine */
 
-/* One document. `source` is an object that was validated. */
+/* One document. `source` is a validated object. */
 typedef struct mt_row {
   mt_slice id, routing;
   uint64_t seq_no;
@@ -25,22 +25,24 @@ bool mt_query_needs_source(const mt_query *q);
 
 /* ---- values of fields ---- */
 
-/* The text by which a scalar is compared for equality: a string's content; a number without what
- * does not change its value ("1.50" is "1.5"); true, false. Lies in the value or in `scratch`
- * (cleared first). false for null and containers. */
+/* The text by which a scalar is compared for equality: a string's content, a number in its shortest
+ * form ("1.50" is "1.5"), true or false. It points into the value or `scratch` (cleared first).
+ * Returns false for null and containers. */
 bool mt_scalar_text(mt_json value, mt_buf *scratch, mt_slice *out);
-/* Numbers before all else, by value; the rest by text. `a` and `b` are the scalars' texts. */
+/* Orders numbers first, by value, then everything else by text. `a` and `b` are the scalars'
+ * texts. */
 int mt_scalar_cmp(mt_slice a, mt_slice b);
 
-/* Calls `use` with each scalar of the field, through arrays and objects, dots in names or between
- * them; stops when it says true, and says so. A name that ends in ".keyword" means also the field
- * without that, as a server's multi-field does. */
+/* Calls `use` with each scalar of the field, through arrays and objects, with dots inside names or
+ * between them; stops and returns true once `use` returns true. A name that ends in ".keyword" also
+ * means the field without that suffix, like a server's multi-field. */
 typedef bool mt_field_fn(void *ctx, mt_json scalar);
 bool mt_field_each(mt_json source, mt_slice name, mt_field_fn *use, void *ctx);
 
 /* ---- narrowing ---- */
 
-/* Names, by ids or by values of indexed fields, a set of documents that holds all that match. */
+/* Receives ids, or values of indexed fields, of candidate documents, among which all matches
+ * are. */
 typedef struct mt_narrow {
   void *ctx;
   /* The field's number in the index, or -1. */
@@ -49,7 +51,7 @@ typedef struct mt_narrow {
   mortise_status (*value)(void *ctx, int field, mt_slice text, bool prefix, mortise_error *err);
 } mt_narrow;
 
-/* false: nothing narrows it, look at everything. */
+/* false: nothing narrows the query, so all documents must be scanned. */
 bool mt_query_can_narrow(const mt_query *q, const mt_narrow *n);
 mortise_status mt_query_narrow(const mt_query *q, const mt_narrow *n, mortise_error *err);
 

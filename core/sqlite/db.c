@@ -20,16 +20,16 @@ enum {
   OWN_SQL,
 };
 
-/* In front of the kind's own statements. TOUCH is what begins a snapshot: BEGIN alone does not. */
+/* Stand before the kind's own statements. TOUCH begins a snapshot, which BEGIN alone does not. */
 static const char *const own_sql[OWN_SQL] = {
     "BEGIN", "BEGIN IMMEDIATE", "COMMIT", "ROLLBACK", "SELECT 1 FROM sqlite_master LIMIT 1",
 };
 
 enum {
-  CHECKPOINT_PAGES = 1000, /* the log is moved into the file from this length on */
-  CHECKPOINT_NOW = 8000,   /* and under the turnstile, where nobody adds to it, from this one */
+  CHECKPOINT_PAGES = 1000, /* checkpoint the log from this length on */
+  CHECKPOINT_NOW = 8000,   /* from this length on do it under the turnstile, where nobody writes */
   PAUSE_US = 1000,
-  LOOK_UP_OPS = 20000, /* of SQLite's machine, between looks at the clock: under a millisecond */
+  LOOK_UP_OPS = 20000, /* SQLite instructions between checks of the clock, under a millisecond */
   FILE_NAME_MAX = 8192,
 };
 
@@ -43,7 +43,7 @@ static mortise_status no_space(const mt_db *db, mortise_error *err) {
   return MORTISE_UNAVAILABLE;
 }
 
-/* A write that failed for a limit on the file's size leaves no errno behind. */
+/* A write that hits a file size limit leaves no errno. */
 static mortise_status io_error(mt_db *db, int code, mortise_error *err) {
   int failed = sqlite3_system_errno(db->handle);
   db->broken = true;
@@ -53,7 +53,7 @@ static mortise_status io_error(mt_db *db, int code, mortise_error *err) {
                       failed ? ": " : "", failed ? strerror(failed) : "");
 }
 
-/* `failed` 0: nobody knows why. */
+/* `failed` is an errno; 0: unknown. */
 static mortise_status read_only(const mt_db *db, int failed, mortise_error *err) {
   if (failed && failed != EROFS)
     return mt_error_set(err, MORTISE_AUTH,
@@ -69,7 +69,8 @@ static int denied(const char *file) {
   return faccessat(AT_FDCWD, file, R_OK | W_OK, AT_EACCESS) ? errno : 0;
 }
 
-/* SQLite does not say which, nor whether it is the file or its folder, where it makes two others. */
+/* SQLite does not say why, nor whether the file or its folder is read-only (it creates two more
+ * files there). */
 static int why_read_only(const mt_db *db) {
   char folder[PATH_MAX];
   int failed = denied(db->file);
@@ -103,7 +104,7 @@ mortise_status mt_db_fail(mt_db *db, int code, mortise_error *err) {
     db->broken = true;
     return mt_error_set(err, MORTISE_CORRUPT_TABLE, "%s is no SQLite file", db->file);
   case SQLITE_CORRUPT:
-  case SQLITE_ERROR: /* the statements are ours, so the schema is not */
+  case SQLITE_ERROR: /* our statements are correct, so the schema must be wrong */
     db->broken = true;
     return mt_error_set(err, MORTISE_CORRUPT_TABLE, "%s is damaged: %s", db->file,
                         sqlite3_errmsg(db->handle));
@@ -152,7 +153,8 @@ uint64_t mt_db_u(sqlite3_stmt *stmt, int column) {
 }
 
 bool mt_db_integer(sqlite3_stmt *stmt, int column, int64_t *out) {
-  bool integer = sqlite3_column_type(stmt, column) == SQLITE_INTEGER; /* before any conversion */
+  bool integer =
+      sqlite3_column_type(stmt, column) == SQLITE_INTEGER; /* asked before any conversion */
   *out = sqlite3_column_int64(stmt, column);
   return integer;
 }
@@ -207,7 +209,7 @@ mortise_status mt_db_init(mt_db *db, const mt_db_kind *kind, const char *file, m
   *db = (mt_db){.kind = kind, .turn = {.fd = -1}};
   mt_buf name;
   mt_buf_init(&name, FILE_NAME_MAX);
-  /* SQLite may have been built to take "file:..." for a URI. */
+  /* SQLite may be built to treat "file:..." as a URI. */
   if (!strncmp(file, "file:", 5)) mt_buf_adds(&name, "./");
   mt_buf_adds(&name, file);
   mortise_status status = mt_buf_status(&name, "the file's name", err);
@@ -234,8 +236,8 @@ static bool is_busy(int code) {
   return (code & 0xff) == SQLITE_BUSY;
 }
 
-/* Another process closes the last connection, recovers the log, or is a program that knows no
- * turnstile: SQLITE_BUSY then ends soon. */
+/* SQLITE_BUSY is brief: another process closes the last connection, recovers the log, or does not
+ * use the turnstile. */
 static bool wait_if_busy(const mt_db *db, int code, const mt_patience *p) {
   if (!is_busy(code) || mt_patience_check(p, db->file, NULL)) return false;
   mt_patience_sleep(p, PAUSE_US);
@@ -249,7 +251,7 @@ static mortise_status exec(mt_db *db, const char *sql, const mt_patience *p, mor
   return code ? mt_db_fail(db, code, err) : MORTISE_OK;
 }
 
-/* The first column of the first row, as text or as a number. */
+/* Reads the first column of the first row as text or number. */
 static int ask(mt_db *db, const char *sql, char *text, size_t size, int64_t *number) {
   sqlite3_stmt *stmt = NULL;
   int code = sqlite3_prepare_v2(db->handle, sql, -1, &stmt, NULL);
@@ -281,11 +283,11 @@ static mortise_status foreign(const mt_db *db, int64_t id, int64_t tables, morti
                       db->file, (unsigned)id, (long long)tables);
 }
 
-/* Whose file is it? *fresh: nobody's, empty. */
+/* Checks whose file it is; *fresh: it is empty and nobody's. */
 static mortise_status inspect(mt_db *db, bool *fresh, const mt_patience *p, mortise_error *err) {
   int64_t id = 0, format = 0, tables = 0;
-  /* The tables first: whoever makes the file at this moment makes them and the marks at once, so
-   * that tables without our mark are someone else's. */
+  /* Count the tables first: a process creating the file right now writes tables and marks in one
+   * transaction, so tables without our mark are somebody else's. */
   mortise_status status = ask_patiently(db, "SELECT count(*) FROM sqlite_master", &tables, p, err);
   if (!status) status = ask_patiently(db, "PRAGMA application_id", &id, p, err);
   if (!status) status = ask_patiently(db, "PRAGMA user_version", &format, p, err);
@@ -323,7 +325,7 @@ static mortise_status create_tables(mt_db *db, const mt_patience *p, mortise_err
   return status;
 }
 
-/* Two processes may find the file new: the second one looks again behind the turnstile. */
+/* Two processes may find the file new, so check again behind the turnstile. */
 static mortise_status create(mt_db *db, const mt_patience *p, mortise_error *err) {
   mortise_status status = mt_turn_enter(&db->turn, db->file, p, err);
   if (status) return status;
@@ -345,7 +347,7 @@ static int note_wal(void *ctx, sqlite3 *handle, const char *name, int pages) {
   return SQLITE_OK;
 }
 
-/* A file may have been made by someone else, with more in it than our tables: nothing of that runs. */
+/* Somebody may have put more than our tables into a file; make sure that nothing of it runs. */
 static bool distrust(mt_db *db) {
   static const int settings[][2] = {{SQLITE_DBCONFIG_DEFENSIVE, 1},
                                     {SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0},
@@ -358,7 +360,7 @@ static bool distrust(mt_db *db) {
   return true;
 }
 
-/* Whatever it computes, it stops when the time is over, or when it is taken back. */
+/* Interrupts SQLite when the deadline has passed or the work was cancelled. */
 static int is_over(void *ctx) {
   const mt_db *db = ctx;
   return db->patience && mt_patience_check(db->patience, db->file, NULL);
@@ -407,8 +409,9 @@ bool mt_file_is_missing(const char *file) {
   return stat(file, &info) != 0 && errno == ENOENT;
 }
 
-/* SQLite would make it readable for all, and follow a link to wherever it leads. Made without being
- * opened: closing it would take the locks of another connection of this process along. */
+/* Creates the file ourselves, since SQLite would make it readable for all and follow a link. It is
+ * created without being opened, because closing it would release the locks of this process's other
+ * connections. */
 static mortise_status make_file(mt_db *db, mode_t *mode, mortise_error *err) {
   struct stat info;
   if ((mknod(db->file, S_IFREG | file_mode, 0) && errno != EEXIST) || lstat(db->file, &info))
@@ -420,7 +423,7 @@ static mortise_status make_file(mt_db *db, mode_t *mode, mortise_error *err) {
                                             : "no regular file");
 }
 
-/* SQLite gives its log the mode that the file has; so does this. */
+/* Like SQLite's log, the turnstile's file gets the mode of the file. */
 static mortise_status open_turn(mt_db *db, mode_t mode, mortise_error *err) {
   mt_buf name;
   mt_buf_init(&name, FILE_NAME_MAX);
@@ -469,7 +472,7 @@ mortise_status mt_db_open(mt_db *db, const mt_patience *p, mortise_error *err) {
 
 /* ---- transactions ---- */
 
-/* A file that was removed or replaced under us is not the one that others use. */
+/* If the file was removed or replaced while we use it, others use a different one. */
 static mortise_status same_file(mt_db *db, mortise_error *err) {
   struct stat info;
   if (stat(db->file, &info) == 0 && info.st_dev == db->dev && info.st_ino == db->ino)
@@ -493,7 +496,7 @@ mortise_status mt_db_read(mt_db *db, const mt_patience *p, mortise_error *err) {
 }
 
 static void checkpoint(mt_db *db) {
-  /* Only tidying: what fails is tried again after another commit. */
+  /* A failure is harmless: it is tried again after another commit. */
   db->wal_grown = false;
   sqlite3_wal_checkpoint_v2(db->handle, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
 }
@@ -514,7 +517,7 @@ mortise_status mt_db_write(mt_db *db, const mt_patience *p, mortise_error *err) 
   return status;
 }
 
-/* A statement in the middle of its rows would keep its snapshot beyond the transaction. */
+/* A statement that has not returned all its rows would keep its snapshot beyond the transaction. */
 static void reset_all(mt_db *db) {
   sqlite3_stmt *stmt = NULL;
   while ((stmt = sqlite3_next_stmt(db->handle, stmt)) != NULL)

@@ -5,8 +5,8 @@
 
 #include <stdio.h>
 
-/* A document's place is (index, id). `entries` finds documents by the value of a keyword field.
- * `trash` holds the numbers of dropped indices whose rows are still to be removed. */
+/* A document's key is (index, id). `entries` finds documents by the value of a keyword field.
+ * `trash` has the numbers of dropped indices whose rows are still to be removed. */
 static const char schema[] =
     "CREATE TABLE indices(idx INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE,"
     " body TEXT NOT NULL, seq_no INTEGER NOT NULL, created_ms INTEGER NOT NULL);"
@@ -44,7 +44,7 @@ static const char *const sql[DOCS_STATEMENTS] = {
                         " AND value >= ?3 ORDER BY value, id",
 };
 
-/* "mTd" and a digit. */
+/* "mTd" and a number. */
 const mt_db_kind mt_docs_kind = {
     .what = "documents",
     .application_id = 0x6d546401,
@@ -85,8 +85,8 @@ static void add_field(mt_index *index, const mt_buf *name) {
 
 enum { MAPPING_DEPTH = 20 };
 
-/* All keyword fields below `properties`, also those that are a text's "fields". What is not found
- * here is found by looking at every document. */
+/* Collects all keyword fields below `properties`, including multi-fields. Queries on other fields
+ * scan all documents. */
 static void collect_fields(mt_index *index, mt_json properties, mt_buf *name, unsigned depth) {
   if (depth > MAPPING_DEPTH) return;
   size_t before = name->n;
@@ -235,7 +235,7 @@ mortise_status mt_docs_describe(mt_work *w, mt_req *req, mortise_error *err) {
   return status;
 }
 
-/* It has no index at all. */
+/* The file is missing, so no index exists. */
 mortise_status mt_docs_describe_missing(mt_work *w, mt_req *req, mortise_error *err) {
   mt_describe *r = (mt_describe *)(void *)req;
   (void)w;
@@ -281,7 +281,7 @@ mortise_status mt_docs_index_create(mt_work *w, mt_req *req, mortise_error *err)
 
 enum { TRASH_ROWS = 200 };
 
-/* One by one: SQLite would find a range of them by their first column only. */
+/* Deleted one by one, since SQLite would search a range only by the first column. */
 static mortise_status empty_entries(mt_db *db, int64_t idx, int *changed, mortise_error *err) {
   sqlite3_stmt *get = mt_db_stmt(db, DOCS_TRASH_ENTRIES);
   sqlite3_bind_int64(get, 1, idx);
@@ -300,7 +300,7 @@ static mortise_status empty_entries(mt_db *db, int64_t idx, int *changed, mortis
   }
 }
 
-/* Some rows of a dropped index. */
+/* Removes some rows of a dropped index. */
 static mortise_status empty_rows(mt_db *db, int64_t idx, int *changed, mortise_error *err) {
   mortise_status status = empty_entries(db, idx, changed, err);
   if (status || *changed) return status;
@@ -312,7 +312,7 @@ static mortise_status empty_rows(mt_db *db, int64_t idx, int *changed, mortise_e
   return status;
 }
 
-/* One transaction's worth of them. */
+/* Removes as many as fit into one transaction. */
 static mortise_status empty_some(mt_work *w, bool *more, mortise_error *err) {
   mt_db *db = w->db;
   mortise_status status = mt_db_write(db, &w->patience, err);
@@ -334,7 +334,7 @@ static mortise_status empty_some(mt_work *w, bool *more, mortise_error *err) {
   return status;
 }
 
-/* The index is gone with the first commit; its rows follow in short transactions. What fails or is
+/* The first commit removed the index; its rows are removed in short transactions. What fails or is
  * cancelled here is left to the next drop. */
 static void empty_trash(mt_work *w) {
   bool more = true;
@@ -380,11 +380,11 @@ mortise_status mt_pager_init(mt_pager *p, const char *index, mortise_error *err)
   mt_buf_init(&p->page->bytes, MT_SQLITE_TEXT_MAX);
   mt_buf_init(&p->page->text, 0);
   p->index_n = strlen(index);
-  mt_buf_adds(&p->page->bytes, index); /* at the very beginning, for all documents */
+  mt_buf_adds(&p->page->bytes, index); /* once at the beginning, for all documents */
   return MORTISE_OK;
 }
 
-/* Slices hold lengths only, until mt_pager_take knows where the bytes are. */
+/* Slices only have lengths until mt_pager_take knows where the bytes are. */
 mortise_status mt_pager_add(mt_pager *p, mt_slice id, const mt_row *row, mt_version version,
                             bool no_source, mortise_error *err) {
   mt_page *page = p->page;

@@ -1,4 +1,4 @@
-/* The documents' side of the store: its file, its indices, and finding what matches. */
+/* The documents of the store: their file, their indices, and queries. */
 #ifndef MT_SQLITE_DOCS_H
 #define MT_SQLITE_DOCS_H
 
@@ -30,54 +30,54 @@ enum {
 };
 
 enum {
-  MT_FIELDS_MAX = 16, /* keyword fields of one index that are looked up by value */
-  MT_ENTRY_MAX = 512, /* bytes of a value that are kept for that; the rest is checked again */
+  MT_FIELDS_MAX = 16, /* keyword fields of one index that can be looked up by value */
+  MT_ENTRY_MAX = 512, /* bytes of a value that are kept for that; matches are checked again */
   MT_INDEX_NAME_MAX = 255,
 };
 
 /* An index as a transaction sees it. */
 typedef struct mt_index {
   char name[MT_INDEX_NAME_MAX + 1];
-  int64_t idx; /* its number, never given again; 0: there is none */
+  int64_t idx; /* its number, never reused; 0: no such index */
   uint64_t next_seq_no;
-  char *body; /* owned: what it was created with; the fields' names point into it */
+  char *body; /* owned: the body with which it was created */
   size_t n_fields;
   char fields[MT_FIELDS_MAX][128];
 } mt_index;
 
-/* Reads it inside the transaction; idx == 0 where it is missing, which is no error. */
+/* Reads it inside the transaction; idx == 0 if it is missing, which is not an error. */
 mortise_status mt_index_load(mt_db *db, mt_slice name, mt_index *out, mortise_error *err);
-/* The same, but NOT_FOUND. */
+/* The same, but NOT_FOUND if it is missing. */
 mortise_status mt_index_need(mt_db *db, const char *name, mt_index *out, mortise_error *err);
 void mt_index_deinit(mt_index *index);
-/* Creates it inside a write transaction, with an empty body. */
+/* Creates it inside a write transaction; `body` may be empty. */
 mortise_status mt_index_add(mt_db *db, mt_slice name, mt_slice body, mortise_error *err);
-/* Why a name is none (the servers' rule), or NULL. */
+/* Why a name is invalid by the servers' rule, or NULL. */
 const char *mt_index_name_problem(mt_slice name);
 mortise_status mt_index_name_check(const char *name, mortise_error *err);
 
-/* Calls `use` with each scalar of the index's keyword fields, as entries keep them. */
+/* Calls `use` with each scalar of the index's keyword fields, in the form that entries have. */
 typedef mortise_status mt_entry_fn(void *ctx, size_t field, mt_slice text, mortise_error *err);
 mortise_status mt_index_entries(const mt_index *index, mt_json source, mt_entry_fn *use, void *ctx,
                                 mortise_error *err);
 
-/* Every document that matches, once, in the order of ids, inside the transaction. The row is
- * borrowed for the call. */
+/* Calls `use` with every matching document once, in the order of ids, inside the transaction. The
+ * row is borrowed for the call. */
 typedef mortise_status mt_found_fn(void *ctx, const mt_row *row, mortise_error *err);
 mortise_status mt_docs_find(mt_work *w, const mt_index *index, mt_query *q, mt_found_fn *use,
                             void *ctx, mortise_error *err);
-/* One document by id; *found. The row points into the statement until the next use of it. */
+/* Gets one document by id. The row points into the statement until its next use. */
 mortise_status mt_docs_get(mt_db *db, int64_t idx, mt_slice id, mt_row *row, bool *found,
                            mortise_error *err);
 
-/* A page under construction: bytes first, slices when they no longer move. */
+/* A page under construction: slices point to the bytes only once they no longer move. */
 typedef struct mt_pager {
   mt_page *page;
   size_t cap;
   size_t index_n;
 } mt_pager;
 mortise_status mt_pager_init(mt_pager *p, const char *index, mortise_error *err);
-/* `row` NULL: not found, `id` and `version` are given. */
+/* `row` NULL: not found, with the given `id` and `version`. */
 mortise_status mt_pager_add(mt_pager *p, mt_slice id, const mt_row *row, mt_version version,
                             bool no_source, mortise_error *err);
 mt_page *mt_pager_take(mt_pager *p); /* owned by the caller */

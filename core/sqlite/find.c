@@ -1,5 +1,5 @@
-/* Finding what matches: by looking at every document, or, where the query names ids or values of
- * keyword fields, at those alone. Whatever was found this way is checked again. */
+/* Finds matching documents by scanning all of them, or, if the query names ids or values of keyword
+ * fields, only the candidates, which are checked again. */
 #include "sqlite/docs.h"
 
 #include "base/mem.h"
@@ -8,7 +8,8 @@
 
 enum { LOOK_UP_EVERY = 512, CANDIDATES_MAX = 1 << 26 };
 
-/* A document's text is validated where it leaves the file, once: all that reads it relies on that. */
+/* A document's text is validated once, when it is read from the file; all later code relies on
+ * that. */
 static mortise_status take_source(mt_db *db, mt_row *row, mt_slice text, mortise_error *err) {
   if (!mt_json_parse(text, "the document", &row->source, NULL) &&
       row->source.type == MT_JSON_OBJECT)
@@ -17,7 +18,7 @@ static mortise_status take_source(mt_db *db, mt_row *row, mt_slice text, mortise
                       db->file, (int)(row->id.n < 200 ? row->id.n : 200), row->id.p);
 }
 
-/* No client has written an id of another type, and none could ask for it. */
+/* No client writes an id of another type or could ask for one. */
 static mortise_status take_id(mt_db *db, sqlite3_stmt *stmt, mt_slice *out, mortise_error *err) {
   *out = mt_db_text(stmt, 0);
   if (mt_db_is_text(stmt, 0)) return MORTISE_OK;
@@ -64,7 +65,7 @@ static mortise_status look_at_all(mt_work *w, const mt_index *index, mt_query *q
 typedef struct candidates {
   mt_work *w;
   const mt_index *index;
-  mt_buf text; /* the ids, one behind the other */
+  mt_buf text; /* the ids, concatenated */
   struct span {
     size_t at, n;
   } * ids;

@@ -1,4 +1,4 @@
-/* What the files of this folder share: a store's two workers and the work they do. */
+/* Shared by the files of this folder: a store's two workers and the work they do. */
 #ifndef MT_SQLITE_INTERNAL_H
 #define MT_SQLITE_INTERNAL_H
 
@@ -7,25 +7,25 @@
 
 /* One piece of work on a worker's thread. */
 typedef struct mt_work {
-  mt_db *db;             /* open, but for what runs where its file is missing */
+  mt_db *db;             /* open, except for work that runs when its file is missing */
   const char *documents; /* the documents' file */
   mt_patience patience;
   mt_req *req;
 } mt_work;
 
-/* Does what the request asks, fills its `out` part but for `error`. A transaction that is left open
- * is undone. */
+/* Does what the request asks and fills its `out` part except `error`. A transaction left open is
+ * undone. */
 typedef mortise_status mt_work_fn(mt_work *w, mt_req *req, mortise_error *err);
 
-/* Begins a write that the request still wants: LOCK_LOST where `may_send` says no. */
+/* Begins a write transaction; LOCK_LOST if `may_send` returns false. */
 mortise_status mt_work_write(mt_work *w, mortise_error *err);
-/* Asks `may_send` again, then commits. */
+/* Calls `may_send` again, then commits. */
 mortise_status mt_work_commit(mt_work *w, mortise_error *err);
 mortise_status mt_work_read(mt_work *w, mortise_error *err);
-/* Ends the work where its caller has given up or its time is over. */
+/* Fails if the caller has given up or the deadline has passed. */
 mortise_status mt_work_check(mt_work *w, mortise_error *err);
 
-/* Any text in a file or an answer is at most this large. */
+/* Maximum size of any text in a file or an answer. */
 enum { MT_SQLITE_TEXT_MAX = 1 << 28 };
 
 extern const mt_db_kind mt_docs_kind, mt_locks_kind;
@@ -38,8 +38,8 @@ mt_work_fn mt_locks_init, mt_locks_session, mt_locks_session_read, mt_locks_batc
     mt_locks_read;
 void mt_locks_listing_free(mt_listing *listing);
 
-/* What is answered where the file is missing, so that reading makes none: NOT_FOUND that names it, or
- * what is said of a thing that is empty. */
+/* Run when the file is missing, so that reading does not create it: they answer NOT_FOUND, or as
+ * for an empty file. */
 mt_work_fn mt_work_missing, mt_docs_describe_missing, mt_locks_print, mt_locks_verify_missing,
     mt_locks_list_missing, mt_locks_read_missing;
 

@@ -1,10 +1,10 @@
-/* Listing locks and sessions for people, page after page, and reading locks by path. */
+/* Lists locks and sessions for people, page by page, and reads locks by path. */
 #include "base/mem.h"
 #include "sqlite/locks.h"
 
 #include <stdio.h>
 
-/* Where the next page begins: behind this key. */
+/* The next page begins after this key. */
 struct mt_listing {
   mt_buf ns, key;
 };
@@ -50,7 +50,7 @@ static mortise_status add_lock(mt_db *db, mt_slice ns, mt_slice path, mt_buf *ou
   return status;
 }
 
-/* One that no session can have is of no use to anyone, and in nobody's way. */
+/* A row with an invalid session id is skipped: nobody uses it and it blocks nobody. */
 static mortise_status add_session(sqlite3_stmt *stmt, mt_buf *out, mortise_error *err) {
   mt_session_doc doc = {0};
   mt_session_parts parts;
@@ -86,7 +86,7 @@ static sqlite3_stmt *prepare(mt_db *db, const mt_lock_list *r, uint64_t page) {
   return stmt;
 }
 
-/* `out` gets the page; *full: there may be more. */
+/* Reads one page into `out`; *full: there may be more. */
 static mortise_status read_page(mt_db *db, const mt_lock_list *r, mt_buf *out, bool *full,
                                 mortise_error *err) {
   uint64_t page = r->page ? r->page : MT_LIST_PAGE, n = 0;

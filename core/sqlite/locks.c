@@ -1,5 +1,5 @@
-/* The verbs of a lock batch: the same operations as the scripts on a server, as SQL inside one
- * transaction (design: "Scripts"). */
+/* The verbs of a lock batch: the same operations as the scripts on a server, in SQL inside one
+ * transaction. */
 #include "sqlite/locks.h"
 
 #include "base/clock.h"
@@ -80,7 +80,7 @@ static const mt_lock_entry *find(const entries *list, const char *session) {
   return mt_lock_entry_of(list->list, list->n, session);
 }
 
-/* 0: there is none. */
+/* Reads the document's version; 0: no document. */
 static mortise_status read_version(run *u, const mt_lock_item *item, uint64_t *seq_no,
                                    mortise_error *err) {
   mt_db *db = u->w->db;
@@ -96,7 +96,7 @@ static mortise_status read_version(run *u, const mt_lock_item *item, uint64_t *s
 
 /* ---- writing it ---- */
 
-/* Runs a statement over the document: (ns, path) and, where not absent, the session. */
+/* Runs a statement with the parameters (ns, path) and, if given, the session. */
 static mortise_status run_at(run *u, size_t sql, const mt_lock_item *item, mt_slice session,
                              mortise_error *err) {
   sqlite3_stmt *stmt = mt_db_stmt(u->w->db, sql);
@@ -106,7 +106,8 @@ static mortise_status run_at(run *u, size_t sql, const mt_lock_item *item, mt_sl
   return mt_db_run(u->w->db, stmt, err);
 }
 
-/* The acknowledged write: the document has a new version, or is gone when it was left empty. */
+/* Gives the document a new version, or deletes it if it is empty; this is the acknowledged
+ * write. */
 static mortise_status touch(run *u, mt_lock_item *item, bool empty, mortise_error *err) {
   sqlite3_stmt *stmt = mt_db_stmt(u->w->db, empty ? LOCKS_DOC_DROP : LOCKS_DOC_PUT);
   mt_db_bind(stmt, 1, u->ns);
@@ -130,7 +131,7 @@ static mortise_status put_holder(run *u, const mt_lock_item *item, mt_mode mode,
   return mt_db_run(u->w->db, stmt, err);
 }
 
-/* A new place is behind all others: numbers only grow. */
+/* A new place is after all others, since numbers only grow. */
 static mortise_status put_waiter(run *u, const mt_lock_item *item, mortise_error *err) {
   sqlite3_stmt *stmt = mt_db_stmt(u->w->db, LOCKS_QUEUE_PUT);
   mt_db_bind(stmt, 1, u->ns);
@@ -144,7 +145,7 @@ static mortise_status put_waiter(run *u, const mt_lock_item *item, mortise_error
   return mt_db_run(u->w->db, stmt, err);
 }
 
-/* Each write drops the dead from the queue. */
+/* Each write drops expired waiters from the queue. */
 static mortise_status purge(run *u, const mt_lock_item *item, mortise_error *err) {
   bool any = false;
   for (size_t i = 0; i < u->queue.n; i++) any |= !mt_waiter_alive(&u->queue.list[i], u->now_ms);
@@ -170,7 +171,7 @@ static mortise_status acked(mt_lock_item *item, mortise_status status) {
 
 static mortise_status add_blocker(mt_lock_item *item, const mt_lock_entry *e, mortise_error *err) {
   size_t n = item->n_blockers;
-  if (!(n & (n - 1))) { /* none, or a power of two: full */
+  if (!(n & (n - 1))) { /* 0 or a power of two: full */
     void *grown = mt_realloc(item->blockers, (n ? n * 2 : 1) * sizeof *item->blockers);
     if (!grown) return mt_error_memory(err);
     item->blockers = grown;
@@ -220,7 +221,7 @@ static mortise_status set(run *u, mt_lock_item *item, mortise_error *err) {
 
 /* ---- the other verbs ---- */
 
-/* Of entries alone, too: what says that somebody holds something there counts. */
+/* Entries without a document row count too, since they say that somebody holds something. */
 static mortise_status exists(run *u, const mt_lock_item *item, bool *there, mortise_error *err) {
   sqlite3_stmt *stmt = mt_db_stmt(u->w->db, LOCKS_DOC_ANY);
   mt_db_bind(stmt, 1, u->ns);
@@ -261,7 +262,7 @@ static bool is_left_empty(const run *u, const mt_lock_entry *hold, const mt_lock
   return true;
 }
 
-/* Removes what `session` has there with a number up to `n`. */
+/* Removes the hold and place of `session` with numbers up to `n`. */
 static mortise_status remove_entries(run *u, mt_lock_item *item, const char *session, uint64_t n,
                                      mortise_error *err) {
   mortise_status status = read_document(u, item, err);
@@ -277,7 +278,7 @@ static mortise_status remove_entries(run *u, mt_lock_item *item, const char *ses
   return acked(item, status);
 }
 
-/* Drops the first that is damaged; its session may be of any type. */
+/* Drops the first damaged entry, whose session may be of any type. */
 static mortise_status drop_damaged(run *u, const mt_lock_item *item, bool queued, bool *dropped,
                                    mortise_error *err) {
   sqlite3_stmt *stmt = mt_db_stmt(u->w->db, queued ? LOCKS_QUEUE : LOCKS_HOLDERS);
@@ -330,7 +331,7 @@ static mortise_status adopt(run *u, mt_lock_item *item, mortise_error *err) {
   if (mine && mine->n > item->n) return result(item, MT_LOCK_STALE);
   if (!theirs && !(mine && mine->n == item->n)) return result(item, MT_LOCK_ABSENT);
   if (theirs) {
-    /* The least upper bound clashes with nothing that neither of the two clashed with. */
+    /* The join of both modes conflicts only with what one of them conflicts with. */
     mt_mode mode = mine ? mt_mode_join(mine->mode, theirs->mode) : theirs->mode;
     mt_slice job = u->job.n ? u->job : mt_slice_of(theirs->job);
     status = put_holder(u, item, mode, u->now_ms, job, err);

@@ -31,16 +31,16 @@ enum {
   LOCKS_STATEMENTS
 };
 
-/* Every acknowledged write takes the next number of the table's one counter. */
+/* Every acknowledged write takes the next number of the table's counter. */
 mortise_status mt_locks_seq_load(mt_db *db, uint64_t *seq_no, mortise_error *err);
 mortise_status mt_locks_seq_store(mt_db *db, uint64_t seq_no, mortise_error *err);
 
 mortise_status mt_locks_check(const char *ns, const char *session, mortise_error *err);
 
-/* An entry in the row of LOCKS_HOLDERS or LOCKS_QUEUE. */
+/* Reads an entry from a row of LOCKS_HOLDERS or LOCKS_QUEUE. */
 void mt_locks_entry(sqlite3_stmt *stmt, bool queued, mt_lock_entry *out);
-/* A session in the columns state, owner, lease_ms, opened_ms, beat_ms, waiting from `first` on. Its
- * texts are the statement's. */
+/* Reads a session from the columns state, owner, lease_ms, opened_ms, beat_ms, waiting, starting at
+ * `first`. Its texts belong to the statement. */
 void mt_locks_session_parts(sqlite3_stmt *stmt, int first, mt_session_parts *out);
 
 static inline mt_version mt_locks_version(uint64_t seq_no) {

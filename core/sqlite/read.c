@@ -1,4 +1,4 @@
-/* Reading documents: by id, counted, scanned. */
+/* Reads documents by id, counts and scans them. */
 #include "sqlite/docs.h"
 
 #include "base/mem.h"
@@ -63,7 +63,7 @@ struct mt_scan {
   char name[MT_INDEX_NAME_MAX + 1];
   int64_t idx;
   mt_query *query;
-  mt_buf list; /* of each: seq_no (8 bytes), length of the id (4 bytes), the id */
+  mt_buf list; /* for each hit: seq_no (8 bytes), length of the id (4 bytes), the id */
   size_t at;
   uint64_t total;
   uint32_t page;
@@ -127,8 +127,8 @@ static mt_slice next_id(const mt_scan *scan, size_t *at, uint64_t *seq_no) {
   return id;
 }
 
-/* One that was changed since the opening comes in its newest form as long as it still matches;
- * else, as when it was deleted, it is not found and has the version of the opening. */
+/* A document that changed since the opening is returned in its newest form if it still matches;
+ * otherwise, or if it was deleted, it is not found and has its version at the opening. */
 static mortise_status add_hit(mt_work *w, mt_scan *scan, mt_pager *pager, mt_slice id,
                               uint64_t seq_no, mortise_error *err) {
   mt_row row;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 enum {
-  WINDOW = 10000, /* as the servers' index.max_result_window */
+  WINDOW = 10000, /* like the servers' index.max_result_window */
   SORTS_MAX = 8,
   FILTERS_MAX = 256, /* fields of `_source` */
   HITS_MAX = 1 << 26,
@@ -80,7 +80,7 @@ static mortise_status read_sort(search *s, mt_json value, bool listed, mortise_e
   return status;
 }
 
-/* Full names only: what a wildcard means is the servers' business. */
+/* Only full names are supported, no wildcards. */
 static mortise_status add_source_field(search *s, mt_json value, mortise_error *err) {
   size_t at = s->names.n;
   if (s->n_fields == FILTERS_MAX || !mt_json_text(value, &s->names) ||
@@ -120,7 +120,7 @@ static mortise_status read_key(search *s, mt_slice key, mt_json value, mortise_e
     return mt_json_uint(value, &s->size) ? MORTISE_OK : refuse(err, "size", value.raw);
   if (mt_json_key_is(key, MT_SLICE("sort"))) return read_sort(s, value, false, err);
   if (mt_json_key_is(key, MT_SLICE("_source"))) return read_source(s, value, err);
-  /* Counts are always exact, versions always told. */
+  /* Counts are always exact, and versions always returned. */
   if (mt_json_key_is(key, MT_SLICE("track_total_hits")) ||
       mt_json_key_is(key, MT_SLICE("seq_no_primary_term")))
     return MORTISE_OK;
@@ -149,7 +149,7 @@ typedef struct key {
   mt_buf scratch;
 } key;
 
-/* Of several values the least counts, or, descending, the largest. */
+/* Of several values the smallest counts, or, descending, the largest. */
 static bool keep_key(void *ctx, mt_json value) {
   key *k = ctx;
   mt_slice text;
@@ -185,7 +185,7 @@ static void read_keys(search *s, hit *h, const mt_row *row) {
   mt_buf_deinit(&k.scratch);
 }
 
-/* Unsorted, they come in the order of ids, so only the window is kept. */
+/* Unsorted hits come in the order of ids, so only the window is kept. */
 static mortise_status found(void *ctx, const mt_row *row, mortise_error *err) {
   search *s = ctx;
   uint64_t number = s->total++;
@@ -214,7 +214,7 @@ static int order_hits(const void *a, const void *b, void *ctx) {
   const hit *x = a, *y = b;
   for (size_t i = 0; i < s->n_sorts; i++) {
     bool no_x = x->keys_n[i] == SIZE_MAX, no_y = y->keys_n[i] == SIZE_MAX;
-    if (no_x != no_y) return no_x ? 1 : -1; /* missing ones are last, either way */
+    if (no_x != no_y) return no_x ? 1 : -1; /* missing values come last in both directions */
     if (no_x) continue;
     int order = mt_scalar_cmp((mt_slice){s->text.p + x->keys[i], x->keys_n[i]},
                               (mt_slice){s->text.p + y->keys[i], y->keys_n[i]});
@@ -261,7 +261,7 @@ static mortise_status add_hit(search *s, const hit *h, mt_buf *out, mortise_erro
   bool there;
   mt_slice id = {s->text.p + h->id, h->id_n};
   mortise_status status = mt_docs_get(s->w->db, s->index.idx, id, &row, &there, err);
-  if (status || !there) return status; /* the same snapshot: it is there */
+  if (status || !there) return status; /* found in the same snapshot, so it exists */
   if (out->n && out->p[out->n - 1] == '}') mt_buf_addc(out, ',');
   mt_buf_addf(out, "{\"_index\":\"%s\",\"_id\":", s->index.name);
   mt_json_add_string(out, id);

@@ -1,4 +1,4 @@
-/* Sessions' documents, and the list of everything. */
+/* Documents of sessions. */
 #include "sqlite/locks.h"
 
 #include "base/clock.h"
@@ -7,13 +7,13 @@
 
 #include <stdio.h>
 
-/* Sessions that ended that long ago are of no use to anyone: one that is missing counts as
- * expired, once it has been written as such. */
+/* Sessions that ended this long ago may be deleted: a missing session counts as expired once it has
+ * been written as expired. */
 enum { PURGE_AFTER_MS = 7 * 24 * 3600 * 1000 };
 
 typedef struct row {
-  bool found, bad;        /* bad: a column is of another type */
-  mt_session_state state; /* MISSING: none that there is */
+  bool found, bad;        /* bad: a column has another type */
+  mt_session_state state; /* MISSING: unknown */
   mt_slice owner, waiting;
   int64_t lease_ms, opened_ms, beat_ms;
   uint64_t seq_no;
@@ -34,7 +34,7 @@ void mt_locks_session_parts(sqlite3_stmt *stmt, int first, mt_session_parts *out
     out->state = (mt_session_state)state;
 }
 
-/* Its slices point into the statement until it is used again. */
+/* The row's slices point into the statement until its next use. */
 static mortise_status read_row(mt_db *db, const char *ns, const char *session, row *out,
                                mortise_error *err) {
   sqlite3_stmt *stmt = mt_db_stmt(db, LOCKS_SESSION_GET);
@@ -75,7 +75,7 @@ static mortise_status put_row(mt_db *db, const mt_session_write *r, const row *w
 }
 
 static bool open_row(const mt_session_write *r, row *s, int64_t now_ms) {
-  if (s->found) { /* the same opening again is written again */
+  if (s->found) { /* a repeated opening is written again */
     bool same = s->state == MT_SESSION_LIVE && s->lease_ms == r->lease_ms &&
                 mt_slice_eq(s->owner, r->owner);
     s->beat_ms = now_ms;
@@ -101,17 +101,17 @@ static bool expire_row(const mt_session_write *r, row *s, int64_t now_ms) {
   return true;
 }
 
-/* The owner with who breaks it as its last member. A failed buffer is the caller's to check. */
+/* Appends who breaks it to the owner object. The caller checks `text` for failure. */
 static void add_breaker(const mt_session_write *r, row *s, mt_buf *text) {
   if (!r->by.n || !s->owner.n) return;
-  mt_buf_add(text, s->owner.p, s->owner.n - 1); /* a whole object, without blanks around it */
+  mt_buf_add(text, s->owner.p, s->owner.n - 1); /* an object without white space around */
   mt_json_add_key(text, "broken_by");
   mt_buf_addslice(text, r->by);
   mt_buf_addc(text, '}');
   s->owner = mt_buf_slice(text);
 }
 
-/* What a beat was refused by, for people. */
+/* Says for people why a beat was refused. */
 static void say_refused(mt_session_write *r, const row *s) {
   mt_json owner;
   r->found = s->found ? s->state : MT_SESSION_MISSING;
@@ -119,7 +119,7 @@ static void say_refused(mt_session_write *r, const row *s) {
     mt_session_breaker(owner, r->breaker, sizeof r->breaker);
 }
 
-/* What the verb makes of the row; false: its state forbids it. `text` holds what is new in it. */
+/* Applies the verb to the row; false if its state forbids it. `text` owns new text in the row. */
 static bool change_row(const mt_session_write *r, row *s, mt_buf *text, int64_t now_ms) {
   bool live = s->found && s->state == MT_SESSION_LIVE;
   bool broken = s->found && s->state == MT_SESSION_BROKEN;

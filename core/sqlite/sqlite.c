@@ -1,5 +1,6 @@
 /* The store: requests go to two threads, one for documents and one for locks, so that a heartbeat
- * never waits behind a batch of documents; answers come back through a descriptor of the loop's. */
+ * never waits behind a batch of documents; answers come back through a descriptor that the loop
+ * watches. */
 #include "sqlite/sqlite.h"
 
 #include "base/clock.h"
@@ -17,7 +18,7 @@
 typedef struct op {
   mt_req *req;
   mt_work_fn *run;
-  mt_work_fn *missing; /* run instead where the file is missing; NULL: it is made */
+  mt_work_fn *missing; /* run instead if the file is missing; NULL: create it */
   struct worker *worker;
   int64_t deadline_ms;
   atomic_bool cancelled;
@@ -33,11 +34,11 @@ typedef struct worker {
   struct sqlite_store *store;
   pthread_t thread;
   bool started, stop;
-  pthread_cond_t wake; /* there is work, or the end */
+  pthread_cond_t wake; /* there is work, or `stop` is set */
   pthread_cond_t idle; /* `running` has changed */
   ops queue;
   op *running;
-  mt_db db; /* the thread's own */
+  mt_db db; /* used only by the thread */
 } worker;
 
 typedef struct sqlite_store {
@@ -48,7 +49,7 @@ typedef struct sqlite_store {
   ops finished;
   int event;
   mt_watch watch;
-  mt_req *unsent; /* no memory was left for an op: linked by `op`, the last by the store */
+  mt_req *unsent; /* without memory for an op; linked by `op`, the last points to the store */
 } sqlite_store;
 
 /* ---- lines of work ---- */
@@ -89,7 +90,7 @@ static bool unlink_op(ops *list, op *o) {
 
 static void signal_loop(sqlite_store *s) {
   uint64_t one = 1;
-  /* EAGAIN: the counter is full, so the loop is awake. */
+  /* EAGAIN: the counter is full, so the loop will wake. */
   while (write(s->event, &one, sizeof one) < 0 && errno == EINTR) {
   }
 }
@@ -146,7 +147,7 @@ static mortise_status start(worker *k, mortise_error *err) {
   return MORTISE_OK;
 }
 
-/* Tells the loop of a request that never reached a worker. */
+/* Makes the loop finish a request that never reached a worker. */
 static void refuse(sqlite_store *s, mt_req *req) {
   req->op = s->unsent ? (void *)s->unsent : (void *)s;
   s->unsent = req;
@@ -209,7 +210,7 @@ static void count_conflicts(sqlite_store *s, const op *o) {
     if (batch->items[i].result == MT_LOCK_CONFLICT) s->base.stats.conflicts++;
 }
 
-/* What callbacks submit comes in another step. */
+/* What callbacks submit is delivered in another step. */
 static void deliver(void *ctx, uint32_t events) {
   (void)events;
   sqlite_store *s = ctx;
@@ -226,10 +227,10 @@ static void deliver(void *ctx, uint32_t events) {
   }
   mt_req *req;
   while ((req = take_unsent(s)) != NULL) mt_req_finish(req);
-  if (count_finished(s)) signal_loop(s); /* a callback that pumped has taken the news of them */
+  if (count_finished(s)) signal_loop(s); /* a callback that pumped the loop consumed their signal */
 }
 
-/* What a request that nobody waits for has made already, and no deinit function would free. */
+/* Frees results of a cancelled request that no deinit function would free. */
 static void drop_answer(const op *o) {
   if (o->run == mt_docs_scan_open) {
     mt_scan_open *r = (mt_scan_open *)(void *)o->req;
@@ -261,7 +262,7 @@ static bool cancel_unsent(sqlite_store *s, mt_req *req) {
   return false;
 }
 
-/* One that runs is told to stop and waited for: a transaction's time at most. */
+/* A running op is told to stop and waited for, for one transaction at most. */
 static bool cancel(mt_store *base, mt_req *req) {
   sqlite_store *s = store_of(base);
   if (cancel_unsent(s, req)) {
@@ -344,7 +345,7 @@ static const mt_docs_ops docs_ops = {
     .raw = raw,
 };
 
-/* The tables are made where they are missing: verifying is making sure, unless it only looks. */
+/* Verifying also creates missing tables, unless it only looks. */
 static const mt_locks_ops locks_ops = {
     .init = submit_init,
     .verify = submit_verify,
@@ -368,14 +369,14 @@ static void stop(worker *k) {
   pthread_join(k->thread, NULL);
 }
 
-/* Once both have stopped: each may look at the other's file. */
+/* Call once both workers have stopped, since each may use the other's file. */
 static void deinit_worker(worker *k) {
   mt_db_deinit(&k->db);
   pthread_cond_destroy(&k->wake);
   pthread_cond_destroy(&k->idle);
 }
 
-/* Cancelled: `done` is not called. */
+/* Cancels the ops without calling `done`. */
 static void drop_ops(ops *list, bool done) {
   for (op *o; (o = pop(list)) != NULL; mt_free(o)) {
     o->req->op = NULL;
@@ -403,7 +404,7 @@ static void close_store(mt_store *base) {
 static mortise_status init_worker(worker *k, sqlite_store *s, const mt_db_kind *kind,
                                   const char *file, const char *suffix, mortise_error *err) {
   k->store = s;
-  pthread_cond_init(&k->wake, NULL); /* default conditions: cannot fail on Linux */
+  pthread_cond_init(&k->wake, NULL); /* cannot fail with default attributes */
   pthread_cond_init(&k->idle, NULL);
   mt_buf name;
   mt_buf_init(&name, 8192);

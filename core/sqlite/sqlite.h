@@ -5,8 +5,8 @@
 
 #include "store/store.h"
 
-/* Files that are missing are made by the first write to them (not their folder). Owned:
- * mt_store_close. NULL with `err`. */
+/* The first write creates a missing file, but not its folder. Owned: mt_store_close. NULL with
+ * `err`. */
 mt_store *mt_sqlite_open(mt_loop *loop, const char *file, int64_t request_ms, const mt_log *log,
                          mortise_error *err);
 

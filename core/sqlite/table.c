@@ -1,4 +1,4 @@
-/* The lock table's file: its tables, its identity, and what people are told about it. */
+/* The lock table's file: its tables, its identity, and its description for people. */
 #include "sqlite/locks.h"
 
 #include "base/clock.h"
@@ -6,8 +6,8 @@
 
 #include <stdio.h>
 
-/* A lock document is a row of `locks` (its version) with rows of `holders` and `queue`. It is gone
- * when it has neither. `place` orders the queue. */
+/* A lock document is a row of `locks` (its version) with rows of `holders` and `queue`, and is
+ * deleted once it has neither. `place` orders the queue. */
 static const char schema[] =
     "CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;"
     "CREATE TABLE counter(id INTEGER PRIMARY KEY CHECK(id = 1), seq_no INTEGER NOT NULL);"
@@ -24,7 +24,7 @@ static const char schema[] =
     " owner TEXT NOT NULL, lease_ms INTEGER NOT NULL, opened_ms INTEGER NOT NULL,"
     " beat_ms INTEGER NOT NULL, waiting TEXT NOT NULL, seq_no INTEGER NOT NULL,"
     " PRIMARY KEY(ns, session)) WITHOUT ROWID;"
-    /* Each opening of a session purges: it must not look through all that ended lately. */
+    /* Each opening of a session purges old ones and must not scan all that ended lately. */
     "CREATE INDEX ended ON sessions(ns, beat_ms) WHERE state IN (2, 3);";
 
 #define AT " WHERE ns = ?1 AND path = ?2"
@@ -61,7 +61,7 @@ static const char *const sql[LOCKS_STATEMENTS] = {
         " seq_no = ?9",
     [LOCKS_SESSION_PURGE] = "DELETE FROM sessions WHERE ns = ?1 AND state IN (2, 3)"
                             " AND beat_ms < ?2",
-    /* Behind (?1, ?2); of namespace ?3; at ?4 and below it; with an entry of a session that begins
+    /* After (?1, ?2); in namespace ?3; at ?4 and below; with an entry of a session whose id begins
      * with ?5. */
     [LOCKS_LIST] =
         "SELECT ns, path FROM locks WHERE (ns, path) > (?1, ?2) AND (?3 IS NULL OR ns = ?3)"
@@ -78,7 +78,7 @@ static const char *const sql[LOCKS_STATEMENTS] = {
         " AND (?5 IS NULL OR substr(session, 1, length(?5)) = ?5) ORDER BY ns, session LIMIT ?6",
 };
 
-/* The epoch: random, as old as the file. */
+/* Writes the random epoch when the file is created. */
 static mortise_status fill(sqlite3 *handle, mortise_error *err) {
   unsigned char random[16];
   char text[160], hex[33];
@@ -177,7 +177,7 @@ mortise_status mt_locks_init(mt_work *w, mt_req *req, mortise_error *err) {
   return MORTISE_OK;
 }
 
-/* With `look`. */
+/* Only with `look`. */
 mortise_status mt_locks_verify_missing(mt_work *w, mt_req *req, mortise_error *err) {
   mt_locks_admin *r = (mt_locks_admin *)(void *)req;
   r->epoch.id[0] = '\0';

@@ -23,7 +23,7 @@ void mt_patience_sleep(const mt_patience *p, int64_t us) {
   if (us > left) us = left;
   if (us <= 0) return;
   struct timespec t = {us / 1000000, us % 1000000 * 1000};
-  nanosleep(&t, NULL); /* a signal ends it early: the caller looks again */
+  nanosleep(&t, NULL); /* a signal ends it early, and the caller checks again */
 }
 
 mortise_status mt_turn_open(mt_turn *t, const char *file, mode_t mode, mortise_error *err) {
@@ -41,7 +41,7 @@ void mt_turn_close(mt_turn *t) {
   t->fd = -1;
 }
 
-/* Locks of the open file description, as flock's are, but of one byte each. */
+/* Like flock these locks belong to the open file description, but each covers one byte. */
 static int place_lock(const mt_turn *t, int place, short type) {
   struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = place, .l_len = 1};
   int failed;
@@ -50,14 +50,14 @@ static int place_lock(const mt_turn *t, int place, short type) {
   return failed ? errno : 0;
 }
 
-/* Between half of `us` and `us`: equal sleepers must not stay in step. */
+/* A time between half of `us` and `us`, so that sleepers do not stay in step. */
 static int64_t jitter(mt_turn *t, int64_t us) {
   t->dice = t->dice * 1664525u + 1013904223u;
   return us / 2 + (int64_t)(t->dice >> 8) % (us / 2 + 1);
 }
 
-/* Only one waits for the room, so it may ask often. Many wait at the gate: the longer one has
- * waited, the more often it asks, which makes it the likely next. */
+/* Only one process waits for the room, so it may poll often. Many may wait for the gate: the longer
+ * one has waited, the more often it polls, so it is likely to be next. */
 static int64_t pause_us(int place, int64_t waited_us) {
   if (place == ROOM) return waited_us < 5000 ? 100 : 300;
   if (waited_us < 5000) return 500;

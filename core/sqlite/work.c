@@ -1,4 +1,4 @@
-/* What every piece of work asks before it reads, writes and commits. */
+/* Checks that every piece of work makes before it reads, writes and commits. */
 #include "sqlite/internal.h"
 
 mortise_status mt_work_check(mt_work *w, mortise_error *err) {

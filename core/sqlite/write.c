@@ -1,4 +1,4 @@
-/* Writing documents: a bulk, in transactions short enough that nobody waits long behind one. */
+/* Writes documents: a bulk, in transactions short enough that nobody waits long for one. */
 #include "sqlite/docs.h"
 
 #include "base/json_edit.h"
@@ -9,7 +9,7 @@
 
 enum {
   ID_MAX = 512,        /* the servers' limit */
-  CLOCK_EVERY = 16,    /* items between two looks at the clock */
+  CLOCK_EVERY = 16,    /* items between two checks of the clock */
   INDICES_MAX = 1024,  /* in one transaction */
   VALUES_MAX = 1 << 20 /* of keyword fields in one document */
 };
@@ -98,7 +98,7 @@ static mortise_status collect(values *v, const mt_index *index, mt_json source,
   return mt_index_entries(index, source, add_value, v, err);
 }
 
-/* Those of `these` that are not in `those`. */
+/* Writes those of `these` that are not in `those`. */
 static mortise_status write_entries(mt_db *db, size_t sql, const mt_index *index, mt_slice id,
                                     const values *these, const values *those, mortise_error *err) {
   mortise_status status = MORTISE_OK;
@@ -128,7 +128,7 @@ static mortise_status change_entries(run *u, const mt_index *index, mt_slice id,
 
 /* ---- one document ---- */
 
-/* `old` NULL: there is none. */
+/* `old` NULL: the document is new. */
 static mortise_status store(run *u, mt_index *index, mt_write *item, const mt_row *old,
                             mt_slice source, mortise_error *err) {
   mt_db *db = u->w->db;
@@ -170,7 +170,7 @@ typedef struct update {
   bool doc_as_upsert, keep_noop;
 } update;
 
-/* false: the item was rejected. */
+/* false if the item was rejected. */
 static bool read_update(mt_write *item, mt_json body, update *out) {
   *out = (update){0};
   for (mt_json_iter it = mt_json_items(body); mt_json_next(&it);) {
@@ -280,7 +280,7 @@ static bool is_text(mt_write *item) {
   return reject(item, "mapper_parsing_exception", why), false;
 }
 
-/* What is wrong with an item, whatever is stored; true: it was rejected. */
+/* Rejects an item that is wrong whatever is stored; true if it was rejected. */
 static bool malformed(mt_write *item, mt_slice name, mt_json *body) {
   mortise_error local;
   const char *problem = mt_index_name_problem(name);
@@ -341,7 +341,7 @@ static mortise_status commit(run *u, mortise_error *err) {
   return status ? status : mt_work_commit(u->w, err);
 }
 
-/* As many items as fit into one transaction, from u->first; *end is the first one behind. */
+/* Writes as many items as fit into one transaction, from u->first; *end is the first one left. */
 static mortise_status run_some(run *u, size_t *end, mortise_error *err) {
   mt_bulk *r = u->r;
   mortise_status status = mt_work_write(u->w, err);
@@ -369,7 +369,7 @@ mortise_status mt_docs_bulk(mt_work *w, mt_req *req, mortise_error *err) {
   while (!status && u.first < r->n) {
     size_t first = u.first;
     status = run_some(&u, &u.first, err);
-    if (status && first) err->ambiguous = true; /* what came before is committed, and says so */
+    if (status && first) err->ambiguous = true; /* earlier transactions are committed */
   }
   mt_free(u.indices);
   mt_free(u.before.list);

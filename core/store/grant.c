@@ -24,9 +24,9 @@ const mt_lock_entry *mt_grant_blocker(const mt_lock_document *doc, const mt_gran
   const mt_lock_entry *e = !last ? doc->holders : last->queued ? NULL : last + 1;
   for (; e && e < doc->holders + doc->n_holders; e++)
     if (denies(e, r)) return e;
-  if (hold) return NULL; /* who holds something here passes those who wait */
+  if (hold) return NULL; /* a session that holds something here passes waiters */
   for (e = last && last->queued ? last + 1 : doc->queue; e < doc->queue + doc->n_queue; e++) {
-    if (is_of(e, r->session)) return NULL; /* the rest is behind me */
+    if (is_of(e, r->session)) return NULL; /* the rest is behind it */
     if (mt_waiter_alive(e, r->now_ms) && denies(e, r)) return e;
   }
   return NULL;
@@ -63,7 +63,8 @@ mt_grant mt_grant_decide(const mt_lock_document *doc, const mt_grant_request *r)
     g.result = MT_LOCK_STALE;
     return g;
   }
-  /* With this very number it was applied before: it is written again, since only that is a proof. */
+  /* The same number was applied before; write it again, since only an acknowledged write is
+   * proof. */
   g.again = g.hold && g.hold->n == r->n;
   if (!g.again && mt_grant_blocker(doc, r, NULL)) {
     g.result = r->enqueue ? MT_LOCK_QUEUED : MT_LOCK_DENIED;

@@ -30,7 +30,7 @@ bool mt_mode_compatible(mt_mode a, mt_mode b) {
 }
 
 mt_mode mt_mode_join(mt_mode a, mt_mode b) {
-  /* The only two that no chain orders. */
+  /* The only two modes of which neither covers the other. */
   if ((a == MT_S && b == MT_IX) || (a == MT_IX && b == MT_S)) return MT_SIX;
   return a > b ? a : b;
 }

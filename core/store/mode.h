@@ -1,11 +1,12 @@
 /* The five lock modes and Gray's compatibility matrix (Gray, Lorie, Putzolu, Traiger: Granularity
- * of Locks in a Shared Data Base, 1975). It stands with the store because a store decides by it. */
+ * of Locks in a Shared Data Base, 1975). It is part of `store` because stores decide grants with
+ * it. */
 #ifndef MT_STORE_MODE_H
 #define MT_STORE_MODE_H
 
 #include "base/buf.h"
 
-/* Ordered so that a stronger mode never has a smaller number; MT_NL is no lock at all. */
+/* A stronger mode never has a smaller number; MT_NL is no lock at all. */
 typedef enum mt_mode { MT_NL = 0, MT_IS, MT_IX, MT_S, MT_SIX, MT_X } mt_mode;
 
 enum { MT_MODES = 6 };

@@ -19,8 +19,8 @@ static bool written(const mt_lock_item *item) {
   return item->result == MT_LOCK_ACKED || item->result == MT_LOCK_QUEUED;
 }
 
-/* A write that is newer than what was known when it was asked for proves the whole answer. That a
- * hold is gone, which ends the session, is believed of nothing less. */
+/* A write newer than those acknowledged before the request was sent proves the whole answer. STALE,
+ * which ends the session, is believed only in a proven answer. */
 bool mt_order_judge(mt_order *o, uint64_t after, mt_lock_batch *r, bool identified) {
   bool stale = false;
   r->proven = identified;
@@ -35,8 +35,8 @@ bool mt_order_judge(mt_order *o, uint64_t after, mt_lock_batch *r, bool identifi
   return r->proven || !stale;
 }
 
-/* An opening's answer cannot be another's: its document is new. Where it is not newer than what was
- * known, the table was made anew, and is not measured by the old one. */
+/* The answer to an opening cannot be another request's, since its document is new. If it is not
+ * newer than what was acknowledged before, the table was recreated, and its order starts over. */
 bool mt_order_judge_session(mt_order *o, uint64_t after, mt_session_verb verb, mt_version version) {
   if (!mt_version_is_after(version, after)) {
     if (verb != MT_SESSION_OPEN) return false;

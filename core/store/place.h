@@ -1,6 +1,6 @@
-/* What a lock document is of: a path, and which of its stripes. A path that many sessions want at once can
- * have its holders in several documents, each a place; so far each path has the one stripe 0. Only the plan
- * of a lock (lock/plan.c) makes places of paths. */
+/* A place is what one lock document is for: a path and one of its stripes. A path that many
+ * sessions want at once can have its holders in several documents, each a place; so far each path
+ * has only stripe 0. Only the plan of a lock (lock/plan.c) turns paths into places. */
 #ifndef MT_STORE_PLACE_H
 #define MT_STORE_PLACE_H
 

@@ -30,15 +30,14 @@ struct mt_req {
   void *ctx;           /* in */
   int64_t deadline_ms; /* in: on mt_loop_now; 0: now + the store's request time-out */
   bool idempotent;     /* in: may be sent again after an ambiguous failure */
-  /* in: NULL, or asked at the last moment at which the write can still be held back (before it is
-   * sent and when its last bytes are handed over; before a commit). false: LOCK_LOST. May run on a
+  /* in: NULL, or asked at the last moments at which the write can still be stopped (before it is
+   * sent, when its last bytes are handed over, before a commit). false: LOCK_LOST. May run on a
    * store's worker thread. */
   bool (*may_send)(void *ctx);
   void *may_send_ctx;  /* in */
   bool finished;       /* out; zeroed by the caller */
-  bool writes;         /* out, the store's: it was, or may be, handed over to be carried out, and is
-                          more than a reading */
-  mortise_error error; /* out: code MORTISE_OK when it succeeded */
+  bool writes;         /* out, the store's: it is a write and was, or may have been, handed over */
+  mortise_error error; /* out: code MORTISE_OK on success */
   void *op;            /* the store's */
 };
 
@@ -52,7 +51,7 @@ static inline bool mt_version_equal(mt_version a, mt_version b) {
   return a.seq_no == b.seq_no && a.term == b.term;
 }
 
-/* What a fence has room for, in the 63 bits of a Lua integer. A larger one is no version. */
+/* A fence must fit into the 63 bits of a Lua integer. A larger version is invalid. */
 #define MT_SEQ_NO_MAX ((UINT64_C(1) << 40) - 1)
 #define MT_TERM_MAX ((UINT64_C(1) << 23) - 1)
 
@@ -61,16 +60,15 @@ static inline uint64_t mt_version_fence(mt_version v) {
   return v.term << 40 | v.seq_no;
 }
 
-/* Was it written after a write with the fence `after` was acknowledged, in the same order of writes?
- * What is asked for after that acknowledgement was; if an answer says otherwise, it is the answer to
- * another request, before that one. */
+/* Is this write later than the one with the fence `after`? What was requested after that one was
+ * acknowledged must be; if an answer says otherwise, it belongs to another, earlier request. */
 static inline bool mt_version_is_after(mt_version v, uint64_t after) {
   return mt_version_fence(v) > after;
 }
 
 /* ---- Documents ------------------------------------------------------------------------------ */
 
-/* What writing whole sources into an index would do (design: "Writing"). */
+/* Whether whole sources can safely be written into an index. */
 typedef struct mt_describe {
   mt_req req;
   const char *index;       /* in: index, alias or data stream; no wildcard */
@@ -124,13 +122,13 @@ void mt_mget_deinit(mt_mget *r);
 typedef enum mt_write_kind { MT_WRITE_CREATE, MT_WRITE_INDEX, MT_WRITE_UPDATE, MT_WRITE_DELETE } mt_write_kind;
 
 typedef enum mt_write_result {
-  MT_WRITE_NONE = 0,  /* no answer for it (the request failed) */
+  MT_WRITE_NONE = 0, /* no answer for it (the request failed) */
   MT_WRITE_APPLIED,
-  MT_WRITE_NOOP,      /* an update that changed nothing */
-  MT_WRITE_CONFLICT,  /* version conflict, or create of what exists */
-  MT_WRITE_MISSING,   /* update or delete of what is not there */
-  MT_WRITE_BUSY,      /* 429 or 503 for this item: not applied, try it again */
-  MT_WRITE_REJECTED,  /* the store will not take it; `type` and `reason` say why */
+  MT_WRITE_NOOP,     /* an update that changed nothing */
+  MT_WRITE_CONFLICT, /* version conflict, or create of what exists */
+  MT_WRITE_MISSING,  /* update or delete of a missing document */
+  MT_WRITE_BUSY,     /* 429 or 503 for this item: not applied, may be retried */
+  MT_WRITE_REJECTED, /* the store will not take it; `type` and `reason` say why */
 } mt_write_result;
 
 typedef struct mt_write {
@@ -152,8 +150,8 @@ typedef struct mt_bulk {
   mt_req req;
   const char *index;    /* in: for items without one; may be NULL */
   mt_write *items;      /* in/out, the caller's */
-  size_t n;             /* in; the store splits nothing: the caller keeps batches small */
-  bool refresh;         /* in: answer only when searches see it (wait_for); sqlite ignores it */
+  size_t n;             /* in; the store does not split bulks, so the caller keeps them small */
+  bool refresh;         /* in: answer once searches show it (wait_for); sqlite ignores it */
 } mt_bulk;
 
 typedef struct mt_count {
@@ -178,12 +176,13 @@ typedef struct mt_search {
 } mt_search;
 void mt_search_deinit(mt_search *r);
 
-/* A scan: every document that matches, once, as of its opening; in slices on servers that have
- * several cores. mt_scan_next completes with a page or, at the end, with page == NULL. It fails,
- * rather than skip, on a time-out, a failed shard or a number of hits that differs from `total`.
- * On a store without snapshots (sqlite) a document that was changed since the opening comes in its
- * newest form and version while it still matches; one that no longer does, or was deleted, comes
- * with found == false, no source and its version at the opening, so that the hits still add up. */
+/* A scan returns every matching document once, as of its opening; in slices on servers that have
+ * several cores. mt_scan_next completes with a page or, at the end, with page == NULL. It fails
+ * rather than skip documents on a time-out, a failed shard or a number of hits that differs from
+ * `total`. On a store without snapshots (sqlite) a document that changed since the opening is
+ * returned in its newest form and version while it still matches; one that no longer matches, or
+ * was deleted, is returned with found == false, no source and its version at the opening, so that
+ * the hits still add up. */
 typedef struct mt_scan mt_scan;
 
 enum { MT_SCAN_PAGE = 1000, MT_SCAN_PAGE_MAX = 10000 /* the servers' index.max_result_window */ };
@@ -229,7 +228,7 @@ typedef struct mt_docs_ops {
   void (*search)(mt_store *s, mt_search *r);
   void (*scan_open)(mt_store *s, mt_scan_open *r);
   void (*scan_next)(mt_store *s, mt_scan_next *r);
-  /* Ends it, at any time but while a next is under way; the server's cursor is freed in the
+  /* Ends it, at any time except while a next is in flight; the server's cursor is freed in the
    * background. NULL is fine. */
   void (*scan_close)(mt_store *s, mt_scan *scan);
   void (*raw)(mt_store *s, mt_raw *r);                  /* UNSUPPORTED on sqlite */
@@ -244,12 +243,12 @@ typedef struct mt_epoch {
 
 typedef struct mt_locks_admin {
   mt_req req;
-  bool print;           /* in, init only: only write the requests into `text` */
-  bool look;            /* in, verify only: a store that makes its table by itself makes none now;
-                           without one, `epoch` is "" where the store has documents */
+  bool print;           /* in, init only: send nothing, write the requests into `text` */
+  bool look;            /* in, verify only: do not create the table, as sqlite otherwise does;
+                           if there is none, `epoch` is "" where the store has documents */
   mt_epoch epoch;       /* out */
   bool created;         /* out, init: there was none before */
-  char *text;           /* out, owned: the requests and the least role, for people */
+  char *text;           /* out, owned: the requests and the minimal role, for people */
 } mt_locks_admin;
 void mt_locks_admin_deinit(mt_locks_admin *r);
 
@@ -261,13 +260,13 @@ typedef enum mt_session_state {
   MT_SESSION_LIVE,
   MT_SESSION_EXPIRED,
   MT_SESSION_CLOSED,
-  MT_SESSION_BROKEN, /* marked by hand: its owner may believe until its deadline, which no beat
-                        extends any more; to everyone else as good as live until it is expired */
+  MT_SESSION_BROKEN, /* marked by hand: its owner may rely on it until its deadline, which no beat
+                       extends any more; others treat it as live until it is expired */
 } mt_session_state;
 
 /* Writes of a session's document. */
 typedef enum mt_session_verb {
-  MT_SESSION_OPEN,   /* create as live; REFUSED when the id is taken by something not this open */
+  MT_SESSION_OPEN,   /* create as live; REFUSED if the id exists and not from this opening */
   MT_SESSION_BEAT,   /* rewrite if live, with `waiting`; REFUSED when it is not live */
   MT_SESSION_CLOSE,  /* live or broken -> closed; else REFUSED */
   MT_SESSION_EXPIRE, /* compare-and-set by `version` to expired; with version {0,0}: create as
@@ -291,17 +290,17 @@ typedef struct mt_session_write {
                                 script, job} */
   int64_t lease_ms;          /* in, OPEN and EXPIRE of a missing one */
   mt_slice waiting;          /* in, BEAT: JSON array, or empty for [] */
-  mt_slice by;               /* in, BREAK: JSON object, an owner's of who breaks it, or empty */
+  mt_slice by;               /* in, BREAK: JSON owner object of who breaks it, or empty */
   mt_version if_version;     /* in, EXPIRE */
   mt_session_result result;  /* out */
   mt_version version;        /* out: of the acknowledged write */
-  /* Out, for people, of a BEAT that was refused: the state that it met (MISSING: not known), and
-   * who broke it (mt_session_breaker). */
+  /* Out, for people, of a refused BEAT: the state that the document had (MISSING: unknown) and who
+   * broke it (mt_session_breaker). */
   mt_session_state found;
   char breaker[MT_SESSION_BREAKER];
 } mt_session_write;
 
-/* "user@host, pid 12" of the member `broken_by` of an owner; "" where there is none. */
+/* Writes "user@host, pid 12" from an owner's member `broken_by`; "" if there is none. */
 void mt_session_breaker(mt_json owner, char *out, size_t size);
 
 typedef struct mt_session_doc {
@@ -313,10 +312,11 @@ typedef struct mt_session_doc {
   int64_t beat_ms;           /* store's clock */
   char *owner;               /* owned JSON object, or NULL */
   char *waiting;             /* owned JSON array, or NULL */
-  bool damaged;              /* as no client writes it (table.h) */
+  bool damaged;              /* not as any client writes it (table.h) */
 } mt_session_doc;
 
-/* Reads session documents by id, in real time. Nothing read may be acted upon without a write. */
+/* Reads session documents by id, in real time. A caller must not act on them without a write that
+ * proves them. */
 typedef struct mt_session_read {
   mt_req req;
   const char *ns;
@@ -327,21 +327,21 @@ typedef struct mt_session_read {
 void mt_session_read_deinit(mt_session_read *r);
 
 typedef enum mt_lock_verb {
-  MT_LOCK_CREATE,  /* plain create of a document with one holder; EXISTS when there is one */
+  MT_LOCK_CREATE,  /* plain create of a document with one holder; EXISTS if there is one */
   MT_LOCK_SET,     /* the scripted grant: apply, deny, enqueue, or stale */
   MT_LOCK_RELEASE, /* remove my hold and queue entry numbered <= n; always ACKED or ABSENT */
   MT_LOCK_DELETE,  /* delete of my untouched document, by if_version; else CONFLICT */
-  MT_LOCK_EVICT, /* remove all sound entries of `session`, which the caller proved expired; without
-                      one (NULL) all that are damaged, as a person has decided */
-  MT_LOCK_ADOPT, /* replace the entry of `from` by mine numbered n, same mode */
+  MT_LOCK_EVICT, /* remove all sound entries of `session`, which the caller proved expired; if it is
+                      NULL, all damaged entries, on a person's decision */
+  MT_LOCK_ADOPT, /* replace the entry of `from` by mine numbered n, in the same mode */
 } mt_lock_verb;
 
 typedef enum mt_lock_result {
   MT_LOCK_NO_ANSWER = 0, /* the request failed: it may have been applied, or may still be */
-  MT_LOCK_ACKED,         /* an acknowledged write did what was asked: granted, released, evicted */
+  MT_LOCK_ACKED,         /* an acknowledged write granted, released or evicted it */
   MT_LOCK_QUEUED,        /* an acknowledged write put or renewed me in the queue: not granted */
-  MT_LOCK_DENIED,        /* conflicts; nothing was written */
-  MT_LOCK_STALE,         /* a newer number of mine is there, or a hold I believed in is gone */
+  MT_LOCK_DENIED,        /* it conflicts; nothing was written */
+  MT_LOCK_STALE,         /* a newer number of mine is there, or a hold that I relied on is gone */
   MT_LOCK_EXISTS,        /* create: there is a document (it may be my own earlier write) */
   MT_LOCK_ABSENT,        /* nothing there to release, evict or adopt */
   MT_LOCK_CONFLICT,      /* version conflict with a concurrent write: send this item again */
@@ -351,13 +351,13 @@ typedef enum mt_lock_result {
 
 enum { MT_JOB_MAX = 256 }; /* bytes of a job's id */
 
-/* Who is in the way, as the lock document says it. Details of the session are read apart. */
+/* A holder or waiter as the lock document has it. Details of its session are read separately. */
 typedef struct mt_lock_entry {
   char session[MT_SESSION_ID];
   uint64_t n;
   mt_mode mode;
   bool queued;
-  bool damaged;              /* as no client writes it (table.h) */
+  bool damaged;              /* not as any client writes it (table.h) */
   int64_t since_ms;          /* store's clock; 0 unknown */
   int64_t until_ms;          /* store's clock, where it is queued */
   char job[MT_JOB_MAX + 1];  /* "" none */
@@ -365,29 +365,29 @@ typedef struct mt_lock_entry {
 
 typedef struct mt_lock_item {
   mt_lock_verb verb;         /* in, as all up to `if_version` */
-  mt_place place;            /* its path normalised; the store makes the id of it */
-  uint64_t n;                /* a number of the session's own, only grows */
+  mt_place place;            /* its path is normalised; the store derives the id from it */
+  uint64_t n;                /* the session's own number, which only grows */
   mt_mode mode;              /* CREATE, SET */
-  bool fresh;                /* SET: I hold nothing there yet, so an absent entry is no loss */
-  bool enqueue;              /* SET: when denied, put me in the queue, or renew my place */
+  bool fresh;                /* SET: I rely on no hold there, so a missing entry is no loss */
+  bool enqueue;              /* SET: if denied, queue me or renew my place */
   bool leaf;                 /* CREATE, SET: remember `sessions` for listing */
   bool ask_queue;            /* SET: also answer `contended` */
-  bool brief;                /* SET, fresh and not enqueue: who is in the way need not be said, nor
-                                a STALE be told from a DENIED: a grant is cheaper for the server */
+  bool brief; /* SET, fresh and not enqueue: the answer need not name blockers nor tell
+                                STALE from DENIED, which makes a grant cheaper for the server */
   const char *session;       /* EVICT: the dead one, or NULL; ADOPT: from; NULL otherwise */
   mt_version if_version;     /* DELETE */
   mt_lock_result result;     /* out, as all below */
   mt_version version;        /* of the acknowledged write */
   uint32_t ahead;            /* QUEUED: living entries before mine in the queue */
-  bool contended;            /* ACKED, where asked: another session waits for what my mode denies */
+  bool contended;            /* ACKED, if asked: another session waits for what my mode denies */
   mt_lock_entry *blockers;   /* DENIED, QUEUED: owned by the batch, at most MT_BLOCKERS_MAX */
   size_t n_blockers;
 } mt_lock_item;
 
 enum { MT_BLOCKERS_MAX = 64, MT_QUEUE_LIFE_MS = 3000 };
 
-/* One request for any set of locks of one session. Items are applied in the order given, each for
- * itself: a batch is not atomic. */
+/* One request for any set of locks of one session. Items are applied in the order given, each on
+ * its own: a batch is not atomic. */
 typedef struct mt_lock_batch {
   mt_req req;
   const char *ns;            /* in: [a-z0-9_-]{1,64} */
@@ -395,39 +395,41 @@ typedef struct mt_lock_batch {
   const char *job;           /* in: written into new entries; NULL none */
   mt_lock_item *items;       /* in/out, the caller's */
   size_t n;
-  bool proven; /* out: there is no answer, or it is the one to this request; if not, a grant that it
-                  refuses may have been applied all the same */
+  bool
+      proven; /* out: no answer came, or it is known to answer this request; if not, a grant that it
+                  refuses may have been applied nevertheless */
 } mt_lock_batch;
 void mt_lock_batch_deinit(mt_lock_batch *r); /* frees the blockers of the items */
 
 typedef enum mt_list_kind { MT_LIST_LOCKS, MT_LIST_SESSIONS } mt_list_kind;
 typedef struct mt_listing mt_listing;
 
-/* For people: lock documents or sessions, page after page. The first request opens a listing, each
- * of the same struct gives the next page, until `listing` is NULL again: that was the last one. A
- * page may be empty. Within a namespace locks come in the byte order of their paths. It fails,
- * rather than skip; after an error there are no more pages.
+/* For people: lock documents or sessions, page by page. The first request opens a listing; each
+ * further one of the same struct returns the next page, until `listing` is NULL again after the
+ * last. A page may be empty. Within a namespace locks come in the byte order of their paths. A
+ * listing fails rather than skip entries; after an error there are no more pages.
  *
- * On a server the pages are of one moment and show what its searches show: the opening refreshes,
- * so all that was acknowledged before, unless the right to do so is missing (`stale`). On sqlite
- * each page is of its own moment; what stood all the time comes once.
+ * On a server all pages show one moment, as its searches see it; the opening refreshes, so that is
+ * everything acknowledged before, unless the right to refresh is missing (`stale`). On sqlite each
+ * page shows its own moment; what exists throughout is listed once.
  *
  * `json` is an array. A lock is {"ns","path","holders":[{"session","n","mode","since","job"}],
  * "queue":[{"session","n","mode","until","job"}]}; a session {"ns","session","state","lease_ms",
- * "opened","beat_at","owner","waiting"}. What is damaged says so: an entry or a session has
- * "damaged":true, and what is no list of entries is one such entry. */
+ * "opened","beat_at","owner","waiting"}. A damaged entry or session has
+ * "damaged":true; something other than a list of entries becomes one such entry. */
 typedef struct mt_lock_list {
   mt_req req;
   mt_list_kind kind;   /* in, as all up to `page`; the same for all pages */
   const char *ns;      /* NULL: of all namespaces */
   mt_slice path;       /* LOCKS: at this path and below it; {NULL,0}: everywhere */
-  const char *session; /* the first digits of an id, or NULL. SESSIONS: of these. LOCKS: in which
-                          they hold what they asked for; on sqlite also those on the way there */
+  const char
+      *session; /* the first digits of an id, or NULL. SESSIONS: only these. LOCKS: only their
+                          targets; on sqlite also the intention locks above them */
   bool over;           /* SESSIONS: closed and expired ones too */
   uint32_t page;       /* documents; 0: MT_LIST_PAGE */
-  bool end;            /* in: no page any more, only end it */
-  mt_listing *listing; /* in/out: to be ended, or closed, where it is not NULL in the end; only a
-                          store that is closed while the request is under way takes it along */
+  bool end;            /* in: return no page, only end the listing */
+  mt_listing *listing; /* in/out: if it is not NULL in the end, the caller ends or closes it, unless
+                          the store is closed while the request is in flight */
   bool stale;          /* out, of the first page */
   char *json;          /* out, owned */
 } mt_lock_list;
@@ -435,8 +437,8 @@ void mt_lock_list_deinit(mt_lock_list *r); /* of `json` */
 
 enum { MT_LIST_PAGE = 1000, MT_LIST_PAGE_MAX = 10000 };
 
-/* Reads lock documents by path, in real time, for people: `json` as in a list, of those that are
- * there. */
+/* Reads lock documents by path, in real time, for people: `json` lists those that exist, as in a
+ * listing. */
 typedef struct mt_lock_read {
   mt_req req;
   const char *ns;
@@ -447,7 +449,7 @@ typedef struct mt_lock_read {
 void mt_lock_read_deinit(mt_lock_read *r);
 
 typedef struct mt_locks_ops {
-  void (*init)(mt_store *s, mt_locks_admin *r);   /* creates the tables; fine when they are there */
+  void (*init)(mt_store *s, mt_locks_admin *r);   /* creates the tables; fine if they exist */
   void (*verify)(mt_store *s, mt_locks_admin *r); /* CORRUPT_TABLE, or NOT_FOUND: run `init` */
   void (*session)(mt_store *s, mt_session_write *r);
   void (*session_read)(mt_store *s, mt_session_read *r);
@@ -481,23 +483,24 @@ struct mt_store {
   mt_store_stats stats;
 };
 
-/* The request's memory is the caller's again; `done` will not be called. True: something of it was
- * applied, or may have been, or may still be. False: nothing, and nothing ever will be: it was not
- * sent yet, was refused, or only reads. Nothing happens to one that has finished, and the same is
- * said of it. Whoever reports the end of a request by this makes the error `ambiguous`. */
+/* Returns the request's memory to the caller without calling `done`. True: some of it was applied,
+ * may have been, or may still be. False: none of it was or ever will be, since it was not sent, was
+ * refused, or only reads. A finished request is left as it is, with the same result. A caller that
+ * gets true must report the end of the request with an `ambiguous` error. */
 bool mt_store_cancel(mt_store *s, mt_req *req);
-/* The same of a request that has finished. */
+/* The same for a request that has finished. */
 bool mt_req_applied(const mt_req *req);
 
-/* Cancels what is under way and frees the store; not from inside a `done` of its own. NULL is fine. */
+/* Cancels requests in flight and frees the store; must not be called from a `done` of its own. NULL
+ * is fine. */
 void mt_store_close(mt_store *s);
 
-/* The synchronous form: steps the loop until the submitted request has finished, then gives its
- * status. At `until_ms` (as mt_loop_pump's) it is cancelled with INTERRUPTED. */
+/* The synchronous form: steps the loop until the submitted request has finished, then returns its
+ * status. At `until_ms` (as in mt_loop_pump) it is cancelled with INTERRUPTED. */
 mortise_status mt_store_wait(mt_store *s, mt_req *req, int64_t until_ms);
 
-/* For stores: marks the request finished (error as set in it; that of a mere reading is never
- * `ambiguous`) and calls `done`. */
+/* For stores: marks the request finished, with the error set in it (never `ambiguous` for a read),
+ * and calls `done`. */
 void mt_req_finish(mt_req *req);
 
 #endif

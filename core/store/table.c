@@ -7,7 +7,7 @@
 
 enum {
   NS_MAX = 64,
-  OWNER_MAX = 64 << 10, /* ours have 8 KiB at most, with who broke it twice that */
+  OWNER_MAX = 64 << 10, /* clients write at most 8 KiB, or twice that once it names who broke it */
   WAITING_MAX = 256 << 10,
 };
 
@@ -37,14 +37,14 @@ static bool is_sound(const mt_entry_parts *p) {
          p->time >= 0 && mt_utf8_valid(p->job) == p->job.n;
 }
 
-/* Cut to whole characters. */
+/* Cuts between characters. */
 static void copy(mt_slice text, char *out, size_t size) {
   size_t n = text.n < size ? text.n : mt_utf8_valid((mt_slice){text.p, size - 1});
   if (n) memcpy(out, text.p, n);
   out[n] = '\0';
 }
 
-/* One of another session's length would be taken for that session's. */
+/* Shortens a damaged id of full length, so that nobody takes it for a session's id. */
 static void show_session(mt_slice text, char out[MT_SESSION_ID]) {
   enum { CUT = MT_SESSION_ID - 5 };
   copy(text, out, MT_SESSION_ID);
@@ -58,7 +58,7 @@ void mt_entry_read(const mt_entry_parts *p, mt_lock_entry *out) {
                          .n = p->n > 0 ? (uint64_t)p->n : 0,
                          .queued = p->queued,
                          .damaged = !sound};
-  if (p->queued) /* a damaged one does not pass by itself */
+  if (p->queued) /* a damaged waiter never expires */
     out->until_ms = sound ? p->time : INT64_MAX;
   else
     out->since_ms = p->time > 0 ? p->time : 0;
@@ -70,7 +70,8 @@ void mt_entry_read(const mt_entry_parts *p, mt_lock_entry *out) {
   copy(p->job, out->job, sizeof out->job);
 }
 
-/* Decoded; of one that is longer than a client's is, more than that shows. */
+/* Decodes a string; `out` must be larger than any that a client writes, so that too long ones are
+ * noticed. */
 static bool take_text(mt_json entry, const char *key, char *out, size_t size, mt_slice *text) {
   mt_json value = mt_json_get(entry, key);
   *text = mt_slice_of(mt_json_copy(value, out, size));
@@ -132,7 +133,7 @@ void mt_entries_add_json(mt_buf *out, mt_json list, bool queued) {
     mt_entry_add(out, &entry);
   }
   if (list.type != MT_JSON_ARRAY) {
-    mt_entry_read_json(list, queued, &entry); /* no list is no entry either */
+    mt_entry_read_json(list, queued, &entry); /* reported as one damaged entry */
     entry.damaged = true;
     mt_entry_add(out, &entry);
   }
@@ -158,7 +159,7 @@ mt_session_state mt_session_state_of(mt_slice name) {
   return MT_SESSION_MISSING;
 }
 
-/* Copies JSON of that type; what is none makes the document a damaged one. false without memory. */
+/* Copies JSON of the given type; anything else marks the document damaged. false without memory. */
 static bool keep_json(mt_slice text, mt_json_type type, size_t most, char **out, bool *damaged) {
   mt_json value;
   if (!text.p) return true;
@@ -185,7 +186,7 @@ bool mt_session_read_parts(const mt_session_parts *p, mt_session_doc *out) {
   out->beat_ms = in_range(p->beat_ms, 0, INT64_MAX, 0, &damaged);
   bool kept = keep_json(p->owner, MT_JSON_OBJECT, OWNER_MAX, &out->owner, &damaged) &&
               keep_json(p->waiting, MT_JSON_ARRAY, WAITING_MAX, &out->waiting, &damaged);
-  /* What is over is over, whatever else it says. */
+  /* A session that has ended stays ended, whatever else its document says. */
   out->damaged = damaged && out->state != MT_SESSION_EXPIRED && out->state != MT_SESSION_CLOSED;
   return kept;
 }

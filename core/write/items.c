@@ -27,7 +27,7 @@ static bool is_version(mt_version v) {
   return v.term != 0;
 }
 
-/* To be sent, or again: with its own compare-and-set, or against what was just read. */
+/* Marks it for sending with its own if_version, or against the version `at` just read. */
 static void resend(mt_item *item, mt_version at) {
   item->reread = item->absent = false;
   item->at = at;
@@ -36,7 +36,7 @@ static void resend(mt_item *item, mt_version at) {
 /* ---- Stamps --------------------------------------------------------------------------------- */
 
 static mt_stamp my_stamp(const mt_writer *w) {
-  return (mt_stamp){w->permit.epoch, w->permit.fence(w->permit.lock)}; /* which an upgrade makes larger */
+  return (mt_stamp){w->permit.epoch, w->permit.fence(w->permit.lock)}; /* an upgrade raises it */
 }
 
 static bool is_older(const mt_writer *w, const mt_epoch *epoch) {
@@ -63,8 +63,8 @@ static void refuse_broken(const mt_writer *w, mt_item *item) {
   mt_item_reject(item, &err);
 }
 
-/* May the document with this source be changed? Otherwise the item is settled, or waits until its
- * epoch is known. */
+/* May the document with this source be changed? If not, the item is settled or waits until the
+ * stamp's epoch is known. */
 static bool stamp_allows(mt_lane *l, mt_item *item, mt_slice source) {
   mt_writer *w = l->w;
   mt_stamp mine = my_stamp(w), theirs;
@@ -84,18 +84,18 @@ static bool stamp_allows(mt_lane *l, mt_item *item, mt_slice source) {
   }
 }
 
-/* Does the body say which stamp the document had at if_version? */
+/* Does the body contain the stamp that the document had at if_version? */
 static bool body_tells(const mt_item *item) {
   const mt_write *w = &item->write;
   return w->kind == MT_WRITE_INDEX && item->of_source && is_version(w->if_version);
 }
 
-/* What names no document cannot be asked for; the store refuses to write it. */
+/* A document with an invalid name cannot be read; the store will refuse to write it. */
 static bool can_be_asked(const mt_write *w) {
   return w->id.n && mt_utf8_valid(w->id) == w->id.n && mt_utf8_valid(w->routing) == w->routing.n;
 }
 
-/* Must the document be read before the item can be sent? A create has none. */
+/* A create needs no reading. */
 bool mt_item_looks_first(const mt_writer *w, const mt_item *item) {
   if (item->write.kind == MT_WRITE_CREATE || !can_be_asked(&item->write)) return false;
   if (w->stamps) return !body_tells(item);
@@ -126,7 +126,7 @@ mt_slice mt_item_upsert(const mt_item *item) {
   return source.type == MT_JSON_OBJECT ? source.raw : (mt_slice){NULL, 0};
 }
 
-/* May it be carried out on top of itself? */
+/* Can it be applied twice without harm? */
 static bool may_repeat(const mt_item *item) {
   const update_parts u = read_update(&item->write);
   return !u.by_script && (u.as_upsert || u.upsert.type == MT_JSON_NONE);
@@ -140,8 +140,8 @@ static bool refuse_scripted_upsert(mt_item *item) {
   return true;
 }
 
-/* The document was looked at: what is sent compares with this version of it. False: it is not the
- * one that the item is for. */
+/* Makes the item compare with the version that was read. False if this is not the document that the
+ * item expects. */
 static bool compare_with(mt_item *item, const mt_doc *doc) {
   const mt_write *w = &item->write;
   if (w->kind == MT_WRITE_CREATE) return false;
@@ -151,7 +151,7 @@ static bool compare_with(mt_item *item, const mt_doc *doc) {
     return true;
   }
   if (doc->found) {
-    bool looked = item->absent || is_version(item->at); /* and what it saw has changed since */
+    bool looked = item->absent || is_version(item->at); /* it was read before */
     if (looked && !mt_version_equal(item->at, doc->version) && !may_repeat(item)) return false;
     resend(item, doc->version);
     return true;
@@ -182,7 +182,7 @@ void mt_lane_stamp(mt_lane *l) {
     bool carries = item->write.kind != MT_WRITE_DELETE;
     if (body_tells(item) && !stamp_allows(l, item, item->write.body)) continue;
     if (carries && stamp_body(l, item, mt_slice_of(text), &l->stamped, &err)) {
-      if (err.code == MORTISE_OUT_OF_MEMORY) break; /* lane_step sees it */
+      if (err.code == MORTISE_OUT_OF_MEMORY) break; /* lane_step handles it */
       mt_buf_cut(&l->stamped, at);
       mt_item_reject(item, &err);
       continue;
@@ -201,7 +201,7 @@ void mt_lane_stamp(mt_lane *l) {
   }
 }
 
-/* Is the source what the item's body became, stamped as that source is? */
+/* Is the source equal to the item's body, with the source's stamp added? */
 static bool is_ours(const mt_lane *l, const mt_item *item, mt_slice source) {
   if (!l->w->stamps) return mt_slice_eq(source, item->write.body);
   mt_buf buf;
@@ -213,7 +213,7 @@ static bool is_ours(const mt_lane *l, const mt_item *item, mt_slice source) {
   return same;
 }
 
-/* Somebody changes it again and again. */
+/* Others keep changing the document. */
 static void give_up(mt_item *item) {
   bool dirty = item->dirty;
   settle(item, MT_OUTCOME_CONFLICT);
@@ -222,7 +222,8 @@ static void give_up(mt_item *item) {
 
 static void conflict(mt_lane *l, mt_item *item, const mt_doc *doc) {
   mt_write_batch *b = l->batch;
-  /* A request still under way carries an older version and cannot apply, but for a blind update. */
+  /* A request that is still in flight compares with an older version and cannot apply, unless it is
+   * blind. */
   bool dirty = item->dirty && !is_version(item->write.if_version);
   mt_again again = b->again ? b->again(b->ctx, b, item, doc) : MT_AGAIN_CONFLICT;
   if (again == MT_AGAIN_WRITE)
@@ -264,8 +265,8 @@ static int update_is_noop(const mt_lane *l, const mt_item *item, const mt_doc *d
   return noop;
 }
 
-/* The outcome of a write whose answer never came, where the document shows it. False: it does not,
- * and the item is to be treated as in conflict. */
+/* Finds the outcome of a write without an answer from the document. False if it does not show it;
+ * the item then counts as in conflict. */
 static bool decide(const mt_lane *l, mt_item *item, const mt_doc *doc) {
   const mt_write *w = &item->write;
   bool untouched =
@@ -281,7 +282,8 @@ static bool decide(const mt_lane *l, mt_item *item, const mt_doc *doc) {
     if (noop < 0) return false;
     break;
   default:
-    /* Ours, it seems. A read proves nothing: the same bytes once more, acknowledged, do. */
+    /* It looks like our write, but a read proves nothing: write the same bytes again for an
+     * acknowledgement. */
     if (!untouched && doc->found && is_ours(l, item, doc->source))
       return resend(item, doc->version), true;
     if (!doc->found && w->kind == MT_WRITE_CREATE) blind = true;
@@ -291,8 +293,8 @@ static bool decide(const mt_lane *l, mt_item *item, const mt_doc *doc) {
   return true;
 }
 
-/* Has the document changed since, as a copy of this very request may have changed it? The network
- * may have sent it twice, and only the second answer was heard. */
+/* Could a copy of this very request have changed the document? The network may have sent the
+ * request twice, and only the second answer arrived. */
 static bool may_be_own(const mt_item *item, const mt_doc *doc) {
   const mt_write *w = &item->write;
   if (!doc->found || w->kind == MT_WRITE_DELETE) return false;
@@ -311,7 +313,7 @@ void mt_item_read(mt_lane *l, mt_item *item, const mt_doc *doc) {
   else if ((stamps || looks) && compare_with(item, doc))
     return;
   else if (looks && !is_version(item->write.if_version))
-    conflict(l, item, doc); /* sent without a version it would compare with nothing */
+    conflict(l, item, doc); /* without a version it would be a blind write */
   else if (!(item->dirty || may_be_own(item, doc)) || !decide(l, item, doc))
     conflict(l, item, doc);
 }
@@ -344,7 +346,7 @@ bool mt_item_written(mt_lane *l, mt_item *item, mt_write *sent) {
   if (missing && w->kind == MT_WRITE_DELETE)
     settle(item, MT_OUTCOME_ALREADY);
   else if (missing || sent->result == MT_WRITE_CONFLICT)
-    item->reread = true; /* it may be the answer to a second copy of this very write */
+    item->reread = true; /* this may answer a second copy of this very write */
   else
     settle(item, MT_OUTCOME_REJECTED);
   return true;

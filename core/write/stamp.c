@@ -33,7 +33,7 @@ void mt_stamp_text(const mt_stamp *stamp, char out[MT_STAMP_TEXT]) {
            stamp->fence);
 }
 
-/* Nothing may come in past the document that was looked at. */
+/* A script or an upsert could write something other than the document that was checked. */
 static mortise_status check_update(mt_json body, mortise_error *err) {
   if (mt_json_get(body, "doc").type != MT_JSON_OBJECT)
     return mt_error_set(err, MORTISE_UNSUPPORTED, "an update by a script cannot be stamped");

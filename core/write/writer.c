@@ -8,25 +8,25 @@
 
 enum {
   BYTES = 2 << 20,
-  BYTES_MIN = 64 << 10, /* not halved below this */
-  ITEM_OVERHEAD = 160,  /* of the action's line, about */
+  BYTES_MIN = 64 << 10, /* the limit is not halved below this */
+  ITEM_OVERHEAD = 160,  /* about the length of the action line */
   IN_FLIGHT = 2,
   TRIES = 8,
   BACKOFF_MS = 50,
   BACKOFF_DOUBLINGS = 6,
-  BAD_SINGLES = 8, /* refused whole requests of one document each: it is not the documents */
+  BAD_SINGLES = 8, /* this many refused one-document requests are not the documents' fault */
   STAMPED_MAX = 1 << 30,
 };
 
 static void lane_step(mt_lane *l);
 
-/* May run on a store's thread: what it reads of the writer never changes. */
+/* May run on a store's thread; it reads only fields that never change. */
 static bool may_send(void *ctx) {
   const mt_writer *w = ctx;
   return !mt_session_dead(w->permit.session, w->env->now_ms(w->env->ctx));
 }
 
-/* OK while something may be sent. */
+/* OK while requests may be sent. */
 static mortise_status writer_check(const mt_writer *w, mortise_error *err) {
   if (w->stopped) {
     *err = w->why;
@@ -35,7 +35,7 @@ static mortise_status writer_check(const mt_writer *w, mortise_error *err) {
   return w->permit.lock ? w->permit.check(w->permit.lock, err) : MORTISE_OK;
 }
 
-/* A request never outlives the lease: an answer past it would say nothing. */
+/* No request outlives the lease: a later answer would be of no use. */
 static void prepare(mt_lane *l, mt_req *req, mt_done_fn *done) {
   mt_writer *w = l->w;
   *req = (mt_req){.done = done, .ctx = l};
@@ -72,7 +72,7 @@ static void on_timer(void *ctx) {
   reap(w);
 }
 
-/* Waits for longer after each fruitless try, and gives up after the last. */
+/* Waits longer after each try without progress, and gives up after the last. */
 static void back_off(mt_lane *l) {
   mt_writer *w = l->w;
   if (++l->tries > w->config.tries) {
@@ -89,7 +89,7 @@ static void back_off(mt_lane *l) {
   if (mt_timer_start(w->store->loop, &l->timer, at, &err)) lane_fail(l, &err);
 }
 
-/* The server refused the request as a whole: fewer items, until the bad one stands alone. */
+/* The server refused the whole request: retry with half the items, until the bad one is alone. */
 static void narrow(mt_lane *l, const mortise_error *e) {
   mt_writer *w = l->w;
   if (e->http_status == 413 && l->bytes / 2 < w->bytes)
@@ -106,7 +106,7 @@ static void narrow(mt_lane *l, const mortise_error *e) {
   lane_step(l);
 }
 
-/* A request that failed may have answers for some items all the same; the others are in doubt. */
+/* A failed request may still have answers for some items; the others are in doubt. */
 static void doubt(mt_lane *l) {
   for (size_t i = 0; i < l->n; i++) {
     if (l->wire[i].result)
@@ -176,7 +176,7 @@ static void read_answered(mt_lane *l) {
   back_off(l);
 }
 
-/* Without the index there is no document; the first write may make it. */
+/* The index does not exist, so no document does; the first write may create it. */
 static void nothing_there(mt_lane *l) {
   const mt_doc none = {0};
   for (size_t i = 0; i < l->n; i++) mt_item_read(l, l->items[i], &none);
@@ -184,7 +184,7 @@ static void nothing_there(mt_lane *l) {
   lane_step(l);
 }
 
-/* An item that names an index of its own fails for itself. */
+/* If items name their own index, only they are rejected. */
 static void read_failed(mt_lane *l, const mortise_error *e) {
   if (e->code == MORTISE_UNAVAILABLE || e->ambiguous) {
     l->w->last = *e;
@@ -219,12 +219,12 @@ static mt_slice item_index(const mt_lane *l, const mt_item *item) {
   return item->write.index.p ? item->write.index : mt_slice_of(l->batch->index);
 }
 
-/* An item that only compares with what is there asks for no source. */
+/* An item that needs only a version to compare with reads no source. */
 static bool needs_version_only(const mt_lane *l, const mt_item *item) {
   return l->w->compares && mt_item_looks_first(l->w, item) && !l->batch->again;
 }
 
-/* Items to be read again, of one index (a multi-get names one). False: none. */
+/* Collects items to be read from one index, since a multi-get names one. False: none. */
 static bool collect_reads(mt_lane *l) {
   mt_slice index = {NULL, 0};
   l->n = 0;
@@ -253,7 +253,7 @@ static void send_read(mt_lane *l) {
                       .n = l->n,
                       .no_source = l->versions_only};
   prepare(l, &l->mget.req, on_read);
-  l->mget.req.may_send = NULL; /* reading harms nobody */
+  l->mget.req.may_send = NULL; /* reads are safe after the deadline */
   l->mget.req.idempotent = true;
   l->w->store->docs->mget(l->w->store, &l->mget);
 }
@@ -300,7 +300,7 @@ static void gather_writes(mt_lane *l) {
   }
 }
 
-/* The next request's items. False: all are settled, or wait for something else. */
+/* Collects the next request's items. False: all are settled or wait for something else. */
 static bool collect_writes(mt_lane *l) {
   do {
     gather_writes(l);
@@ -316,8 +316,8 @@ static void send_bulk(mt_lane *l) {
   l->w->store->docs->bulk(l->w->store, &l->bulk);
 }
 
-/* A foreign epoch that was met while the table's is still the lock's came before it, since no epoch
- * comes again. */
+/* If the table still has the lock's epoch, the foreign epoch is an older one, since epochs never
+ * recur. */
 static void on_verified(void *ctx, mt_req *req) {
   mt_lane *l = ctx;
   mt_writer *w = l->w;
@@ -391,7 +391,7 @@ static mt_write_batch *take_finished(mt_writer *w) {
   return NULL;
 }
 
-/* Last in each event: `done` may submit again, or free the writer. */
+/* Must come last in each event: `done` may submit again or free the writer. */
 static void reap(mt_writer *w) {
   bool gone = false, *outer = w->gone;
   w->gone = &gone;
@@ -406,7 +406,7 @@ static void reap(mt_writer *w) {
     *outer = true;
 }
 
-/* Gives the lane about one request's worth of the batch. */
+/* Gives the lane about one request's share of the batch. */
 static void lane_start(mt_lane *l, mt_write_batch *b) {
   size_t bytes = 0;
   l->batch = b;
@@ -439,7 +439,7 @@ static void start_lanes(mt_writer *w) {
     while (!b->failed && b->next < b->n && (l = free_lane(w))) lane_start(l, b);
 }
 
-/* Lanes without a request wait for their timers. */
+/* Fails lanes that have no request but wait for their timer. */
 static void end_waits(mt_writer *w) {
   for (uint32_t i = 0; i < w->config.in_flight; i++) {
     mt_lane *l = &w->lanes[i];

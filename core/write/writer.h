@@ -1,18 +1,18 @@
-/* The writer bound to a lock: protected batches of document writes, each item accounted for.
+/* A writer bound to a lock: protected batches of document writes, with an outcome for each item.
  *
- * A state machine over store->docs: it starts no thread and blocks nowhere; time and randomness
- * come from an mt_env. Nothing is sent once the lock's deadline has passed: that is checked before
- * each request, again by the store when the last bytes are handed over, and each request's time-out
- * ends with the lease.
+ * A state machine over store->docs: it starts no thread and never blocks; time and randomness come
+ * from an mt_env. It sends nothing once the lock's deadline has passed: that is checked before each
+ * request and, by the store, when its last bytes are handed over; no request's time-out exceeds the
+ * lease.
  *
- * What a failed request did is found out, never guessed: its documents are read again, and an item
- * counts as applied only when a write of it was acknowledged. Repeating an item is safe because its
- * compare-and-set lets at most one of the copies through, and the copies are equal.
+ * What a failed request did is determined by reading its documents again, and an item counts as
+ * applied only when a write of it was acknowledged. Repeating an item is safe because its
+ * compare-and-set lets at most one copy through, and the copies are equal.
  *
- * A request may also be carried out late, when another holder has written. So under a lock each item
- * compares: with its if_version, or else with the version that a look at the document, under this
- * very lock, has shown; where that shows none, and for a create, it is a create. docs/guarantees.md
- * says why looking again after a conflict is safe. */
+ * A request may also be applied late, after another holder has written. So under a lock each item
+ * is a compare-and-set: against its if_version, or else against the version read under this very
+ * lock; if there is no document, it is a create. docs/guarantees.md says why reading again after a
+ * conflict is safe. */
 #ifndef MT_WRITE_WRITER_H
 #define MT_WRITE_WRITER_H
 
@@ -22,32 +22,33 @@
 #include "store/store.h"
 
 typedef enum mt_outcome {
-  MT_OUTCOME_NONE = 0, /* not done: the batch's error says why; `dirty` where it may be */
+  MT_OUTCOME_NONE =
+      0, /* not done, the batch's error says why; `dirty` if it may have been applied */
   MT_OUTCOME_APPLIED,  /* a write of it was acknowledged */
   MT_OUTCOME_ALREADY,  /* nothing was left to do */
-  MT_OUTCOME_CONFLICT, /* someone else has changed the document since `if_version`; with write.type
-                          "stamped", a later holder's stamp is in it */
-  MT_OUTCOME_REJECTED, /* the store will not take it; write.type and write.reason say why */
+  MT_OUTCOME_CONFLICT, /* somebody else has changed the document since `if_version`, or, with
+                          write.type "stamped", it has a later holder's stamp */
+  MT_OUTCOME_REJECTED, /* the store refuses it; write.type and write.reason say why */
 } mt_outcome;
 
 enum { MT_OUTCOMES = 5 };
 
-/* One write. The caller fills the `in` part of `write`; its slices stay until `done`. */
+/* One write. The caller fills the `in` part of `write` and keeps its slices until `done`. */
 typedef struct mt_item {
   mt_write write; /* in/out: the last answer for it */
   bool of_source; /* in: an index whose body was made from the whole source at write.if_version, its
-                     stamp included: saves looking at the document first */
+                     stamp included, so that the document need not be read first */
   mt_outcome outcome;
-  bool dirty;  /* out: an unanswered request may have applied it, or may still */
+  bool dirty;  /* out: an unanswered request may have applied it, or may still do so */
   bool reread; /* the writer's, as all below */
-  bool absent; /* there was no document to compare with: it is created */
+  bool absent; /* there was no document, so it is sent as a create */
   uint8_t rereads;
-  mt_version at; /* compare-and-set with this one instead of write.if_version */
+  mt_version at; /* compare with this version instead of write.if_version */
 } mt_item;
 
 /* What to do with an item in conflict, after its document was read again. */
 typedef enum mt_again {
-  MT_AGAIN_CONFLICT, /* leave it so */
+  MT_AGAIN_CONFLICT, /* leave it a CONFLICT */
   MT_AGAIN_WRITE,    /* body and if_version are new: send it */
   MT_AGAIN_DONE,     /* nothing is left to do: ALREADY */
   MT_AGAIN_REJECT,   /* REJECTED; the callback wrote write.type and write.reason */
@@ -59,14 +60,14 @@ typedef struct mt_write_batch {
   void *ctx;
   bool finished;
   const char *index; /* for items without one of their own; may be NULL */
-  mt_item *items;    /* zeroed but for the `in` part of `write` */
+  mt_item *items;    /* zeroed except the `in` part of `write` */
   size_t n;
-  /* NULL: conflicts are given back at once. Else asked for each, with the document as it is now
-   * (found == false where it is gone). `doc` is borrowed for the call; a new body is the callback's
-   * own memory and stays until `done`. Asked MT_AGAIN_MAX times at most for one item. */
+  /* NULL: conflicts are reported at once. Otherwise called for each conflict with the document as
+   * it is now (found == false if it is gone), at most MT_AGAIN_MAX times for one item. `doc` is
+   * borrowed during the call; a new body is owned by the callback and must last until `done`. */
   mt_again (*again)(void *ctx, struct mt_write_batch *b, mt_item *item, const mt_doc *doc);
   size_t counts[MT_OUTCOMES]; /* out: items with each outcome; they add up to `n` */
-  size_t dirty;               /* out: items that are not known to be done but may be */
+  size_t dirty;               /* out: items that may have been applied but are not known to be */
   mortise_error error;        /* out: OK when each item has an outcome; ambiguous where `dirty` */
   size_t next;                /* the writer's, as all below */
   size_t active;
@@ -77,18 +78,18 @@ typedef struct mt_write_batch {
 enum { MT_AGAIN_MAX = 16, MT_WRITER_LANES = 16 };
 
 typedef enum mt_strength {
-  /* An item without if_version is read first (its version only), and overwrites what it then was;
-   * what was changed in between is read again, while the lock is held. An update by script, or an
-   * upsert, that may have been carried out already is a CONFLICT then; a scripted upsert of what is
-   * not there is REJECTED. Without a lock: as NONE. */
+  /* An item without if_version is read first (only its version) and overwrites that version; if it
+   * changed in between, it is read again while the lock is held. An update by script, or an upsert,
+   * that may already have been applied is then a CONFLICT; a scripted upsert of a missing document
+   * is REJECTED. Without a lock the same as NONE. */
   MT_STRENGTH_CAS = 0,
-  /* Also puts the lock's stamp into each document, and changes none with a later one: such an item
-   * is a CONFLICT of type "stamped". An item without if_version is read first, and so is one whose
-   * stamp only the document can tell; what was changed in between is read again. Updates by script
-   * and upserts are REJECTED. Needs a lock. */
+  /* Also puts the lock's stamp into each document, and does not change a document with a later
+   * stamp: such an item is a CONFLICT of type "stamped". An item is read first if it has no
+   * if_version or its body does not show the document's stamp; if it changed in between, it is read
+   * again. Updates by script and upserts are REJECTED. Needs a lock. */
   MT_STRENGTH_STAMP,
-  /* Only what if_version says: an item without one may, when it is late, overwrite what a later
-   * holder has written. */
+  /* Compares only with if_version: an item without one may, if it is applied late, overwrite what a
+   * later holder has written. */
   MT_STRENGTH_NONE,
 } mt_strength;
 
@@ -98,7 +99,7 @@ typedef struct mt_writer_config {
   uint32_t docs;      /* in a request at most; 0: MT_WRITER_DOCS */
   size_t bytes;       /* in a request, unless one document is larger; 0: 2 MiB */
   uint32_t in_flight; /* requests at the same time; 0: 2; at most MT_WRITER_LANES */
-  uint32_t tries;     /* fruitless ones in a row before giving up; 0: 8 */
+  uint32_t tries;     /* tries without progress before giving up; 0: 8 */
   int64_t backoff_ms; /* the first wait, doubling up to 64 times that, with jitter; 0: 50 */
   mt_strength strength;
   const char *stamp_field; /* a name, or a path through objects; NULL: MT_STAMP_FIELD */
@@ -107,18 +108,18 @@ typedef struct mt_writer_config {
 typedef struct mt_writer mt_writer;
 
 /* `store`, `env` and the permit's lock are borrowed; permit NULL: an unprotected writer. LOCK_LOST
- * where the lock is no longer held. `config` may be NULL. Owned: mt_writer_free. NULL with `err`. */
+ * if the lock is no longer held. `config` may be NULL. Owned: mt_writer_free. NULL with `err`. */
 mt_writer *mt_writer_new(mt_store *store, const mt_env *env, const mt_permit *permit,
                          const mt_writer_config *config, mortise_error *err);
-/* Cancels what is under way, without `done`. The batches that were not done are counted as they are:
+/* Cancels requests in flight, without calling `done`. Unfinished batches are counted as they are:
  * what was sent and not answered is `dirty`, and may still be applied. NULL is fine. */
 void mt_writer_free(mt_writer *w);
 
-/* Starts a batch, in the caller's memory until `done`. Batches are sent in the order submitted,
- * items in theirs, several requests at once: two items must not write the same document. */
+/* Starts a batch, which stays in the caller's memory until `done`. Batches and their items are sent
+ * in order, but several requests at once: no two items may write the same document. */
 void mt_writer_submit(mt_writer *w, mt_write_batch *b);
 
-/* Sends nothing more: batches finish with this error once what is under way has been answered. */
+/* Sends nothing more: batches finish with this error once requests in flight have been answered. */
 void mt_writer_stop(mt_writer *w, const mortise_error *why);
 
 #endif

@@ -1,4 +1,4 @@
-/* Errors of mortise: one status a call returns, one caller-owned record that says the rest.
+/* Errors of mortise: a status that a call returns, and a caller-owned record with the details.
  *
  * Nothing in a mortise_error is allocated: it can be copied, dropped and reused freely. */
 #ifndef MORTISE_ERROR_H
@@ -20,7 +20,7 @@ extern "C" {
 #define MORTISE_PRINTF(fmt, args)
 #endif
 
-/* The name a script sees (`err.code`) and the exit status of the program stand beside each. */
+/* Each status with the name that scripts see (`err.code`) and the program's exit status. */
 #define MORTISE_STATUS_LIST(X)                                                                     \
   X(OK, "ok", 0)                                                                                   \
   X(LOCK_TIMEOUT, "lock_timeout", 3)                                                               \
@@ -45,7 +45,7 @@ typedef enum mortise_status {
 #undef MORTISE_STATUS_ENUM
 } mortise_status;
 
-/* One holder or waiter that stood in the way. Strings are cut to fit, always terminated. */
+/* One holder or waiter that blocked a lock. Strings are cut to fit and always terminated. */
 typedef struct mortise_blocker {
   char path[256];
   char mode[4];       /* "IS" "IX" "S" "SIX" "X" */
@@ -57,26 +57,26 @@ typedef struct mortise_blocker {
   char job[64];
   int64_t pid;
   int64_t since_ms;   /* store's clock, milliseconds since 1970; for people only */
-  bool queued;        /* waits in the queue before us, holds nothing there yet */
+  bool queued;        /* waits ahead of us in the queue; does not hold it yet */
   bool damaged;       /* no client has written its entry or its session so: nobody takes it over, a
                          person must break it; `session` may be any text then */
 } mortise_blocker;
 
 enum { MORTISE_BLOCKERS_SHOWN = 4 };
 
-/* Those who stood in the way of a lock, the first of them in full. */
+/* The sessions that blocked a lock; the first few in full. */
 typedef struct mortise_blockers {
-  size_t total; /* all that were seen */
+  size_t total; /* number of blockers seen */
   size_t shown; /* at most MORTISE_BLOCKERS_SHOWN */
   mortise_blocker list[MORTISE_BLOCKERS_SHOWN];
 } mortise_blockers;
 
 typedef struct mortise_error {
   mortise_status code;
-  int http_status;     /* 0 where no server answered */
-  bool retryable;      /* the same call may succeed later, and trying again is safe */
-  bool ambiguous;      /* the store may have applied it, or may still */
-  char message[512];   /* one line that names what and where; never a secret */
+  int http_status;     /* 0: no server answered */
+  bool retryable;      /* the same call may succeed later and can safely be repeated */
+  bool ambiguous;      /* the store may have applied it, or may still do so */
+  char message[512];   /* one line that says what and where; never a secret */
   char type[96];       /* the server's own `error.type`, or "" */
   char reason[512];    /* the server's own `error.reason`, or "" */
 } mortise_error;

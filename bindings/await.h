@@ -4,10 +4,10 @@
 
 #include "bindings/driver.h"
 
-/* Waits for the op at `index` and returns its results: by a yield in a task's own coroutine, by
- * pumping elsewhere. To be returned by the C function: `return mt_await(L, i)`. */
+/* Waits for the op at `index` and returns its results: yields in a task's own coroutine and pumps
+ * the loop elsewhere. The C function must return its value: `return mt_await(L, i)`. */
 MT_LJMP int mt_await(lua_State *L, int index);
-/* Would the caller wait without letting its siblings run? */
+/* Would the caller pump, so that its siblings cannot run while it waits? */
 bool mt_alone(lua_State *L, const mt_driver *d);
 
 #endif

@@ -1,13 +1,13 @@
-/* coroutine.resume and wrap that note which coroutine runs, for a host of our own: only there can
- * the hook of an interrupt find a script's own coroutines. They, pcall and xpcall behave as Lua's,
- * but for an interrupt that insists (interrupt.c): that one passes. */
+/* coroutine.resume and wrap that record the running coroutine, for our own hosts, so that the
+ * interrupt hook finds a script's coroutines. They, pcall and xpcall behave like Lua's, except that
+ * a repeated interrupt (interrupt.c) passes through them. */
 #include "bindings/coroutine.h"
 
 #include "bindings/driver.h"
 #include "bindings/interrupt.h"
 
-/* Resumes `co` with the `nargs` values on top of L; the number of results, left on L, or -1 with
- * the error there. */
+/* Resumes `co` with the `nargs` values on top of L; returns the number of results, which are left
+ * on L, or -1 with the error on L. */
 static int resume_tracked(lua_State *L, lua_State *co, int nargs) {
   mt_driver *d = mt_driver_get(L);
   int n = 0;
@@ -50,7 +50,7 @@ static int call_wrapped(lua_State *L) {
   int n = resume_tracked(L, co, lua_gettop(L));
   if (n >= 0) return n;
   int status = lua_status(co);
-  if (status != LUA_OK && status != LUA_YIELD) { /* its pending __close handlers */
+  if (status != LUA_OK && status != LUA_YIELD) { /* runs its pending __close handlers */
     if (lua_resetthread(co) != LUA_OK) lua_xmove(co, L, 1);
   }
   if (status != LUA_ERRMEM && lua_type(L, -1) == LUA_TSTRING) {
@@ -70,7 +70,7 @@ static int tracked_wrap(lua_State *L) {
   return 1;
 }
 
-/* Below the results stand `below` values; where it failed, only its error counts. */
+/* There are `below` values below the results; after a failure only the error counts. */
 static int finish_catch(lua_State *L, int status, lua_KContext below) {
   if (status == LUA_OK || status == LUA_YIELD) return lua_gettop(L) - (int)below;
   lua_pushboolean(L, false);
@@ -85,14 +85,14 @@ static int finish_protected(lua_State *L, int status, lua_KContext below) {
 
 static int protected_call(lua_State *L) {
   luaL_checkany(L, 1);
-  lua_pushboolean(L, true); /* the first result of a call that goes well */
+  lua_pushboolean(L, true); /* the first result of a successful call */
   lua_insert(L, 1);
   int status = lua_pcallk(L, lua_gettop(L) - 2, LUA_MULTRET, 0, 0, finish_protected);
   return finish_protected(L, status, 0);
 }
 
-/* A script's handler is not called for an interrupt: the hook that raised it still runs then, and Lua
- * calls no hook in a hook, so nothing could end a loop in there. */
+/* A script's handler is not called for an interrupt: the hook that raised it is still running, and
+ * Lua does not call hooks inside hooks, so nothing could end a loop in the handler. */
 static int handle(lua_State *L) {
   if (mt_interrupt_is(L)) return 1;
   lua_pushvalue(L, lua_upvalueindex(1));
@@ -101,7 +101,8 @@ static int handle(lua_State *L) {
   return 1;
 }
 
-/* (fn, handler, ...) to handler, true, fn, ...: what stands below the results is the handler. */
+/* Reorders (fn, handler, ...) to handler, true, fn, ..., so that only the handler is below the
+ * results. */
 static int call_handled(lua_State *L, lua_KFunction finish) {
   luaL_checktype(L, 2, LUA_TFUNCTION);
   lua_pushboolean(L, true);

@@ -27,8 +27,8 @@ void mt_owned_end(mt_owned *owned) {
   owned->end(owned);
 }
 
-/* Last of all our userdata, since it was the first: operations, locks and clients are gone, but for
- * those that finalizers made at the state's end. */
+/* Runs last of all our finalizers, since the driver was made first: operations, locks and clients
+ * are gone, except those that finalizers made at the state's end. */
 static int collect_driver(lua_State *L) {
   mt_driver *d = lua_touserdata(L, 1);
   if (!d->loop || mt_driver_forked(d)) return 0;
@@ -59,7 +59,7 @@ mt_driver *mt_driver_peek(lua_State *L) {
   return d;
 }
 
-/* In the thread that runs Lua, maybe in a signal handler. */
+/* Runs in the thread that runs Lua, possibly in a signal handler. */
 static void look(void *ctx) {
   const mt_driver *d = ctx;
   if (atomic_load(&d->asked) || atomic_load(&d->lost))
@@ -100,7 +100,8 @@ static mt_driver *make_driver(lua_State *L) {
   return d;
 }
 
-/* At the state's end nobody would ever free it; and one at any other time looks the same there. */
+/* A finalizer must not make the driver: at the state's end nobody would free it, and other times
+ * cannot be told apart. */
 static void check_making(lua_State *L) {
   bool ended = lua_rawgetp(L, LUA_REGISTRYINDEX, &registry_key) == LUA_TBOOLEAN;
   lua_pop(L, 1);

@@ -1,6 +1,6 @@
-/* From another thread a kick takes a signal to the bound one: SIGURG, which is ignored by default, so
- * that one that comes too late, or to a program that took its handler back, does nothing. For the
- * time of a host's call it is not blocked in the thread, and who sends it sees to it first that the
+/* A kick from another thread sends a signal to the bound one: SIGURG, which is ignored by default,
+ * so that a late one, or one in a program that has replaced our handler, does nothing. During a
+ * host's call the signal is unblocked in the thread, and the sender first makes sure that the
  * handler is ours. */
 #include "bindings/gate.h"
 
@@ -11,19 +11,19 @@
 #include <signal.h>
 #include <stdatomic.h>
 
-enum { FORMERS = 16 }; /* handlers that were found in place of ours, one after another */
+enum { FORMERS = 16 }; /* handlers found in place of ours, one after another */
 
 struct mt_gate {
   atomic_flag busy;   /* guards `bound` and `thread` */
-  atomic_bool wanted; /* a kick; whoever is busy with another one does it too */
+  atomic_bool wanted; /* a kick is requested; a thread that is busy with another one does it too */
   bool bound;
   pthread_t thread;
-  mt_gate *outer; /* bound to the same thread before this one */
+  mt_gate *outer; /* bound earlier to the same thread */
   void (*look)(void *ctx);
   void *ctx;
 };
 
-/* Looked at in a handler, in whichever thread: memory for it must be there already. */
+/* Read in a signal handler in any thread, so its memory must already exist. */
 #define SIGNAL_LOCAL static _Thread_local __attribute__((tls_model("initial-exec")))
 
 SIGNAL_LOCAL mt_gate *bound_here;
@@ -31,13 +31,13 @@ SIGNAL_LOCAL volatile sig_atomic_t in_handler;
 
 /* ---- The signal ----------------------------------------------------------------------------- */
 
-/* Those that were there before ours; an entry is not changed any more once `former` names it. */
+/* Handlers that were installed before ours; an entry never changes once `former` points to it. */
 static struct sigaction formers[FORMERS];
 static atomic_int former;
 static atomic_flag installing = ATOMIC_FLAG_INIT;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* Who has put a handler in place of ours may call ours from it: then it is called once. */
+/* A handler that replaced ours may call ours; then it is not called again from here. */
 static void on_signal(int number, siginfo_t *info, void *context) {
   if (in_handler) return;
   int saved = errno;
@@ -63,7 +63,7 @@ static bool same_handler(const struct sigaction *a, const struct sigaction *b) {
                                   : a->sa_handler == b->sa_handler;
 }
 
-/* In a signal handler too. Someone else at it: then it is being done. */
+/* May run in a signal handler. If another thread is doing it, nothing is left to do. */
 static void install(void) {
   struct sigaction now;
   if (atomic_flag_test_and_set(&installing)) return;
@@ -116,14 +116,14 @@ void mt_gate_free(mt_gate *gate) {
 }
 
 static void set_thread(mt_gate *gate, bool bound) {
-  while (atomic_flag_test_and_set(&gate->busy)) { /* held for the length of a pthread_kill */
+  while (atomic_flag_test_and_set(&gate->busy)) { /* held only for the length of a pthread_kill */
   }
   gate->bound = bound;
   gate->thread = pthread_self();
   atomic_flag_clear(&gate->busy);
 }
 
-/* Is it already in this thread's chain? Then the chain stays: the innermost is first. */
+/* A gate that is already in this thread's chain keeps its place; the innermost is first. */
 bool mt_gate_bind(mt_gate *gate) {
   for (const mt_gate *at = bound_here; at; at = at->outer)
     if (at == gate) return false;
@@ -152,8 +152,8 @@ static void send(mt_gate *gate) {
 
 void mt_gate_kick(mt_gate *gate) {
   atomic_store(&gate->wanted, true);
-  /* Busy: its thread comes or goes just now, and looks at the flags itself; or someone else kicks,
-   * and looks again. */
+  /* If busy, its thread is binding or unbinding and checks the flags itself, or another thread is
+   * kicking and checks `wanted` again. */
   while (atomic_load(&gate->wanted) && !atomic_flag_test_and_set(&gate->busy)) {
     atomic_store(&gate->wanted, false);
     send(gate);

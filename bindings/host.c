@@ -1,6 +1,6 @@
 /* mortise/host.h: an interpreter with mortise in it.
  *
- * Whatever may raise runs under lua_pcall here, so no error ever reaches lua_atpanic. */
+ * Everything that may raise an error runs under lua_pcall here, so no error reaches lua_atpanic. */
 #include "bindings/coroutine.h"
 #include "bindings/driver.h"
 #include "bindings/gate.h"
@@ -25,15 +25,15 @@
 #include <string.h>
 
 struct mortise_host {
-  unsigned process; /* mt_process_number of who made it */
+  unsigned process; /* mt_process_number of the process that made it */
   lua_State *L;
   mt_driver *driver;
   mortise_options options; /* strings owned */
   bool has_options;
-  char *traceback; /* owned; NULL none */
+  char *traceback; /* owned, or NULL */
 };
 
-enum { PATIENCE_MS = 5000 }; /* with a script that caught an interrupt */
+enum { PATIENCE_MS = 5000 }; /* for a script that caught an interrupt */
 
 /* ---- Errors --------------------------------------------------------------------------------- */
 
@@ -59,7 +59,7 @@ static int read_failure(lua_State *L) {
   return 0;
 }
 
-/* Takes the error value off the stack. */
+/* Pops the error value. */
 static mortise_status fail(mortise_host *host, mortise_error *err) {
   mortise_error unused;
   failure f = {host, err ? err : &unused};
@@ -87,7 +87,7 @@ static int panic(lua_State *L) {
   abort();
 }
 
-/* os.exit: upvalue Lua's own. */
+/* os.exit; upvalue: Lua's own os.exit. */
 static int checked_exit(lua_State *L) {
   if (!mt_driver_get(L)->may_exit)
     mt_error_throw(L, MORTISE_UNSUPPORTED,
@@ -123,7 +123,7 @@ static int set_up(lua_State *L) {
   return 0;
 }
 
-/* A client of them sends nothing until it is used: it only says what is wrong with them. */
+/* Checks the options by opening a client, which sends nothing until it is used. */
 static bool is_openable(const mortise_options *options, mortise_error *err) {
   mortise_client *client = mortise_client_open(options, err);
   mortise_client_free(client);
@@ -196,7 +196,7 @@ static int spawn(lua_State *L) {
   return 1;
 }
 
-/* (task) -> its results, or the error raised */
+/* (task) -> its results; raises its error */
 static int results(lua_State *L) {
   mt_task *task = lua_touserdata(L, 1);
   int n = mt_task_results(L, task);
@@ -205,7 +205,7 @@ static int results(lua_State *L) {
 
 enum { CALL_MAX = 1000000 }; /* LUAI_MAXSTACK */
 
-/* Runs the function below `nargs` arguments; its results stay on the stack. */
+/* Runs the function below `nargs` arguments and leaves its results on the stack. */
 static mortise_status run(mortise_host *host, int nargs, int nresults, mortise_error *err) {
   lua_State *L = host->L;
   lua_pushcfunction(L, spawn);
@@ -239,14 +239,14 @@ mortise_status mortise_host_call(mortise_host *host, int nargs, int nresults, mo
 
 /* ---- The end --------------------------------------------------------------------------------- */
 
-/* -> what ends the clients */
+/* -> the function that ends the clients */
 static int push_end(lua_State *L) {
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
   if (lua_getfield(L, -1, "mortise.client") != LUA_TTABLE) return 0;
   return lua_getfield(L, -1, "end_quietly") == LUA_TFUNCTION;
 }
 
-/* Before the state is closed: its finalizers could send nothing any more. */
+/* Must run before the state is closed, since its finalizers can send nothing any more. */
 static void end_clients(mortise_host *host) {
   if (!host->driver || !lua_checkstack(host->L, LUA_MINSTACK)) return;
   lua_pushcfunction(host->L, push_end);
@@ -255,7 +255,7 @@ static void end_clients(mortise_host *host) {
 }
 
 void mortise_host_free(mortise_host *host) {
-  if (!host || host->process != mt_process_number()) return; /* in a child it is its parent's */
+  if (!host || host->process != mt_process_number()) return; /* it is the parent's */
   if (host->L) {
     end_clients(host);
     lua_close(host->L);
@@ -270,7 +270,7 @@ void mortise_host_free(mortise_host *host) {
 enum { ARGUMENTS_MAX = 100000 };
 
 typedef struct script {
-  const char *code, *name; /* code NULL: the file `name` */
+  const char *code, *name; /* if code is NULL, the file `name` is run */
   const char *const *args;
   size_t n;
 } script;

@@ -1,16 +1,14 @@
-/* Making a running script look up: for an interrupt, and for a lease that was lost.
+/* Interrupts a running script, for an interrupt request or a lost lease.
  *
- * A hook that is always on costs half the speed, so it is armed when there is a reason, and in the
- * thread that runs Lua (gate.c), where lua_sethook may be called at any moment (as in lua.c's
- * laction).
+ * A permanent hook costs half the speed, so it is set only when needed, in the thread that runs Lua
+ * (gate.c), where lua_sethook may be called at any moment (as in lua.c's laction).
  *
- * The hook counts instructions only: at the call of a C function it could strike a lock's __close
- * before it began.
+ * The hook only counts instructions: a call hook could hit a lock's __close before it began.
  *
- * An interrupt is an error, which a script may catch. Where it goes on for longer than the host's
- * patience, the same is raised again, and again; from the second time on pcall and its like do not
- * catch it (coroutine.c). So clean-up has the time of one patience at each of them, and a loop
- * around a pcall ends. */
+ * An interrupt is an error, which a script may catch. If the script then goes on for longer than
+ * the host's patience, the error is raised again, repeatedly; from the second time on pcall and the
+ * like do not catch it (coroutine.c). So clean-up gets one patience at each step, and a loop around
+ * a pcall ends. */
 #include "bindings/interrupt.h"
 
 #include "bindings/gate.h"
@@ -21,7 +19,7 @@
 
 #include <string.h>
 
-/* Instructions between two looks at the clock, once there was an interrupt. */
+/* Instructions between two checks of the clock after an interrupt. */
 enum { LOOK_COUNT = 1000 };
 
 /* ---- The hook ------------------------------------------------------------------------------- */
@@ -37,7 +35,7 @@ void mt_interrupt_arm(mt_driver *d, lua_State *L) {
 bool mt_interrupt_due(mt_driver *d) {
   uint64_t asked = atomic_exchange(&d->asked, 0);
   if (!insists(d)) return asked && asked == atomic_load(&d->call);
-  return mt_clock_boot_ms() >= d->again_ms; /* asked again meanwhile, it is as before */
+  return mt_clock_boot_ms() >= d->again_ms; /* another request meanwhile changes nothing */
 }
 
 const char mt_interrupted_text[] = "asked to stop";
@@ -49,8 +47,8 @@ void mt_interrupt_deliver(mt_driver *d, const mt_task *running) {
   mt_tasks_stop(d, mt_interrupted_text, running, d->raised > 1);
 }
 
-/* A lock that is about to be given back is given back first; and what a write has come to is told
- * first: an error in its place would hide that it was applied. These files wait, or end soon. */
+/* Code that releases a lock or reports the outcome of a write finishes first, since an error in its
+ * place would hide that it was applied. These files wait or end soon. */
 static bool must_end(lua_State *L, lua_Debug *ar) {
   static const char *const files[] = {"@mortise/lock.lua", "@mortise/documents.lua",
                                       "@mortise/writer.lua", "@mortise/rename.lua"};
@@ -110,7 +108,7 @@ mt_interrupt_call mt_interrupt_enter(mt_driver *d) {
   call.bound = mt_gate_bind(d->gate);
   if (!call.outermost) return call;
   call.blocked = mt_gate_unblock();
-  mt_interrupt_forget(d); /* what an earlier call was told */
+  mt_interrupt_forget(d); /* drops an earlier call's interrupt */
   atomic_store(&d->call, ++d->calls);
   return call;
 }
@@ -121,8 +119,8 @@ void mt_interrupt_leave(mt_driver *d, mt_interrupt_call call) {
   if (call.blocked) mt_gate_block();
 }
 
-/* For the call that is under way just now. One that asks late for a call that has ended takes the
- * place of nobody: numbers of calls grow. */
+/* Interrupts only the current call. A late request for an earlier call replaces no newer one, since
+ * call numbers grow. */
 void mt_interrupt_ask(mt_driver *d) {
   uint64_t call = atomic_load(&d->call), asked = atomic_load(&d->asked);
   while (asked < call && !atomic_compare_exchange_weak(&d->asked, &asked, call)) {

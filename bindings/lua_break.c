@@ -1,7 +1,7 @@
 /* Breaking a session's locks by hand:
- *   client:break_session(id) -> breaking    `id` in full; it goes on while anything waits
- *   client:clear_damaged(path) -> breaking  what is damaged there, and nothing else
- * A breaking (closable; closing cuts it off where it has not ended):
+ *   client:break_session(id) -> breaking    `id` in full; it proceeds while anything waits
+ *   client:clear_damaged(path) -> breaking  removes only the damaged entries there
+ * A breaking (closable; closing aborts it if it has not ended):
  * - :progress() -> {phase=, marked=, gone=, lease_ms=, left_ms=, evicted=}; raises the error that
  *   ended it. The phase is "looking", "waiting" (left_ms), "ending", "evicting" or "done".
  * - :close() */

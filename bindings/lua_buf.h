@@ -6,9 +6,9 @@
 
 #include "base/buf.h"
 
-/* A buffer that __gc frees, on the stack. */
+/* Pushes a buffer that __gc frees. */
 MT_LJMP mt_buf *mt_buf_push(lua_State *L, size_t max);
-/* Raises when the buffer failed. */
+/* Raises an error if the buffer failed. */
 MT_LJMP void mt_buf_check(lua_State *L, const mt_buf *b, const char *what);
 
 #endif

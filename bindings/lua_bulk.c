@@ -2,11 +2,11 @@
  *   client:bulk(index or nil, items[, refresh]) -> array of answers, one for each item
  * An item is {kind="create" | "index" | "update" | "delete", id=, index=, routing=, body=, seq_no=,
  * term=, skip_pipeline=}: `body` is JSON text or a document view; {"doc": ...} for an update;
- * `index` where it differs from the call's; `seq_no` and `term` together write only that version.
+ * `index` if it differs from the call's; `seq_no` and `term` together write only that version.
  * Without an id (create, index) the server makes one. Any other key is an error.
  * An answer is {result="applied" | "noop" | "conflict" | "missing" | "busy" | "rejected", status=,
- * seq_no=, term=, type=, reason=}. The call raises where the request as a whole failed. Nothing is
- * split: keep batches to about a thousand small documents. */
+ * seq_no=, term=, type=, reason=}. The call raises an error if the whole request failed. It is
+ * never split: keep batches to about a thousand small documents. */
 #include "bindings/lua_bulk.h"
 
 #include "bindings/await.h"
@@ -25,7 +25,7 @@ static const char *const results[] = {"none",    "applied", "noop",    "conflict
                                       "missing", "busy",    "rejected"};
 
 typedef struct fields {
-  const char *kind, *id, *index, *routing, *body; /* only that they are there */
+  const char *kind, *id, *index, *routing, *body; /* never read: only declares the allowed names */
   int64_t seq_no, term;
   bool skip_pipeline, of_source;
 } fields;
@@ -41,7 +41,7 @@ static const mt_option rows[] = {MT_TEXT_OPTION(fields, kind),
                                  MT_FLAG_OPTION(fields, of_source),
                                  MT_NO_OPTION};
 
-/* The string field of the item on top, kept in the table at `keep`. */
+/* Reads a string field of the item on top and keeps it in the table at `keep`. */
 static mt_slice keep_string(lua_State *L, const char *key, int keep, lua_Integer *kept) {
   mt_slice s = {NULL, 0};
   if (lua_getfield(L, -1, key) == LUA_TSTRING) {
@@ -53,7 +53,7 @@ static mt_slice keep_string(lua_State *L, const char *key, int keep, lua_Integer
   return s;
 }
 
-/* A view as a body becomes its text, in a copy of the item on top. */
+/* Replaces a view in `body` by its text, in a copy of the item on top. */
 static void flatten_body(lua_State *L) {
   int item = lua_gettop(L);
   if (lua_getfield(L, item, "body") != LUA_TUSERDATA) {

@@ -8,8 +8,8 @@
 
 enum { MT_WRITES_MAX = 1000000 };
 
-/* Reads the item on top of the stack (it may be replaced by a copy); its strings are added to the
- * table at `keep`, which has `*kept` of them. */
+/* Reads the item on top of the stack (which may be replaced by a copy) and adds its strings to the
+ * table at `keep`, which has `*kept` strings. */
 MT_LJMP void mt_write_read(lua_State *L, mt_write *out, int keep, lua_Integer *kept);
 /* Pushes the answer for an item. */
 MT_LJMP void mt_write_push(lua_State *L, const mt_write *w);

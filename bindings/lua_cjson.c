@@ -1,12 +1,13 @@
-/* `cjson` for the scripts of a host. It keeps the decimal point of the locale in which it is loaded,
- * and reads and writes numbers by the C library: after os.setlocale it would write [1,5] for {1.5}.
- * So it is loaded, and its encode and decode run, in the locale "C", which is this thread's only
- * and ends with the call. */
+/* `cjson` for the scripts of a host. cjson remembers the decimal point of the locale in which it is
+ * loaded, and converts numbers with the C library: after os.setlocale it could write [1,5] for
+ * {1.5}. So it is loaded, and its encode and decode run, in the locale "C", set for this thread and
+ * only during the call. */
 #include "bindings/lua_cjson.h"
 
 #include "base/number.h"
 
-/* Calls the function below `nargs` arguments; an error is raised as if the caller had called it. */
+/* Calls the function below `nargs` arguments; an error gets the caller's position, as if it had
+ * been called directly. */
 static void call(lua_State *L, int nargs, int nresults) {
   locale_t before = mt_locale_enter();
   int status = lua_pcall(L, nargs, nresults, 0);
@@ -30,7 +31,7 @@ static int guarded(lua_State *L) {
 
 static void guard(lua_State *L);
 
-/* cjson.new: another module */
+/* cjson.new: returns another instance of the module */
 static int guarded_new(lua_State *L) {
   guarded(L);
   guard(L);
@@ -52,13 +53,12 @@ static void guard(lua_State *L) {
   }
 }
 
-/* (name) -> module. upvalue: require, which finds it where it is once this loader is out of the way.
- */
+/* (name) -> module. upvalue: require, which finds the real module once this loader is removed. */
 static int load_cjson(lua_State *L) {
   lua_settop(L, 1);
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
   lua_pushvalue(L, 1);
-  lua_rawget(L, 2); /* this loader, for the next try where this one fails */
+  lua_rawget(L, 2); /* this loader, to restore it if loading fails */
   lua_pushvalue(L, 1);
   lua_pushnil(L);
   lua_rawset(L, 2);

@@ -4,7 +4,7 @@
 
 #include "bindings/bindings.h"
 
-/* `cjson` for require, kept from the locale (lua_cjson.c). */
+/* Preloads `cjson`, made independent of the locale (lua_cjson.c). */
 MT_LJMP void mt_cjson_preload(lua_State *L);
 
 #endif

@@ -7,7 +7,7 @@ void mt_class(lua_State *L, const char *name, const luaL_Reg *metamethods) {
   lua_setfield(L, -2, "__metatable");
 }
 
-static const char class_key; /* in a metatable: the mt_lua_class it was made of */
+static const char class_key; /* key in a metatable: its mt_lua_class */
 
 void mt_class_open(lua_State *L, const mt_lua_class *c, const luaL_Reg *const *more) {
   mt_class(L, c->name, c->metamethods);

@@ -1,23 +1,23 @@
 /* Clients. In `mortise.core`:
- *   open{store=, ns=, ...} -> client    an unknown key is an error; the rows below are all of them
+ *   open{store=, ns=, ...} -> client    the keys are the rows below; any other is an error
  *   options                       the rows of client/options.def, in its order: {member=, name=, word=,
  *                                 kind=, help=, default=, and of numbers least=, most=, range=, all
  *                                 as text too: default_text=, least_text=, most_text=}
- *   default_margin(lease_ms) -> ms       what stands for a margin that is not given
- *   time_max                      the longest time there is, in ms
- *   time_text(ms) -> string       "250ms", "90s": the largest unit of which it is a whole number
- *   default_options() -> table    those the host was made with; nil where it was made without
- * A client (closable; everything of it ends with it):
- *   :close()                      gives back every lock, closes the session
+ *   default_margin(lease_ms) -> ms       the default margin for a lease
+ *   time_max                      the longest allowed time, in ms
+ *   time_text(ms) -> string       "250ms", "90s": in the largest unit that divides it
+ *   default_options() -> table    those of the host; nil if none
+ * A client (closable; everything that uses it ends with it):
+ *   :close()                      releases every lock, closes the session
  *   :url() -> string
  *   :namespace() -> string
  *   :init(print) -> {epoch=, created=, text=}   creates the lock tables; print: only says how
- *   :verify() -> {epoch=}         or corrupt_table, or not_found: say init. "" on an embedded store
- *                                 that has documents and was never locked
+ *   :verify() -> {epoch=}         or corrupt_table, or not_found: run init. "" on an embedded store
+ *                                 that has documents but never had locks
  *   :stats() -> {requests=, retries=, sent_bytes=, received_bytes=, conflicts=, unidentified=, lock_batches=,
  *                lock_items=, lock_conflicts=, denials=, waits=, takeovers=}
- *   and what lua_store.c, lua_bulk.c, lua_scan.c, lua_list.c, lua_session.c, lua_lock.c,
- *   lua_break.c say. */
+ *   and the methods in lua_store.c, lua_bulk.c, lua_scan.c, lua_list.c, lua_session.c, lua_lock.c,
+ *   lua_break.c. */
 #include "bindings/lua_client.h"
 
 #include "bindings/await.h"
@@ -32,7 +32,7 @@
 
 static const char client_name[] = "mortise.client";
 
-/* Ranges are for the client to check, who says them better. */
+/* The client checks ranges, with better messages. */
 #define ROW_TEXT(member) MT_TEXT_OPTION(mortise_options, member),
 #define ROW_FILE(member) ROW_TEXT(member)
 #define ROW_SECRET(member) ROW_TEXT(member)
@@ -99,7 +99,7 @@ static void start_closing(mt_box *box) {
   mt_client_close(box->client, on_closed, box);
 }
 
-/* Not from the loop's callbacks. */
+/* Frees closed clients; not callable from the loop's callbacks. */
 static void sweep(mt_driver *d) {
   if (mt_driver_forked(d)) return;
   for (mt_box **slot = &d->boxes; *slot;) {
@@ -120,7 +120,7 @@ void mt_client_close_all(mt_driver *d) {
   for (mt_box *box = d->boxes; box; box = box->next) start_closing(box);
   sweep(d);
   while (d->boxes && !mt_loop_step(d->loop, -1, NULL)) sweep(d);
-  for (mt_box *box = d->boxes; box; box = box->next) box->closed = true; /* the loop is broken */
+  for (mt_box *box = d->boxes; box; box = box->next) box->closed = true; /* the loop has failed */
   sweep(d);
 }
 
@@ -135,7 +135,7 @@ typedef struct close_op {
   mt_box *box;
 } close_op;
 
-static bool cancel_close(mt_op *op) { /* it goes on without us */
+static bool cancel_close(mt_op *op) { /* closing continues without us */
   mt_box *box = ((close_op *)op)->box;
   if (box->closer == op) box->closer = NULL;
   return true;
@@ -278,7 +278,7 @@ static void set_number(lua_State *L, const mt_client_option *row, const char *ke
   lua_rawset(L, -3);
 }
 
-/* A default below the least is not for people. */
+/* A default below the least is internal and not shown. */
 static void set_numbers(lua_State *L, const mt_client_option *row, int64_t initial) {
   char range[MT_OPTION_RANGE];
   mt_client_option_range(row, range);
@@ -319,7 +319,7 @@ void mt_client_options_push(lua_State *L) {
 
 /* ---- Calls ---------------------------------------------------------------------------------- */
 
-/* While there is a client, which what was answered may need. */
+/* Must run while the client exists, since freeing an answer may need it. */
 static void end_call(mt_lua_call *call) {
   if (call->deinit) call->deinit(call);
   call->deinit = NULL;
@@ -355,7 +355,7 @@ static const char closed_text[] = "the client was closed";
 static void drop_call(mt_dependent *self) {
   mt_lua_call *call = MT_CONTAINER(self, mt_lua_call, dependent);
   mt_op_stop(&call->op, closed_text);
-  if (!call->op.stop) { /* it was answered, but not yet taken */
+  if (!call->op.stop) { /* it was answered, but the answer was not read yet */
     call->op.stop = closed_text;
     call->op.applied = mt_req_applied(call->req);
   }
@@ -371,7 +371,7 @@ mt_lua_call *mt_lua_call_new(lua_State *L, int client,
                              int (*push)(lua_State *L, mt_lua_call *call, int index),
                              void (*deinit)(mt_lua_call *call)) {
   client = lua_absindex(L, client);
-  mt_task_check(L, mt_driver_get(L)); /* before it is sent: a write cannot be taken back */
+  mt_task_check(L, mt_driver_get(L)); /* check before it is sent, since a write cannot be undone */
   mt_lua_call *call = mt_lua_op_new(L, sizeof *call, MT_CALL_ANCHORS, &call_type);
   call->op.checked = true;
   call->push = push;

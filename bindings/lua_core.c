@@ -1,15 +1,15 @@
-/* `mortise.core`: what stdlib stands on. The tables below say whose functions and classes there are,
- * and each lua_*.c at its head what they do; here:
+/* `mortise.core`, on which stdlib is built. The tables below list the functions and classes, which
+ * the head of each lua_*.c describes; those of this file:
  *   version                       "0.1.0"
- *   path_check(path, others) -> path    normalised; raises invalid_argument, saying which rule. With
- *                                 `others` true it may be one that could not be locked here
+ *   path_check(path, others) -> path    normalised; raises invalid_argument, naming the rule. With
+ *                                 `others` it may be a path that cannot be locked here
  *   path_segment(bytes) -> string any bytes as one segment of a path
  *   identity() -> string          JSON: {host, boot, pidns, pid, start, user} of this process
- *   default_options() -> table    those the host was made with, in the names of open{}; nil without
- *   scan_page, list_page          documents in a page of a scan, of a list, where nobody says how many
- *   warn(line) -> boolean         to the log of the host's options; false where no host of ours runs
- * All calls look synchronous and raise error objects (lua_error.c). Wrong types of arguments are
- * Lua's own "bad argument" strings: they are mistakes of the calling code. */
+ *   default_options() -> table    those of the host, with the names of open{}; nil if none
+ *   scan_page, list_page          default documents in a page of a scan, of a list
+ *   warn(line) -> boolean         to the log of the host's options; false if the host is not ours
+ * All calls look synchronous and raise error objects (lua_error.c). An argument of a wrong type, a
+ * mistake of the calling code, raises Lua's own "bad argument" string. */
 #include "bindings/lua_core.h"
 
 #include "bindings/driver.h"
@@ -60,7 +60,7 @@ static int core_path_segment(lua_State *L) {
   return 1;
 }
 
-/* A host without a log wants to hear nothing. */
+/* A host without a log drops the line. */
 static int core_warn(lua_State *L) {
   size_t n;
   const char *line = mt_check_text(L, 1, &n);
@@ -75,7 +75,7 @@ static int core_identity(lua_State *L) {
   mortise_error err;
   mt_identity *id = mt_identity_new(NULL, NULL, NULL, &err);
   if (!id) mt_error_raise(L, &err);
-  mt_buf *b = mt_buf_push(L, 8192); /* frees the text where Lua has no memory for it */
+  mt_buf *b = mt_buf_push(L, 8192); /* frees the text if Lua runs out of memory */
   mt_buf_adds(b, id->json);
   mt_identity_free(id);
   mt_buf_check(L, b, "the identity");

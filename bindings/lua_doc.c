@@ -1,28 +1,28 @@
-/* Documents as views over the raw bytes of their `_source`: nothing is decoded that is not read,
- * bytes that are not changed pass through untouched.
+/* Documents as views of the raw bytes of their `_source`: only what is read is decoded, and bytes
+ * that are not changed stay as they are.
  *
- * The rule of names. In a document, `doc.id` and every name that begins with `_` are mortise's own:
- *   doc.id, doc._id, doc._index, doc._routing, doc._seq_no, doc._term     (nil where unknown)
- *   doc:_source() -> string     the JSON text, assignments made; nothing where it was read without
- *   doc:_changed() -> boolean   does an assignment make it differ?
- *   doc:_changes() -> table     {[name] = JSON text, or false where removed}
- *   doc:_get(name), doc:_set(name, value)   a field of any name, `id` and `_x` too
- *   doc:_table() -> table       all of it decoded (marked as json_decode does)
+ * The rule of names. In a document, `doc.id` and every name that begins with `_` belong to mortise:
+ *   doc.id, doc._id, doc._index, doc._routing, doc._seq_no, doc._term     (nil if unknown)
+ *   doc:_source() -> string     the JSON text with assignments; nothing if read without its source
+ *   doc:_changed() -> boolean   do assignments make it differ?
+ *   doc:_changes() -> table     {[name] = JSON text, or false if removed}
+ *   doc:_get(name), doc:_set(name, value)   a field of any name, even `id` and `_x`
+ *   doc:_table() -> table       all of it decoded (marked as by json_decode)
  * Every other name is a field: `doc.name`, `doc["a.b"]` (a literal key "a.b" first, then a path
- * through objects). The servers keep names with `_` for themselves, so only `id` needs care.
+ * through objects). The servers reserve names with `_`, so only `id` needs care.
  *   strings are Lua strings; integers of 64 bits Lua integers, other numbers floats; null is
  *   `core.null`; an absent field nil
- *   an object is a view again: doc.a.b = 1 changes the document. It has the `_` names but those of
- *   the document's own; its `id` is a field
- *   an array is a read-only view: #a, a[i], ipairs(a), and its objects too; assign it as a whole
- * Assigning nil removes; core.null stores null; tables go through core.json's rules. Assigning what
- * is there already is no change. pairs(view) goes in the order of the text.
+ *   an object is a view too: doc.a.b = 1 changes the document. It has the `_` functions; its
+ *   `id` is a field
+ *   an array is a read-only view: #a, a[i], ipairs(a), like objects in it; assign it as a whole
+ * Assigning nil removes; core.null stores null; tables go through core.json's rules. Assigning the
+ * value that is there is no change. pairs(view) follows the order of the text.
  *
  * In `mortise.core`:
  *   view(json[, {id=, index=, routing=, seq_no=, term=}]) -> document over these bytes
  *   is_view(value) -> "document", "object", "array" or nil
- * A page of documents: #page, page[i], page:close(), which frees its bytes: a view of it raises an
- * error from then on, as it does for the stale half of an iteration. */
+ * A page of documents: #page, page[i], page:close(), which frees its bytes; from then on its views
+ * and running iterations over them raise an error. */
 #include "bindings/lua_doc.h"
 
 #include "bindings/driver.h"
@@ -108,7 +108,7 @@ static mt_view *new_view(lua_State *L, mt_view_kind kind) {
   return view;
 }
 
-/* false stands for a document that was not found. */
+/* Pushes false for a document that was not found. */
 void mt_doc_push(lua_State *L, int page, const mt_doc *doc) {
   if (!doc->found) {
     lua_pushboolean(L, false);
@@ -119,7 +119,7 @@ void mt_doc_push(lua_State *L, int page, const mt_doc *doc) {
   mt_view *view = new_view(L, MT_VIEW_DOC);
   view->page = lua_touserdata(L, page);
   if (source.p) view->value = (mt_json){MT_JSON_OBJECT, source};
-  view->meta = doc; /* of the page, like the source: where that was closed nobody looks */
+  view->meta = doc; /* owned by the page like the source: not read once that is closed */
   lua_pushvalue(L, page);
   lua_setiuservalue(L, -2, 1);
 }
@@ -128,7 +128,7 @@ static mt_view *test_view(lua_State *L, int index) {
   return luaL_testudata(L, index, view_name);
 }
 
-/* A view of the value, whose bytes the one at `owner` keeps. */
+/* Pushes a view of the value; the object at `owner` keeps its bytes. */
 static void push_fixed(lua_State *L, mt_json value, mt_page_box *page, int owner) {
   owner = lua_absindex(L, owner);
   mt_view *view = new_view(L, MT_VIEW_FIXED);
@@ -139,7 +139,7 @@ static void push_fixed(lua_State *L, mt_json value, mt_page_box *page, int owner
   lua_setiuservalue(L, -2, 1);
 }
 
-/* A view of the object that `name` (on top of the stack; taken) means in the document at `root`. */
+/* Pops a name and pushes a view of the object with that name in the document at `root`. */
 static void push_inside(lua_State *L, int root) {
   root = lua_absindex(L, root);
   mt_view *view = new_view(L, MT_VIEW_INSIDE);
@@ -150,7 +150,7 @@ static void push_inside(lua_State *L, int root) {
   lua_setiuservalue(L, -2, 2);
 }
 
-/* Pushes a field's value. `name`, the whole name in the document, is at index `name`. */
+/* Pushes a field's value. Its full name in the document is at index `name`. */
 static void push_value(lua_State *L, mt_json value, int root, int name, mt_page_box *page,
                        int owner) {
   if (mt_json_push_scalar(L, value)) return;
@@ -171,7 +171,7 @@ static mt_view *check_view(lua_State *L) {
   return view;
 }
 
-/* Calls a method of the view at 1, and keeps its bytes meanwhile. */
+/* Calls a method of the view at 1 and pins its bytes meanwhile. */
 static int pinned(lua_State *L, int (*method)(lua_State *L, mt_view *view)) {
   mt_view *view = check_view(L);
   mt_page_box *page = view->page;
@@ -181,7 +181,7 @@ static int pinned(lua_State *L, int (*method)(lua_State *L, mt_view *view)) {
   return n;
 }
 
-/* Puts the document of the object or document at 1 on the stack: NULL for a fixed view. */
+/* Pushes the document of the view at 1; NULL for a fixed view, with nothing pushed. */
 static mt_view *push_root(lua_State *L, const mt_view *view) {
   if (view->kind == MT_VIEW_DOC)
     lua_pushvalue(L, 1);
@@ -197,7 +197,8 @@ static mt_view *push_root(lua_State *L, const mt_view *view) {
   return root;
 }
 
-/* Pushes the name in the document of the field `key` (at `key`) of the view at 1. */
+/* Pushes the full name in the document of the field whose name is at index `key`, for the view at
+ * 1. */
 static void push_full_name(lua_State *L, const mt_view *view, int key) {
   if (view->kind == MT_VIEW_DOC) {
     lua_pushvalue(L, key);
@@ -227,7 +228,7 @@ static int get_fixed(lua_State *L, mt_json value, const mt_view *view) {
   return 1;
 }
 
-/* Going on from the last one read makes a loop linear. */
+/* Continues from the last item read, which makes a loop linear. */
 static int get_item(lua_State *L, mt_view *view, lua_Integer i) {
   if (view->kind != MT_VIEW_FIXED || view->value.type != MT_JSON_ARRAY || i < 1) return 0;
   if ((size_t)i <= view->at) {
@@ -265,7 +266,7 @@ static void push_version(lua_State *L, const mt_doc *meta, uint64_t number) {
     lua_pushnil(L);
 }
 
-/* A document's own; false where the name is none of them. */
+/* Pushes a document's own member; false if the name is none of them. */
 static bool push_meta(lua_State *L, const mt_view *view, const char *name) {
   const mt_doc *meta = view->meta;
   if (!strcmp(name, "id") || !strcmp(name, "_id"))
@@ -351,7 +352,7 @@ static int view_set(lua_State *L) {
 
 /* ---- The whole ------------------------------------------------------------------------------ */
 
-/* The value that the view at 1 stands for, with what is assigned; what keeps it is pushed. */
+/* The value of the view at 1 with assignments applied; pushes the object that keeps its bytes. */
 static mt_json current(lua_State *L, const mt_view *view) {
   if (view->kind == MT_VIEW_FIXED) {
     lua_pushnil(L);
@@ -370,7 +371,7 @@ bool mt_view_encode(lua_State *L, int index, mt_buf *out) {
   if (!test_view(L, index)) return false;
   luaL_checkstack(L, LUA_MINSTACK, NULL);
   lua_pushvalue(L, index);
-  lua_insert(L, 1); /* the functions here look at 1 */
+  lua_insert(L, 1); /* the functions here use index 1 */
   int top = lua_gettop(L);
   const mt_view *view = check_view(L);
   mt_page_box *page = view->page;
@@ -379,7 +380,7 @@ bool mt_view_encode(lua_State *L, int index, mt_buf *out) {
   if (value.type)
     mt_buf_addslice(out, value.raw);
   else
-    mt_buf_adds(out, "null"); /* an object that was removed meanwhile */
+    mt_buf_adds(out, "null"); /* the object was removed meanwhile */
   unpin(page);
   lua_settop(L, top);
   lua_remove(L, 1);
@@ -387,7 +388,7 @@ bool mt_view_encode(lua_State *L, int index, mt_buf *out) {
 }
 
 static int push_source(lua_State *L, mt_view *view) {
-  if (view->kind == MT_VIEW_DOC && !view->value.type) return 0; /* read without it */
+  if (view->kind == MT_VIEW_DOC && !view->value.type) return 0; /* read without its source */
   mt_json value = current(L, view);
   push_slice(L, value.type ? value.raw : (mt_slice){NULL, 0});
   return 1;
@@ -496,7 +497,7 @@ static int view_pairs(lua_State *L) {
 static mt_slice meta_string(lua_State *L, const char *key) {
   lua_getfield(L, 2, key);
   if (!lua_isnil(L, -1)) luaL_checktype(L, -1, LUA_TSTRING);
-  return mt_slice_at(L, -1); /* stays on the stack, and is kept by the anchor below */
+  return mt_slice_at(L, -1); /* stays on the stack and is anchored below */
 }
 
 static uint64_t meta_number(lua_State *L, const char *key) {
@@ -515,7 +516,7 @@ static void read_meta(lua_State *L, mt_doc *doc) {
   doc->version = (mt_version){meta_number(L, "seq_no"), meta_number(L, "term")};
 }
 
-/* The document's facts live in a block of its own, which keeps text and strings too. */
+/* The mt_doc is in a block of its own, whose user values keep the text and strings. */
 static int core_view(lua_State *L) {
   luaL_checktype(L, 1, LUA_TSTRING);
   lua_settop(L, 2);

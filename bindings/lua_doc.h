@@ -9,13 +9,13 @@
 extern const mt_lua_class mt_view_class;
 extern const mt_lua_class mt_page_class;
 extern const luaL_Reg mt_doc_functions[]; /* of the module */
-/* Appends what a view stands for; false where the value is no view. */
+/* Appends the view's JSON; false if the value is not a view. */
 MT_LJMP bool mt_view_encode(lua_State *L, int index, mt_buf *out);
 struct mt_page;
 struct mt_doc;
-/* A page on the stack that owns `*page` (moved: NULL afterwards). */
+/* Pushes a page that takes ownership of `*page` and sets it to NULL. */
 MT_LJMP void mt_page_push(lua_State *L, struct mt_page **page);
-/* The view of one document of the page at `page`. */
+/* Pushes the view of one document of the page at index `page`. */
 MT_LJMP void mt_doc_push(lua_State *L, int page, const struct mt_doc *doc);
 
 #endif

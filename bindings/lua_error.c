@@ -3,9 +3,9 @@
  * `mortise.core`:
  *   error{code=, message=, ...} -> object     to be raised with error(object, 0)
  *   is_error(value) -> boolean
- *   exit_status(code) -> integer              what the program ends with for such an error
+ *   exit_status(code) -> integer              the program's exit status for such an error
  * `code` is one of mortise/error.h's; a blocker is {path, mode, session, host, user, program,
- * script, job, pid, since_ms, queued, damaged}, what is unknown left out. */
+ * script, job, pid, since_ms, queued, damaged}, without what is unknown. */
 #include "bindings/lua_error.h"
 
 #include "bindings/lua_class.h"
@@ -50,7 +50,7 @@ static void push_blocker(lua_State *L, const mortise_blocker *b) {
   lua_setfield(L, -2, "damaged");
 }
 
-/* Into the error on the stack. */
+/* Sets them in the error on the stack. */
 static void set_blockers(lua_State *L, const mortise_blockers *all) {
   if (!all->shown) return;
   lua_createtable(L, (int)all->shown, 0);
@@ -65,7 +65,7 @@ static void set_blockers(lua_State *L, const mortise_blockers *all) {
 
 static int error_tostring(lua_State *L);
 
-/* So that a handler that expects a string may join it to one. */
+/* Allows handlers that expect a string to concatenate it. */
 static int error_concat(lua_State *L) {
   mt_text_push(L, 1);
   mt_text_push(L, 2);
@@ -141,7 +141,7 @@ static const char *push_raw(lua_State *L, int index, const char *key) {
   return lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "";
 }
 
-/* Up to the next call that gets L: the table keeps it. */
+/* Valid until the next call that takes L, since the table keeps it. */
 static const char *raw_string(lua_State *L, int index, const char *key) {
   const char *s = push_raw(L, index, key);
   lua_pop(L, 1);
@@ -247,7 +247,7 @@ int mt_error_traceback(lua_State *L) {
     mortise_error e;
     mt_error_set(&e, MORTISE_SCRIPT_ERROR, "%s", lua_tostring(L, 1));
     mt_error_push(L, &e);
-    lua_pushvalue(L, 1); /* whole, where the C error cuts it */
+    lua_pushvalue(L, 1); /* the whole text, which the C error cuts */
     lua_setfield(L, -2, "message");
     lua_replace(L, 1);
   }
@@ -299,7 +299,7 @@ typedef struct shown {
   mortise_blockers blockers;
 } shown;
 
-/* What is shown of an error names what others named. */
+/* Shown text may contain names that others chose. */
 static void tame(shown *s) {
   mt_utf8_tame(s->error.type);
   mt_utf8_tame(s->error.reason);
@@ -319,8 +319,8 @@ static void add_blockers(luaL_Buffer *b, const mortise_blockers *all) {
   luaL_addstring(b, more);
 }
 
-/* What to type next may stand in lines of its own, which the error has `lines` for then, and scripts word
- * theirs as they like. Any other line break came with somebody's name. */
+/* An error with `lines` has lines that say what to type next, and scripts word their errors freely.
+ * Any other line break came with somebody's name. */
 static bool may_have_lines(lua_State *L, const char *code) {
   lua_pushliteral(L, "lines");
   lua_rawget(L, 1);

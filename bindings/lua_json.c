@@ -88,7 +88,7 @@ static int by_bytes(const void *a, const void *b) {
   return mt_slice_cmp(*(const mt_slice *)a, *(const mt_slice *)b);
 }
 
-/* Adds up the lengths of the keys, `n` strings. */
+/* Adds up the lengths of the `n` keys, which must be strings. */
 static size_t measure_keys(lua_State *L, int index, size_t n) {
   size_t bytes = 0, length;
   for (lua_pushnil(L); lua_next(L, index); lua_pop(L, 1)) {
@@ -101,7 +101,7 @@ static size_t measure_keys(lua_State *L, int index, size_t n) {
   return bytes;
 }
 
-/* Pushes a block with the keys in byte order and their bytes: a finalizer may change the table. */
+/* Pushes a block with copies of the keys in byte order, since a finalizer may change the table. */
 static mt_slice *push_keys(lua_State *L, int index, size_t *n) {
   size_t left = measure_keys(L, index, *n), i = 0;
   mt_slice *keys = lua_newuserdatauv(L, *n * sizeof *keys + left + 1, 0);
@@ -215,7 +215,7 @@ static void push_text(lua_State *L, mt_json value) {
 
 static void push_number(lua_State *L, mt_json value) {
   int64_t i;
-  double d = value.raw.p[0] == '-' ? -HUGE_VAL : HUGE_VAL; /* beyond the doubles, like 1e999 */
+  double d = value.raw.p[0] == '-' ? -HUGE_VAL : HUGE_VAL; /* out of range of doubles, like 1e999 */
   if (mt_json_int(value, &i)) {
     lua_pushinteger(L, i);
     return;
@@ -250,7 +250,7 @@ bool mt_json_push_scalar(lua_State *L, mt_json value) {
 void mt_json_push_key(lua_State *L, mt_slice key) {
   if (!key.n || !memchr(key.p, '\\', key.n))
     lua_pushlstring(L, key.p, key.n);
-  else /* its quotes stand around it in the text */
+  else /* in the text it is enclosed in quotes */
     push_text(L, (mt_json){MT_JSON_STRING, {key.p - 1, key.n + 2}});
 }
 

@@ -1,14 +1,14 @@
 /* Lists of locks and sessions, for people:
  *   client:list{kind="locks"|"sessions", ns=, path=, session=, over=, page=} -> list
- * `ns`: of this namespace only; `path`: at it and below; `session`: the first digits of an id;
- * `over`: sessions that are closed or expired too; `page`: documents; see store.h. A list
+ * `ns`: only this namespace; `path`: at it and below; `session`: the first digits of an id;
+ * `over`: also closed and expired sessions; `page`: documents in a page; see store.h. A list
  * (closable):
  *   :next() -> JSON array, or nil at the end
- *   .stale                  this client may not refresh: what was visible before
- *   :close()                at any time; waits until the server has ended it
- *   client:read_locks(ns, paths) -> JSON array    those that are there, in real time
+ *   .stale                  this client may not refresh, so newer entries may be missing
+ *   :close()                at any time; waits until the server has closed it
+ *   client:read_locks(ns, paths) -> JSON array    those that exist, in real time
  *   client:read_sessions(ns, ids) -> array of {session=, state=, lease_ms=, opened=, beat_at=, damaged=,
- *     and as JSON owner=, waiting=}, of those that are there, in real time */
+ *     and as JSON owner=, waiting=}, of those that exist, in real time */
 #include "bindings/lua_list.h"
 
 #include "bindings/await.h"
@@ -44,8 +44,8 @@ static const mt_option rows[] = {MT_TEXT_OPTION(options, kind),
 typedef struct list_handle {
   mt_dependent dependent;
   mt_box *box;         /* NULL when closed */
-  mt_lua_call *call;   /* the last, until what it made was taken from it; or NULL */
-  mt_listing *listing; /* NULL while a call has it */
+  mt_lua_call *call;   /* the last call, until its listing was taken back; or NULL */
+  mt_listing *listing; /* NULL while a call uses it */
   options o;           /* its strings are in user values */
   bool ended, stale;
 } list_handle;
@@ -70,14 +70,14 @@ static int collect_list(lua_State *L) {
   return 0;
 }
 
-/* The call is over or was cut off: the listing is the handle's again. */
+/* The call has ended or was cancelled: the handle takes the listing back. */
 static void take_back(mt_lua_call *call) {
   list_handle *handle = call->more;
   if (!handle) return;
   call->more = NULL;
   handle->call = NULL;
   handle->listing = call->r.list.listing;
-  if (!handle->box && handle->listing) { /* dropped meanwhile */
+  if (!handle->box && handle->listing) { /* the list was closed meanwhile */
     mt_store *store = call->box->client->store;
     store->locks->list_close(store, handle->listing);
     handle->listing = NULL;
@@ -100,7 +100,7 @@ static int finish_next(lua_State *L, mt_lua_call *call, int index) {
   return 1;
 }
 
-/* The list at 1, which no other task has in hand. */
+/* The list at 1; raises an error if another task is using it. */
 static list_handle *check_list(lua_State *L) {
   list_handle *handle = luaL_checkudata(L, 1, list_name);
   if (handle->call) luaL_error(L, "the list is in use by another task");
@@ -158,7 +158,7 @@ static int list_index(lua_State *L) {
   return 1;
 }
 
-/* The text stays as long as the handle, whatever becomes of the table it came from. */
+/* Keeps the text for the life of the handle, independently of the table it came from. */
 static void keep(lua_State *L, const char **text, int slot) {
   lua_pushstring(L, *text);
   *text = lua_tostring(L, -1);
@@ -189,7 +189,7 @@ static int client_list(lua_State *L) {
 
 /* ---- By key --------------------------------------------------------------------------------- */
 
-/* The strings of the array at 3 go into a table of their own, at 4, where nobody changes them. */
+/* Copies the strings of the array at 3 into a table of our own at 4, which nobody else changes. */
 static size_t copy_strings(lua_State *L) {
   luaL_checktype(L, 3, LUA_TTABLE);
   lua_settop(L, 3);
@@ -223,7 +223,7 @@ static void deinit_locks(mt_lua_call *call) {
   mt_lock_read_deinit(&call->r.lock_read);
 }
 
-/* What the call borrows: the namespace at 2, the strings at 4, the array at 5. */
+/* Anchors what the call borrows: the namespace at 2, the strings at 4, the array at 5. */
 static void anchor(lua_State *L) {
   mt_op_anchor(L, -1, 2, 2);
   mt_op_anchor(L, -1, 3, 4);

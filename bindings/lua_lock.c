@@ -1,24 +1,24 @@
 /* Locks:
  *   client:acquire(kind, index, paths, {mode=, wait_ms=}) -> lock
  *       kind "tree" (paths), "global", "document" (index, ids) or "named" (category, names);
- *       `index` nil where it has no meaning; `paths` an array; mode "exclusive", "shared" or "SIX"
+ *       `index` nil if it does not apply; `paths` an array; mode "exclusive", "shared" or "SIX"
  *   client:acquire_paths({{path, mode}, ...}, {wait_ms=}) -> lock   any set of modes
- *   client:holds(lock) -> boolean       is it of this client, and not released?
+ *   client:holds(lock) -> boolean       does it belong to this client, and is it not released?
  * They wait (wait_ms, or the client's default; 0 tries once) and raise lock_timeout, deadlock, ...
  * with `blockers`. A lock (closable: released on every way out):
  *   :check()                     raises lock_lost past its deadline; no I/O
  *   :remaining() -> seconds      a float, 0 when it is lost
- *   :convert(mode, {wait_ms=})   all its paths, in place; raises lock_timeout, ... and stays as it was
- *   :release()                   raises lock_lost where it was lost meanwhile; again is fine
+ *   :convert(mode, {wait_ms=})   all its paths, in place; stays as it was if it raises an error
+ *   :release()                   raises lock_lost if it was lost meanwhile; may be called again
  *   .fence                       integer
- *   .paths, .modes               arrays of what was asked for
+ *   .paths, .modes               arrays of what was requested
  *   .released                    boolean
- * and what lua_writer.c and lua_rename.c say. Using a released lock is an error. A lock that is
- * collected is given back in the background.
+ * and the methods in lua_writer.c and lua_rename.c. Using a released lock is an error. A lock that
+ * is collected is released in the background.
  *
- * A lost lease is raised, once for each lock, at the next operation of the task that holds it (or one
- * below it), or into it while it computes; whatever it and those below it wait for just then ends with
- * it at once. */
+ * A lost lease is raised, once for each lock, at the next operation of the task that holds the lock
+ * or of one of its descendants, or while one of them computes; whatever they are waiting for then
+ * fails with it at once. */
 #include "bindings/lua_lock.h"
 
 #include "bindings/await.h"
@@ -40,7 +40,7 @@ static const char lock_name[] = "mortise.lock";
 static void drop_lock(mt_dependent *self) {
   mt_lock_handle *h = MT_CONTAINER(self, mt_lock_handle, dependent);
   mt_drop_all(&h->users);
-  h->lock = NULL; /* the client gives it back */
+  h->lock = NULL; /* the client releases it */
 }
 
 mt_lock_handle *mt_check_lock(lua_State *L, int index) {
@@ -50,7 +50,7 @@ mt_lock_handle *mt_check_lock(lua_State *L, int index) {
   return h;
 }
 
-/* The release goes on by itself. */
+/* Releases the lock in the background. */
 static void give_back(mt_lock *lock) {
   mt_manager *m = mt_lock_manager(lock);
   mt_release r = {.lock = lock};
@@ -87,7 +87,7 @@ static bool cancel_acquire(mt_op *op) {
   acquire_op *self = (acquire_op *)op;
   mt_undepend(&self->dependent);
   mt_manager_cancel(self->manager, &self->a);
-  return false; /* what is granted late is given back */
+  return false; /* a late grant is given back */
 }
 
 static void deinit_acquire(mt_op *op) {
@@ -105,7 +105,7 @@ static void drop_acquire(mt_dependent *d) {
   self->a.lock = NULL;
 }
 
-/* Those of the lock whose handle is at `handle`; released meanwhile it has none. */
+/* The targets of the lock whose handle is at `handle`; none if it was released meanwhile. */
 static size_t targets(lua_State *L, int handle, const mt_want **wants) {
   const mt_lock_handle *h = lua_touserdata(L, handle);
   return h->lock ? mt_lock_targets(h->lock, wants) : 0;
@@ -168,7 +168,7 @@ static mortise_lock_mode check_mode(lua_State *L, const char *name) {
                  name);
 }
 
-/* The operation and the handle, on the stack in this order; what they borrow is at `borrowed`. */
+/* Pushes the operation and then the handle; `borrowed` is the index of what they borrow from. */
 static acquire_op *new_acquire(lua_State *L, int borrowed) {
   acquire_op *self = mt_lua_op_new(L, sizeof *self, 3, &acquire_type);
   int op = lua_gettop(L);
@@ -209,7 +209,7 @@ static int start_acquire(lua_State *L, acquire_op *self, const mt_want *wants, s
   return mt_await(L, lua_gettop(L) - 1);
 }
 
-/* Pushes a block of C strings of the array at `from`, and a table that keeps them. */
+/* Pushes a table that keeps the strings of the array at `from`, and a block of pointers to them. */
 static const char **push_strings(lua_State *L, int from, size_t *n) {
   lua_Integer count = lua_isnoneornil(L, from) ? 0 : luaL_len(L, from);
   luaL_argcheck(L, count >= 0 && count <= 10000000, from, "too many");
@@ -250,8 +250,7 @@ static int client_acquire(lua_State *L) {
   return start_acquire(L, self, self->wants.wants, self->wants.n, o.wait_ms);
 }
 
-/* The entry {path, mode} on top of the stack, which is taken; its path stays in the table `keep`.
- */
+/* Reads and pops the entry {path, mode} on top of the stack; the table at `keep` keeps its path. */
 static void read_want(lua_State *L, mt_want *out, int keep, lua_Integer i) {
   mortise_error err;
   mt_slice mode, path = {NULL, 0};
@@ -297,7 +296,7 @@ static int client_acquire_paths(lua_State *L) {
 
 typedef struct convert_op {
   mt_op op;
-  mt_dependent dependent; /* of the lock: it ends before that is released */
+  mt_dependent dependent; /* of the lock: ends before the lock is released */
   mt_lock_handle *handle;
   mt_convert c;
   mortise_blockers blockers;
@@ -324,7 +323,7 @@ static int finish_convert(lua_State *L, mt_op *op, int index) {
   mt_undepend(&self->dependent);
   lua_getiuservalue(L, index, 1);
   mt_lock_handle *h = lua_touserdata(L, -1);
-  if (h->lock) { /* lowered even where the store has not said so yet */
+  if (h->lock) { /* lowered even if the store has not acknowledged it yet */
     h->fence = mt_lock_fence(h->lock);
     push_targets(L, lua_gettop(L));
   }
@@ -374,10 +373,10 @@ typedef struct release_op {
   mt_dependent dependent;
   mt_manager *manager;
   mt_release r;
-  bool quiet; /* another error is on its way */
+  bool quiet; /* another error is being raised */
 } release_op;
 
-static bool cancel_release(mt_op *op) { /* it goes on without us */
+static bool cancel_release(mt_op *op) { /* the release continues without us */
   release_op *self = (release_op *)op;
   mt_undepend(&self->dependent);
   mt_manager_release_forget(self->manager, &self->r);
@@ -408,13 +407,14 @@ static void on_released(void *ctx, mt_release *r) {
   mt_op_done(ctx);
 }
 
-/* Submitted before anything may be raised: an interrupt must not keep the lock. */
+/* The release is submitted before any error may be raised, so that an interrupt cannot keep the
+ * lock. */
 static int release(lua_State *L, bool quiet) {
   mt_lock_handle *h = luaL_checkudata(L, 1, lock_name);
   if (!h->lock) return 0;
   mt_driver *d = mt_driver_get(L);
   h = lua_touserdata(L, 1);
-  if (mt_driver_forked(d)) { /* it stays its parent's */
+  if (mt_driver_forked(d)) { /* the parent still has it */
     mortise_error err;
     mt_lock_check(h->lock, &err);
     mt_undepend(&h->dependent);
@@ -426,7 +426,7 @@ static int release(lua_State *L, bool quiet) {
   lua_getiuservalue(L, 1, 1);
   lua_setiuservalue(L, -2, 1);
   h = lua_touserdata(L, 1);
-  if (!h->lock) return 0; /* meanwhile */
+  if (!h->lock) return 0; /* released meanwhile */
   self->manager = mt_lock_manager(h->lock);
   self->dependent.of = h->dependent.of;
   self->quiet = quiet;

@@ -11,7 +11,8 @@ static mt_lock_handle *handle_of(mt_dependent *d) {
   return MT_CONTAINER(d, mt_lock_handle, dependent);
 }
 
-/* Raises LOCK_LOST for a lock of `box` that the running task relies on; false: nothing to tell. */
+/* Raises LOCK_LOST for a lock of `box` that the running task relies on; false: nothing is left to
+ * report. */
 static bool tell_lost(lua_State *L, mt_box *box, uint64_t task) {
   bool more = false;
   mortise_error err;
@@ -48,7 +49,7 @@ void mt_lost_wake(mt_driver *d) {
     if (atomic_load(&box->lost)) wake_lost(box);
 }
 
-/* The loss of a lock of `box` that `task` relies on; false: there is none. */
+/* Finds the loss of a lock of `box` that `task` relies on; false if there is none. */
 static bool find_lost(const mt_box *box, uint64_t task, mortise_error *err) {
   for (mt_dependent *d = box->locks; d; d = d->next) {
     const mt_lock_handle *h = handle_of(d);
@@ -61,5 +62,5 @@ void mt_lost_read(mt_driver *d, mortise_error *out) {
   uint64_t task = mt_driver_task(d)->id;
   for (const mt_box *box = d->boxes; box; box = box->next)
     if (find_lost(box, task, out)) return;
-  mt_error_set(out, MORTISE_LOCK_LOST, "%s", mt_lost_text); /* it was released meanwhile */
+  mt_error_set(out, MORTISE_LOCK_LOST, "%s", mt_lost_text); /* the lock was released meanwhile */
 }

@@ -1,4 +1,5 @@
-/* Locks whose lease was lost: their tasks are told, and woken. What the hooks of a driver want. */
+/* The driver hooks for lost leases: they raise the loss in the tasks of the locks and wake those
+ * that wait. */
 #ifndef MT_LUA_LOST_H
 #define MT_LUA_LOST_H
 

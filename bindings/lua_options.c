@@ -1,4 +1,4 @@
-/* Options of a call: one table of {name, place, type, range} says what there is. */
+/* Options of a call, described by a table of {name, offset, type, range}. */
 #include "bindings/lua_options.h"
 
 #include "bindings/lua_error.h"
@@ -95,7 +95,7 @@ static int64_t read_integer(lua_State *L, const mt_option *row, const char *what
   return value;
 }
 
-/* The copy keeps it. */
+/* The copied table keeps the string. */
 static const char *read_string(lua_State *L, const mt_option *row, const char *what) {
   size_t n;
   if (lua_type(L, -1) != LUA_TSTRING) wrong_type(L, row, "string", what);
@@ -106,7 +106,7 @@ static const char *read_string(lua_State *L, const mt_option *row, const char *w
   return text;
 }
 
-/* The value is on top of the stack. */
+/* Stores the value on top of the stack. */
 static void set(lua_State *L, const mt_option *row, void *out, const char *what) {
   char *place = (char *)out + row->offset;
   switch (row->type) {

@@ -1,6 +1,6 @@
-/* What was assigned to the fields of a document: a sequence name, text, name, text ... in the
- * document's second user value, a removal with false for its text. No name in it is inside another:
- * assigning inside an assigned object changes that text, assigning an object forgets what was
+/* Assignments to a document's fields: a sequence name, text, name, text ... in the document's
+ * second user value; a removal has false as its text. No name in it is inside another: assigning
+ * inside an assigned object changes that object's text, and assigning an object drops what was
  * assigned inside it. */
 #include "bindings/lua_patch.h"
 
@@ -10,14 +10,14 @@
 
 #include "base/json_edit.h"
 
-/* Pushes name and text of a patch, 0-based; false for a removal. */
+/* Pushes name and text (false for a removal) of patch `i`, counted from 0; returns the name. */
 static mt_slice push_patch(lua_State *L, int patches, size_t i) {
   lua_rawgeti(L, patches, (lua_Integer)(2 * i + 1));
   lua_rawgeti(L, patches, (lua_Integer)(2 * i + 2));
   return mt_slice_at(L, -2);
 }
 
-/* "a.b" is inside "a", unless the document spells a key "a.b" beside its "a". */
+/* "a.b" is inside "a", unless the document has a literal key "a.b" beside "a". */
 static bool inside(const mt_view *root, mt_slice inner, mt_slice outer) {
   if (inner.n <= outer.n || !mt_slice_starts(inner, outer) || inner.p[outer.n] != '.') return false;
   mt_json in = mt_json_find(root->value, inner), out = mt_json_find(root->value, outer);
@@ -36,7 +36,7 @@ static mt_json parse_own(lua_State *L, mt_slice text) {
   return value;
 }
 
-/* An object by parts: there, though only fields inside it were assigned. */
+/* The value of an object that exists only because fields inside it were assigned. */
 static const mt_json empty_object = {MT_JSON_OBJECT, {"{}", 2}};
 
 bool mt_patch_find(lua_State *L, const mt_view *root, int at, mt_slice name, mt_json *value) {
@@ -75,13 +75,13 @@ static void remove_patch(lua_State *L, mt_view *root, int patches, size_t i) {
   }
 }
 
-/* Changes the text of patch `i`, which holds `name`. */
+/* Changes the text of patch `i`, whose object contains `name`. */
 static void set_inside(lua_State *L, mt_view *root, int patches, size_t i, mt_slice name,
                        mt_slice text) {
   size_t edits = root->edits;
   mt_slice own = push_patch(L, patches, i);
   mt_json object = lua_isstring(L, -1) ? parse_own(L, mt_slice_at(L, -1)) : empty_object;
-  if (!text.p && !lua_isstring(L, -1)) return; /* removed already, with all that was in it */
+  if (!text.p && !lua_isstring(L, -1)) return; /* already removed with everything in it */
   mt_json_edit edit = {rest_of(name, own), text};
   mt_buf *out = mt_buf_push(L, MT_VIEW_TEXT_MAX);
   mortise_error err;
@@ -91,7 +91,7 @@ static void set_inside(lua_State *L, mt_view *root, int patches, size_t i, mt_sl
   lua_rawseti(L, patches, (lua_Integer)(2 * i + 2));
 }
 
-/* The text, or false, is at index `text`. */
+/* Appends a patch; its text, or false, is at index `text`. */
 static void append(lua_State *L, mt_view *root, int patches, int name, int text) {
   lua_Integer at = (lua_Integer)(2 * root->patches);
   lua_pushvalue(L, text);
@@ -101,7 +101,7 @@ static void append(lua_State *L, mt_view *root, int patches, int name, int text)
   root->patches++;
 }
 
-/* Pushes the sequence of patches, made where there is none. */
+/* Pushes the sequence of patches, made if there is none. */
 static void push_patches(lua_State *L, int at) {
   lua_newtable(L);
   if (lua_getiuservalue(L, at, 2) == LUA_TNIL) {
@@ -113,7 +113,7 @@ static void push_patches(lua_State *L, int at) {
   }
 }
 
-/* An assignment that the document cannot take must fail here, not when it is written. */
+/* An assignment that the document cannot take must fail now, not when it is written. */
 static void try_out(lua_State *L, const mt_view *root, mt_slice name, mt_slice text) {
   mt_json_edit edit = {name, text};
   mt_buf *out = mt_buf_push(L, MT_VIEW_TEXT_MAX);
@@ -157,9 +157,9 @@ mt_json mt_patch_apply(lua_State *L, const mt_view *root, int at) {
   size_t n = root->patches;
   mt_json_edit *edits = lua_newuserdatauv(L, n * sizeof *edits, 0);
   mt_buf *out = mt_buf_push(L, MT_VIEW_TEXT_MAX);
-  if (root->patches < n) n = root->patches; /* what a finalizer has added is added later */
+  if (root->patches < n) n = root->patches; /* a finalizer may have removed some */
   for (size_t i = 0; i < n; i++) {
-    mt_slice own = push_patch(L, patches, i); /* the sequence keeps both */
+    mt_slice own = push_patch(L, patches, i); /* the sequence keeps both strings */
     edits[i] = (mt_json_edit){own, lua_isstring(L, -1) ? mt_slice_at(L, -1) : (mt_slice){NULL, 0}};
     lua_pop(L, 2);
   }

@@ -2,17 +2,18 @@
  *   lock:rename{index=, field=, from=, to=, query=, page=, slices=, in_flight=, passes=, bytes=,
  *               strength=, stamp_field=, merge=, allow_empty=}
  *       -> rename, not yet started
- * `query` is one more query (JSON text) that documents must match. Documents below `to` are a
- * conflict without `merge`, none below `from` are not_found without `allow_empty`. A rename:
+ * `query` is another query (JSON text) that documents must match. If there are documents below
+ * `to`, it raises conflict without `merge`; if there are none below `from`, not_found without
+ * `allow_empty`. A rename:
  *   :run() -> result
- *       once; raises what stopped it, or rejected or conflict where some documents could not be
- *       changed. Running another one finishes what this one left.
+ *       only once; raises what stopped it, or rejected or conflict if some documents could
+ *       not be changed. Running another one finishes what this one left.
  *   :result() -> result
  *       at any time: {matched=, changed=, unchanged=, redone=, conflicts=, rejected=, unknown=,
  *       left=, beside=, passes=, bytes=, round_trips=, duration_ms=, rejects={{id=, type=, reason=}, ...}}
- *   :progress() -> changed, total      for another task, while it runs
- *   :cancel()             run() then raises interrupted, once all that was sent is answered
- *   :settle()             waits for what a run that was interrupted had sent
+ *   :progress() -> changed, total      for other tasks while it runs
+ *   :cancel()             makes run() raise interrupted once all requests are answered
+ *   :settle()             waits for the requests of an interrupted run
  * Releasing the lock ends it. */
 #include "bindings/lua_rename.h"
 
@@ -37,7 +38,7 @@ typedef struct moving {
   mt_driver *driver;
   mt_permit permit;
   mt_rename rename;
-  mt_op *runner; /* waits for its end, or NULL */
+  mt_op *runner; /* the operation that waits for its end, or NULL */
   uint64_t changed, total;
   bool started, ended;
 } moving; /* user values: the lock, three strings it borrows */
@@ -154,7 +155,7 @@ typedef struct run_op {
   moving *moving;
 } run_op;
 
-/* What was sent is not taken back: `settle` waits for it, before the lock is given back. */
+/* What was sent is not undone: `settle` waits for it before the lock is released. */
 static bool cancel_run(mt_op *op) {
   moving *self = ((run_op *)op)->moving;
   self->runner = NULL;
@@ -179,7 +180,7 @@ static int finish_settle(lua_State *L, mt_op *op, int index) {
 
 static const mt_op_type settle_type = {cancel_run, finish_settle, NULL, false, NULL};
 
-/* The rename at 1, whose end nobody waits for. */
+/* The rename at 1; raises an error if another task is waiting for it. */
 static moving *check_free(lua_State *L) {
   moving *self = check_rename(L);
   if (self->runner) luaL_error(L, "the rename is in use by another task");
@@ -286,7 +287,7 @@ static int lock_rename(lua_State *L) {
   luaL_setmetatable(L, rename_name);
   lua_pushvalue(L, 1);
   lua_setiuservalue(L, 3, 1);
-  const char *index = lua_pushstring(L, o.index); /* the copy ends with this call */
+  const char *index = lua_pushstring(L, o.index); /* the copied options end with this call */
   lua_setiuservalue(L, 3, 2);
   const char *query = lua_pushstring(L, o.query);
   lua_setiuservalue(L, 3, 3);

@@ -1,7 +1,8 @@
 /* Scans:
  *   client:scan(index, {query=, page=, slices=, no_source=}) -> scan   `query` is JSON text
- * Every document that matches, once, as of its opening; it fails rather than skip. A scan (closable):
- *   .total            exact number of documents that will come
+ * Returns every matching document once, as of its opening; fails rather than skip one. A scan
+ * (closable):
+ *   .total            exact number of documents to come
  *   :next() -> page   nil at the end; a page is #page, page[i], page:close() (lua_doc.c)
  *   :close()          at any time; the server's cursor is freed in the background */
 #include "bindings/lua_scan.h"
@@ -21,9 +22,9 @@ static const char scan_name[] = "mortise.scan";
 typedef struct scan_handle {
   mt_dependent dependent;
   mt_box *box;   /* NULL when closed */
-  mt_scan *scan; /* NULL at its end too */
+  mt_scan *scan; /* NULL also at its end */
   uint64_t total;
-  mt_lua_call *next; /* of its last page, while that is known; or NULL */
+  mt_lua_call *next; /* the call for its last page, or NULL */
 } scan_handle;
 
 typedef struct options {
@@ -50,7 +51,7 @@ static void drop_scan(mt_dependent *self) {
   close_scan(MT_CONTAINER(self, scan_handle, dependent));
 }
 
-/* Is a page under way? One that failed, or was taken back, is not. */
+/* Is a page being fetched? False after it failed or was cancelled. */
 static bool is_busy(const scan_handle *handle) {
   return handle->next && handle->next->op.started && !handle->next->op.done;
 }
@@ -119,7 +120,7 @@ static int scan_index(lua_State *L) {
 
 /* ---- scan ----------------------------------------------------------------------------------- */
 
-/* The handle was made before the scan was opened. */
+/* Returns the handle that was made before the scan was opened. */
 static int finish_open(lua_State *L, mt_lua_call *call, int index) {
   lua_getiuservalue(L, index, 4);
   scan_handle *handle = lua_touserdata(L, -1);
@@ -131,7 +132,7 @@ static int finish_open(lua_State *L, mt_lua_call *call, int index) {
   return 1;
 }
 
-/* Opened, but no one is there to take it. */
+/* Closes a scan that was opened but not handed over. */
 static void deinit_open(mt_lua_call *call) {
   mt_scan *scan = call->r.scan_open.scan;
   mt_store *store = scan ? call->box->client->store : NULL;
@@ -144,7 +145,7 @@ static int client_scan(lua_State *L) {
   lua_settop(L, 3);
   options o = {0};
   mt_options_read(L, 3, rows, &o, "scan");
-  lua_pushstring(L, o.query); /* the table may change meanwhile */
+  lua_pushstring(L, o.query); /* a copy, since the table may change */
   lua_replace(L, 3);
   scan_handle *handle = lua_newuserdatauv(L, sizeof *handle, 1);
   *handle = (scan_handle){.dependent.drop = drop_scan};

@@ -1,12 +1,12 @@
 /* Files of settings and secrets. In `mortise.core`:
- *   read_file(file, most) -> text, access   nil, message, errno where it cannot be read; one of more
- *                                 than `most` bytes raises invalid_argument
+ *   read_file(file, most) -> text, access   nil, message, errno if it cannot be read; more than
+ *                                 `most` bytes raise invalid_argument
  *   file_access(file) -> access   nil, message, errno; {mode = permission bits, owner = uid, ours =
- *                                 does it belong to this user or to root?}
- *   settings(text, file) -> true, value, or false, message    runs a file of settings in a state of
- *                                 its own, which has no functions and bounds of steps and memory: it
- *                                 computes a value, and ends soon whatever it says
- * Waiting for a pipe ends with a signal that is caught. */
+ *                                 whether it belongs to this user or to root}
+ *   settings(text, file) -> true, value, or false, message    runs a file of settings in a separate
+ *                                 state without functions and with limited steps and memory, so it
+ *                                 only computes a value and always ends soon
+ * A caught signal ends waiting for a pipe. */
 #include "bindings/lua_settings.h"
 
 #include "bindings/driver.h"
@@ -45,7 +45,7 @@ static int core_file_access(lua_State *L) {
   return 1;
 }
 
-/* 0, or an errno; the buffer says itself when it is full. */
+/* Returns 0 or an errno; the buffer's own status says if it is full. */
 static int read_all(int fd, mt_buf *b) {
   for (;;) {
     size_t left = b->max - b->n;
@@ -88,16 +88,16 @@ static int core_read_file(lua_State *L) {
 enum { STEPS_MAX = 1000000, DEPTH_MAX = 8, VALUES_MAX = 100000 };
 static const size_t used_max = (size_t)16 << 20, taken_max = (size_t)256 << 20;
 
-/* A state of its own, and what it has taken of memory. */
+/* A separate Lua state and its memory use. */
 typedef struct sandbox {
   mt_owned owned;
   lua_State *S;
-  size_t used, taken; /* now; in all */
+  size_t used, taken; /* bytes in use now; bytes allocated in total */
 } sandbox;
 
 static void *take(void *ctx, void *p, size_t old, size_t size) {
   sandbox *s = ctx;
-  if (!p) old = 0; /* it tells a type then */
+  if (!p) old = 0; /* then `old` is a type, not a size */
   if (!size) {
     mt_free(p);
     s->used -= old;
@@ -152,7 +152,7 @@ static int evaluate(lua_State *S) {
   const chunk *c = lua_touserdata(S, 1);
   lua_pushfstring(S, "@%s", c->name);
   if (luaL_loadbufferx(S, c->text, c->n, lua_tostring(S, -1), "t") != LUA_OK) return lua_error(S);
-  lua_newtable(S); /* in place of the globals */
+  lua_newtable(S); /* replaces the globals */
   lua_setupvalue(S, -2, 1);
   lua_sethook(S, too_long, LUA_MASKCOUNT, STEPS_MAX);
   lua_call(S, 0, 1);
@@ -176,7 +176,7 @@ static void copy_table(lua_State *L, lua_State *S, int depth, int *left) {
   }
 }
 
-/* The value on top of S, also on top of L. */
+/* Copies the value on top of S to the top of L. */
 static void copy(lua_State *L, lua_State *S, int depth, int *left) {
   size_t n;
   if (!(*left)--) mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "there are too many settings");

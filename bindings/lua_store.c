@@ -1,10 +1,10 @@
 /* Methods of a client about indices and single requests (JSON goes in and out as text):
  *   :describe(index) -> {exists=, source_disabled=, source_filtered=, source_synthetic=,
  *       final_pipeline=, data_stream=, excludes_vectors=, shards=, name=, json=}
- *   :index_create(index[, body])      conflict where it exists
- *   :index_drop(index)                not_found where it does not
- *   :mget(index, ids[, routing]) -> array of documents, false for one that is missing; `routing`
- *       is an array beside `ids`, with false or "" for none. Real-time
+ *   :index_create(index[, body])      conflict if it exists
+ *   :index_drop(index)                not_found if it does not
+ *   :mget(index, ids[, routing]) -> array of documents, false for a missing one; `routing`
+ *       is an array parallel to `ids`, with false or "" for none. Real-time
  *   :count(index[, query]) -> integer, exact
  *   :refresh(index)                   all shards, or an error
  *   :search(index, body) -> answer
@@ -23,7 +23,7 @@ static mt_slice opt_slice(lua_State *L, int index) {
   return lua_isnoneornil(L, index) ? (mt_slice){NULL, 0} : mt_check_slice(L, index);
 }
 
-/* Arguments 2 to 4 are strings that the request borrows. */
+/* Anchors arguments 2 to 4, strings that the request borrows. */
 static void anchor_arguments(lua_State *L, int top) {
   for (int i = 2; i <= top && i <= MT_CALL_ANCHORS; i++) mt_op_anchor(L, -1, i, i);
 }
@@ -175,7 +175,7 @@ static int client_raw(lua_State *L) {
   mt_slice body = opt_slice(L, 4);
   const char *type = mt_opt_string(L, 5);
   lua_settop(L, 5);
-  lua_createtable(L, 2, 0); /* keeps two in one anchor */
+  lua_createtable(L, 2, 0); /* keeps two strings in one anchor */
   for (int i = 4; i <= 5; i++) {
     lua_pushvalue(L, i);
     lua_rawseti(L, 6, i - 3);
@@ -216,7 +216,7 @@ static void deinit_mget(mt_lua_call *call) {
 
 enum { IDS_MAX = 1000000 };
 
-/* Pushes a block of slices of the strings in the array at `from`, and adds the strings to the table
+/* Pushes a block of slices of the strings in the array at `from` and adds the strings to the table
  * at `keep`. */
 static mt_slice *push_slices(lua_State *L, int from, lua_Integer n, int keep, bool optional) {
   mt_slice *slices = lua_newuserdatauv(L, ((size_t)n + 1) * sizeof *slices, 0);

@@ -1,19 +1,19 @@
 /* Tasks as scripts see them. In `mortise.core`:
  *   spawn(fn, ...) -> task     starts it; it runs when its starter waits. A task ends after the
- *                              tasks it started; one that failed and was not joined fails it
- *   sleep(ms)                  at least that long; 0 lets others run
+ *                              tasks it started; if one of them fails and is not joined, so does it
+ *   sleep(ms)                  for at least that long; 0 lets others run
  *   now_ms() -> integer        a clock that never goes back, for durations
  *   wall_ms() -> integer       milliseconds since 1970, for people
- *   interrupted([clear]) -> boolean   was this program asked to stop? true as argument forgets it
- *   interrupt()                what ^C does: `interrupted` in every waiting task and here
- *   catch(fn, handler, ...)    xpcall; in a host, where those of scripts do not catch an interrupt
- *                              that is raised again, this one does
+ *   interrupted([clear]) -> boolean   was this program asked to stop? `true` clears it
+ *   interrupt()                like ^C: raises `interrupted` in every waiting task and here
+ *   catch(fn, handler, ...)    xpcall that, unlike a script's in a host, also catches repeated
+ *                              interrupts
  *   running() -> integer       number of the running task; 1 outside of tasks
  * A task:
- *   :join() -> ...             its results, or its error raised; again and again
- *   :cancel()                  `interrupted` at what it waits for, or at its next wait
+ *   :join() -> ...             returns its results or raises its error, each time
+ *   :cancel()                  raises `interrupted` at its current or next wait
  *   :done() -> boolean, failed
- *   .id, tostring; <close> joins it, and cancels it first when left by an error */
+ *   .id, tostring; <close> joins it, after cancelling it if left by an error */
 #include "bindings/lua_task.h"
 
 #include "bindings/await.h"
@@ -33,8 +33,8 @@ static mt_task *check_task(lua_State *L) {
 
 /* ---- join ----------------------------------------------------------------------------------- */
 
-/* Raises where `task` ends after the running one only. A task waits for its children at its end, so that
- * it is enough that it waits, through any joins, for one that the running task comes from. */
+/* Raises DEADLOCK if `task` cannot end before the running one. Since a task waits for its children
+ * at its end, this is so if it waits, through any joins, for an ancestor of the running task. */
 static void check_circle(lua_State *L, mt_driver *d, const mt_task *task) {
   uint64_t us = mt_driver_task(d)->id;
   for (const mt_task *at = task; at && !mt_task_is_done(at);

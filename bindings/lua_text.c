@@ -1,11 +1,11 @@
-/* Lua's own conversions between numbers and text, its order of strings and its letters follow the
- * process's locale, which a script may set. These do not. In `mortise.core`:
- *   number(text) -> number        decimal, as JSON writes it; nil where it is none. A whole number
- *                                 of 64 bits is an integer
+/* Lua's own number conversions, string order and letter case follow the process's locale, which a
+ * script may set. These functions do not. In `mortise.core`:
+ *   number(text) -> number        decimal, as in JSON; nil if it is not a number. A 64-bit whole
+ *                                 number is an integer
  *   tostring(value) -> string     like Lua's, but a float is the shortest text that reads back
- *   lower(string) -> string       of the letters of ASCII
+ *   lower(string) -> string       only of ASCII letters
  *   before(a, b) -> boolean       two strings, by their bytes
- * Everything else here uses these, or takes strings only (tools/lint). */
+ * All other code uses these or takes only strings (tools/lint). */
 #include "bindings/lua_text.h"
 
 #include "base/json.h"

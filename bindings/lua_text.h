@@ -1,4 +1,4 @@
-/* Text, numbers and their order, whatever the locale. */
+/* Text, numbers and their order, independent of the locale. */
 #ifndef MT_LUA_TEXT_H
 #define MT_LUA_TEXT_H
 
@@ -6,9 +6,9 @@
 
 #include "base/buf.h"
 
-/* Pushes and returns the value as text, like luaL_tolstring, whatever the locale. */
+/* Pushes and returns the value as text, like luaL_tolstring but independent of the locale. */
 MT_LJMP const char *mt_text_push(lua_State *L, int index);
-/* An argument that is a string; a whole number stands for its digits. */
+/* A string argument; an integer is converted to its digits. */
 MT_LJMP const char *mt_check_text(lua_State *L, int index, size_t *n);
 MT_LJMP mt_slice mt_check_slice(lua_State *L, int index);
 extern const luaL_Reg mt_text_functions[]; /* of the module */

@@ -1,21 +1,21 @@
 /* Protected writes:
  *   lock:writer(index or nil, {strength="cas", stamp_field=, docs=, bytes=, in_flight=, tries=,
  *                              backoff_ms=})      strength: cas, stamp or none, see write/writer.h
- *   client:writer(index or nil, {...})      the same without a lock: nothing protects it
- * A writer (closable; it ends with its lock) sends batches of items (lua_bulk.c says how one looks)
- * in requests of at most `docs` items and `bytes`, refuses past the lock's deadline, and tries
- * again what failed without being applied:
+ *   client:writer(index or nil, {...})      the same without a lock, unprotected
+ * A writer (closable; it ends with its lock) sends batches of items (see lua_bulk.c) in requests of
+ * at most `docs` items and `bytes`, sends nothing past the lock's deadline, and retries what failed
+ * without being applied:
  *   :write(items) -> answers, err   an answer for each item: {outcome="applied" | "already" |
  *                                   "conflict" | "rejected" | "none", dirty=, result=, status=,
- *                                   seq_no=, term=, type=, reason=}. err is nil when each item has
- *                                   an outcome; else what stopped it (lock_lost, unavailable ...):
- *                                   those with "none" were not done, or, where `dirty`, may have been
- *   :close()                        what is under way may still be applied
- * With strength "stamp" an item may say of_source = true: its body was made from the whole source at
- * seq_no and term. A conflict of type "stamped" met a later holder's stamp.
+ *                                   seq_no=, term=, type=, reason=}. err is nil if each item has
+ *                                   an outcome, else what stopped it (lock_lost, unavailable ...);
+ *                                   items with "none" were not done or, if `dirty`, may have been
+ *   :close()                        what is in flight may still be applied
+ * With strength "stamp" an item may have of_source = true: its body was made from the whole source
+ * at seq_no and term. A conflict of type "stamped" met a later holder's stamp.
  *
- * Several tasks may write with one writer; a task that is interrupted while it waits closes it. Two
- * items of one batch must not write the same document. */
+ * Several tasks may share one writer; a task that is interrupted while it waits closes it. No two
+ * items of one batch may write the same document. */
 #include "bindings/lua_writer.h"
 
 #include "bindings/await.h"
@@ -37,8 +37,8 @@ static const char closed_text[] = "the writer was closed";
 
 typedef struct writer {
   mt_dependent dependent;
-  mt_writer *w;         /* NULL when closed */
-  mt_dependent *writes; /* under way */
+  mt_writer *w;         /* NULL: closed */
+  mt_dependent *writes; /* in progress */
   mt_driver *driver;
 } writer; /* user values: the client or lock, the index */
 
@@ -73,12 +73,12 @@ typedef struct write_op {
   mt_write_batch batch;
 } write_op; /* anchors: the writer, strings, items */
 
-/* Was something of it applied, or may it be? */
+/* Was any of it applied, or may it have been? */
 static bool is_applied(const mt_write_batch *b) {
   return b->dirty || b->counts[MT_OUTCOME_APPLIED];
 }
 
-/* One batch cannot be taken back alone. */
+/* A single batch cannot be cancelled, so this closes the writer. */
 static bool cancel_write(mt_op *op) {
   write_op *self = (write_op *)op;
   mt_undepend(&self->dependent);
@@ -109,12 +109,12 @@ static int finish_write(lua_State *L, mt_op *op, int index) {
   }
   if (!b->error.code) return 1;
   mortise_error err = b->error;
-  err.ambiguous |= is_applied(b); /* of the call as a whole */
+  err.ambiguous |= is_applied(b); /* for the whole call */
   mt_error_push(L, &err);
   return 2;
 }
 
-/* What was answered until then is told like the rest. */
+/* Returns the answers received until then, and the error. */
 static int stopped_write(lua_State *L, mt_op *op, const mortise_error *why) {
   ((write_op *)op)->batch.error = *why;
   return finish_write(L, op, 0);
@@ -134,7 +134,7 @@ static void on_written(void *ctx, mt_write_batch *b) {
   mt_op_done(&self->op);
 }
 
-/* Pushes the table that keeps the strings, then the items. */
+/* Pushes a table that keeps the strings, then the block of items. */
 static mt_item *push_items(lua_State *L, int from, lua_Integer n) {
   lua_Integer kept = 0;
   lua_newtable(L);
@@ -168,14 +168,14 @@ static int writer_write(lua_State *L) {
   lua_Integer n = luaL_len(L, 2);
   luaL_argcheck(L, n >= 0 && n <= MT_WRITES_MAX, 2, "too many items");
   mt_item *items = push_items(L, 2, n);
-  if (!n) return 1; /* the empty table */
+  if (!n) return 1; /* returns the empty table */
   mt_task_check(L, d);
   write_op *op = mt_lua_op_new(L, sizeof *op, 3, &write_type);
   mt_op_anchor(L, -1, 1, 1);
   mt_op_anchor(L, -1, 2, 3);
   mt_op_anchor(L, -1, 3, 4);
   lua_getiuservalue(L, 1, 2);
-  op->batch.index = lua_tostring(L, -1); /* the writer keeps it */
+  op->batch.index = lua_tostring(L, -1); /* kept by the writer */
   lua_pop(L, 1);
   op->op.checked = true;
   op->dependent.drop = drop_write;
@@ -230,7 +230,7 @@ static mt_writer_config read_config(lua_State *L, int index) {
                             .stamp_field = o.stamp_field};
 }
 
-/* The lock at 1, or NULL for a client. */
+/* The lock at 1, or NULL if it is a client. */
 static mt_lock_handle *check_owner(lua_State *L) {
   if (luaL_testudata(L, 1, mt_lock_class.name)) return mt_check_lock(L, 1);
   mt_check_client(L, 1);

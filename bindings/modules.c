@@ -33,7 +33,7 @@ static void push_module_name(lua_State *L, const char *file) {
   lua_remove(L, -2);
 }
 
-/* The function on top is the loader of the module named below it; one that is there stays. */
+/* Registers the loader on top for the module named below it, unless one is already there. */
 static void preload(lua_State *L, int table) {
   lua_pushvalue(L, -2);
   bool there = lua_rawget(L, table) != LUA_TNIL;
@@ -62,7 +62,7 @@ void mt_modules_preload(lua_State *L) {
 
 /* For `require "mortise"` in any Lua 5.4: the value of stdlib/mortise.lua. */
 int luaopen_mortise(lua_State *L) {
-  mt_driver_get(L); /* first of all userdata, so the last to be finalised */
+  mt_driver_get(L); /* the first userdata, so it is finalised last */
   mt_modules_preload(L);
   for (int i = 0; mt_stdlib[i].name; i++)
     if (!strcmp(mt_stdlib[i].name, "mortise.lua")) {
@@ -75,7 +75,7 @@ int luaopen_mortise(lua_State *L) {
   return luaL_error(L, "stdlib/mortise.lua was not compiled in");
 }
 
-/* For a folder of stdlib's files used in place of those compiled in, as by the tests. */
+/* For using stdlib's files from a folder instead of those compiled in, as tests do. */
 int luaopen_mortise_core(lua_State *L) {
   return mt_core_open(L);
 }

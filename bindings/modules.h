@@ -1,4 +1,4 @@
-/* What `require` finds. */
+/* The modules that `require` finds. */
 #ifndef MT_MODULES_H
 #define MT_MODULES_H
 
@@ -6,10 +6,10 @@
 
 #include <mortise/error.h>
 
-/* Puts every module of ours into package.preload, where none is yet. */
+/* Puts every module of ours into package.preload, unless one of that name is already there. */
 MT_LJMP void mt_modules_preload(lua_State *L);
 
-/* What `require` calls in mortise.so. */
+/* The functions that `require` calls in mortise.so. */
 MORTISE_API int luaopen_mortise(lua_State *L);
 MORTISE_API int luaopen_mortise_core(lua_State *L);
 

@@ -8,7 +8,7 @@
 
 static const char op_name[] = "mortise.operation";
 
-/* The op's coroutine was closed under it, or its state: the task cannot go on. */
+/* The op's coroutine or state was closed while it waited, so the task cannot continue. */
 static void end_op(mt_owned *owned) {
   mt_op *op = MT_CONTAINER(owned, mt_op, owned);
   if (op->started && !op->done) op->type->cancel(op);

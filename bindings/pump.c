@@ -1,7 +1,7 @@
-/* Resuming tasks, and waiting for one without a yield.
+/* Resuming tasks, and waiting without a yield.
  *
- * Who may be resumed while someone waits: outside every task, all; in a task that cannot yield (a
- * generator, a sort callback), none, but for the task it joins and what that one started. */
+ * Which tasks may be resumed by a pump: outside every task, all; in a task that cannot yield (a
+ * generator, a sort callback), only the task that it joins and that task's descendants. */
 #include "bindings/pump.h"
 
 #include "bindings/interrupt.h"
@@ -28,13 +28,13 @@ static void resume(mt_driver *d, mt_task *task) {
   if (status == LUA_YIELD) {
     lua_pop(task->co, n);
     if (!task->op && task->phase == MT_TASK_BODY)
-      mt_task_ready(task); /* a bare coroutine.yield: others first */
+      mt_task_ready(task); /* a bare coroutine.yield lets others run first */
     return;
   }
   mt_task_end(task, status, n);
 }
 
-/* May a wait for `joined` (NULL: for something else) in the running task resume this one? */
+/* May this task be resumed while the running one pumps for `joined` (NULL: for something else)? */
 static bool may_run(mt_driver *d, const mt_task *joined, const mt_task *task) {
   if (!d->running) return true;
   return joined && mt_task_inherits(d, joined->id, task->id);
@@ -54,7 +54,7 @@ static mt_task *take_ready(mt_driver *d, const mt_task *joined, const mt_task *l
   return NULL;
 }
 
-/* What a wait on the C stack is for: an operation, or else a task. */
+/* What a pump waits for: an operation or a task. */
 typedef struct until {
   const mt_op *op;
   const mt_task *task;
@@ -64,7 +64,7 @@ static bool is_over(until what) {
   return what.op ? what.op->done : mt_task_is_done(what.task);
 }
 
-/* Those that are ready now; what they make ready comes after a look at the loop. */
+/* Resumes the tasks that are ready now; those that they make ready follow after a loop step. */
 static void run_ready(mt_driver *d, const mt_task *joined, until what) {
   const mt_task *last = d->ready_last;
   mt_task *task = NULL;
@@ -79,7 +79,7 @@ static bool runnable(mt_driver *d, const mt_task *joined) {
 
 /* ---- Waiting without a yield ---------------------------------------------------------------- */
 
-/* One turn: what is ready, then what the loop has. false when the loop itself fails. */
+/* One turn: runs ready tasks, then steps the loop. false if the loop fails. */
 static bool turn(mt_driver *d, const mt_task *joined, until what) {
   if (mt_interrupt_due(d)) mt_interrupt_deliver(d, NULL);
   if (atomic_load(&d->lost)) d->hooks->wake(d);

@@ -1,8 +1,8 @@
-/* Tasks: how one begins and ends, who waits for it, and what stops it.
+/* Tasks: how they begin and end, who waits for them, and what stops them.
  *
- * A task's coroutine runs `task_main`, which calls the body under xpcall with a traceback (so that
- * __close handlers may wait) and then waits for the task's children: concurrency is structured. Its
- * results, or its error, stay on its coroutine's stack for whoever joins it. */
+ * A task's coroutine runs `task_main`, which calls the body under xpcall with a traceback handler
+ * (so that __close handlers may wait) and then waits for the task's children: concurrency is
+ * structured. Its results, or its error, stay on its coroutine's stack for whoever joins it. */
 #include "bindings/task.h"
 
 #include "bindings/driver.h"
@@ -62,11 +62,12 @@ static void drop(mt_task *task) {
   unlink_task(task);
   mt_driver_push_tasks(L);
   lua_pushnil(L);
-  lua_rawsetp(L, -2, task); /* of a key that is there: allocates nothing */
+  lua_rawsetp(L, -2, task); /* the key exists, so this allocates nothing */
   lua_pop(L, 1);
 }
 
-/* A failed child that nobody joined stays with its parent, which fails by it in the end. */
+/* A failed child that nobody joined is kept by its parent, which fails with its error at the
+ * end. */
 static mt_task *failed_child(const mt_task *task) {
   for (mt_task *child = task->children; child; child = child->next_child)
     if (child->phase == MT_TASK_DONE && child->failed && !child->joined) return child;
@@ -177,7 +178,7 @@ int mt_task_results(lua_State *L, mt_task *task) {
   if (!lua_checkstack(task->co, 1)) mt_error_throw(L, MORTISE_OUT_OF_MEMORY, "out of memory");
   for (int i = 0; i < n; i++) {
     lua_pushvalue(task->co, -n);
-    lua_xmove(task->co, L, 1); /* now the first of them is at -n again, and the copy gone */
+    lua_xmove(task->co, L, 1); /* the first is at -n again, and the copy is gone */
     lua_rotate(task->co, -n, -1);
   }
   return n;
@@ -194,7 +195,7 @@ typedef struct mt_join {
   mt_op op;
   mt_task *target;
   struct mt_join *next;
-  bool quiet; /* its error is not ours to raise */
+  bool quiet; /* does not raise the task's error */
 } mt_join;
 
 static bool cancel_join(mt_op *op) {
@@ -251,11 +252,11 @@ static void finish_task(mt_task *task) {
   if (--parent->unfinished == 0 && parent->phase == MT_TASK_ENDING) mt_task_ready(parent);
   bool wanted = task->waiters != NULL || task->joined;
   wake_joins(task);
-  /* A failure that no one has seen stays, for its parent. */
+  /* Keep a failure that nobody has seen, for its parent. */
   if (wanted || !task->failed || parent == &task->driver->main_task) drop(task);
 }
 
-/* Its children go on in the care of the next above: only where a task ended against the rules. */
+/* Stops its children and hands them to its parent; only needed if the task ended irregularly. */
 static void bequeath(mt_task *task, const char *why) {
   mt_task *heir = task->parent;
   stop_children(task, why);
@@ -280,7 +281,7 @@ void mt_task_kill(mt_task *task) {
 }
 
 void mt_task_end(mt_task *task, int status, int n) {
-  if (status != LUA_OK) { /* memory ran out around the body's own xpcall */
+  if (status != LUA_OK) { /* out of memory outside the body's xpcall */
     lua_resetthread(task->co);
     n = 1;
     task->failed = true;
@@ -292,7 +293,7 @@ void mt_task_end(mt_task *task, int status, int n) {
 
 /* ---- Stopping ------------------------------------------------------------------------------- */
 
-/* What it waits for just now, or NULL. */
+/* The operation that it is waiting for, or NULL. */
 static mt_op *awaited(const mt_task *task) {
   if (task->op) return task->op;
   for (mt_pump *pump = task->driver->pumps; pump; pump = pump->outer)

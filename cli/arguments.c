@@ -28,7 +28,7 @@ static char *skip_flag(char *word, const char *name) {
   return word;
 }
 
-/* Is it an option for a secret? Its value is hidden where it is attached; else it is the next word. */
+/* Is it a secret option? Hides an attached value; returns true if the value is the next word. */
 static bool hide_attached(char *word) {
   for (size_t i = 0; i < MT_CLIENT_OPTIONS; i++) {
     const mt_client_option *o = &mt_client_option_rows[i];

@@ -1,4 +1,5 @@
-/* The program: a host, its signals, and the commands, which are Lua (stdlib/mortise/cli.lua). */
+/* The program: a host, its signals, and the commands, which are written in Lua
+ * (stdlib/mortise/cli.lua). */
 #include "arguments.h"
 #include "signals.h"
 #include "status.h"
@@ -30,8 +31,8 @@ static int return_all(lua_State *L, int status, lua_KContext context) {
   return lua_gettop(L);
 }
 
-/* (main, arguments) -> its results. Signals are caught from here on, where an interrupt has a call
- * to reach; before, they end the program, which has nothing to give back yet. */
+/* (main, arguments) -> its results. Signals are caught from here on, when there is a call to
+ * interrupt; before that they end the program, which holds nothing yet. */
 static int call_main(lua_State *L) {
   mt_signals_catch(interrupt, last);
   lua_callk(L, lua_gettop(L) - 1, LUA_MULTRET, 0, return_all);
@@ -69,7 +70,7 @@ static int run(lua_State *L, int argc, char **argv) {
   if (lua_pcall(L, 2, argc + 1, 0) != LUA_OK)
     return fail(lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "cannot start");
   if (mortise_host_call(host, argc, 1, &err)) {
-    if (mt_signals_unread) return 1; /* main ends otherwise */
+    if (mt_signals_unread) return 1; /* main handles it */
     fprintf(stderr, "mortise: %s: %s\n", mortise_status_name(err.code), err.message);
     return mortise_status_exit(err.code);
   }
@@ -98,10 +99,9 @@ int main(int argc, char **argv) {
     return fail(err.message);
   }
   host = made;
-  mortise_host_allow_exit(made, true); /* run.lua gives back the locks first */
+  mortise_host_allow_exit(made, true); /* run.lua releases the locks first */
   int status = run(mortise_host_state(made), argc < 1 ? 1 : argc, words);
-  host =
-      NULL; /* closing is bounded: a signal has nothing left to interrupt, a second one ends it */
+  host = NULL; /* closing is bounded: nothing is left to interrupt, and a second signal ends it */
   mortise_host_free(made);
   free(words);
   bool unwritten = fflush(stdout) != 0 || ferror(stdout);

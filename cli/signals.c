@@ -13,7 +13,7 @@ static void (*to_end)(void);
 static volatile sig_atomic_t signals;
 volatile sig_atomic_t mt_signals_ending, mt_signals_unread;
 
-/* The first lets the script give back its locks; a second one ends at once. */
+/* The first signal lets the script release its locks; the second one ends the program at once. */
 static void on_signal(int number) {
   if (number == SIGTERM) mt_signals_ending = 1;
   if (signals++ > 0) {
@@ -27,10 +27,10 @@ void mt_signals_forget(void) {
   signals = 0;
 }
 
-enum { PIPES_MAX = 100 }; /* writes of a script that catches the interrupt and goes on writing */
+enum { PIPES_MAX = 100 }; /* writes of a script that catches the interrupt and goes on */
 
-/* Nobody reads our output any more: as by the first ^C, so that locks are given back. Where that is
- * not so, it was a connection, whose write says so itself. */
+/* If nobody reads our output any more, interrupts as the first ^C does, so that locks are released.
+ * Otherwise it was a connection, whose write reports the error itself. */
 static void on_pipe(int number) {
   (void)number;
   int before = errno;
@@ -57,12 +57,12 @@ void mt_signals_catch(void (*interrupt)(void), void (*end)(void)) {
   sigaction(SIGTERM, &action, NULL);
   struct sigaction before;
   sigaction(SIGHUP, NULL, &before);
-  if (before.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, NULL); /* nohup stays nohup */
+  if (before.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, NULL); /* keeps nohup's setting */
   /* A handler, unlike SIG_IGN, is not inherited by the programs that a script starts. */
   action.sa_handler = on_pipe;
   action.sa_flags = SA_RESTART;
   sigaction(SIGPIPE, &action, NULL);
-  sigset_t ours; /* whoever started us may have blocked them */
+  sigset_t ours; /* our parent may have blocked them */
   sigemptyset(&ours);
   sigaddset(&ours, SIGINT);
   sigaddset(&ours, SIGTERM);

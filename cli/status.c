@@ -14,13 +14,13 @@
 
 enum {
   TEXT_MAX = 1024,
-  WAITS = 16,            /* that are remembered, of all that go on at a time */
-  PLAIN_FIRST_MS = 2000, /* between two lines, */
-  PLAIN_MOST_MS = 60000, /* doubled up to this */
+  WAITS = 16,            /* at most so many concurrent waits are remembered */
+  PLAIN_FIRST_MS = 2000, /* first pause between two lines, */
+  PLAIN_MOST_MS = 60000, /* doubling up to this */
   COLUMNS = 80,
 };
 
-/* One thing that goes on. Of `key` it is told at once when it changes, of `text` now and then. */
+/* One item of the status. A change of `key` is written at once, a change of `text` at intervals. */
 typedef struct slot {
   char key[TEXT_MAX], text[TEXT_MAX], told[TEXT_MAX];
   int64_t next_ms, pause_ms;
@@ -34,11 +34,11 @@ typedef struct waiting {
   char what[TEXT_MAX];
 } waiting;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all but the last words */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards everything but the last words */
 static mt_progress mode;
 static slot slots[SLOTS];
 static waiting waits[WAITS];
-static volatile sig_atomic_t drawn; /* there is a line */
+static volatile sig_atomic_t drawn; /* the status line is drawn */
 
 static int64_t now_ms(void) {
   struct timespec t;
@@ -61,21 +61,21 @@ static size_t columns(void) {
   return known ? size.ws_col : COLUMNS;
 }
 
-/* The widths of characters are those of UTF-8, whatever the program's locale. */
+/* Character widths are those of UTF-8, whatever the program's locale. */
 static locale_t utf8_locale(void) {
   static locale_t made;
   if (!made) made = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
   return made;
 }
 
-/* Would it turn the rest of the line around? */
+/* Would it change the direction of the rest of the line? */
 static bool turns(wchar_t c) {
   return (c >= 0x200e && c <= 0x200f) || (c >= 0x202a && c <= 0x202e) ||
          (c >= 0x2066 && c <= 0x2069);
 }
 
-/* Appends as much of `text` as fits into `room` columns; what is no character, or would move the
- * cursor, as "?". */
+/* Copies as much of `text` as fits into `room` columns; invalid characters, and those that would
+ * move the cursor, become "?". */
 static void fit(char *out, size_t size, const char *text, size_t room) {
   locale_t utf8 = utf8_locale();
   locale_t before = utf8 ? uselocale(utf8) : (locale_t)0;
@@ -123,7 +123,7 @@ static void draw(void) {
       n += (size_t)snprintf(whole + n, sizeof whole - n, "%s%s", n ? "; " : "", slots[i].text);
   wipe();
   if (!n) return;
-  fit(line, sizeof line, whole, columns() - 1); /* the last one would wrap */
+  fit(line, sizeof line, whole, columns() - 1); /* the last column would wrap */
   drawn = 1;
   fprintf(stderr, "\r%s\033[K", line);
 }
@@ -167,7 +167,7 @@ static void seconds(char *out, size_t size, int64_t ms) {
     snprintf(out, size, "%lld h %lld min", s / 3600, s / 60 % 60);
 }
 
-/* Who has it, or stands before us. */
+/* Describes the first blocker. */
 static void name(char *out, size_t size, const mortise_notice *n) {
   out[0] = '\0';
   if (!n->blockers || !n->blockers->shown) return;
@@ -194,7 +194,7 @@ static waiting *find_wait(uint64_t wait) {
   return NULL;
 }
 
-/* The longest of them is shown. */
+/* Shows the longest wait. */
 static void show_waits(void) {
   const waiting *first = NULL;
   size_t others = 0;
@@ -320,7 +320,7 @@ void mt_status_clear(void) {
 
 /* ---- The last words -------------------------------------------------------------------------- */
 
-/* Two of them, so that the one that a handler finds is whole. */
+/* Two buffers, so that the one that a signal handler finds is always complete. */
 static char words[2][TEXT_MAX];
 static volatile sig_atomic_t spoken = -1;
 
@@ -331,7 +331,7 @@ void mt_status_last_words(const char *text) {
   }
   int next = spoken == 0;
   snprintf(words[next], sizeof words[next], "%s\n", text);
-  words[next][TEXT_MAX - 2] = '\n'; /* where it was cut */
+  words[next][TEXT_MAX - 2] = '\n'; /* in case it was cut */
   spoken = next;
 }
 

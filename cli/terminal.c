@@ -1,18 +1,18 @@
 /* `mortise.terminal`:
  *   readline(prompt) -> line      without its newline; nil at the end of the input. Waits like any
- *                                 operation, so that other tasks go on; ^C raises `interrupted` and
- *                                 clears the line. Without a terminal it reads plain lines and
- *                                 shows no prompt
+ *                                 operation, so other tasks run; ^C raises `interrupted` and clears
+ *                                 the line. Without a terminal it reads plain lines and shows no
+ *                                 prompt
  *   add_history(line)
  *   complete(fn or nil)           fn(word, line, start) -> array of candidates for `word`, which
  *                                 begins at byte `start` of `line`
  *   progress(mode)                of the status line: "auto", "plain" or "none" (status.h)
- *   status(text or nil)           what goes on, on that line
- *   last_words(text or nil)       what a second interrupt, which ends at once, leaves behind
- *   clear()                       takes the status line away, before something else is written
+ *   status(text or nil)           the text of that line
+ *   last_words(text or nil)       what is written if a second interrupt ends the program
+ *   clear()                       removes the status line, before something else is written
  *   isatty(fd) -> boolean         0 input, 1 output, 2 errors
- *   unread() -> boolean           does nobody read our output any more?
- *   width() -> integer            columns; 80 where unknown
+ *   unread() -> boolean           has everybody stopped reading our output?
+ *   width() -> integer            columns; 80 if unknown
  *   editor                        "readline", "libedit" or "none" */
 #include "terminal.h"
 
@@ -94,7 +94,7 @@ typedef struct prompt {
 } prompt;
 
 static prompt *showing;
-static lua_State *asking; /* runs the editor just now, for completion */
+static lua_State *asking; /* the state that runs the editor now, for completion */
 static const char complete_key;
 
 bool mt_terminal_at_prompt(void) {
@@ -115,7 +115,7 @@ static void on_line(char *line) {
   }
   showing->line = line;
   showing->got = true;
-  hide(showing); /* at once, or the prompt is shown again */
+  hide(showing); /* at once, or the editor shows the prompt again */
 }
 
 static void on_input(void *ctx, uint32_t events) {
@@ -157,12 +157,12 @@ static int wait_for_input(lua_State *L, prompt *p, int index) {
   return mt_await(L, index);
 }
 
-/* A ^C empties the terminal's queue, so input that was told of may be gone, and an editor that reads
- * waits for more with all other tasks. Who asks whether there is any takes a byte of it, where that does
- * not wait: by a descriptor of our own, because O_NONBLOCK is of all who share one. Where there is none,
- * or no way to hand the byte over, a look just before is the best there is. */
+/* ^C empties the terminal's queue, so input that was reported may be gone; an editor that then
+ * reads would block all tasks. So the check for input takes a byte without waiting, through a
+ * descriptor of our own, because O_NONBLOCK affects everyone who shares a descriptor. Without such
+ * a descriptor, or a way to hand the byte over, polling right before is the best possible. */
 static int keyboard = -1;
-enum { NO_KEY = -2 }; /* EOF is one */
+enum { NO_KEY = -2 }; /* EOF is a key */
 static int key = NO_KEY;
 
 static int has_input(void) {
@@ -186,7 +186,8 @@ static int take_key(FILE *input) {
 }
 #endif
 
-/* There is input: the editor takes it here, where Lua may be called, not in the loop's callback. */
+/* Input is available: the editor reads it here, where Lua may be called, not in the loop's
+ * callback. */
 static int finish_prompt(lua_State *L, mt_op *op, int index) {
   prompt *p = (prompt *)op;
   if (!has_input()) return wait_for_input(L, p, index);
@@ -216,7 +217,7 @@ static int read_edited(lua_State *L, const char *text) {
 
 /* ---- Completion ----------------------------------------------------------------------------- */
 
-/* (word, line, start) -> string "a\nb\n": so that nothing of Lua's is held across its errors */
+/* (word, line, start) -> string "a\nb\n", so that nothing of Lua is held across errors */
 static int list_candidates(lua_State *L) {
   lua_rawgetp(L, LUA_REGISTRYINDEX, &complete_key);
   lua_insert(L, 1);
@@ -232,7 +233,7 @@ static int list_candidates(lua_State *L) {
   return 1;
 }
 
-/* The editor's generator: the next of the lines of `list`, in malloc's memory. */
+/* The editor's generator: returns the next line of the list, allocated with malloc. */
 static const char *list_at;
 
 static char *next_candidate(const char *word, int state) {
@@ -285,7 +286,7 @@ static int terminal_add_history(lua_State *L) {
 
 static void set_up_editor(void) {
 #if defined(MORTISE_READLINE)
-  rl_catch_signals = 0; /* they are main.c's */
+  rl_catch_signals = 0; /* main.c handles them */
   rl_getc_function = take_key;
   rl_input_available_hook = has_input;
   if (isatty(STDIN_FILENO))

@@ -1,4 +1,4 @@
-/* `mortise.terminal`, for the prompt of the program. */
+/* `mortise.terminal`, for the program's prompt. */
 #ifndef MT_TERMINAL_H
 #define MT_TERMINAL_H
 
@@ -7,11 +7,12 @@
 
 int mt_terminal_open(lua_State *L);
 
-/* The terminal's settings as they were at the start; restoring is safe in a signal handler. */
+/* Save the terminal's settings at the start, and restore them; restoring is safe in a signal
+ * handler. */
 void mt_terminal_save(void);
 void mt_terminal_restore(void);
 
-/* Is a prompt shown, whose line is not to be written over? */
+/* Is a prompt shown, whose line must not be overwritten? */
 bool mt_terminal_at_prompt(void);
 
 #endif

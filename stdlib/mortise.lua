@@ -1,5 +1,5 @@
--- mortise: what a script sees. The module's own functions are those of the default client, which is
--- opened at their first use; mortise.connect{} makes others.
+-- The module `mortise` for scripts. Its own functions are those of the default client, which is opened at
+-- first use; mortise.connect{} makes others.
 local core = require "mortise.core"
 local client = require "mortise.client"
 local config = require "mortise.config"
@@ -31,7 +31,7 @@ local connect_rows = options.join(settings.rows, settings.identity)
 
 options.register({"connect"}, connect_rows)
 
--- Fills in who the session says it is.
+-- Fills in the session's identity.
 local function identified(core_options)
   for name, value in pairs(config.identity) do
     if core_options[name] == nil then core_options[name] = value end
@@ -39,7 +39,7 @@ local function identified(core_options)
   return core_options
 end
 
--- What is beside the options that are given, and who wrote what of it.
+-- The options to use beside those given, and where each was set.
 local function beside(values)
   if values.store then return {}, {} end
   local of_host = core.default_options()
@@ -47,8 +47,8 @@ local function beside(values)
   return config.open_options()
 end
 
--- connect{store=, namespace=, lease=, ...} -> client, closable. With `store`, nothing is taken from
--- the environment or the configuration; without it, what is given overrides what they say.
+-- connect{store=, namespace=, lease=, ...} -> client, closable. With `store`, the environment and the
+-- configuration are ignored; without it, the given options override them.
 function mortise.connect(given)
   local values = options.check("connect", connect_rows, given)
   config.read_secret_files(values)
@@ -65,8 +65,8 @@ end
 
 local default
 
--- The default client: the host's options, else the command line's, the environment's, the
--- configuration file's.
+-- The default client: from the host's options, else from the command line, the environment and the
+-- configuration file.
 function mortise.client()
   if not default or not default._core then default = mortise.connect {} end
   return default
@@ -87,7 +87,7 @@ function mortise.close()
   if own then own:close() end
 end
 
--- The default client's session, where there is one by now: nothing is opened for the question.
+-- The default client's session, if there is one already; opens nothing.
 function mortise._opened_session()
   return default and default._core and default._core:session()
 end
@@ -100,8 +100,8 @@ end
 
 function client.class:rename(given) return rename(self, given) end
 
--- Seconds since 1970 by this machine's clock, to the millisecond: for people and for documents. It may
--- be set back, and no two machines' are alike: it says nothing about who came first.
+-- Seconds since 1970 by this machine's clock, to the millisecond: for people and for documents. The clock may
+-- be set back, and the clocks of two machines differ, so it does not tell which event came first.
 function mortise.now()
   return core.wall_ms() / 1000
 end

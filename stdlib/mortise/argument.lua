@@ -1,12 +1,12 @@
--- What a call is given where an id, an index, a path or another name is meant: nil, nothing, a number
--- or a table is a mistake of the caller's, which is told before anything is sent.
+-- Checks arguments that must be an id, an index, a path or another name, so that nil, an empty string, a
+-- number or a table is reported before anything is sent.
 local core = require "mortise.core"
 local errors = require "mortise.errors"
 local printable = require "mortise.printable"
 
 local argument = {}
 
--- What should stand in the place of this value; nil where it is good.
+-- What is expected instead of this value; nil if it is valid.
 function argument.wanted(value)
   if type(value) ~= "string" then return "a string" end
   if value == "" then return "a string that is not empty" end
@@ -15,7 +15,7 @@ end
 
 function argument.shown(value)
   if type(value) == "string" then
-    return printable((("%q"):format(value):gsub("\\\n", "\\n"))) -- %q leaves a line break in it
+    return printable((("%q"):format(value):gsub("\\\n", "\\n"))) -- %q keeps line breaks
   end
   if type(value) == "table" or type(value) == "function" then return "a " .. type(value) end
   return core.tostring(value)
@@ -28,7 +28,7 @@ function argument.name(call, name, value)
   return value
 end
 
--- A list without holes and other keys. -> its length
+-- Checks a list without holes and other keys. -> its length
 function argument.list(call, name, list)
   if type(list) ~= "table" then
     errors.bad("%s: `%s` is a list, not %s", call, name, argument.shown(list))
@@ -48,7 +48,7 @@ function argument.list(call, name, list)
   return n
 end
 
--- A list of names; `empty`: there may be none. -> the list
+-- Checks a list of names; `empty`: it may be empty. -> the list
 function argument.names(call, name, list, empty)
   local n = argument.list(call, name, list)
   if n == 0 and not empty then errors.bad("%s: `%s` is an empty list", call, name) end
@@ -61,7 +61,7 @@ function argument.names(call, name, list, empty)
   return list
 end
 
--- A request's body or a query: a table, JSON text, or nil.
+-- Checks a request's body or a query: a table, JSON text, or nil.
 function argument.body(call, name, value)
   if value == nil or type(value) == "table" or core.is_view(value) then return value end
   if type(value) == "string" then return argument.name(call, name, value) end

@@ -12,9 +12,9 @@ local suggest = require "mortise.suggest"
 
 local cli = {}
 
--- In the order of the help. Each is a module mortise.cli.NAME: {summary=, usage=, help=, options=,
--- run(ctx) -> exit status or nil}, `script` where the first argument ends our own options, and
--- works_on(arguments) -> what its sessions say that runs, where the name alone does not tell.
+-- In the order of the help. Each is a module mortise.cli.NAME: {summary=, usage=, help=, options=, run(ctx)
+-- -> exit status or nil}, with `script` if the first argument ends our own options, and works_on(arguments)
+-- -> the text by which its sessions identify it, if the name alone is not enough.
 cli.commands = {"run", "repl", "rename", "init", "locks", "doctor", "config", "help", "version"}
 
 local own_rows = {
@@ -32,7 +32,7 @@ local own_rows = {
 -- Allowed before and after the command's name.
 cli.global_rows = options.join(settings.rows, own_rows)
 
--- Only before it, or in its place.
+-- Allowed only before the command's name, or instead of it.
 cli.first_rows = {
   {name = "execute", type = "string", flag = "--execute", short = "-e", value = "CODE", last = true,
     help = "run this code; what follows are its arguments"},
@@ -50,7 +50,7 @@ function cli.command(name)
   end
 end
 
--- Is this word a script where a command could stand? ("#!" gives a path.)
+-- Is this word, in place of a command, a script? ("#!" passes a path.)
 local function is_script(word)
   return word == "-" or word:find "%.lua$" or word:find "/"
 end
@@ -63,7 +63,7 @@ end
 
 -- ---- One run -------------------------------------------------------------------------------------
 
--- What a command gets.
+-- The argument of a command's run.
 local function context(name, found, arguments, words)
   return {
     cli = cli, name = name, options = found, arguments = arguments, words = words,
@@ -76,7 +76,7 @@ local function merge(into, found)
   return into
 end
 
--- The global options are what the configuration calls the command line.
+-- Hands the global options to the configuration as its command line.
 local function adopt(found)
   for _, row in ipairs(cli.global_rows) do config.command_line[row.name] = found[row.name] end
   output.progress(found.progress or os.getenv "MORTISE_PROGRESS")
@@ -97,7 +97,7 @@ local function start(name, command, globals, words, first)
   if #others < least or #others > most then
     errors.bad("usage: mortise %s %s", name, command.usage or "")
   end
-  -- What others are told that we run: a script says it itself.
+  -- What others see us running; a script sets its own.
   config.identity = {program = "mortise", script = command.works_on and command.works_on(others) or name}
   return command.run(context(name, globals, others, words)) or 0
 end
@@ -123,7 +123,7 @@ local function dispatch(words)
   refuse_command(word)
 end
 
--- The program. -> its exit status.
+-- Runs the program. -> its exit status.
 function cli.main(...)
   local ok, result = core.catch(dispatch, failure.handler, {...})
   output.clear()

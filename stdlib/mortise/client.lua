@@ -20,10 +20,10 @@ for _, methods in ipairs {documents, locks} do
   for name, method in pairs(methods) do Client[name] = method end
 end
 
--- All that were opened and are still known, for the end of the program.
+-- All clients that were opened and are still referenced, for the end of the program.
 local all = setmetatable({}, {__mode = "k"})
 
--- What is wrong with an option begins with its name in the core; here that becomes what somebody wrote.
+-- The core's error about an option begins with its member's name; replaces that by what the user wrote.
 local function open_core(core_options, written)
   local ok, result = pcall(core.open, core_options)
   if ok then return result end
@@ -34,7 +34,7 @@ local function open_core(core_options, written)
   error(result, 0)
 end
 
--- `core_options` are core.open's, `written` what somebody wrote for each that is there, by the same names.
+-- `core_options` are for core.open; `written` has, by the same names, where the user set each.
 function client.open(core_options, written)
   local self = setmetatable({
     _core = open_core(core_options, written),
@@ -45,7 +45,7 @@ function client.open(core_options, written)
   return self
 end
 
--- What the bindings know it by; raises when it is closed.
+-- The client of the bindings; raises an error if it is closed.
 function Client:_open_core()
   return self._core or errors.bad("the client is closed")
 end
@@ -60,8 +60,8 @@ function Client:_lock_core()
   return self:_open_core()
 end
 
--- Ends the writers of these clients, gives back their locks and closes their sessions. `why`: the
--- error on the way, or nil. -> the error that comes of it, or nil. What fails ends with its lease.
+-- Ends the writers of these clients, releases their locks and closes their sessions. `why`: the error being
+-- raised, or nil. -> the error to raise, or nil. What fails to be released ends with its lease.
 local function end_all(clients, why)
   local writers, held = {}, {}
   for _, each in ipairs(clients) do
@@ -85,7 +85,7 @@ end
 
 local kept
 
--- The locks that are held stay until end_all, also where nothing refers to them any more.
+-- Keeps all held locks until end_all, even if nothing refers to them any more.
 function client.hold()
   kept = {}
   for each in pairs(all) do
@@ -93,7 +93,7 @@ function client.hold()
   end
 end
 
--- What a program's end does: all clients that are known. As end_all.
+-- At the end of a program: end_all for all known clients.
 function client.end_all(why)
   local list = {}
   for each in pairs(all) do list[#list + 1] = each end
@@ -102,20 +102,20 @@ function client.end_all(why)
   return why
 end
 
--- The same where nobody is left to whom it could be raised: the end of a host.
+-- The same for the end of a host, where an error can only be logged.
 function client.end_quietly()
   local why = client.end_all()
   if why ~= nil then warn("%s", core.tostring(why)) end
 end
 
--- Finishes the writers of its locks, gives back every lock and closes the session; again is fine.
--- Raises what finishing raises.
+-- Finishes the writers of its locks, releases every lock and closes the session; may be called again. Raises
+-- what finishing raises.
 function Client:close()
   local why = end_all {self}
   if why ~= nil then error(why, 0) end
 end
 
--- An error on the way out is not hidden by one of closing.
+-- An error of closing does not hide the error that left the block.
 function Client:__close(why)
   local _, failure = pcall(end_all, {self}, why)
   if why == nil and failure ~= nil then error(failure, 0) end
@@ -125,8 +125,8 @@ function Client:url()
   return self:_open_core():url()
 end
 
--- Creates the lock tables where they are missing. -> {epoch, created, text}; with `print` only the
--- text: the requests and the least role.
+-- Creates the lock tables if they are missing. -> {epoch, created, text}; with `print` only the text: the
+-- requests and the minimal role.
 function Client:init(print)
   return core.object(self:_open_core():init(print or false))
 end
@@ -136,8 +136,8 @@ function Client:namespace()
   return self:_open_core():namespace()
 end
 
--- Goes through locks or sessions, page by page, as bindings/lua_list.c says: `for lock, list in
--- client:_each {kind = "locks", path = "/a"} do`. The list is ended with the loop.
+-- Iterates over locks or sessions, page by page, with the filter of bindings/lua_list.c: `for lock, list in
+-- client:_each {kind = "locks", path = "/a"} do`. The list is closed with the loop.
 function Client:_each(filter)
   local list = self:_open_core():list(filter)
   local page, at = {}, 0
@@ -153,8 +153,8 @@ function Client:_each(filter)
   return next_one, nil, nil, list
 end
 
--- The locks of this namespace, or of all, and the sessions that stand: {locks = {...}, sessions =
--- {...}}. For few; `_each` holds one page at a time.
+-- The locks of this namespace, or of all, and the sessions that have not ended: {locks = {...}, sessions =
+-- {...}}. It keeps all in memory; `_each` only one page at a time.
 function Client:list(every_namespace)
   local found = core.object {locks = core.array {}, sessions = core.array {}}
   for kind, into in pairs(found) do
@@ -164,7 +164,7 @@ function Client:list(every_namespace)
   return found
 end
 
--- For `for`: the list in parts, as many at a time as a page has.
+-- Iterator over the list in parts of one page each.
 local function parts(list)
   local last = 0
   return function()
@@ -175,7 +175,7 @@ local function parts(list)
   end
 end
 
--- The locks at these paths, those that are there, as they are at this moment.
+-- The existing locks at these paths, as they are now.
 function Client:_read_locks(paths, namespace)
   local found = {}
   for part in parts(paths) do
@@ -185,7 +185,7 @@ function Client:_read_locks(paths, namespace)
   return found
 end
 
--- {[id] = session} of those that are there, as they are at this moment.
+-- {[id] = session} of those that exist, as they are now.
 function Client:_read_sessions(ids, namespace)
   local found = {}
   for part in parts(ids) do
@@ -198,12 +198,12 @@ function Client:_read_sessions(ids, namespace)
   return found
 end
 
--- Ends a session and its locks against its owner's will, see bindings/lua_break.c. -> a breaking
+-- Ends a session and its locks without its owner's consent, see bindings/lua_break.c. -> a breaking
 function Client:_break_session(id)
   return self:_open_core():break_session(argument.name("_break_session", "id", id))
 end
 
--- Removes what is damaged at a path, see there. -> a breaking
+-- Removes the damaged entries at a path, see there. -> a breaking
 function Client:_clear_damaged(path)
   return self:_open_core():clear_damaged(argument.name("_clear_damaged", "path", path))
 end

@@ -1,4 +1,4 @@
--- Completion of Lua at a prompt: globals, keywords, fields, methods; and of what follows `help`.
+-- Completion at the prompt: globals, keywords, fields and methods, and the words after `help`.
 local console = require "mortise.console"
 local core = require "mortise.core"
 local reference = require "mortise.reference"
@@ -9,8 +9,7 @@ for word in ([[and break do else elseif end false for function goto if in local 
 
 local most = 200
 
--- The table that a value's missing fields come from. Userdata of ours keep their methods in an
--- upvalue of __index.
+-- The table that provides a value's missing fields. Our userdata have their methods in an upvalue of __index.
 local function behind(value)
   local meta = debug.getmetatable(value)
   local index = type(meta) == "table" and rawget(meta, "__index")
@@ -21,7 +20,7 @@ local function behind(value)
   return type(index) == "table" and index or nil
 end
 
--- Calls see(name, value) for every field with a string name, without running a metamethod.
+-- Calls see(name, value) for every field with a string name, without running metamethods.
 local function each_field(value, see)
   for _ = 1, 8 do
     if type(value) == "table" then
@@ -72,8 +71,8 @@ local function beginning_with(word, names)
   return list
 end
 
--- `text` is what stands before the cursor. -> the sorted words that may stand in place of the last
--- one, and the position where that begins.
+-- `text` is the text before the cursor. -> the sorted candidates for its last word, and the position where
+-- that begins.
 return function(text, env)
   local asked = text:match "^[ \t]*help[ \t]+[\"']?([0-9A-Za-z_]*)$"
     or text:match "^[ \t]*%?[ \t]*([0-9A-Za-z_]*)$"

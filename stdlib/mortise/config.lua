@@ -1,5 +1,5 @@
 -- Where the settings of the default client come from: the command line, then the environment, then
--- a profile of the configuration file. The first that names a setting wins.
+-- a profile of the configuration file. The first that has a setting wins.
 --
 -- The configuration file is Lua without any function, in bounds of steps and memory:
 --   return {
@@ -21,10 +21,10 @@ local config = {}
 
 local file_max = 1024 * 1024
 
--- What the command line said: settings by name; `config` and `profile` beside them.
+-- The command line's settings by name, and its `config` and `profile`.
 config.command_line = {}
 config.getenv = os.getenv -- replaced by the tests
--- Who the sessions of this program say they are: {program=, script=}.
+-- How the sessions of this program identify themselves: {program=, script=}.
 config.identity = {}
 
 local function env(name)
@@ -32,7 +32,7 @@ local function env(name)
   return value ~= "" and value or nil
 end
 
--- The file that is read where none is named; nil where there is no home either.
+-- The default file; nil if there is no home directory.
 function config.default_file()
   local base = env "XDG_CONFIG_HOME"
   if not base and env "HOME" then base = env "HOME" .. "/.config" end
@@ -43,7 +43,7 @@ end
 
 local no_such_file = 2
 
--- Whoever writes this file chooses where credentials go.
+-- Whoever can write this file decides where credentials are sent.
 local function refuse_others(file, access)
   if not access.ours then
     errors.bad("configuration: %s belongs to another user (uid %d): it is not read", file, access.owner)
@@ -124,8 +124,7 @@ local function check_file(value, file)
   return value
 end
 
--- The file's content {profiles, default}, checked, and its name; nil where there is none and none
--- was asked for.
+-- The file's checked content {profiles, default} and its name; nil if it does not exist and was not named.
 function config.load()
   local named = config.command_line.config or env "MORTISE_CONFIG"
   local file = named or config.default_file()
@@ -141,7 +140,7 @@ local function sorted_keys(t)
   return keys
 end
 
--- The profile to be used: its settings, its name, where that name came from; nil without one.
+-- The profile to use: its settings, its name, and where the name came from; nil if there is none.
 local function choose_profile(content, file)
   local name, from = config.command_line.profile, "--profile"
   if not name then name, from = env "MORTISE_PROFILE", "MORTISE_PROFILE" end
@@ -199,13 +198,13 @@ local function read_secrets(found, warn_about)
   end
 end
 
--- Everything in force: {found = {NAME = {value=, from=}}, file=, profile=, warnings={}}.
--- Raises invalid_argument where a source is wrong.
+-- All settings in force: {found = {NAME = {value=, from=}}, file=, profile=, warnings={}}. Raises
+-- invalid_argument if a source is wrong.
 function config.resolve()
   local content, file = config.load()
   local chosen, name, named_by = choose_profile(content, file)
   local result = {found = {}, warnings = {}, file = content and file, profile = name, default_file = file}
-  -- Another store than the profile's own gets none of its credentials, unless the profile was asked for.
+  -- A store other than the profile's gets none of its credentials, unless the profile was named explicitly.
   local elsewhere = config.command_line.store or env "MORTISE_STORE"
   local profile = chosen and {
     settings = chosen,
@@ -220,7 +219,7 @@ function config.resolve()
   return result
 end
 
--- Adds the secrets whose files `values`, checked settings, name.
+-- Adds the secrets from the files that `values`, checked settings, name.
 function config.read_secret_files(values)
   for _, row in ipairs(settings.rows) do
     local file = values[row.name]
@@ -232,8 +231,7 @@ function config.read_secret_files(values)
   end
 end
 
--- Checked settings under the names that core.open{} knows; those that name a secret's file are left
--- out.
+-- Renames checked settings for core.open{}, without those that name a secret's file.
 function config.to_core(values)
   local out = {}
   for name, value in pairs(values) do
@@ -255,14 +253,14 @@ local function refuse_no_store(resolved)
   }, 0)
 end
 
--- What somebody wrote for a setting to be found: the flag, the variable, or the file and the name.
+-- Where the user set it: the flag, the variable, or the file and the name.
 local function written_as(row, from)
   if from == row.flag or from == row.env then return from end
   return ("%s: `%s`"):format(from, row.name)
 end
 
--- Options for core.open{} of the default client, and what was written for each. Raises invalid_argument
--- without a store.
+-- Options for core.open{} of the default client, and where each was set. Raises invalid_argument without a
+-- store.
 function config.open_options()
   local resolved = config.resolve()
   if not resolved.found.store then refuse_no_store(resolved) end
@@ -277,15 +275,15 @@ function config.open_options()
 end
 
 local warned = {}
--- Said once each, on standard error.
+-- Writes each warning once, to standard error.
 function config.warn(text)
   if warned[text] then return end
   warned[text] = true
   io.stderr:write("mortise: warning: ", text, "\n")
 end
 
--- A store's URL without the credentials that someone put into it by mistake: a user's, or a token behind it.
--- A '@' behind a '?' may be of either: then nothing of it is shown.
+-- A store's URL without credentials that were put into it by mistake: a user's before the host, or a token
+-- after it. A '@' after a '?' may belong to either, so then the rest is not shown at all.
 function config.show_store(url)
   if url:find "^sqlite:" then return url end
   local scheme, hosts, behind = url:match "^([A-Za-z]*:?/*)([^?#]*)(.*)$"
@@ -293,15 +291,15 @@ function config.show_store(url)
   return scheme .. hosts:gsub("^.*@", "...@") .. behind:gsub("^(.).*", "%1...")
 end
 
--- The margin's default follows the lease.
+-- The margin's default depends on the lease.
 local function default_text(row, found)
   if row.name ~= "margin" then return row.default_text end
   local lease = found.lease and found.lease.value or settings.by_name.lease.default_value
   return core.time_text(core.default_margin(lease))
 end
 
--- For people and programs: rows {name, value (text), from} of every setting, defaults included. A
--- secret's value is never among them.
+-- For people and programs: rows {name, value (text), from} of all settings, with defaults but without the
+-- values of secrets.
 function config.describe(resolved)
   local rows = {}
   for i, row in ipairs(settings.rows) do

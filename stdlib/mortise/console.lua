@@ -1,5 +1,5 @@
--- What the prompt knows beside Lua: help, quit, exit and ?, and hints for those who type the words of a
--- shell. Scripts know nothing of it.
+-- Words of the prompt beside Lua: help, quit, exit and ?, and hints for shell commands typed there. Scripts
+-- do not see them.
 local columns = require("mortise.cli.parser").columns
 local core = require "mortise.core"
 local printable = require "mortise.printable"
@@ -84,7 +84,7 @@ local function value_text(value)
   return ("there is no help for a %s of yours or of Lua's\n"):format(type(value))
 end
 
--- The help of nothing, of a name, or of a value.
+-- The overview, or the help for a name or a value.
 function console.help_text(what)
   if what == nil then return overview() end
   return type(what) == "string" and named_text(what) or value_text(what)
@@ -98,8 +98,8 @@ local function is_ours(env, word)
   return env[word] == nil or env[word] == console[word]
 end
 
--- Of the prompt's own words: "quit", or nil and the name that help is wanted for ("" none). Nothing
--- where it is Lua; a variable of that name is.
+-- Reads the prompt's own words: "quit", or nil and the name to help with ("": none). Nothing if it is Lua, as
+-- when there is a variable of that name.
 function console.read(text, env)
   local wanted = text:match "^[ \t]*%?[ \t]*([0-9A-Za-z_.:]*)[ \t]*$"
   if not wanted and is_ours(env, "help") then
@@ -120,7 +120,7 @@ end
 
 -- ---- Hints ---------------------------------------------------------------------------------------
 
--- The program's commands, and what does the same here.
+-- The program's commands and their equivalents here.
 local commands = {
   locks = "mortise.list()", rename = "mortise.rename {index = ..., from = ..., to = ...}",
   init = "mortise.init()", run = "dofile \"FILE\"", version = "mortise.version", doctor = false,
@@ -149,8 +149,7 @@ local function hint_for(word, rest)
   if row then return "there is " .. reference.line(row) end
 end
 
--- What someone may have meant whose statement is no Lua, or begins with a name that is not there; nil
--- where nothing comes to mind.
+-- A hint for a statement that is not Lua or begins with an unknown name; nil if there is none.
 function console.hint(text, env)
   local word, rest = text:match "^[ \t]*([A-Za-z_][0-9A-Za-z_]*)(.*)$"
   if not word or (env[word] ~= nil and word ~= "mortise") then return nil end

@@ -1,10 +1,10 @@
--- Where in a piece of work a script's own function failed.
+-- Adds to an error where in the work a script's function failed.
 local core = require "mortise.core"
 
 local context = {}
 
--- Adds the text, in parentheses, to an error on its way, from a __close: an object of ours has it in its
--- message, text is raised anew with it, anything else stays as it is.
+-- Called from a __close, adds the text in parentheses to the error being raised: to the message of our error
+-- object, or by raising an error string again; anything else is left as it is.
 function context.add(why, text)
   if core.is_error(why) then
     why.message = ("%s (%s)"):format(why.message, text)

@@ -1,5 +1,5 @@
--- A client's methods for documents. A document that is read is a view (bindings/lua_doc.c); one that
--- is given is a view, a table or JSON text.
+-- A client's methods for documents. Documents are read as views (bindings/lua_doc.c) and given as a view, a
+-- table or JSON text.
 local argument = require "mortise.argument"
 local context = require "mortise.context"
 local core = require "mortise.core"
@@ -9,7 +9,7 @@ local options = require "mortise.options"
 local scan = require "mortise.scan"
 local to_item = require "mortise.item"
 
-local documents = {} -- what it gives is marked as an array or an object, so that tostring shows it
+local documents = {} -- results are marked as arrays or objects, so that tostring shows them
 
 local routing_row = {name = "routing", type = "string", help = "the document's routing"}
 
@@ -44,32 +44,32 @@ local function read(self, index, ids, o)
   return core.array(self:_open_core():mget(index, ids, routing))
 end
 
--- The document as it is now (no refresh needed), or nil.
+-- The current document (no refresh needed), or nil.
 function documents:get(index, id, given)
   argument.name("get", "index", index)
   argument.name("get", "id", id)
   return read(self, index, {id}, options.check("get", read_rows, given))[1] or nil
 end
 
--- A list of views, false for what is not there. `routing` is one for all of them.
+-- A list of views, false for a missing document. `routing` applies to all.
 function documents:mget(index, ids, given)
   argument.name("mget", "index", index)
   argument.names("mget", "ids", ids, true)
   return read(self, index, ids, options.check("mget", read_rows, given))
 end
 
--- The exact number of documents that match (all, without a query).
+-- The exact number of documents that match; of all without a query.
 function documents:count(index, query)
   argument.name("count", "index", index)
   return self:_open_core():count(index, json.body(argument.body("count", "query", query)))
 end
 
--- Makes what was written visible to searches; fails unless every shard did.
+-- Makes writes visible to searches; fails unless all shards succeed.
 function documents:refresh(index)
   return self:_open_core():refresh(argument.name("refresh", "index", index))
 end
 
--- The servers' answer as a table: integers exact, arrays and objects told apart.
+-- The server's answer as a table, with exact integers and with arrays and objects distinguished.
 function documents:search(index, body)
   argument.name("search", "index", index)
   body = argument.body("search", "body", body) or {}
@@ -81,7 +81,7 @@ function documents:scan(index, given)
   return scan.open(self, index, given)
 end
 
--- Status and text of any request, for stores over HTTP.
+-- Sends any request to a store over HTTP. -> status, text
 function documents:raw(method, path, body, content_type)
   argument.name("raw", "method", method)
   argument.name("raw", "path", path)
@@ -115,7 +115,7 @@ local function complain(index, item, result)
   }, 0)
 end
 
--- One item, again while the store is busy with others: such an answer says it was not applied.
+-- Writes one item, retrying while the store is busy, which means that it was not applied.
 local function write_once(self, index, item, refresh)
   local result
   for try = 1, busy_tries do
@@ -139,21 +139,21 @@ local function check_target(call, index, id)
   argument.name(call, "id", id)
 end
 
--- Writes it if it is not there yet; else `conflict`. -> {id, result, seq_no, term}, as all below.
+-- Writes it if it does not exist, else raises `conflict`. -> {id, result, seq_no, term}, like all below.
 function documents:create(index, id, source, given)
   check_target("create", index, id)
   return write(self, index, {kind = "create", id = id, body = json.source(source, "create")},
     options.check("create", write_rows, given))
 end
 
--- Writes it, whatever is there.
+-- Writes it, whether or not it exists.
 function documents:index(index, id, source, given)
   check_target("index", index, id)
   return write(self, index, {kind = "index", id = id, body = json.source(source, "index")},
     options.check("index", write_rows, given))
 end
 
--- Removes it; `not_found` where it is not there.
+-- Removes it; raises `not_found` if it does not exist.
 function documents:delete(index, id, given)
   check_target("delete", index, id)
   return write(self, index, {kind = "delete", id = id}, options.check("delete", write_rows, given))
@@ -172,8 +172,8 @@ local function apply(change, view)
   for name, value in pairs(change) do view[name] = value end
 end
 
--- Reads it, changes it (a table of fields, or a function that gets the view) and writes it back if
--- nobody else changed it meanwhile; otherwise all of it again.
+-- Reads it, changes it (by a table of fields, or a function that gets the view) and writes it back unless
+-- somebody else changed it meanwhile; in that case starts over.
 function documents:update(index, id, change, given)
   check_target("update", index, id)
   if type(change) ~= "function" and type(change) ~= "table" then
@@ -208,9 +208,9 @@ local bulk_rows = {
 
 options.register({"bulk"}, bulk_rows)
 
--- One request with these items {op=, id=, doc=, ...}. -> a list with a result for each: {result =
--- "applied" | "noop" | "conflict" | "missing" | "busy" | "rejected", status, seq_no, term, type,
--- reason}. It raises only where the request as a whole failed: look at every result.
+-- One request with these items {op=, id=, doc=, ...}. -> a list with a result for each: {result = "applied" |
+-- "noop" | "conflict" | "missing" | "busy" | "rejected", status, seq_no, term, type, reason}. It raises an
+-- error only if the whole request failed, so check every result.
 function documents:bulk(index, items, given)
   argument.name("bulk", "index", index)
   argument.list("bulk", "items", items)
@@ -225,18 +225,18 @@ end
 
 -- ---- Indices -------------------------------------------------------------------------------------
 
--- `body`: {settings=, mappings=} or nil. `conflict` where it exists.
+-- `body`: {settings=, mappings=} or nil. Raises `conflict` if it exists.
 function documents:create_index(index, body)
   argument.name("create_index", "index", index)
   return self:_open_core():index_create(index, json.body(argument.body("create_index", "body", body)))
 end
 
--- `not_found` where it does not exist.
+-- Raises `not_found` if it does not exist.
 function documents:drop_index(index)
   return self:_open_core():index_drop(argument.name("drop_index", "index", index))
 end
 
--- What writing whole sources into it would do; see store.h.
+-- Whether whole sources can safely be written into it; see store.h.
 function documents:describe(index)
   return core.object(self:_open_core():describe(argument.name("describe", "index", index)))
 end

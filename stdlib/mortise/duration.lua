@@ -1,11 +1,10 @@
--- Durations: "30s", "250ms", "1m30s", or a number of seconds (also as text). Everywhere inside,
--- milliseconds.
+-- Durations: "30s", "250ms", "1m30s", or a number of seconds (also as text); internally milliseconds.
 local core = require "mortise.core"
 local errors = require "mortise.errors"
 
 local duration = {}
 
--- Floats: a product of integers would wrap.
+-- Floats, since a product of integers would wrap.
 local units = {ms = 1.0, s = 1000.0, m = 60000.0, h = 3600000.0, d = 86400000.0}
 
 local function parse_text(text)
@@ -18,7 +17,7 @@ local function parse_text(text)
   return text ~= "" and total or nil
 end
 
--- Milliseconds as an integer, or nil and why not.
+-- Milliseconds as an integer, or nil and what is expected.
 function duration.parse(value)
   local ms
   if type(value) == "number" then ms = value * units.s end

@@ -1,12 +1,12 @@
--- What was typed at the prompt, whole statements, kept in $XDG_STATE_HOME/mortise/history. Those that
--- seem to hold a secret are not kept.
+-- The statements typed at the prompt, kept in $XDG_STATE_HOME/mortise/history, except those that seem to
+-- contain a secret.
 local core = require "mortise.core"
 
 local history = {}
 
 local most = 1000
 
--- nil where there is no home.
+-- nil if there is no home directory.
 function history.file()
   local base = os.getenv "XDG_STATE_HOME"
   local home = os.getenv "HOME"
@@ -14,7 +14,7 @@ function history.file()
   return base and base ~= "" and base .. "/mortise/history" or nil
 end
 
--- A statement is one line of the file.
+-- Makes one line of a statement.
 function history.escape(text)
   return (text:gsub("\\", "\\\\"):gsub("\n", "\\n"))
 end
@@ -23,7 +23,7 @@ function history.unescape(line)
   return (line:gsub("\\(.)", function(c) return c == "n" and "\n" or c end))
 end
 
--- The statements, oldest first; none where the file cannot be read.
+-- The statements, oldest first; none if the file cannot be read.
 function history.load(file)
   local list = {}
   local handle = file and io.open(file, "rb")
@@ -38,7 +38,7 @@ end
 
 local prepared = {}
 
--- Makes the folder and the file where they are missing; the file is for its owner only, whoever made it.
+-- Makes the folder and the file if they are missing, and restricts the file to its owner in any case.
 local function prepare(file)
   if prepared[file] then return end
   prepared[file] = true
@@ -51,7 +51,7 @@ local secrets = {
   "password", "passwd", "pass_?phrase", "secret", "api_?key", "bearer", "token", "authorization",
 }
 
--- Does the statement name a secret, or a URL with a password? Names of files of secrets are none.
+-- Does the statement contain a secret or a URL with a password? Names of secret files are allowed.
 function history.is_secret(text)
   local lower = core.lower(text):gsub("[a-z_]+_file", "")
   for _, word in ipairs(secrets) do
@@ -60,7 +60,7 @@ function history.is_secret(text)
   return lower:find "://[^%s/'\"]*:[^%s'\"]*@" ~= nil
 end
 
--- Adds a statement; what cannot be kept is forgotten.
+-- Adds a statement; ignores failures.
 function history.add(file, text)
   if not file or history.is_secret(text) then return end
   prepare(file)
@@ -70,7 +70,7 @@ function history.add(file, text)
   handle:close()
 end
 
--- Cuts the file to the newest statements.
+-- Reduces the file to the newest statements.
 function history.trim(file)
   local list = history.load(file)
   if #list <= most then return end

@@ -1,4 +1,4 @@
--- One write among many: {op =, id =, doc =, ...}, for client:bulk and lock:bulk.
+-- One item of a bulk: {op =, id =, doc =, ...}, for client:bulk and lock:bulk.
 local errors = require "mortise.errors"
 local json = require "mortise.json"
 local options = require "mortise.options"
@@ -22,7 +22,7 @@ local function body_of(o)
   return o.op == "update" and '{"doc":' .. source .. "}" or source
 end
 
--- The item as the core wants it; raises invalid_argument.
+-- Converts the item for the core; raises invalid_argument.
 return function(given)
   local o = options.check("bulk", item_rows, given)
   return {

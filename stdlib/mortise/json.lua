@@ -1,11 +1,11 @@
--- Lua values as request bodies. Documents that come back are views and are never decoded.
+-- Converts Lua values to request bodies. Documents that come back are views and are not decoded.
 local argument = require "mortise.argument"
 local core = require "mortise.core"
 local errors = require "mortise.errors"
 
 local json = {}
 
--- In a query {} is an object (match_all = {}); marked tables stay what they are.
+-- Marks empty tables as objects, as in match_all = {}; marked tables stay as they are.
 local function marked(value, depth)
   if type(value) ~= "table" or getmetatable(value) then return value end
   if depth > 100 then errors.bad("a request body is nested too deeply, or contains itself") end
@@ -21,8 +21,8 @@ function json.body(value)
   return core.json(marked(value, 0))
 end
 
--- A document's source, for `call`: JSON text, a view, or a table (strict: an empty one must be marked
--- by mortise.array or mortise.object, since both would be possible).
+-- A document's source, for `call`: JSON text, a view, or a table. An empty table must be marked by
+-- mortise.array or mortise.object, since it is ambiguous.
 function json.source(value, call)
   if type(value) == "string" then return argument.name(call, "source", value) end
   if type(value) ~= "table" and not core.is_view(value) then

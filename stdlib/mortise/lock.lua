@@ -1,6 +1,6 @@
--- A lock that is held. `lock.fence` grows with every grant; `lock.paths` are what it was asked for,
--- `lock.modes` the mode of each in the literature's terms, `lock.mode` "exclusive", "shared" or "SIX",
--- `lock.ids` a document lock's ids.
+-- A held lock. `lock.fence` grows with every grant; `lock.paths` are the requested paths, `lock.modes` the
+-- mode of each in the literature's terms, `lock.mode` is "exclusive", "shared" or "SIX", and `lock.ids` are a
+-- document lock's ids.
 local core = require "mortise.core"
 local argument = require "mortise.argument"
 local duration = require "mortise.duration"
@@ -16,18 +16,18 @@ Lock.__index = Lock
 
 local lock = {class = Lock}
 
--- What a lock may do to those of others, weakest first: each covers those before it.
+-- The modes, weakest first: each covers those before it.
 lock.modes = {"shared", "SIX", "exclusive"}
 local strength = {}
 for i, mode in ipairs(lock.modes) do strength[mode] = i end
 
--- Those that stay although nothing refers to them: of a console, where what a line takes is meant to
--- last. nil: none.
+-- At a prompt, locks that are kept although nothing refers to them, since a lock taken in one line is meant
+-- to last. nil: locks are not kept.
 local kept
 
 function lock.keep() kept = kept or {} end
 
--- Them, in the order in which they were taken.
+-- The kept locks in the order in which they were taken.
 function lock.kept()
   local list = {}
   for each in pairs(kept or {}) do list[#list + 1] = each end
@@ -37,8 +37,8 @@ end
 
 local made = 0
 
--- `held` is the core's lock; `request` {mode=, ids=, nothing=} what it was asked with. `nothing`: there
--- was nothing to lock, it only has a place of its own.
+-- `held` is the core's lock; `request` is {mode=, ids=, nothing=}. `nothing`: there was nothing to lock, so
+-- it only has a fence and a lease.
 function lock.new(client, held, request)
   made = made + 1
   local self = setmetatable({
@@ -51,18 +51,18 @@ function lock.new(client, held, request)
   return self
 end
 
--- Raises lock_lost unless it is held for sure. No I/O.
+-- Raises lock_lost unless it is certainly held. No I/O.
 function Lock:check()
   if self._released then errors.raise("lock_lost", "the lock was released: %s", core.tostring(self)) end
   self._held:check()
 end
 
--- Seconds until it would be lost if the store were not heard of again.
+-- Seconds until it is lost if the store stops answering now.
 function Lock:remaining()
   return self._released and 0.0 or self._held:remaining()
 end
 
--- Nobody has to care for it any more: it was given back, or its client was closed.
+-- Unregisters a lock that was released or whose client was closed.
 function lock.forget(self)
   self._released = true
   self._client._locks[self] = nil
@@ -71,26 +71,26 @@ end
 
 local function give_back(self, why)
   if self._released then return end
-  local _ <close> = self._held -- whatever is raised below: an interrupt must not keep the lock
+  local _ <close> = self._held -- released whatever is raised below, so that an interrupt cannot keep the lock
   lock.forget(self)
   local failure = writer.end_all(self._writers, why)
   if why == nil and failure ~= nil then error(failure, 0) end
 end
 
--- Finishes its writers and gives it back; again is fine. Raises what finishing raises. What could not
--- be given back ends with the session's lease.
+-- Finishes its writers and releases it; may be called again. Raises what finishing raises. What could not be
+-- released ends with the session's lease.
 function Lock:release() give_back(self) end
 
--- Its function runs; it has returned.
+-- Its function starts; its function has returned.
 function lock.enter(self) self._inside = true end
 function lock.leave(self) self._inside = nil end
 
--- Is this the __close of a coroutine that is closed? That has nothing above it; where an error without a
--- value passes, there is who catches it.
+-- Is this the __close of a coroutine being closed? Then there is no frame above it; if an error without a
+-- value passes through, there is one, which catches it.
 local function is_closed() return debug.getinfo(3, "f") == nil end
 
--- An error on the way out is not hidden by one of the release; what its writers did not send is told
--- with it.
+-- An error of the release does not hide the error that left the block; what the writers did not send is added
+-- to it.
 function Lock:__close(why)
   if why == nil and self._inside and not is_closed() then why = "an error without a value" end
   local ok, failure = pcall(give_back, self, why)
@@ -102,14 +102,14 @@ local function paths_text(self)
   return #self.paths > 3 and ("%s and %d more"):format(shown, #self.paths - 3) or shown
 end
 
--- The core's lock, which goes with it, is given back by its own finalizer.
+-- The core's lock is collected with it and released by its own finalizer.
 function Lock:__gc()
   if self._released then return end
   warn("%sthe lock on %s was never released; it was given back by the garbage collector",
     self._place and self._place .. ": " or "", paths_text(self))
 end
 
--- What it is now, also after an error: a lowering takes effect whatever the store says.
+-- Updates the fields even after an error, since a downgrade takes effect whatever the store answers.
 local function convert(self, mode, wait)
   local ok, failure = true, nil
   if not self._nothing then
@@ -128,8 +128,8 @@ local upgrade_rows = {
 
 options.register({"lock:upgrade"}, upgrade_rows)
 
--- To a stronger mode without letting go: it waits for those whose locks exclude it, and has a new
--- fence. Where that fails, the lock is as it was. One that is as strong already stays so.
+-- Converts to a stronger mode without letting go: waits for conflicting locks and gets a new fence. If that
+-- fails, the lock stays as it was. Does nothing if the lock is already that strong.
 function Lock:upgrade(given)
   local o = options.check("upgrade", upgrade_rows, given)
   self:check()
@@ -143,13 +143,13 @@ local downgrade_rows = {
 
 options.register({"lock:downgrade"}, downgrade_rows)
 
--- To a weaker mode without letting go of what it keeps; others that it no longer excludes are let in
--- when this returns. One that is as weak already stays so.
+-- Converts to a weaker mode without letting go of what that covers; locks that it no longer excludes can be
+-- granted when this returns. Does nothing if the lock is already that weak.
 function Lock:downgrade(given)
   local o = options.check("downgrade", downgrade_rows, given)
   self:check()
   if strength[o.mode] >= strength[self.mode] then return self end
-  writer.flush_all(self._writers) -- what was gathered under the stronger mode is written under it
+  writer.flush_all(self._writers) -- items gathered under the stronger mode are written under it
   return convert(self, o.mode)
 end
 
@@ -157,7 +157,7 @@ local function is_inside(path, above)
   return above == "/" or path == above or path:sub(1, #above + 1) == above .. "/"
 end
 
--- Is this (normalised) path, with all below it, locked exclusively?
+-- Is this (normalised) path, with everything below it, locked exclusively?
 function Lock:covers(path)
   if self.mode ~= "exclusive" or self._nothing or self._released then return false end
   for _, own in ipairs(self.paths) do
@@ -173,8 +173,8 @@ function Lock:bulk(index, given)
   return writer.open(self, index, given)
 end
 
--- Every document that matches, everything acknowledged before it included: a refresh, then the
--- scan, the lock checked before each page. Options as client:scan's.
+-- Scans every matching document, including all that was acknowledged before: refreshes, then scans, and
+-- checks the lock before each page. Options as for client:scan.
 function Lock:scan(index, given)
   argument.name("scan", "index", index)
   self:check()

@@ -68,7 +68,7 @@ local function take(client, request, o)
   return lock.new(client, held, request)
 end
 
--- acquire{tree=, mode=, wait=} -> lock, or an error raised: lock_timeout, deadlock, ...
+-- acquire{tree=, mode=, wait=} -> lock; raises lock_timeout, deadlock, ...
 function locks:acquire(given)
   local o = options.check("acquire", acquire_rows, given)
   return take(self, to_request("acquire", o), o)
@@ -76,7 +76,7 @@ end
 
 local not_had = {lock_timeout = true, deadlock = true, orphaned_job = true}
 
--- The same; a lock that others hold is nil and the error. Without `wait` it tries once.
+-- The same, but returns nil and the error if others hold it. Without `wait` it tries once.
 function locks:try_lock(given)
   local o = options.check("try_lock", acquire_rows, given)
   o.wait = o.wait or 0
@@ -93,7 +93,7 @@ local function returned(held, ...)
   return ...
 end
 
--- An error without a value looks like none to what is closed by it: so it is said that fn has returned.
+-- For a __close an error without a value looks like no error, so the lock is told whether fn has returned.
 local function run(held, fn)
   local guard <close> = held
   lock.enter(guard)
@@ -109,15 +109,15 @@ local function rest(what, given, fn)
   return options.check(what, common_rows, given), fn
 end
 
--- with_tree_lock(path or paths, [opts], fn): fn(lock) while the paths and all below them are locked.
--- Returns what fn returns; the lock is released on every way out.
+-- with_tree_lock(path or paths, [opts], fn): calls fn(lock) while the paths and everything below them are
+-- locked. Returns what fn returns; always releases the lock.
 function locks:with_tree_lock(tree, given, fn)
   local o
   o, fn = rest("with_tree_lock", given, fn)
   return run(take(self, tree_request("with_tree_lock", tree), o), fn)
 end
 
--- with_global_lock([opts], fn): nobody else holds any lock of this namespace.
+-- with_global_lock([opts], fn): calls fn(lock) while nobody else holds any lock of this namespace.
 function locks:with_global_lock(given, fn)
   local o
   o, fn = rest("with_global_lock", given, fn)
@@ -153,15 +153,16 @@ local function locked_all(locked, ids)
   return true
 end
 
--- Nothing matches: a place among the index's documents, so that the lock has a fence and a lease.
+-- If nothing matches, takes an intention lock above the index's documents, so that the lock has a fence and a
+-- lease.
 local function take_none(client, index, o)
   local path = "/_doc/" .. core.path_segment(index)
   local held = client:_lock_core():acquire_paths({{path, "IX"}}, {wait_ms = o.wait})
   return lock.new(client, held, {mode = o.mode, ids = core.array {}, nothing = true})
 end
 
--- Locks what the query finds, then asks again: only when the second answer, from after the grant, has
--- nothing that is not locked, that is what fn gets as lock.ids.
+-- Locks what the query finds, then runs the query again: lock.ids is a result from after the grant in which
+-- everything is locked.
 local function take_found(client, index, query, o)
   local ids = find_ids(client, index, query)
   for _ = 1, rounds_max do
@@ -185,9 +186,9 @@ end
 
 -- with_document_locks(index, ids or {query=}, [opts], fn)
 --
--- With a query, lock.ids are the ids that it found in a refresh and scan made under the lock: each of
--- them is locked, none that matched at that moment is missing. Who takes no locks can still create or
--- change documents so that they match afterwards.
+-- With a query, lock.ids are the ids found by a refresh and scan made under the lock: each of them is locked,
+-- and none that matched at that moment is missing. Clients that take no locks can still create or change
+-- documents so that they match afterwards.
 function locks:with_document_locks(index, what, given, fn)
   local o
   o, fn = rest("with_document_locks", given, fn)

@@ -1,5 +1,5 @@
--- What a writer gathered and did not send: {index=, items=, unanswered=, place=}. It is told in the
--- error that stopped it, or as a warning; it never goes in silence.
+-- Items that a writer gathered and did not send: {index=, items=, unanswered=, place=}. They are reported in
+-- the error that stopped it or in a warning, never dropped silently.
 local core = require "mortise.core"
 local errors = require "mortise.errors"
 local warn = require "mortise.warn"
@@ -10,7 +10,7 @@ local function items(n, what)
   return ("%d %s %s"):format(n, n == 1 and "item" or "items", what)
 end
 
--- "writer on wq: 1500 items not sent"; `unanswered` were sent, and may have been written or not.
+-- "writer on wq: 1500 items not sent"; `unanswered` ones were sent and may have been written.
 local function text_of(loss)
   local parts = {}
   if loss.items > 0 then parts[1] = items(loss.items, "not sent") end
@@ -24,8 +24,8 @@ end
 
 local cause_max = 100
 
--- Adds it to the error that is on its way: to its message and to the list `unsent`. An error that is
--- none of ours stays what it is; then it is a warning.
+-- Adds it to the error being raised: to its message and its list `unsent`. An error that is not our object
+-- stays as it is, and a warning is written instead.
 function losses.add_to(why, loss)
   if not core.is_error(why) then
     local cause = type(why) == "string" and why:match "^[^\n]*":sub(1, cause_max) or "an error"
@@ -39,12 +39,12 @@ end
 
 -- ---- Writers that were collected -------------------------------------------------------------------
 
--- Kept for the end of the script, where someone will look at it; else it is a warning at once.
+-- Losses kept for the end of the script; nil: each is a warning at once.
 local kept, kept_max = nil, 100
 
 function losses.keep() kept = {n = 0} end
 
--- From a finalizer.
+-- Called from a finalizer.
 function losses.collected(loss)
   if not kept then
     warn("%s%s: nothing refers to it any more", place_of(loss), text_of(loss))
@@ -54,7 +54,7 @@ function losses.collected(loss)
   if kept.n <= kept_max then kept[kept.n] = loss end
 end
 
--- The error for those that were kept, or nil.
+-- The error for the kept losses, or nil.
 function losses.error()
   if not kept or kept.n == 0 then return nil end
   local lines, unsent = {}, core.array {}
@@ -68,7 +68,7 @@ function losses.error()
   return core.error {code = "script_error", message = table.concat(lines, "\n"), unsent = unsent}
 end
 
--- Two errors at the same time: the second is told with the first. -> the one to be raised
+-- Joins two errors by adding the second to the first. -> the one to raise
 function losses.join(first, second)
   if first == nil or second == nil then return first or second end
   if not core.is_error(first) or not core.is_error(second) then

@@ -1,19 +1,19 @@
--- Names that are not there. What reads a name that is nearly one of ours has mistyped it, and is told;
--- any other is nil, so that a script can ask whether a later version has something.
+-- Unknown names. Reading a name that is nearly one of ours raises an error, since it was probably mistyped;
+-- any other is nil, so that a script can check whether a later version has something.
 local errors = require "mortise.errors"
 local reference = require "mortise.reference"
 local suggest = require "mortise.suggest"
 
 local names = {}
 
--- Steps that a name may be away: a short one is near to too much.
+-- The edit distance that counts as near; short names are near to too many others.
 local function nearness(name)
   return #name < 4 and 1 or #name < 12 and 2 or 3
 end
 
--- Sets `__index` of the table's metatable, which is made: for a class, what its objects have not is
--- looked for there. Names of these groups (mortise.reference) and those that begin with `_`, which are
--- our own, are read as they are.
+-- Sets `__index` of the table's metatable, which it makes if there is none; for a class it is asked for names
+-- that its objects do not have. Names of these groups (mortise.reference), and our own that begin with `_`,
+-- are allowed.
 function names.guard(t, what, groups)
   local known, list = {}, {}
   for _, group in ipairs(groups) do
@@ -23,7 +23,7 @@ function names.guard(t, what, groups)
     end
   end
   local meta = debug.getmetatable(t) or {}
-  -- The first letter is seldom the one that is mistyped: `set` is no `get`.
+  -- The first letter is seldom mistyped: `set` is not meant as `get`.
   local function alike(name)
     local some = {}
     for _, each in ipairs(list) do
@@ -40,7 +40,7 @@ function names.guard(t, what, groups)
   return setmetatable(t, meta)
 end
 
--- The same for tasks, which are userdata.
+-- names.guard for tasks, which are userdata.
 function names.guard_tasks()
   local meta = debug.getregistry()["mortise.task"]
   local own = meta.__index
@@ -53,7 +53,7 @@ function names.guard_tasks()
   end
 end
 
--- Makes a class's methods say so when they are called with a dot: `lock.release()`.
+-- Makes a class's methods raise an error if they are called with a dot: `lock.release()`.
 function names.methods(class, group)
   for name, method in pairs(class) do
     if type(method) == "function" and name:byte() ~= 95 then

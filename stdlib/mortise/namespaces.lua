@@ -1,5 +1,5 @@
--- A namespace that nobody used before is probably one that is mistyped: its locks exclude nobody. So
--- the first lock of a client says so, once for a store and namespace, by the host's log.
+-- A namespace that nobody has used before is probably mistyped, and its locks exclude nobody. So the first
+-- lock of a client writes a warning to the host's log, once for each store and namespace.
 local core = require "mortise.core"
 local errors = require "mortise.errors"
 local settings = require "mortise.settings"
@@ -8,8 +8,8 @@ local namespaces = {}
 
 local shown_most = 10
 
--- Sessions stay when they have ended, so theirs are the namespaces in use. On a server, one search for
--- their ids; where they do not fit into it, nothing is said of those that were not seen.
+-- Ended sessions stay for a while, so their namespaces are those in use. On a server this is one search for
+-- their ids; if they do not all fit into the answer, a namespace that is not among them causes no warning.
 local everyone = core.json {
   size = 10000, _source = false, track_total_hits = true,
   query = {term = {kind = "session"}}, sort = {{beat_at = "desc"}},
@@ -34,7 +34,7 @@ local function list_sessions(own)
   return names, false
 end
 
--- The names in use, sorted; nil where they cannot be told, or not all.
+-- The names in use, sorted; nil if they are not all known.
 local function used(own, table_name, mine)
   local find = own:url():find "^sqlite:" and list_sessions or search_ids
   local list, more = find(own, table_name)
@@ -50,8 +50,8 @@ end
 
 local asked = {}
 
--- Warns where no session of the store was ever of this namespace, but some of others. `own` is the
--- core's client. At most one request; one that fails says nothing: what matters fails by itself.
+-- Warns if the store has sessions of other namespaces but none of this one. `own` is the core's client. Makes
+-- at most one request and ignores its failure, since a real problem will fail elsewhere.
 function namespaces.tell(own, table_name)
   local name = own:namespace()
   local place = own:url() .. " " .. table_name .. " " .. name

@@ -1,5 +1,5 @@
--- Tables of options, checked against rows of {name=, type=, default=, required=, help=}, of a number also
--- least=, most= and range=, which says the two. The rows that check an option also print its help.
+-- Checks tables of options against rows of {name=, type=, default=, required=, help=}, for numbers also
+-- least=, most= and range=, their text. The same rows print the help.
 local core = require "mortise.core"
 local argument = require "mortise.argument"
 local duration = require "mortise.duration"
@@ -10,7 +10,7 @@ local options = {}
 
 local size_units = {[""] = 1, k = 2^10, m = 2^20, g = 2^30}
 
--- Bytes, from a whole number or text like "64MB"; nil where it is neither.
+-- Bytes, from a whole number or text like "64MB"; nil if it is neither.
 function options.parse_size(value)
   if type(value) == "string" then
     local number, unit = core.lower(value):match "^(%d+)[ \t]*([kmg]?)i?b?$"
@@ -24,7 +24,7 @@ local function plain(name)
   return function(value) return type(value) == name and value or nil, "a " .. name end
 end
 
--- Each gives the value to be used, or nil and what is wanted. `false` is a value.
+-- Each returns the value to use, or nil and what is expected. `false` is a value.
 local readers = {
   string = function(value) -- a name, an index, a file: never empty
     local wanted = argument.wanted(value)
@@ -61,7 +61,7 @@ local function is_outside(row, number)
   return row.least and number < row.least or row.most and number > row.most
 end
 
--- One value by its row: the value to be used, or nil and the whole complaint.
+-- Reads one value by its row: the value to use, or nil and what is wrong.
 function options.read(row, value)
   local result, wanted = readers[row.type](value)
   if result == nil then return nil, ("%s, not %s"):format(wanted, show(value)) end
@@ -92,8 +92,8 @@ local function unknown(what, rows, name)
   errors.bad("%s: unknown option `%s`; there are: %s", what, name, table.concat(names, ", "))
 end
 
--- A new table of checked values, defaults filled in; `what` names the call in messages. `given` may
--- be nil. Raises invalid_argument.
+-- Returns a new table of checked values with defaults; `what` names the call in messages. `given` may be nil.
+-- Raises invalid_argument.
 function options.check(what, rows, given)
   if given ~= nil and type(given) ~= "table" then
     errors.bad("%s: options are a table, not a %s", what, type(given))
@@ -114,14 +114,14 @@ function options.check(what, rows, given)
   return out
 end
 
--- The rows of each call, for its help: by the name of the client's function, or "lock:upgrade".
+-- The rows of each call, for its help, by the name of the client's function or as "lock:upgrade".
 options.known = {}
 
 function options.register(names, rows)
   for _, name in ipairs(names) do options.known[name] = rows end
 end
 
--- Rows of several lists as one.
+-- Joins several lists of rows.
 function options.join(...)
   local all = {}
   for _, rows in ipairs {...} do table.move(rows, 1, #rows, #all + 1, all) end

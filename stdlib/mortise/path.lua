@@ -1,9 +1,9 @@
--- Paths as they are locked: "/a/b", see core.path_check.
+-- Paths of locks: "/a/b", see core.path_check.
 local argument = require "mortise.argument"
 local core = require "mortise.core"
 local errors = require "mortise.errors"
 
--- The path normalised; an error names it. `others`: it may be one that could not be locked here.
+-- Returns the normalised path; an error names it. `others`: also allows paths that cannot be locked here.
 return function(path, others)
   if type(path) ~= "string" then errors.bad("a path is a string, not a %s", type(path)) end
   local ok, result = pcall(core.path_check, path, others)

@@ -1,4 +1,4 @@
--- Where in a script we were called: "move.lua:12", for what is told about a lock or a writer later.
+-- The place in a script from which we were called, "move.lua:12", for later messages about a lock or writer.
 local root = debug.getinfo(1, "S").source:match "^@(.*)mortise/place%.lua$" or ""
 
 local function is_own(source)
@@ -11,7 +11,7 @@ end
 
 local levels_max = 100
 
--- The nearest frame that is a script's; nil where there is none (a task's own function in C).
+-- The nearest frame of a script; nil if there is none (a task whose function is in C).
 return function()
   for level = 2, levels_max do
     local info = debug.getinfo(level, "Sl")

@@ -1,5 +1,5 @@
--- Values as Lua that can be pasted back: format(value) is an expression that makes an equal value.
--- What cannot be written (functions, userdata, a table inside itself) is nil with a comment.
+-- Prints values as Lua that can be pasted back: format(value) is an expression for an equal value. What
+-- cannot be written (functions, userdata, a table inside itself) becomes nil with a comment.
 local core = require "mortise.core"
 local printable = require "mortise.printable"
 local reference = require "mortise.reference"
@@ -11,18 +11,17 @@ for word in ([[and break do else elseif end false for function goto if in local 
   return then true until while]]):gmatch "[a-z]+" do keywords[word] = true end
 
 local defaults = {width = 100, depth = 12, items = 1000, total = math.huge, text = math.huge}
--- What `print` and tostring show of a document or a result: enough to see what it is.
+-- How much `print` and tostring show of a document or a result.
 local brief = {depth = 8, items = 50, total = 200, text = 300}
 
 -- ---- Scalars -------------------------------------------------------------------------------------
 
--- UTF-8 stays readable, but for what would command a terminal; every other byte outside of ASCII is
--- escaped.
+-- UTF-8 stays readable, except characters that control a terminal; other bytes outside ASCII are escaped.
 local function quote(s)
   return '"' .. printable((s:gsub('["\\]', "\\%0"))) .. '"'
 end
 
--- Its first `most` bytes, and how many were left out; UTF-8 is not cut in the middle of a character.
+-- The first `most` bytes, without cutting a UTF-8 character, and how many were left out.
 local function string_text(s, most)
   if #s <= most then return quote(s) end
   local last = most
@@ -115,7 +114,7 @@ local marks = {
   [debug.getmetatable(core.object {})] = "mortise.object ",
 }
 
--- A marker of core.array or core.object matters only where the table is empty.
+-- The mark of core.array or core.object matters only for an empty table.
 local function mark(t)
   return next(t) == nil and marks[debug.getmetatable(t)] or ""
 end
@@ -174,7 +173,7 @@ end
 
 -- ---- tostring --------------------------------------------------------------------------------------
 
--- The content of what was read, so that `print` shows it: capped, saying what was left out.
+-- The content of a value for `print`, shortened, with a note of what was left out.
 function printer.brief(value)
   return printer.format(value, brief)
 end

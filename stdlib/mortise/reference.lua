@@ -1,13 +1,13 @@
--- What scripts can reach, in one line each: what the prompt's help and a printed function say. The
--- options of a call are the rows that check them (mortise.options). docs/scripts.md names the same; the
--- tests compare the two with what is there.
+-- Everything that scripts can use, one line each, for the prompt's help and for printed functions. The
+-- options of a call are the rows that check them (mortise.options). docs/scripts.md lists the same; tests
+-- compare both with what exists.
 local core = require "mortise.core"
 local options = require "mortise.options"
 
 local reference = {}
 
--- Groups {name, what, rows}; a row is {name, how it is called or read, what it does}. "client" are also
--- the module's own functions, those of the default client.
+-- Groups {name, what, rows}; a row is {name, how it is called or read, what it does}. The functions of
+-- "client" are also the module's own, for the default client.
 reference.groups = {
   {"mortise", "the module", {
     {"connect", "{store=, namespace=, ...}", "a client of your own: another session, other locks"},
@@ -116,7 +116,7 @@ local function separator(group)
   return group == "mortise" and "." or ":"
 end
 
--- "mortise.scan(index, [options])": as it is written for the default client.
+-- "mortise.scan(index, [options])": the form for the default client.
 local function signature(group, row)
   local name = group == "client" and "mortise" or group
   return name .. (row[2] and separator(name) or ".") .. row[1] .. (row[2] or "")
@@ -129,7 +129,7 @@ local function each(see)
   end
 end
 
--- The names as they are written: "scan", "lock:scan", ...
+-- All names, sorted.
 function reference.names()
   local list, seen = {}, {}
   each(function(_, row)
@@ -140,7 +140,7 @@ function reference.names()
   return list
 end
 
--- Rows {group=, name=, signature=, does=, options=} of a name, also of "lock:scan" or "mortise.scan".
+-- Rows {group=, name=, signature=, does=, options=} for a name, which may be "lock:scan" or "mortise.scan".
 function reference.find(name)
   local owner, last = name:match "^([0-9A-Za-z_]+)[.:]([0-9A-Za-z_]+)$"
   local list = {}
@@ -157,12 +157,12 @@ function reference.find(name)
   return list
 end
 
--- The line of a row that find gives: "mortise.scan(index, [options]): every document that matches".
+-- The line for a row from find: "mortise.scan(index, [options]): every document that matches".
 function reference.line(row)
   return row.signature .. ": " .. row.does
 end
 
--- The rows of a group, as find gives them; nil where there is no such group. And what the group is.
+-- The rows of a group in the form of find, and what the group is; nil if there is no such group.
 function reference.group(name)
   for _, group in ipairs(reference.groups) do
     if group[1] == name then
@@ -175,10 +175,10 @@ function reference.group(name)
   end
 end
 
--- The functions there are, for of_function: set once by the module, {group, table that has them}.
+-- The existing functions, for of_function: {group, table with them}, set once by the module.
 reference.holders = {}
 
--- The line of a function of these, or nil.
+-- The line for one of these functions, or nil.
 function reference.of_function(value)
   local found
   each(function(group, row)

@@ -36,7 +36,7 @@ local function tell(moving, o)
   o.on_progress(done, all)
 end
 
--- Calls it a few times a second; an error in it ends the rename.
+-- Calls on_progress a few times a second; an error in it ends the rename.
 local function watch(moving, o, state)
   return core.spawn(function()
     local ok, why = pcall(function()
@@ -86,7 +86,7 @@ local function move(lock, o)
     ok, result = pcall(moving.run, moving)
   end
   if ok then return finished(result) end
-  pcall(moving.settle, moving) -- nothing of ours is under way any more when the lock is given back
+  pcall(moving.settle, moving) -- nothing of ours is in flight any more when the lock is released
   if core.is_error(result) then result.result = finished(moving:result()) end
   error(result, 0)
 end
@@ -100,12 +100,12 @@ local function check_lock(lock, o)
   end
 end
 
--- In every document of `index` whose `field` is `from` or lies below it, that prefix becomes `to`;
--- ends when a refresh and a count find none left. -> {matched, changed, unchanged, conflicts,
--- rejected, beside (documents that lay below `to` before), passes, seconds, waited (for the lock),
--- ...}; an error carries the same in `err.result`. Raises not_found where nothing lies below `from`,
--- and conflict, with nothing changed, where documents lie below `to`, but for `allow_empty` and
--- `merge`. Run again with `merge`, it does what a run that was cut off left.
+-- In every document of `index` whose `field` is `from` or below it, replaces that prefix by `to`; ends when a
+-- refresh and a count find none left. -> {matched, changed, unchanged, conflicts, rejected, beside (documents
+-- that were below `to` before), passes, seconds, waited (for the lock), ...}; an error has the same in
+-- `err.result`. Without `allow_empty` it raises not_found if nothing is below `from`; without `merge` it
+-- raises conflict, with nothing changed, if documents are below `to`. Run again with `merge`, it finishes an
+-- interrupted run.
 return function(client, given)
   local o = options.check("rename", rows, given)
   o.from, o.to = check_path(o.from, o.lock ~= nil), check_path(o.to)

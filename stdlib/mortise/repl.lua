@@ -13,13 +13,13 @@ local printer = require "mortise.printer"
 
 local repl = {}
 
--- The parser's message about a text that has only begun.
+-- Is this the parser's message about an incomplete text?
 local function is_incomplete(why)
   return why:find "near '?<eof>'?$" ~= nil
 end
 
--- A function for the text; or nil and the message, or nil, the message, true where more lines may
--- make it whole. An expression gives its values, also after "=".
+-- A function for the text; or nil, the message, and true if more lines may complete it. An expression, also
+-- after "=", returns its values.
 function repl.compile(text, env)
   local expression = text:match "^[ \t\r\n\f\v]*=(.*)$" or text
   local chunk, why_not = load("return " .. expression, "=stdin", "t", env)
@@ -31,7 +31,7 @@ function repl.compile(text, env)
   return nil, why, is_incomplete(why) or is_incomplete(why_not)
 end
 
--- What the text means to the prompt itself: a function, or nil and "eof"; nil where it is Lua.
+-- Reads a command of the prompt itself: a function, or nil and "eof"; nil if the text is Lua.
 local function read_word(front, env, text)
   local word, wanted = console.read(text, env)
   if word == "quit" then return nil, "eof" end
@@ -40,13 +40,13 @@ local function read_word(front, env, text)
   end
 end
 
--- The message with a hint, where there is one.
+-- The message, with a hint if there is one.
 local function with_hint(why, text, env)
   local hint = console.hint(text, env)
   return hint and why .. "\n" .. hint or why
 end
 
--- One whole statement: function or nil and message; "eof" or "interrupt" instead when it ended so;
+-- Reads a whole statement: a function, or nil and a message; "eof" or "interrupt" if that came instead;
 -- whether it was the last; its text.
 local function read_statement(front, env)
   local lines = {}
@@ -71,7 +71,7 @@ local function read_statement(front, env)
   end
 end
 
--- A name that is not there: alone, or in an error about it.
+-- Adds a hint about an unknown name, typed alone or reported in an error.
 local function hint_at_missing(front, env, text, results)
   local name = text:match "^[ \t]*([A-Za-z_][0-9A-Za-z_]*)"
   local missing = name and env[name] == nil and console.hint(text, env)
@@ -83,7 +83,7 @@ end
 
 local function run(front, chunk, env, text)
   local results = table.pack(core.catch(chunk, failure.handler))
-  core.interrupted(true) -- it was for this statement
+  core.interrupted(true) -- the interrupt was for this statement
   local is_over = front.is_over and front.is_over()
   if results[1] then
     if results.n > 1 then
@@ -96,7 +96,7 @@ local function run(front, chunk, env, text)
   return results[1]
 end
 
--- Until the end of input. -> did every statement go well?
+-- Runs until the end of input. -> did every statement succeed?
 function repl.loop(front, env)
   local good = true
   console.install(env, front.write)

@@ -1,4 +1,4 @@
--- A scan: every document that matches, once. To be called by `for`, or with :next(); closable.
+-- A scan returns every matching document once. Use it in `for` or with :next(); closable.
 local argument = require "mortise.argument"
 local context = require "mortise.context"
 local core = require "mortise.core"
@@ -10,7 +10,7 @@ local printable = require "mortise.printable"
 local Scan = {__name = "mortise.scan"}
 Scan.__index = Scan
 
--- Of its documents only the next one is at hand.
+-- Only the next document is available, not a list.
 function Scan._no_list() errors.bad "a scan is no list: `for doc in scan do`, or scan:next_page()" end
 
 Scan.__len = Scan._no_list
@@ -27,10 +27,10 @@ scan.rows = {
 
 options.register({"scan", "lock:scan"}, scan.rows)
 
--- What a page weighs, roughly: its bytes are outside of Lua's heap, so the collector is told.
+-- The approximate size of a page, for the collector, which does not see bytes outside Lua's heap.
 local page_kilobytes = 512
 
--- `before` (or nil) is called before each page: a lock's check.
+-- `before` (or nil), a lock's check, is called before each page.
 function scan.open(client, index, given, before)
   argument.name("scan", "index", index)
   local o = options.check("scan", scan.rows, given)
@@ -53,7 +53,7 @@ function Scan:next()
     end
     if self._ended or not self._source then return nil end
     if page then
-      self._passed, self._page = self._passed + #page, nil -- none is at hand while the next comes
+      self._passed, self._page = self._passed + #page, nil -- there is none while the next one is fetched
       collectgarbage("step", page_kilobytes)
     end
     if self._before then self._before() end
@@ -62,7 +62,7 @@ function Scan:next()
   end
 end
 
--- The rest of the current page, or the next one: a list of views. nil at the end.
+-- The rest of the current page, or the next page, as a list of views. nil at the end.
 function Scan:next_page()
   local list = {self:next()}
   local page = self._page
@@ -81,7 +81,7 @@ end
 
 Scan.__call = Scan.next
 
--- Where the loop was when it was left by an error.
+-- Where the loop was when an error left it.
 local function where(self)
   local n = self._passed + self._at
   local view = self._page and not self._lists and self._page[self._at]

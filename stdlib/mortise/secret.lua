@@ -6,7 +6,7 @@ local secret = {}
 
 local longest = 64 * 1024
 
--- What is wrong with who may read or write the file, or nil. Root may give one to a group to read.
+-- What is wrong with the file's permissions, or nil. A file of root may be readable by a group.
 function secret.exposed(file)
   local access = core.file_access(file)
   if not access then return nil end

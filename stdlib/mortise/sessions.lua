@@ -1,5 +1,5 @@
--- What the lists of locks and sessions say about who is alive. For people: locks are taken over by
--- the protocol alone, which compares no clocks.
+-- Tells for lists of locks and sessions who is probably alive. This is only for people: locks are taken over
+-- by the protocol, which compares no clocks.
 local core = require "mortise.core"
 local duration = require "mortise.duration"
 
@@ -35,7 +35,7 @@ local function same(a, b)
   return a:find(b, 1, true) ~= nil or b:find(a, 1, true) ~= nil
 end
 
--- Start time of a process, in the kernel's ticks.
+-- Start time of a process in kernel ticks.
 local function start_of(pid)
   local line = first_line(("/proc/%d/stat"):format(pid))
   local rest = line and line:match ".*%) +(.*)$"
@@ -47,7 +47,7 @@ local function start_of(pid)
   end
 end
 
--- Did the owner run on this machine, and is its process gone? nil where that cannot be told.
+-- Did the owner run on this machine, and is its process gone? nil if unknown.
 function sessions.is_gone(owner)
   local machine = this_machine()
   if type(owner) ~= "table" or math.type(owner.pid) ~= "integer" then return nil end
@@ -56,12 +56,12 @@ function sessions.is_gone(owner)
   return start == nil or (math.type(owner.start) == "integer" and owner.start ~= start)
 end
 
--- Owners' fields are of any type.
+-- Owners' fields may have any type.
 local function is_text(value)
   return type(value) == "string" and value ~= "" or type(value) == "number"
 end
 
--- What it runs: a script, or a command with what it works on; else the program. "?": it does not say.
+-- What it runs: a script, or a command with its target; else the program; else "?".
 function sessions.runs_text(owner)
   local what = is_text(owner.script) and owner.script or is_text(owner.program) and owner.program
   return what and core.tostring(what) or "?"
@@ -82,20 +82,20 @@ function sessions.owner_text(owner)
   return table.concat(parts, ", ")
 end
 
--- Of what no client has written.
+-- The verdict on a damaged entry.
 sessions.damaged = {
   state = "damaged", damaged = true, dead = false, text = "damaged: nobody takes it over, break it by hand",
 }
 
--- The same where no lock can be.
+-- The same at a place where no lock can be.
 sessions.stray = {
   state = "damaged", damaged = true, stray = true, dead = false,
   text = "damaged, and at no path: in nobody's way",
 }
 
-local late_ms = 60000 -- that clocks may differ
+local late_ms = 60000 -- allowed difference of clocks
 
--- What is known of a session at `now_ms`: {state, silent_ms, dead, text}.
+-- The verdict on a session at `now_ms`: {state, silent_ms, dead, text}.
 function sessions.judge(session, now_ms)
   if not session then
     return {state = "missing", dead = true, text = "its session is gone: will be taken over"}
@@ -127,7 +127,7 @@ function sessions.judge(session, now_ms)
   return result
 end
 
--- Is this of the same user on the same host as we are? By the names that both say.
+-- Is the owner the same user on the same host as we are, going by names?
 local me
 function sessions.is_mine(owner)
   me = me or core.json_decode(core.identity())

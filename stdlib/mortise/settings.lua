@@ -17,7 +17,7 @@ local types = {
   text = "string", file = "string", secret = "string", time = "duration", size = "size", flag = "boolean",
 }
 
--- Names of arguments; those without any have no flag.
+-- Names of the flags' arguments; settings without one have no flag.
 local values = {
   store = "URL", namespace = "NAME", table = "NAME", lease = "TIME", wait = "TIME", timeout = "TIME",
   user = "NAME", ca_file = "FILE", cert_file = "FILE", key_file = "FILE",
@@ -28,10 +28,10 @@ local access = {
   key_file = true, insecure = true,
 }
 
--- Only for connect{} (settings.identity): who the session says it is.
+-- Only for connect{} (settings.identity): the session's identity.
 local identity = {program = true, script = true, job = true}
 
--- Defaults that are no value.
+-- Texts for defaults that are not a fixed value.
 local instead = {
   margin = ("a tenth of the lease, at most %s"):format(core.time_text(core.default_margin(core.time_max))),
   ca_file = "the system's",
@@ -84,7 +84,7 @@ for _, option in ipairs(core.options) do
   end
 end
 
--- Which setting is missing one, for people.
+-- The ways to name a store, for people.
 settings.ways = [[
   --store URL             on the command line
   MORTISE_STORE=URL       in the environment

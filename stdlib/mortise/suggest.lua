@@ -1,6 +1,6 @@
 -- "did you mean": the nearest of the known names.
 
--- Edit distance in which swapping two neighbours is one step.
+-- Edit distance with swaps of neighbours as one step.
 local function distance(a, b)
   local before, row = {}, {}
   for j = 0, #b do row[j] = j end
@@ -18,8 +18,8 @@ local function distance(a, b)
   return row[#b]
 end
 
--- The name in `names` (a list) that `name` was probably meant to be, or nil; at most `most` steps away,
--- by default as many as its length lets seem near.
+-- The name in the list `names` that `name` was probably meant to be, or nil; at most `most` steps away
+-- (default: depends on its length).
 return function(name, names, most)
   if #name > 40 then return nil end
   local best, least = nil, (most or #name // 3 + 1) + 1

@@ -1,4 +1,4 @@
--- Doing several things at the same time.
+-- Tasks: doing several things at the same time.
 local context = require "mortise.context"
 local core = require "mortise.core"
 local duration = require "mortise.duration"
@@ -7,10 +7,10 @@ local options = require "mortise.options"
 
 local tasks = {}
 
--- spawn(fn, ...) -> task; task:join() -> what fn returned, or its error raised.
+-- spawn(fn, ...) -> task; task:join() returns what fn returned, or raises its error.
 tasks.spawn = core.spawn
 
--- Waits that long while other tasks run.
+-- Waits for that time while other tasks run.
 function tasks.sleep(time)
   core.sleep(duration.ms(time, "sleep"))
 end
@@ -21,7 +21,7 @@ local map_rows = {
 
 options.register({"map"}, map_rows)
 
--- The tasks of one map. The first error ends the others; it is the one that is raised.
+-- The tasks of one map. The first error cancels the others and is the one raised.
 local Group = {}
 Group.__index = Group
 
@@ -36,7 +36,7 @@ function Group.__close(self, why)
   for _, task in ipairs(self.tasks) do pcall(task.join, task) end
 end
 
--- fn's first result; its error names the document that it was for.
+-- Returns fn's first result; adds the document to its error.
 local function call(fn, value, i)
   if core.is_view(value) ~= "document" then return (fn(value, i)) end
   local _ <close> = context.at("map: at %s/%s", value._index, value._id)
@@ -54,8 +54,8 @@ local function work(group, list, fn, results)
   if not ok then group:fail(why) end
 end
 
--- Calls fn(value, index) for each, at most `limit` at the same time. -> the list of first results,
--- with `n`.
+-- Calls fn(value, index) for each, at most `limit` at the same time. -> the list of first results, with its
+-- length `n`.
 function tasks.map(list, fn, given)
   local o = options.check("map", map_rows, given)
   if type(list) ~= "table" or type(fn) ~= "function" then errors.bad("map: a list and a function") end
@@ -67,7 +67,7 @@ function tasks.map(list, fn, given)
     end
     for _, task in ipairs(group.tasks) do
       local ok, why = pcall(task.join, task)
-      -- One that was cancelled before it began failed by that; it is not the first error.
+      -- A task that was cancelled before it began failed for that reason, not with the first error.
       if not ok and not (group.failed and task:done()) then error(why, 0) end
     end
     if group.failed then error(group.error, 0) end

@@ -1,6 +1,6 @@
--- The writer bound to a lock: lock:bulk(index). Nothing is sent past the lock's deadline; every item
--- is accounted for: it is finished by itself, by its block, by its lock's end or by the script's, or
--- what it did not send is told (mortise.losses).
+-- The writer bound to a lock: lock:bulk(index). It sends nothing past the lock's deadline, and accounts
+-- for every item: it is finished explicitly, or at the end of its block, its lock or the script, or what
+-- it did not send is reported (mortise.losses).
 --   local w <close> = lock:bulk "fs"
 --   for doc in lock:scan("fs", {query = q}) do doc.seen = true; w:save(doc) end
 --   w:finish()
@@ -68,14 +68,14 @@ local function account(self, item, answer)
   end
 end
 
--- What was not done goes back in front of what came meanwhile, unless it may have been done.
+-- Puts items that were certainly not written back in front of newer ones.
 local function take_back(self, left)
   table.move(self._items, 1, #self._items, #left + 1, left)
   self._items, self._size = left, 0
   for _, item in ipairs(left) do self._size = self._size + weight(item) end
 end
 
--- The core's writer stays open where nothing was sent. Otherwise it was cut off, and has ended: what it
+-- If nothing was sent, the core's writer is still open. Otherwise it was interrupted and closed, and what it
 -- sent has no answer.
 local function fail(self, items, why)
   if self._writer and pcall(self._writer.write, self._writer, {}) then
@@ -87,7 +87,8 @@ local function fail(self, items, why)
   error(why, 0)
 end
 
--- At no moment an item is in neither count: an interrupt may strike between any two of these lines.
+-- At every moment each item is in one of the counts, since an interrupt may come between any two of these
+-- lines.
 local function send(self, items)
   local own = self._writer or check_open(self) -- a finalizer may close it anywhere
   self._sending = self._sending + #items
@@ -107,14 +108,13 @@ local function send(self, items)
   if #left > 0 then take_back(self, left) end
   self._sending = self._sending - #items
   if not why then return end
-  self._broken = why.code == "interrupted" -- which ends the core's writer
+  self._broken = why.code == "interrupted" -- an interrupt closes the core's writer
   why.report = self:report()
   error(why, 0)
 end
 
--- Sends what was gathered and waits for the answers. Raises what stopped it, with err.report: lock_lost,
--- unavailable, interrupted.
--- What was not sent then stays in the writer, to be sent by the next flush.
+-- Sends the gathered items and waits for the answers. Raises the error that stopped it (lock_lost,
+-- unavailable, interrupted) with err.report; items not sent stay in the writer for the next flush.
 function Writer:flush()
   check_open(self)
   if #self._items == 0 then return end
@@ -123,7 +123,7 @@ function Writer:flush()
   send(self, self._items)
 end
 
--- For a lock that will be another's too.
+-- Flushes a set of writers before their lock admits others.
 function writer.flush_all(set)
   local list = {}
   for each in pairs(set) do list[#list + 1] = each end
@@ -137,14 +137,14 @@ end
 local function put(self, item)
   check_open(self)
   if self._finishing then errors.bad("the writer on %s is being finished", self._target) end
-  if is_full(self) then self:flush() end -- it is still full where the last flush failed
+  if is_full(self) then self:flush() end -- still full if the last flush failed
   self._items[#self._items + 1] = item
   self._size = self._size + weight(item)
   if is_full(self) then self:flush() end
 end
 
--- Writes a changed view back, if nobody else has changed the document since it was read. One without
--- a change is only counted.
+-- Writes a changed view back if nobody else has changed the document since it was read. A view without
+-- changes is only counted.
 function Writer:save(view)
   if core.is_view(view) ~= "document" then
     errors.bad("save: `view` is a document that was read, not %s", argument.shown(view))
@@ -159,10 +159,10 @@ function Writer:save(view)
   })
 end
 
--- {op=, id=, doc=, ...} as of client:bulk.
+-- Adds an item {op=, id=, doc=, ...} as for client:bulk.
 function Writer:add(given) put(self, to_item(given)) end
 
--- Writes over whatever the document was when this writer looked at it, under the lock.
+-- Overwrites the version of the document that the writer reads under the lock.
 function Writer:index(id, doc)
   argument.name("index", "id", id)
   put(self, {kind = "index", id = id, body = json.source(doc, "index")})
@@ -173,7 +173,7 @@ function Writer:create(id, doc)
   put(self, {kind = "create", id = id, body = json.source(doc, "create")})
 end
 
--- An id, or a view: then only if nobody else has changed the document since it was read.
+-- Takes an id, or a view, which is deleted only if nobody else has changed it since it was read.
 function Writer:delete(what)
   if core.is_view(what) ~= "document" then
     return put(self, {kind = "delete", id = argument.name("delete", "id", what)})
@@ -184,10 +184,10 @@ function Writer:delete(what)
   })
 end
 
--- What has become of the items so far: {applied=, already=, unchanged=, conflict=, rejected=, unsent=,
--- conflicts = {id, ...}, stamped = {{id=, reason=}, ...}, rejects = {{id=, type=, reason=}, ...},
--- unanswered = {id, ...}}. `unsent` are gathered, or on their way; `stamped` are those of the conflicts
--- that a later holder has stamped; `unanswered` were sent, and may have been written or not.
+-- The results so far: {applied=, already=, unchanged=, conflict=, rejected=, unsent=, conflicts = {id, ...},
+-- stamped = {{id=, reason=}, ...}, rejects = {{id=, type=, reason=}, ...}, unanswered = {id, ...}}. `unsent`
+-- are gathered or in flight; `stamped` are the conflicts with a later holder's stamp; `unanswered` were sent
+-- and may have been written.
 function Writer:report()
   local report = {
     conflicts = self._conflicts, stamped = self._stamped, rejects = self._rejects,
@@ -228,7 +228,7 @@ local function complain(report)
   }, 0)
 end
 
--- Not by this task: it would be waiting for itself.
+-- If items are being sent, it is by another task, since this one would wait for itself.
 local function check_answered(self)
   if self._sending > 0 then
     errors.bad("finish: %d items of the writer on %s are still being sent by another task: join it first",
@@ -243,8 +243,8 @@ local function check_answered(self)
   end
 end
 
--- Sends the rest and ends. -> the report; raises `conflict` or `rejected` (with err.report) where
--- single items failed, unless `partial`. An error that kept it from sending leaves it open.
+-- Sends the rest and closes. -> the report; raises `conflict` or `rejected` (with err.report) if single items
+-- failed, unless `partial`. After an error that kept it from sending it stays open.
 function Writer:finish(given)
   local o = options.check("finish", finish_rows, given)
   check_open(self)
@@ -259,14 +259,14 @@ function Writer:finish(given)
   return report
 end
 
--- What it would lose if it were closed now, or nil.
+-- What closing it now would lose, or nil.
 local function loss_of(self)
   local items, unanswered = #self._items, self._sending + #self._unanswered
   if not self._writer or items + unanswered == 0 then return nil end
   return {index = self._target, items = items, unanswered = unanswered, place = self._place}
 end
 
--- Drops what was gathered and not sent; again is fine.
+-- Drops items that were not sent; may be called again.
 function Writer:close()
   local own = self._writer
   self._writer, self._items, self._size = nil, {}, 0
@@ -274,14 +274,14 @@ function Writer:close()
   if own then own:close() end
 end
 
--- Closes it, and tells with the error on its way what it did not send.
+-- Closes it and adds what it did not send to the error being raised.
 local function give_up(self, why)
   local loss = loss_of(self)
   self:close()
   if loss then losses.add_to(why, loss) end
 end
 
--- -> nil, or why it could not be finished; it is closed in any case.
+-- Finishes it, or at least closes it. -> nil, or the error.
 local function end_one(self)
   local ok, why = pcall(self.finish, self)
   if ok then return nil end
@@ -291,9 +291,8 @@ end
 
 local of_items = {conflict = true, rejected = true}
 
--- Ends the writers of a set, the newest first. They are finished, unless there is an error `why` on
--- its way, or one of them could not send: then what is not sent is told with that error. -> the error
--- that comes of it, or nil.
+-- Ends the writers of a set, newest first. They are finished, unless an error `why` is being raised or one of
+-- them cannot send; then unsent items are reported with that error. -> the error to raise, or nil.
 function writer.end_all(set, why)
   local list = {}
   for each in pairs(set) do list[#list + 1] = each end
@@ -302,7 +301,7 @@ function writer.end_all(set, why)
   for _, each in ipairs(list) do
     if stopped then
       give_up(each, why)
-    elseif each._writer then -- by now another task may have finished it
+    elseif each._writer then -- another task may have finished it by now
       local failure = end_one(each)
       stopped = failure ~= nil and not of_items[errors.code(failure)]
       if failure ~= nil then why = losses.join(why, failure) end
@@ -311,7 +310,7 @@ function writer.end_all(set, why)
   return why
 end
 
--- Leaving its block finishes it, unless an error does that.
+-- Leaving its block finishes it, unless an error leaves the block.
 function Writer:__close(why)
   if why ~= nil then
     give_up(self, why)
@@ -321,7 +320,7 @@ function Writer:__close(why)
   end
 end
 
--- With its lock: otherwise that would have finished it.
+-- It is collected together with its lock, which otherwise would have finished it.
 function Writer:__gc()
   local loss = loss_of(self)
   if loss then losses.collected(loss) end

@@ -1,4 +1,4 @@
--- mortise locks break: ends a session against its owner's will.
+-- mortise locks break: ends a session without its owner's consent.
 local core = require "mortise.core"
 local duration = require "mortise.duration"
 local errors = require "mortise.errors"
@@ -23,7 +23,7 @@ local function read_hold(text)
   return core.lower(id), math.tointeger(core.number(n))
 end
 
--- A path of PATH or NAMESPACE:PATH. What is damaged may stand where no lock could.
+-- Reads PATH or NAMESPACE:PATH. Damaged entries may be at a path where no lock can be.
 local function read_path(text, hold)
   local namespace, path = holds.place(text)
   if hold ~= "damaged" then return namespace, normalised(path, true) end
@@ -31,7 +31,7 @@ local function read_path(text, hold)
   return namespace, ok and checked or path
 end
 
--- -> the namespace (nil: this client's) and the path, where one is given
+-- -> the namespace (nil: this client's) and the path, if given
 local function check(ctx)
   local o, path = ctx.options, ctx.arguments[2]
   if (path == nil) == (o.session == nil) or (path ~= nil) ~= (o.hold ~= nil) then
@@ -45,7 +45,7 @@ end
 
 local function starts(text, with) return text:sub(1, #with) == with end
 
--- What was meant is not there, says `code`; `lines` say what is.
+-- Reports that the target does not exist; `lines` list what does.
 local function refuse(ctx, code, message, lines)
   if ctx.options.json then output.json {error = {code = code, message = message, found = lines}} end
   output.line(io.stderr, "mortise: ", message)
@@ -59,8 +59,7 @@ local function entry_line(known, path, entry, word)
     sessions.owner_text(session and session.owner))
 end
 
--- The session that has the hold which was shown, or "damaged", as the path is at this moment; or nil and
--- it was said why not.
+-- The session of the given hold, or "damaged", from the path's current state; or nil after reporting why not.
 local function by_hold(client, ctx, path)
   local id, n = read_hold(ctx.options.hold)
   local lock = client:_read_locks {path}[1] or {}
@@ -87,7 +86,7 @@ local function by_hold(client, ctx, path)
     ctx.options.hold), lines)
 end
 
--- Sessions that stand, and those that are over but hold something still.
+-- Finds sessions that have not ended, and ended ones that still hold something.
 local function by_session(client, ctx)
   local prefix = core.lower(ctx.options.session)
   local found, seen = {}, {}
@@ -118,8 +117,8 @@ end
 
 -- ---- Saying what it means ------------------------------------------------------------------------
 
--- The locks that it holds something in: those that a search for it finds, the one at `named` (or nil), and
--- what leads there.
+-- The locks in which it holds something: those that a search finds, the one at `named` (or nil), and their
+-- ancestors.
 local function locks_of(client, id, named)
   local found, above, seen = {}, {}, {}
   local function add(path)
@@ -139,7 +138,8 @@ local function locks_of(client, id, named)
   return found
 end
 
--- What goes: {path=, mode=, n=} of each hold that is no mark of intention, and how many entries there are.
+-- What would be removed: {path=, mode=, n=} of each hold that is not an intention lock, and the number of all
+-- entries.
 local function holds_of(client, id, named)
   local found, entries = {}, 0
   for _, lock in ipairs(locks_of(client, id, named)) do
@@ -157,7 +157,7 @@ end
 
 local shown_most = 20
 
--- `found` and `entries` as of holds_of.
+-- `found` and `entries` as from holds_of.
 local function explain(session, id, found, entries)
   local now = core.wall_ms()
   local verdict = sessions.judge(session, now)
@@ -182,7 +182,7 @@ local function explain(session, id, found, entries)
   return lines
 end
 
--- What of a path no client has written, as holds_of.
+-- The damaged entries at a path, as from holds_of.
 local function damaged_at(client, path)
   local found = {}
   local lock = client:_read_locks {path}[1] or {}
@@ -224,7 +224,7 @@ local hint = "the session may stay marked: its owner loses its locks at its next
 
 local tell_ms = 10000
 
--- Until it is done. Says where it is, to people.
+-- Waits until it is done and reports its progress.
 local function follow(state, quiet)
   local function say(format, ...)
     if not quiet then output.line(io.stderr, format:format(...)) end
@@ -271,7 +271,7 @@ function breaking.run(ctx)
     for _, line in ipairs(lines) do output.line(io.stderr, line) end
   end
   if not confirmed(ctx) then return 3 end
-  if find(client, ctx, path) ~= id then return 3 end -- the answer may have taken its time
+  if find(client, ctx, path) ~= id then return 3 end -- answering may have taken a while
   local result = go(client, id, path, ctx.options.json)
   if ctx.options.json then
     for _, each in ipairs(found) do each.since = holds.iso(each.since) end

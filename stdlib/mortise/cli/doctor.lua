@@ -47,7 +47,7 @@ local function advice_on(why)
   return advice_for[errors.code(why)]
 end
 
--- Runs one check; its error is a finding. -> what it gives, or nil and the error.
+-- Runs one check; an error becomes a finding. -> its result, or nil and the error.
 local function try(findings, check, fn)
   local ok, result = pcall(fn)
   if ok then return result end
@@ -69,7 +69,7 @@ local function check_settings(findings)
     config.show_store(resolved.found.store.value), resolved.found.store.from))
 end
 
--- Major and minor that this was made for.
+-- Is this version of the server supported?
 local function is_supported(distribution, number)
   local major, minor = number:match "^(%d+)%.(%d+)"
   if not major then return false end
@@ -77,7 +77,7 @@ local function is_supported(distribution, number)
   return core.number(major) > 7 or (core.number(major) == 7 and core.number(minor) >= 17)
 end
 
--- An embedded store. It is not made by looking at it.
+-- Checks an embedded store without creating it.
 local function check_file(findings, client)
   local ok, why = pcall(client.verify, client)
   if not ok and errors.code(why) == "not_found" then
@@ -113,8 +113,8 @@ local function check_table(findings, client)
   return known
 end
 
--- One lock taken and given back uses every right that running needs. -> was it had; was it at least seen
--- who is in the way, so that the rights are there?
+-- Taking and releasing one lock uses every right needed at run time. -> was it granted; are the rights there,
+-- because at least the blockers were seen?
 local function check_rights(findings, client)
   local fine, why = try(findings, "rights", function()
     local began = core.now_ms()
@@ -128,7 +128,7 @@ local function check_rights(findings, client)
   return fine, fine or errors.code(why) == "lock_timeout"
 end
 
--- Where something between strips the request's id, an answer too many is not told from the right one.
+-- If a proxy removes the request's id, surplus answers cannot be recognised.
 local function check_answers(findings, client)
   local n = client:stats().unidentified
   if n == 0 then return end
@@ -136,7 +136,7 @@ local function check_answers(findings, client)
     "let what is between here and the server pass the header X-Opaque-Id, in both directions")
 end
 
--- The store's clock as this session's own heartbeat document shows it.
+-- Compares the store's clock, as our session's document shows it, with ours.
 local function check_clock(findings, mine)
   if not mine or not mine.opened then return end
   local off = math.abs(core.wall_ms() - mine.opened)
@@ -145,7 +145,7 @@ local function check_clock(findings, mine)
   add(findings, "clocks", "warning", text, "locks do not depend on it, but ages and logs will mislead you")
 end
 
--- How many holds each session has, the sessions' ids, and the paths at which something is damaged.
+-- The number of holds of each session, the sessions' ids, and the paths with damaged entries.
 local function count_locks(client)
   local held, ids, damaged = {}, {}, {}
   for lock in client:_each {kind = "locks", ns = client:namespace()} do
@@ -165,7 +165,7 @@ local function count_locks(client)
   return held, ids, damaged
 end
 
--- Those that stand, and those that are over or gone but left something.
+-- Sessions that have not ended, and ended or missing ones that left something.
 local function all_sessions(client, ids)
   local known, ns = {}, client:namespace()
   for session in client:_each {kind = "sessions", ns = ns} do known[session.session] = session end
@@ -178,7 +178,7 @@ local function all_sessions(client, ids)
   return known
 end
 
-local dead_most = 20 -- that are told one by one
+local dead_most = 20 -- dead sessions listed one by one
 
 -- `just`: this session was opened a moment ago.
 local function check_sessions(findings, client, own, just)
@@ -218,9 +218,9 @@ local function check_sessions(findings, client, own, just)
   end
 end
 
--- Documents of sessions that ended a week ago, by the server's own clock, are of no use to anyone: one
--- that is missing counts as expired, once it has been written as such. (The embedded store drops them
--- by itself.) A copy of such a document that changes meanwhile is left alone.
+-- Documents of sessions that ended a week ago, by the server's clock, can be deleted: a missing session
+-- counts as expired once it has been written as expired. (The embedded store deletes them by itself.) A
+-- document that changes meanwhile is left alone.
 local purge_query = {
   query = {bool = {filter = {
     {term = {kind = "session"}}, {terms = {state = {"closed", "expired"}}},
@@ -230,7 +230,7 @@ local purge_query = {
 
 local purge_part, purge_rounds = 2000, 1000
 
--- A part of them, so that each request ends in time. -> deleted, what was found; nil where it failed.
+-- Deletes some of them, so that each request ends in time. -> number deleted, number found; nil if it failed.
 local function purge_some(client, table_name)
   local path = ("/%s/_delete_by_query?conflicts=proceed&refresh=true&max_docs=%d"):format(table_name,
     purge_part)

@@ -1,11 +1,11 @@
--- Telling people what went wrong: where, what, who stood in the way.
+-- Reports errors to people: where, what, and who blocked.
 local core = require "mortise.core"
 local output = require "mortise.cli.output"
 local printable = require "mortise.printable"
 
 local failure = {}
 
--- "mortise/locks.lua" is ours where it was compiled in.
+-- "mortise/locks.lua" is ours if it was compiled in.
 local function is_own(file)
   local module = file:gsub("%.lua$", ""):gsub("/", ".")
   return package.preload[module] ~= nil
@@ -21,7 +21,7 @@ local function plain_text(value)
   return ("(the error is a %s value)"):format(type(value))
 end
 
--- For xpcall: the traceback is kept beside the message.
+-- A handler for xpcall that keeps the traceback beside the message.
 function failure.handler(value)
   if core.is_error(value) then
     if not rawget(value, "traceback") then rawset(value, "traceback", debug.traceback("", 2):sub(2)) end
@@ -32,7 +32,7 @@ function failure.handler(value)
   }
 end
 
--- The place in a script nearest to the error: "file:line", or nil.
+-- The script position nearest to the error, "file:line", or nil.
 local function position(traceback)
   for line in traceback:gmatch "[^\n]+" do
     local file, number = line:match "^[ \t]+(.-):(%d+): in "
@@ -40,7 +40,7 @@ local function position(traceback)
   end
 end
 
--- The traceback without the frames that are ours.
+-- The traceback without our own frames.
 local function cut(traceback)
   local lines = {}
   for line in traceback:gmatch "[^\n]+" do
@@ -54,9 +54,9 @@ local function cut(traceback)
   return #lines > 1 and table.concat(lines, "\n") or nil
 end
 
--- One text for an error value, fit for a terminal: "file:line: code: message" with its blockers; the
--- traceback where it is a script's own bug, or `verbose`. `where` stands for a line that the traceback does
--- not have, as after a tail call; may be nil.
+-- The text of an error value for a terminal: "file:line: code: message" with its blockers, and the traceback
+-- if it is a script's own bug or `verbose`. `where` (may be nil) is used if the traceback has no position, as
+-- after a tail call.
 function failure.text(value, verbose, where)
   if not core.is_error(value) then return printable(plain_text(value), true) end
   local traceback = rawget(value, "traceback") or ""
@@ -64,7 +64,7 @@ function failure.text(value, verbose, where)
   local bare = value.code == "script_error" or value.code == "invalid_argument" and not place
   local text = core.tostring(value)
   if bare then text = text:sub(#value.code + #": " + 1) end
-  -- A script's own text has its place already, or wants none.
+  -- A script's own text has a position already or should have none.
   if place and value.code ~= "script_error" then text = place .. ": " .. text end
   local shown
   if verbose then
@@ -75,14 +75,14 @@ function failure.text(value, verbose, where)
   return printable(shown and text .. "\n" .. shown or text, true)
 end
 
--- Prints it, as failure.text does, and as JSON where that is expected. -> the exit status.
+-- Prints failure.text, and JSON if that is expected. -> the exit status.
 function failure.report(value, verbose, where)
   local code = core.is_error(value) and value.code or "script_error"
   if code ~= "interrupted" or not output.is_unread() then
     io.stderr:write("mortise: ", failure.text(value, verbose, where), "\n")
     output.failed(value)
   end
-  output.last_words(nil) -- all is said
+  output.last_words(nil) -- everything is reported
   return core.exit_status(code)
 end
 

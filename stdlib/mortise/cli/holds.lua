@@ -1,14 +1,13 @@
--- Who holds, and who waits for, which path: the entries of the lock table with their owners, for
--- `mortise locks`.
+-- Who holds and who waits for which path: entries of the lock table with their owners, for `mortise locks`.
 local core = require "mortise.core"
 local duration = require "mortise.duration"
 local sessions = require "mortise.sessions"
 
 local holds = {}
 
-holds.digits = 8 -- of a session's id in the name of a hold
+holds.digits = 8 -- digits of a session's id in the name of a hold
 
--- What a list calls a hold: "3f9a12cd/7"; "damaged" all at a path that no client has written.
+-- The name of a hold in lists: "3f9a12cd/7", or "damaged" for all damaged entries at a path.
 function holds.name(entry)
   if entry.damaged then return "damaged" end
   return ("%s/%d"):format(entry.session:sub(1, holds.digits), entry.n)
@@ -18,7 +17,7 @@ local intention = {IS = true, IX = true}
 
 function holds.is_intention(mode) return intention[mode] or false end
 
--- Above and below a path: "/", "/a", ... of "/a/b"; itself is the last one.
+-- The ancestors of a path and the path itself: "/", "/a", "/a/b" for "/a/b".
 function holds.chain(path)
   local list = {"/"}
   for at in path:gmatch "()/" do
@@ -45,7 +44,7 @@ local function civil(days)
   return year + era * 400 + (month <= 2 and 1 or 0), month, day
 end
 
--- "2026-11-22T01:28:43.120Z" of milliseconds since 1970; nil where there are none.
+-- "2026-11-22T01:28:43.120Z" for milliseconds since 1970; nil if there are none.
 function holds.iso(ms)
   if math.type(ms) ~= "integer" or ms <= 0 then return nil end
   local seconds = ms // 1000
@@ -54,7 +53,7 @@ function holds.iso(ms)
     seconds // 60 % 60, seconds % 60, ms % 1000)
 end
 
--- The namespace (nil: this client's) and the path of PATH or NAMESPACE:PATH, as a list shows them.
+-- Splits PATH or NAMESPACE:PATH, as lists show them, into namespace (nil: this client's) and path.
 function holds.place(text)
   local namespace, path = text:match "^([a-z0-9_-]+):(/.*)$"
   return namespace, path or text
@@ -66,8 +65,8 @@ end
 
 -- ---- Owners --------------------------------------------------------------------------------------
 
--- The sessions of the entries of these locks, into `known`: {[namespace] = {[id] = {record=, verdict=}}},
--- without a record where there is none.
+-- Reads the sessions of the entries of these locks into `known`: {[namespace] = {[id] = {record=,
+-- verdict=}}}, without `record` for a missing session.
 local function learn(client, locks, known, now)
   local missing = {}
   for _, lock in ipairs(locks) do
@@ -95,7 +94,7 @@ local function is_wanted(value)
     and math.type(value.n) == "integer"
 end
 
--- What the session says it waits for at this path, at the store: {path, mode, n}, or nil.
+-- What the session publishes that it waits for at this path in the store: {path, mode, n}, or nil.
 local function wanted_at(session, path)
   local waiting = session and type(session.waiting) == "table" and session.waiting or {}
   for _, wait in ipairs(waiting) do
@@ -117,7 +116,7 @@ local function waiter_of(lock, entry, owner)
   local found = entry_of(lock, entry, owner)
   local wanted = wanted_at(owner.record, lock.path)
   found.waits, found.queued_at, found.queued_mode = true, lock.path, entry.mode
-  -- A mark of intention is only ever on the way to something else; which, is not said at once.
+  -- An intention lock is always on the way to another path, which is published only after a while.
   found.known = wanted ~= nil or not intention[entry.mode]
   if wanted then
     found.path, found.mode = wanted.path, wanted.mode
@@ -126,7 +125,7 @@ local function waiter_of(lock, entry, owner)
   return found
 end
 
--- Of one that no client has written nothing is known but that it stands there.
+-- The owners shown for damaged entries.
 local nobody, nobody_there = {verdict = sessions.damaged}, {verdict = sessions.stray}
 
 local function owner_of(known, lock, entry)
@@ -134,7 +133,7 @@ local function owner_of(known, lock, entry)
   return pcall(core.path_check, lock.path, true) and nobody or nobody_there
 end
 
--- Calls see(entry) for what stands in these locks. -> false where it said so.
+-- Calls see(entry) for each entry of these locks. -> false once it returned false.
 local function each_entry(locks, known, see)
   for _, lock in ipairs(locks) do
     for _, entry in ipairs(lock.holders or {}) do
@@ -148,7 +147,7 @@ end
 
 -- ---- What is asked for ---------------------------------------------------------------------------
 
--- All pages of a filter: see(entry, lock) until it says false. -> were they as of this moment?
+-- Calls see(entry, lock) for all pages of a filter until it returns false. -> was the list fresh?
 function holds.each(client, filter, see)
   local known, page, fresh = {}, {}, true
   local now = core.wall_ms()
@@ -167,8 +166,8 @@ function holds.each(client, filter, see)
   return fresh
 end
 
--- The same of what is at and above a path, as it is at this moment: above it what blocks something
--- there, and who waits for it.
+-- The same for the current entries at and above a path: from above only those that block it, and waiters for
+-- it.
 local function at_and_above(client, namespace, path, see)
   local locks = client:_read_locks(holds.chain(path), namespace)
   local known = {}
@@ -182,7 +181,7 @@ local function at_and_above(client, namespace, path, see)
   end)
 end
 
--- What stands at this path, above it, and below it; as `each`.
+-- Entries at this path, above and below it; like `each`.
 function holds.around(client, namespace, path, see)
   if at_and_above(client, namespace, path, see) == false then return true end
   return holds.each(client, {kind = "locks", ns = namespace, path = path}, function(entry, lock)
@@ -202,8 +201,8 @@ local function character(digits)
   return #digits <= 6 and of_hex(digits) <= 0x10ffff and utf8.char(of_hex(digits)) or nil
 end
 
--- The path that is meant by what somebody typed: as it is, or with the escapes in which a list shows
--- what cannot be typed, where only that one is there.
+-- The path for a typed text: as it is, or with the escapes with which lists show characters that cannot be
+-- typed, if only that path exists.
 function holds.typed(client, namespace, text)
   local escaped = {n = "\n", r = "\r", t = "\t"}
   local raw = text:gsub("\\([nrt])", escaped)
@@ -235,7 +234,7 @@ local function owner_object(session)
   return core.object(out)
 end
 
--- As docs/operations.md says it.
+-- The object described in docs/operations.md.
 function holds.object(entry)
   local session = entry.record
   return core.object {

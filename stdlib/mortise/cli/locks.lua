@@ -54,7 +54,7 @@ damaged, is broken like any other, but not waited for. PATH may be typed with th
 
 -- ---- What is asked for ---------------------------------------------------------------------------
 
--- A list takes nothing of what belongs to `break`. -> the namespace and the path that are meant; nil: all.
+-- A list takes none of the options of `break`. -> the namespace and path to list; nil: all.
 local function check_list(ctx)
   local o, text = ctx.options, ctx.options.who or ctx.arguments[1]
   if #ctx.arguments > 1 or o.hold or o.session or o.yes or (o.who and ctx.arguments[1]) then
@@ -71,8 +71,8 @@ local function is_shown(entry, lock, o)
   return o.all or entry.waits or #(lock.queue or {}) > 0 or not holds.is_intention(entry.mode)
 end
 
--- Calls see(entry) for what is asked for. -> {n=, stale=, cut=, failure=}: how much that was; this
--- client saw no fresh list; there is more than --limit; what ended it early.
+-- Calls see(entry) for the requested entries. -> {n=, stale=, cut=, failure=}: how many; the list was not
+-- fresh; there are more than --limit; the error that ended it early.
 local function go_through(client, ctx, see)
   local o, state = ctx.options, {n = 0}
   local function take(entry, lock)
@@ -92,7 +92,7 @@ end
 
 -- ---- For people ----------------------------------------------------------------------------------
 
--- The path, with the namespace where it is another than ours.
+-- The path, with the namespace if it is not ours.
 local function place_of(entry, namespace)
   local path = entry.namespace and entry.namespace ~= namespace
     and entry.namespace .. ":" .. entry.path or entry.path
@@ -120,7 +120,7 @@ local function by_path(a, b)
   return a.at < b.at
 end
 
--- The rows of the list: of the living and of the dead, each with its heading; empty where there is none.
+-- The rows of the list, for live and for dead sessions, each with a heading unless empty.
 function command.rows(entries, now, namespace)
   table.sort(entries, by_path)
   local living, dead = {}, {}
@@ -140,7 +140,7 @@ local function print_table(entries, client)
   output.columns(dead, 1)
 end
 
--- A word that a shell reads as it is.
+-- Quotes a word for the shell if needed.
 local function quoted(word)
   if word:find "^[A-Za-z0-9_/.:@%%+=,-]+$" then return word end
   return "'" .. word:gsub("'", "'\\''") .. "'"
@@ -165,7 +165,7 @@ local function advice_of(entry, namespace)
   elseif entry.verdict.state == "broken" then
     return {"wait: it was broken, and others get in after its lease"}
   end
-  local damaged = entry.verdict.damaged -- nobody takes it over, and its owner's pid is nobody's
+  local damaged = entry.verdict.damaged -- nobody takes it over, and its owner's pid means nothing
   local list = {not damaged and "wait until it ends" or nil}
   if not damaged and type(owner) == "table" and math.type(owner.pid) == "integer" then
     list[#list + 1] = ("or on %s: kill %d"):format(core.tostring(owner.host or "its host"), owner.pid)
@@ -194,7 +194,7 @@ local function print_who(entry, now, namespace)
   for i, line in ipairs(advice_of(entry, namespace)) do say(i == 1 and "do" or "", "%s", line) end
 end
 
--- What is not all says so.
+-- Notes if the list is incomplete.
 local function print_end(state, ctx, client)
   local function note(format, ...) output.line(io.stderr, "mortise: note: ", format:format(...)) end
   if state.cut then note("the first %d are shown, there are more (--limit)", state.n) end
@@ -232,7 +232,7 @@ end
 
 -- ---- For programs --------------------------------------------------------------------------------
 
--- One object a line, as they come; what is not all says so behind them.
+-- Prints one object a line as they come, and at the end whether the list is complete.
 local function print_json(client, ctx)
   output.begin_json()
   io.stdout:write "{\"holds\":["

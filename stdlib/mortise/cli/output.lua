@@ -1,4 +1,4 @@
--- What commands print with.
+-- Output of commands.
 local core = require "mortise.core"
 local errors = require "mortise.errors"
 local printable = require "mortise.printable"
@@ -7,10 +7,10 @@ local output = {}
 
 output.json_row = {name = "json", type = "boolean", flag = "--json", help = "print JSON"}
 
--- Is JSON asked for, and was none printed yet? Then an error is printed as JSON, too.
+-- If JSON is requested and none was printed yet, an error is also printed as JSON.
 local expected, begun = false, false
 
--- The command's words, before they are read: what is wrong with them is said as JSON already.
+-- Looks for --json before the words are parsed, so that errors in them are printed as JSON, too.
 function output.expect_json(rows, words, first)
   local known = false
   for _, row in ipairs(rows or {}) do known = known or row == output.json_row end
@@ -20,7 +20,7 @@ function output.expect_json(rows, words, first)
   end
 end
 
--- JSON is printed from here on.
+-- JSON is printed from now on.
 function output.begin_json() begun = true end
 
 function output.json(value)
@@ -31,7 +31,7 @@ end
 local error_fields = {"message", "status", "type", "reason", "retryable", "ambiguous", "blockers",
   "blockers_total"}
 
--- An error as JSON has it.
+-- An error in its JSON form.
 function output.error_object(value)
   if not core.is_error(value) then
     return {code = "script_error", message = type(value) == "string" and value or "an error"}
@@ -41,23 +41,23 @@ function output.error_object(value)
   return object
 end
 
--- {"error": ...} where JSON is expected and none was printed.
+-- Prints {"error": ...} if JSON is expected and none was printed.
 function output.failed(value)
   if expected and not begun then output.json {error = output.error_object(value)} end
 end
 
--- One line of the joined texts, which others may have named: nothing in it does more than be read.
+-- Writes the joined texts, which may contain foreign names, as one safe line.
 function output.line(handle, ...)
   handle:write(printable(table.concat {...}), "\n")
 end
 
--- Is the descriptor (0 input, 1 output, 2 errors) a terminal? Only the program can tell.
+-- Is the descriptor (0 input, 1 output, 2 errors) a terminal? Works only in the program.
 function output.is_terminal(descriptor)
   local there, terminal = pcall(require, "mortise.terminal")
   return there and terminal.isatty(descriptor)
 end
 
--- Does nobody read our output any more? Then the program ends like others, without a word.
+-- Has everybody stopped reading our output? Then the program ends silently like others.
 function output.is_unread()
   local there, terminal = pcall(require, "mortise.terminal")
   return there and terminal.unread()
@@ -65,7 +65,7 @@ end
 
 -- ---- What goes on ------------------------------------------------------------------------------
 
--- A line of standard error, which only the program has; see cli/terminal.c.
+-- Calls a function of cli/terminal.c, which only the program has.
 local function call(name, ...)
   local there, terminal = pcall(require, "mortise.terminal")
   if there then terminal[name](...) end
@@ -80,20 +80,20 @@ function output.progress(how)
   call("progress", how)
 end
 
--- How far it is; nil: that is over.
+-- Shows the progress; nil: it is over.
 function output.status(text) call("status", text) end
 
--- What is left behind by a second interrupt, which ends the program at once; nil: nothing.
+-- Sets what is written if a second interrupt ends the program; nil: nothing.
 function output.last_words(text) call("last_words", text) end
 
--- The status line goes, before something else is written.
+-- Removes the status line before something else is written.
 function output.clear() call "clear" end
 
 -- ---- Tables -------------------------------------------------------------------------------------
 
 local function length(text) return utf8.len(text) or #text end
 
--- At most `width` letters, without those in the middle.
+-- Shortens text to `width` characters by leaving out the middle.
 function output.shortened(text, width)
   local n = length(text)
   if n <= width then return text end
@@ -105,7 +105,7 @@ end
 
 local narrowest = 16
 
--- The widths of the columns; on a terminal the column `flexible` (nil: none) gives way, so that all fit.
+-- The widths of the columns; on a terminal the column `flexible` (nil: none) is narrowed so that all fit.
 local function widths_of(rows, flexible)
   local widths, all = {}, 0
   for _, row in ipairs(rows) do
@@ -120,7 +120,7 @@ local function widths_of(rows, flexible)
   return widths
 end
 
--- Rows of cells as columns; the first row is the heading. Elsewhere than on a terminal nothing is cut.
+-- Prints rows of cells as columns; the first row is the heading. Cuts cells only on a terminal.
 function output.columns(rows, flexible)
   for _, row in ipairs(rows) do
     for i, cell in ipairs(row) do row[i] = printable(cell) end

@@ -1,5 +1,5 @@
--- The command line of the program itself, from rows {flag=, short=, value=, name=, type=, help=}: the
--- same rows make the help. `value` names the argument of an option that takes one.
+-- Parses the program's command line by rows {flag=, short=, value=, name=, type=, help=}, which also make the
+-- help. `value` names the argument of an option that takes one.
 local core = require "mortise.core"
 local errors = require "mortise.errors"
 local options = require "mortise.options"
@@ -7,7 +7,7 @@ local suggest = require "mortise.suggest"
 
 local parser = {}
 
--- What is refused on purpose, and why.
+-- The message for secret options, which are refused on purpose.
 local refused = "%s is not an option: what stands on a command line can be read by every process of "
   .. "the machine. Put it into a file and name that with %s, or set %s"
 
@@ -32,7 +32,7 @@ local function unknown(rows, flag)
   errors.bad("unknown option `%s`%s", flag, near and (": did you mean `%s`?"):format(near) or "")
 end
 
--- Text of the command line as a value of the row's type.
+-- Converts a text of the command line to the row's type.
 local function convert(row, text)
   if row.type == "string" then return text end
   local value, why = options.read(row, core.number(text) or text)
@@ -55,9 +55,9 @@ local function take(state, row, attached)
   state.found[row.name] = convert(row, text)
 end
 
--- Reads words from `first` on. -> values by name, the other words, the number of the first word
--- that was not read. With `stop`, the first word that is no option ends it; so does `--`, and so does
--- an option whose row says `last`.
+-- Parses words from `first` on. -> values by name, the other words, the index of the first word not read.
+-- `--` ends it, as does an option whose row has `last` and, with `stop`, the first word that is not an
+-- option.
 function parser.parse(words, first, rows, stop)
   local state = {words = words, at = first, found = {}}
   local others = {}
@@ -86,7 +86,7 @@ end
 
 -- ---- Help ----------------------------------------------------------------------------------------
 
--- Left and right columns as lines.
+-- Formats pairs as two columns.
 function parser.columns(pairs_list, indent)
   local width = 0
   for _, each in ipairs(pairs_list) do width = math.max(width, utf8.len(each[1]) or #each[1]) end

@@ -32,7 +32,7 @@ local function quoted(word)
   return "'" .. word:gsub("'", "'\\''") .. "'"
 end
 
--- The command as it was typed, with these options too; what follows "--" is no option.
+-- The command as it was typed with these options added, before any "--".
 local function same_with(ctx, ...)
   local words, wanted = {"mortise"}, {...}
   local function add_wanted()
@@ -50,8 +50,7 @@ local function same_with(ctx, ...)
   return table.concat(words, " ")
 end
 
--- What finishes a rename that came so far. It may be over already, where all that is left to know is
--- an answer.
+-- The command that finishes a rename. If only answers are missing, the rename may already be complete.
 local function to_finish(ctx, changed, unknown, total)
   if changed + unknown < total then return same_with(ctx, "--merge") end
   return same_with(ctx, "--merge", "--allow-empty")
@@ -66,12 +65,12 @@ end
 
 local function set_lines(why, message) why.message, why.lines = message, true end
 
--- The error's own text stays one line: only what is added here has lines.
+-- The error's own text stays one line; only text added here has several.
 local function add_line(why, format, ...)
   set_lines(why, printable(why.message) .. "\n" .. format:format(...))
 end
 
--- Says in the error what to type next, where that is known.
+-- Adds to the error what to type next, if that is known.
 local function advise(ctx, why)
   local r = core.is_error(why) and why.result
   if not r then return end
@@ -81,7 +80,7 @@ local function advise(ctx, why)
     end
   elseif why.code == "interrupted" then
     set_lines(why, how_far(ctx, r.changed, r.unknown, r.matched))
-  elseif why.message:find("documents had been changed", 1, true) then -- it says how far
+  elseif why.message:find("documents had been changed", 1, true) then -- the message already says how far
     add_line(why, "to finish: %s", to_finish(ctx, r.changed, r.unknown, r.matched))
   else
     set_lines(why, printable(why.message) .. "; " .. how_far(ctx, r.changed, r.unknown, r.matched))
@@ -90,7 +89,7 @@ end
 
 -- ---- Doing it -----------------------------------------------------------------------------------
 
--- Shows how far it is, and keeps the last words up to date.
+-- Shows the progress and keeps the last words up to date.
 local function watcher(ctx)
   return function(done, total)
     if done == 0 then return end
@@ -130,7 +129,7 @@ function command.run(ctx)
     on_progress = watcher(ctx),
   })
   output.status(nil)
-  if not ok then -- its last words stay until it is reported: giving back the locks takes a while
+  if not ok then -- the last words stay until it is reported, since releasing the locks takes a while
     advise(ctx, result)
     error(result, 0)
   end

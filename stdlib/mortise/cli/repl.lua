@@ -24,7 +24,7 @@ Without a terminal it reads statements from standard input; the exit status is 1
   arguments = {0, 0},
 }
 
--- The whole words that may stand in place of `word`, for the editor.
+-- The completions of `word`, for the editor.
 function command.candidates(word, line, start)
   local text = line:sub(1, start - 1) .. word
   local list, at = complete(text, _G)
@@ -37,8 +37,8 @@ local failures_most = 5
 
 local function itself(why) return why end
 
--- Reads lines: a line, or nil and what happened instead. What is raised while someone thinks (a lost
--- lease) is said and clears the line; without a terminal it ends the input.
+-- Reads lines: a line, or nil and what happened instead. An error raised while the user thinks (a lost lease)
+-- is reported and clears the line; without a terminal it ends the input.
 local function reader(interactive)
   local failures = 0
   return function(prompt)
@@ -55,15 +55,15 @@ local function reader(interactive)
     end
     if not interactive or failures > failures_most then error(line, 0) end
     io.stderr:write("\n", failure.text(line), "\n")
-    collectgarbage() -- the broken-off operation gives the terminal back when it is collected
+    collectgarbage() -- the abandoned operation restores the terminal when it is collected
     return nil, "interrupt"
   end
 end
 
--- A lost lease and an interrupt are raised wherever we are, so also between two statements.
+-- A lost lease or an interrupt may be raised anywhere, even between two statements.
 local raised_anywhere = {lock_lost = true, interrupted = true}
 
--- The prompt goes on after those.
+-- The prompt continues after those.
 local function loop(front, interactive)
   while true do
     local ok, result = core.catch(repl.loop, itself, front, _G)
@@ -98,7 +98,7 @@ local function banner()
     "back all locks.\n")
 end
 
--- What was taken here and not released. It goes now; someone may have thought that it went before.
+-- Lists the locks that are released now, since the user may believe that they were released before.
 local function tell_locks()
   local list = lock.kept()
   if #list == 0 then return end
@@ -107,7 +107,7 @@ local function tell_locks()
   io.stderr:write("mortise: ", table.concat(lines, "\n  "), "\n")
 end
 
--- -> did all of it go well?
+-- -> did everything succeed?
 local function end_clients()
   tell_locks()
   local why = client.end_all()
@@ -115,7 +115,7 @@ local function end_clients()
   return why == nil
 end
 
--- os.exit does not unwind: locks are given back first.
+-- os.exit does not unwind, so locks are released first.
 local function exit_in_order()
   local exit = os.exit
   os.exit = function(...) -- luacheck: globals os.exit

@@ -19,7 +19,7 @@ after "#!". The store is opened when the script first uses it.]],
   arguments = {1, math.huge},
 }
 
--- `require` looks beside the script first.
+-- Makes `require` search the script's folder first.
 local function search_beside(file)
   local folder = file:match "^(.*)/[^/]*$" or "."
   if folder == "" then folder = "/" end
@@ -29,11 +29,11 @@ end
 
 local function itself(why) return why end
 
--- Runs the function as a task of its own, so that the tasks it left behind end with it, and an
--- interrupt reaches it before us. -> what pcall gives, packed
+-- Joins the script's task, which is separate so that tasks it left behind end with it and an interrupt
+-- reaches it before us. -> the results of pcall, packed
 local function finish(task)
   local done, results
-  repeat -- once more after its end: what interrupted the join before is not how it ended
+  repeat -- join again after its end: an error that interrupted an earlier join is not its result
     done = task:done()
     results = table.pack(core.catch(task.join, itself, task))
   until done
@@ -44,8 +44,8 @@ local function set_arguments(name, words)
   arg = {[0] = name, table.unpack(words)} -- luacheck: globals arg
 end
 
--- os.exit does not unwind: writers are finished and locks given back first. With a status that says
--- failure nothing more is written; what was not sent is said.
+-- os.exit does not unwind, so writers are finished and locks released first. With a failure status nothing
+-- more is written, and unsent items are reported.
 local function exit_cleanly(verbose, name)
   local exit = os.exit
   os.exit = function(status, ...) -- luacheck: globals os.exit
@@ -61,15 +61,15 @@ local function exit_cleanly(verbose, name)
   end
 end
 
--- (chunk, arguments): the locks that only its locals knew stay while its tasks end. It is called
--- without a name, so that a traceback calls it the main chunk.
+-- (chunk, arguments): keeps locks that only its locals refer to while its tasks end. The chunk is called
+-- without a name, so that tracebacks show it as the main chunk.
 local function call(...)
   local results = table.pack((...)(select(2, ...)))
   client.hold()
   return table.unpack(results, 1, results.n)
 end
 
--- -> exit status. `show`, or nil, gets what the chunk returned, and how many values that are.
+-- Runs a chunk. -> exit status. `show` (may be nil) gets the chunk's results and their number.
 function run.chunk(chunk, name, words, verbose, show)
   config.identity = {program = "mortise", script = name == "(command line)" and "-e" or name}
   set_arguments(name, words)
@@ -94,7 +94,7 @@ local function compiled(chunk, why)
   io.stderr:write("mortise: ", printable(why, true), "\n")
 end
 
--- Lua's own message is about reading, not about the script, when the file cannot be read.
+-- Reads the file itself, for a better message than Lua's if it cannot be read.
 local function load_file(file)
   if file == "-" then return compiled(loadfile(nil, "t")) end
   local handle, why = io.open(file, "rb")
@@ -103,7 +103,7 @@ local function load_file(file)
   text, why = handle:read "a"
   handle:close()
   if not text then errors.bad("cannot run %s: %s", file, why) end
-  text = text:gsub("^\xef\xbb\xbf", ""):gsub("^#[^\n]*", "") -- as Lua does
+  text = text:gsub("^\xef\xbb\xbf", ""):gsub("^#[^\n]*", "") -- like Lua
   return compiled(load(text, "@" .. printable(file), "t"))
 end
 
@@ -115,7 +115,7 @@ function run.run(ctx)
   return run.chunk(chunk, file == "-" and "stdin" or file, {table.unpack(ctx.arguments, 2)}, ctx.verbose)
 end
 
--- As the prompt prints it.
+-- Prints results like the prompt.
 local function print_results(values, n)
   io.stdout:write(printer.list(values, n), "\n")
 end

@@ -60,7 +60,7 @@ static int read_failure(lua_State *L) {
 }
 
 /* Pops the error value. */
-static mortise_status fail(mortise_host *host, mortise_error *err) {
+static mortise_status host_fail(mortise_host *host, mortise_error *err) {
   mortise_error unused;
   failure f = {host, err ? err : &unused};
   lua_State *L = host->L;
@@ -150,7 +150,7 @@ mortise_host *mortise_host_new(const mortise_options *options, mortise_error *er
   lua_pushcfunction(host->L, set_up);
   lua_pushlightuserdata(host->L, host);
   if (lua_pcall(host->L, 1, 0, 0) != LUA_OK) {
-    fail(host, err);
+    host_fail(host, err);
     mortise_host_free(host);
     return NULL;
   }
@@ -210,11 +210,11 @@ static mortise_status run(mortise_host *host, int nargs, int nresults, mortise_e
   lua_State *L = host->L;
   lua_pushcfunction(L, spawn);
   lua_insert(L, -(nargs + 2));
-  if (lua_pcall(L, nargs + 1, 1, 0) != LUA_OK) return fail(host, err);
+  if (lua_pcall(L, nargs + 1, 1, 0) != LUA_OK) return host_fail(host, err);
   mt_pump_task(host->driver, lua_touserdata(L, -1));
   lua_pushcfunction(L, results);
   lua_insert(L, -2);
-  return lua_pcall(L, 1, nresults, 0) == LUA_OK ? MORTISE_OK : fail(host, err);
+  return lua_pcall(L, 1, nresults, 0) == LUA_OK ? MORTISE_OK : host_fail(host, err);
 }
 
 mortise_status mortise_host_call(mortise_host *host, int nargs, int nresults, mortise_error *err) {
@@ -321,7 +321,7 @@ static mortise_status run_script(mortise_host *host, const script *s, mortise_er
     return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "too many arguments");
   lua_pushcfunction(L, load);
   lua_pushlightuserdata(L, (void *)s);
-  if (lua_pcall(L, 1, (int)s->n + 1, 0) != LUA_OK) return fail(host, err);
+  if (lua_pcall(L, 1, (int)s->n + 1, 0) != LUA_OK) return host_fail(host, err);
   return mortise_host_call(host, (int)s->n, 0, err);
 }
 

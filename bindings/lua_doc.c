@@ -305,7 +305,7 @@ static int view_index(lua_State *L) {
 }
 
 /* view, name, value */
-static int set(lua_State *L, mt_view *view) {
+static int view_assign(lua_State *L, mt_view *view) {
   if (view->kind == MT_VIEW_FIXED)
     mt_error_throw(L, MORTISE_INVALID_ARGUMENT,
                    "an array of a document is read-only: assign the whole array to its field");
@@ -329,7 +329,7 @@ static int assign(lua_State *L, mt_view *view) {
     mt_error_throw(L, MORTISE_INVALID_ARGUMENT,
                    "\"%s\" cannot be assigned; a field of that name is set by _set(\"%s\", value)",
                    lua_tostring(L, 2), lua_tostring(L, 2));
-  return set(L, view);
+  return view_assign(L, view);
 }
 
 static int view_newindex(lua_State *L) {
@@ -347,7 +347,7 @@ static int view_get(lua_State *L) {
 }
 
 static int view_set(lua_State *L) {
-  return pinned(L, set);
+  return pinned(L, view_assign);
 }
 
 /* ---- The whole ------------------------------------------------------------------------------ */

@@ -107,7 +107,7 @@ static const char *read_string(lua_State *L, const mt_option *row, const char *w
 }
 
 /* Stores the value on top of the stack. */
-static void set(lua_State *L, const mt_option *row, void *out, const char *what) {
+static void option_set(lua_State *L, const mt_option *row, void *out, const char *what) {
   char *place = (char *)out + row->offset;
   switch (row->type) {
   case MT_OPTION_STRING:
@@ -157,6 +157,6 @@ void mt_options_fill(lua_State *L, int index, const mt_option *rows, void *out, 
     const mt_option *row = rows;
     while (row->name && strcmp(row->name, name)) row++;
     if (!row->name) unknown(L, rows, name, what);
-    set(L, row, out, what);
+    option_set(L, row, out, what);
   }
 }

@@ -16,7 +16,7 @@ static mt_task **bucket(mt_driver *d, uint64_t id) {
   return &d->buckets[id % MT_TASK_BUCKETS];
 }
 
-static mt_task *find(mt_driver *d, uint64_t id) {
+static mt_task *task_find(mt_driver *d, uint64_t id) {
   mt_task *task = *bucket(d, id);
   while (task && task->id != id) task = task->next_in_bucket;
   return task;
@@ -24,7 +24,7 @@ static mt_task *find(mt_driver *d, uint64_t id) {
 
 bool mt_task_inherits(void *ctx, uint64_t holder, uint64_t task) {
   if (holder == task) return true;
-  for (mt_task *t = find(ctx, task); t; t = t->parent)
+  for (mt_task *t = task_find(ctx, task); t; t = t->parent)
     if (t->id == holder) return true;
   return false;
 }
@@ -57,7 +57,7 @@ static void unlink_task(mt_task *task) {
   task->phase = MT_TASK_DROPPED;
 }
 
-static void drop(mt_task *task) {
+static void task_drop(mt_task *task) {
   lua_State *L = task->driver->aux;
   unlink_task(task);
   mt_driver_push_tasks(L);
@@ -75,7 +75,7 @@ static mt_task *failed_child(const mt_task *task) {
 }
 
 static void drop_children(mt_task *task) {
-  while (task->children) drop(task->children);
+  while (task->children) task_drop(task->children);
 }
 
 static void stop_children(mt_task *task, const char *why) {
@@ -186,7 +186,7 @@ int mt_task_results(lua_State *L, mt_task *task) {
 
 void mt_task_seen(mt_task *task) {
   task->joined = true;
-  if (task->phase == MT_TASK_DONE) drop(task);
+  if (task->phase == MT_TASK_DONE) task_drop(task);
 }
 
 /* ---- Joining -------------------------------------------------------------------------------- */
@@ -253,7 +253,7 @@ static void finish_task(mt_task *task) {
   bool wanted = task->waiters != NULL || task->joined;
   wake_joins(task);
   /* Keep a failure that nobody has seen, for its parent. */
-  if (wanted || !task->failed || parent == &task->driver->main_task) drop(task);
+  if (wanted || !task->failed || parent == &task->driver->main_task) task_drop(task);
 }
 
 /* Stops its children and hands them to its parent; only needed if the task ended irregularly. */
@@ -309,7 +309,7 @@ static void wake(mt_task *task, const char *why) {
 }
 
 bool mt_tasks_wake(mt_driver *d, uint64_t holder, bool told, const char *why) {
-  const mt_task *its = holder == MT_MAIN_TASK ? &d->main_task : find(d, holder);
+  const mt_task *its = holder == MT_MAIN_TASK ? &d->main_task : task_find(d, holder);
   for (int i = 0; i < MT_TASK_BUCKETS; i++)
     for (mt_task *task = d->buckets[i]; task; task = task->next_in_bucket)
       if ((task != its || !told) && mt_task_inherits(d, holder, task->id)) wake(task, why);

@@ -56,19 +56,19 @@ static int load_cli(lua_State *L) {
   return argc + 1;
 }
 
-static int fail(const char *message) {
+static int program_fail(const char *message) {
   fprintf(stderr, "mortise: %s\n", message);
   return 1;
 }
 
 static int run(lua_State *L, int argc, char **argv) {
   mortise_error err;
-  if (!lua_checkstack(L, argc + LUA_MINSTACK)) return fail("too many arguments");
+  if (!lua_checkstack(L, argc + LUA_MINSTACK)) return program_fail("too many arguments");
   lua_pushcfunction(L, load_cli);
   lua_pushlightuserdata(L, argv);
   lua_pushinteger(L, argc);
   if (lua_pcall(L, 2, argc + 1, 0) != LUA_OK)
-    return fail(lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "cannot start");
+    return program_fail(lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "cannot start");
   if (mortise_host_call(host, argc, 1, &err)) {
     if (mt_signals_unread) return 1; /* main handles it */
     fprintf(stderr, "mortise: %s: %s\n", mortise_status_name(err.code), err.message);
@@ -87,7 +87,7 @@ int main(int argc, char **argv) {
   mortise_error err;
   mortise_options options;
   char **words = mt_arguments_take(argc, argv);
-  if (!words) return fail("out of memory");
+  if (!words) return program_fail("out of memory");
   mt_terminal_save();
   mortise_options_init(&options);
   options.log = warn;
@@ -96,7 +96,7 @@ int main(int argc, char **argv) {
   mortise_host *made = mortise_host_new(&options, &err);
   if (!made) {
     free(words);
-    return fail(err.message);
+    return program_fail(err.message);
   }
   host = made;
   mortise_host_allow_exit(made, true); /* run.lua releases the locks first */
@@ -106,6 +106,6 @@ int main(int argc, char **argv) {
   free(words);
   bool unwritten = fflush(stdout) != 0 || ferror(stdout);
   if (mt_signals_unread) return mt_signals_end_unread();
-  if (unwritten && status == 0) return fail("the output could not be written");
+  if (unwritten && status == 0) return program_fail("the output could not be written");
   return status;
 }

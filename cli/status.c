@@ -76,7 +76,7 @@ static bool turns(wchar_t c) {
 
 /* Copies as much of `text` as fits into `room` columns; invalid characters, and those that would
  * move the cursor, become "?". */
-static void fit(char *out, size_t size, const char *text, size_t room) {
+static void text_fit(char *out, size_t size, const char *text, size_t room) {
   locale_t utf8 = utf8_locale();
   locale_t before = utf8 ? uselocale(utf8) : (locale_t)0;
   mbstate_t state = {0};
@@ -123,14 +123,14 @@ static void draw(void) {
       n += (size_t)snprintf(whole + n, sizeof whole - n, "%s%s", n ? "; " : "", slots[i].text);
   wipe();
   if (!n) return;
-  fit(line, sizeof line, whole, columns() - 1); /* the last column would wrap */
+  text_fit(line, sizeof line, whole, columns() - 1); /* the last column would wrap */
   drawn = 1;
   fprintf(stderr, "\r%s\033[K", line);
 }
 
 static void say_line(const char *text) {
   char line[TEXT_MAX];
-  fit(line, sizeof line, text, SIZE_MAX);
+  text_fit(line, sizeof line, text, SIZE_MAX);
   wipe();
   fprintf(stderr, "mortise: %s\n", line);
 }
@@ -148,7 +148,7 @@ static void tell_plainly(slot *s) {
   say_line(s->text);
 }
 
-static void set(slot *s, const char *key, const char *text) {
+static void slot_set(slot *s, const char *key, const char *text) {
   snprintf(s->key, sizeof s->key, "%s", key);
   snprintf(s->text, sizeof s->text, "%s", text);
   if (!text[0]) s->told[0] = '\0';
@@ -210,7 +210,7 @@ static void show_waits(void) {
     snprintf(text, sizeof text, "waiting %s for %s%s", lasts, first->what, more);
     snprintf(key, sizeof key, "%s", first->what);
   }
-  set(&slots[WAIT], key, text);
+  slot_set(&slots[WAIT], key, text);
 }
 
 static void on_waiting(const mortise_notice *n) {
@@ -246,13 +246,13 @@ static void on_no_answer(const mortise_notice *n) {
   if (n->lease_ms == 0) snprintf(lease, sizeof lease, ", the lease has run out");
   snprintf(text, sizeof text, "no answer from %.512s for %s, trying again%s", n->store, lasts,
            lease);
-  set(&slots[SILENCE], n->store, text);
+  slot_set(&slots[SILENCE], n->store, text);
 }
 
 static void on_answers(const mortise_notice *n) {
   char text[TEXT_MAX], lasts[32];
   bool told = slots[SILENCE].text[0] != '\0';
-  set(&slots[SILENCE], "", "");
+  slot_set(&slots[SILENCE], "", "");
   if (!told || n->lease_ms == 0 || at_prompt()) return;
   if (mode == MT_PROGRESS_NONE || (mode == MT_PROGRESS_AUTO && !on_terminal())) return;
   seconds(lasts, sizeof lasts, n->for_ms);
@@ -274,7 +274,7 @@ void mt_status_mode(mt_progress to) {
 
 void mt_status_show(const char *text) {
   pthread_mutex_lock(&lock);
-  set(&slots[PROGRESS], text ? "progress" : "", text ? text : "");
+  slot_set(&slots[PROGRESS], text ? "progress" : "", text ? text : "");
   draw();
   pthread_mutex_unlock(&lock);
 }

@@ -40,7 +40,7 @@ static const mt_slice openings[] = {
     [MT_WRITE_DELETE] = MT_SLICE("{\"delete\":{\"_id\":"),
 };
 
-static void refuse(mt_write *w, const char *type, const char *reason) {
+static void write_refuse(mt_write *w, const char *type, const char *reason) {
   w->result = MT_WRITE_REJECTED;
   w->status = 400;
   snprintf(w->type, sizeof w->type, "%s", type);
@@ -55,29 +55,30 @@ static bool looks_like_object(mt_slice body) {
 
 /* Refuses items that would fail the whole request or be read as another line of it, and bodies that
  * are not objects, for which Elasticsearch 8 answers 500. */
-static bool fit(const mt_bulk *r, mt_write *w) {
+static bool write_is_fit(const mt_bulk *r, mt_write *w) {
   mt_json value;
   const char *bad = "illegal_argument_exception";
   if (!w->index.n && !r->index)
-    refuse(w, bad, "no index is given");
+    write_refuse(w, bad, "no index is given");
   else if (!w->id.n)
-    refuse(w, bad, "an id is required");
+    write_refuse(w, bad, "an id is required");
   else if (w->id.n > MT_ID_MAX)
-    refuse(w, bad, "an id may have 512 bytes at most");
+    write_refuse(w, bad, "an id may have 512 bytes at most");
   else if (mt_utf8_valid(w->id) != w->id.n || mt_utf8_valid(w->routing) != w->routing.n ||
            mt_utf8_valid(w->index) != w->index.n)
-    refuse(w, bad, "an id, a routing or an index is no UTF-8");
+    write_refuse(w, bad, "an id, a routing or an index is no UTF-8");
   else if (w->kind == MT_WRITE_CREATE && w->if_version.term)
-    refuse(w, bad, "a create compares with no version");
+    write_refuse(w, bad, "a create compares with no version");
   else if (w->kind != MT_WRITE_DELETE && !w->body.n)
-    refuse(w, "mapper_parsing_exception", "a document is required");
+    write_refuse(w, "mapper_parsing_exception", "a document is required");
   else if (w->kind != MT_WRITE_DELETE && mt_utf8_valid(w->body) != w->body.n)
-    refuse(w, "mapper_parsing_exception", "the document is no UTF-8"); /* some servers store it */
+    write_refuse(w, "mapper_parsing_exception",
+                 "the document is no UTF-8"); /* some servers store it */
   else if (w->kind != MT_WRITE_DELETE && !looks_like_object(w->body))
-    refuse(w, "mapper_parsing_exception", "the document is no JSON object");
+    write_refuse(w, "mapper_parsing_exception", "the document is no JSON object");
   else if (w->kind == MT_WRITE_UPDATE &&
            (mt_json_parse(w->body, "an update", &value, NULL) || value.type != MT_JSON_OBJECT))
-    refuse(w, bad, "an update's body is no JSON object");
+    write_refuse(w, bad, "an update's body is no JSON object");
   return w->result == MT_WRITE_NONE;
 }
 
@@ -107,7 +108,7 @@ static void add_item(mt_buf *b, mt_write *w) {
   if (w->kind != MT_WRITE_DELETE) {
     if (!mt_bulk_add_body(b, w->body)) {
       mt_buf_cut(b, start);
-      refuse(w, "mapper_parsing_exception", "the document is no JSON object");
+      write_refuse(w, "mapper_parsing_exception", "the document is no JSON object");
       return;
     }
     mt_buf_addc(b, '\n');
@@ -123,7 +124,7 @@ static size_t build(mt_bulk *r, mt_buf *b) {
     w->status = 0;
     w->version = (mt_version){0};
     w->type[0] = w->reason[0] = '\0';
-    if (fit(r, w)) add_item(b, w);
+    if (write_is_fit(r, w)) add_item(b, w);
     sent += w->result == MT_WRITE_NONE;
   }
   return sent;

@@ -221,7 +221,7 @@ void mt_path_add(mt_buf *path, mt_slice segment) {
 }
 
 /* Refuses names that would be read as another part of the API or leave the path. */
-static bool fit(const char *index, bool one) {
+static bool name_is_fit(const char *index, bool one) {
   if (!index || !*index || !strcmp(index, ".") || !strcmp(index, "..")) return false;
   if (*index == '_' && strcmp(index, "_all") != 0) return false;
   if (one && (strpbrk(index, "*?,") || !strcmp(index, "_all") || *index == '-')) return false;
@@ -229,7 +229,7 @@ static bool fit(const char *index, bool one) {
 }
 
 bool mt_call_index(mt_call *c, const char *index, bool one) {
-  if (!fit(index, one)) {
+  if (!name_is_fit(index, one)) {
     mt_call_error(c, MORTISE_INVALID_ARGUMENT, "\"%.200s\" is no name of %s", index ? index : "",
                   one ? "one index" : "an index");
     return false;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 /* Compares a setting given as a string or a literal. */
-static bool is(mt_json value, const char *text) {
+static bool value_is(mt_json value, const char *text) {
   if (mt_json_is(value, text)) return true;
   return mt_slice_eq(value.raw, mt_slice_of(text));
 }
@@ -16,9 +16,9 @@ static bool any(mt_json value) {
 }
 
 static void read_source(mt_describe *r, mt_json source) {
-  r->source_disabled |= is(mt_json_get(source, "enabled"), "false");
-  r->source_disabled |= is(mt_json_get(source, "mode"), "disabled");
-  r->source_synthetic |= is(mt_json_get(source, "mode"), "synthetic");
+  r->source_disabled |= value_is(mt_json_get(source, "enabled"), "false");
+  r->source_disabled |= value_is(mt_json_get(source, "mode"), "disabled");
+  r->source_synthetic |= value_is(mt_json_get(source, "mode"), "synthetic");
   r->source_filtered |=
       any(mt_json_get(source, "includes")) || any(mt_json_get(source, "excludes"));
 }
@@ -26,13 +26,14 @@ static void read_source(mt_describe *r, mt_json source) {
 static void read_settings(mt_describe *r, mt_json index) {
   mt_json mode = mt_json_at(index, "mapping", "source", "mode", NULL);
   mt_json kind = mt_json_get(index, "mode");
-  r->source_disabled |= is(mode, "disabled");
-  r->source_synthetic |= is(mode, "synthetic");
+  r->source_disabled |= value_is(mode, "disabled");
+  r->source_synthetic |= value_is(mode, "synthetic");
   /* These modes rebuild sources unless configured otherwise. */
-  if (is(kind, "logsdb") || is(kind, "time_series")) r->source_synthetic |= !is(mode, "stored");
-  r->source_synthetic |= is(mt_json_at(index, "derived_source", "enabled", NULL), "true");
+  if (value_is(kind, "logsdb") || value_is(kind, "time_series"))
+    r->source_synthetic |= !value_is(mode, "stored");
+  r->source_synthetic |= value_is(mt_json_at(index, "derived_source", "enabled", NULL), "true");
   mt_json last = mt_json_get(index, "final_pipeline");
-  r->final_pipeline |= last.type && !is(last, "_none");
+  r->final_pipeline |= last.type && !value_is(last, "_none");
   char shards[16];
   mt_json_copy(mt_json_get(index, "number_of_shards"), shards, sizeof shards);
   r->shards += (uint32_t)strtoul(shards, NULL, 10);

@@ -318,7 +318,7 @@ static bool is_prefix(const char *session) {
   return !session[n] && n < MT_SESSION_ID;
 }
 
-static bool fit(const mt_lock_list *r) {
+static bool list_is_fit(const mt_lock_list *r) {
   return (!r->ns || mt_ns_valid(r->ns)) && r->page <= MT_LIST_PAGE_MAX &&
          (!r->session || is_prefix(r->session));
 }
@@ -342,7 +342,7 @@ void mt_elastic_list(mt_store *s, mt_lock_list *r) {
   r->req.idempotent = false;
   mt_call *c = mt_call_new(mt_elastic_of(s), &r->req);
   if (!c) return;
-  if (!fit(r)) {
+  if (!list_is_fit(r)) {
     mt_call_error(c, MORTISE_INVALID_ARGUMENT,
                   "a list's namespace or session is none, or its page is larger than %d",
                   MT_LIST_PAGE_MAX);

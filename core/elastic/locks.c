@@ -243,7 +243,7 @@ static mortise_status check_item(const mt_lock_item *item, size_t i, mortise_err
   return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "lock item %zu: %s", i, wrong);
 }
 
-static mortise_status check(const mt_lock_batch *r, mortise_error *err) {
+static mortise_status batch_check(const mt_lock_batch *r, mortise_error *err) {
   if (!mt_ns_valid(r->ns))
     return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "\"%.80s\" is no namespace",
                         r->ns ? r->ns : "");
@@ -501,7 +501,7 @@ void mt_elastic_batch(mt_store *s, mt_lock_batch *r) {
   mt_call *c = mt_call_new(e, &r->req);
   clear_items(r);
   if (!c) return;
-  if (check(r, &r->req.error) || !r->n) {
+  if (batch_check(r, &r->req.error) || !r->n) {
     mt_call_finish_soon(c);
     return;
   }

@@ -27,8 +27,8 @@ static bool plain(const char *s, bool any_utf8) {
   return true;
 }
 
-static mortise_status check(const char *name, const char *value, bool any_utf8,
-                            mortise_error *err) {
+static mortise_status credential_check(const char *name, const char *value, bool any_utf8,
+                                       mortise_error *err) {
   if (!*value) return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "%s is empty", name);
   if (strlen(value) > SECRET_MAX)
     return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "%s is too long", name);
@@ -40,7 +40,7 @@ static mortise_status check(const char *name, const char *value, bool any_utf8,
 
 static mortise_status token(mt_auth *auth, const char *name, const char *scheme, const char *value,
                             mortise_error *err) {
-  mortise_status status = check(name, value, false, err);
+  mortise_status status = credential_check(name, value, false, err);
   if (status) return status;
   size_t size = sizeof "Authorization:  " + strlen(scheme) + strlen(value);
   auth->header = mt_alloc(size);
@@ -54,8 +54,8 @@ static mortise_status basic(mt_auth *auth, const char *user, const char *passwor
   if (!user || !password)
     return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "%s is given without %s",
                         user ? "user" : "password", user ? "password" : "user");
-  mortise_status status = check("user", user, true, err);
-  if (!status) status = check("password", password, true, err);
+  mortise_status status = credential_check("user", user, true, err);
+  if (!status) status = credential_check("password", password, true, err);
   if (status) return status;
   if (strchr(user, ':')) return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "user holds a ':'");
   size_t n = strlen(user) + 1 + strlen(password);

@@ -277,7 +277,7 @@ static void start_at(mt_transfer *op, int node) {
   fail_later(op);
 }
 
-static mortise_status check(const struct mt_http *http, mt_http_req *req) {
+static mortise_status req_check(const struct mt_http *http, mt_http_req *req) {
   static const char *const methods[] = {"GET", "HEAD", "POST", "PUT", "DELETE"};
   bool known = false;
   for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
@@ -321,7 +321,7 @@ void mt_http_submit(mt_http *http, mt_http_req *req) {
   op->ready = op->begun = op->maybe_sent = op->packed = op->fresh = false;
   op->deadline = (mt_timer){.fire = deadline_passed, .ctx = op};
   push(&http->active, op);
-  if (check(http, req) ||
+  if (req_check(http, req) ||
       mt_timer_start(http->loop, &op->deadline, req->deadline_ms, &req->error)) {
     fail_later(op);
     return;

@@ -31,7 +31,7 @@ static int set_timer(CURLM *handle, long wait_ms, void *ctx) {
   return 0;
 }
 
-static void disarm(mt_sock *sock) {
+static void sock_disarm(mt_sock *sock) {
   mt_watch_stop(sock->http->loop, &sock->watch);
   sock->armed = 0;
 }
@@ -41,7 +41,7 @@ static void on_ready(void *ctx, uint32_t events) {
   /* An idle connection that becomes readable is useless; mt_multi_quiet detects that before it is
    * used again. */
   if (!sock->wanted) {
-    disarm(sock);
+    sock_disarm(sock);
     return;
   }
   int what = 0;
@@ -51,13 +51,13 @@ static void on_ready(void *ctx, uint32_t events) {
   act(sock->http, sock->watch.fd, what);
 }
 
-static mt_sock *find(struct mt_http *http, curl_socket_t fd) {
+static mt_sock *sock_find(struct mt_http *http, curl_socket_t fd) {
   mt_sock *s = http->multi.socks;
   while (s && !(s->used && s->watch.fd == fd)) s = s->next;
   return s;
 }
 
-static mt_sock *take(struct mt_http *http, curl_socket_t fd) {
+static mt_sock *sock_take(struct mt_http *http, curl_socket_t fd) {
   mt_sock *s = http->multi.socks;
   while (s && s->used) s = s->next;
   if (!s) {
@@ -75,7 +75,7 @@ static mt_sock *take(struct mt_http *http, curl_socket_t fd) {
   return s;
 }
 
-static void arm(mt_sock *sock, uint32_t events) {
+static void sock_arm(mt_sock *sock, uint32_t events) {
   if (sock->armed == events) return;
   if (mt_watch_set(sock->http->loop, &sock->watch, events, NULL) == MORTISE_OK)
     sock->armed = events;
@@ -85,25 +85,25 @@ static void arm(mt_sock *sock, uint32_t events) {
 
 /* We learn when a connection is closed, but not when the resolver's descriptors are, so they are
  * dropped at once. */
-static void unwanted(mt_sock *sock) {
+static void sock_unwanted(mt_sock *sock) {
   sock->wanted = 0;
-  if (sock->armed != EPOLLIN || !sock->connection) disarm(sock);
+  if (sock->armed != EPOLLIN || !sock->connection) sock_disarm(sock);
   if (!sock->connection) sock->used = false;
 }
 
 static int set_socket(CURL *easy, curl_socket_t fd, int what, void *ctx, void *known) {
   (void)easy;
   struct mt_http *http = ctx;
-  mt_sock *sock = known ? known : find(http, fd);
+  mt_sock *sock = known ? known : sock_find(http, fd);
   if (what == CURL_POLL_REMOVE) {
-    if (sock) unwanted(sock);
+    if (sock) sock_unwanted(sock);
     return 0;
   }
-  if (!sock) sock = take(http, fd);
+  if (!sock) sock = sock_take(http, fd);
   if (!sock) return 0; /* -1 would end the multi handle; the request ends at its deadline */
   if (!known) curl_multi_assign(http->multi.handle, fd, sock);
   sock->wanted = (what & CURL_POLL_IN ? EPOLLIN : 0u) | (what & CURL_POLL_OUT ? EPOLLOUT : 0u);
-  arm(sock, sock->wanted);
+  sock_arm(sock, sock->wanted);
   return 0;
 }
 
@@ -113,10 +113,10 @@ curl_socket_t mt_multi_opensocket(void *ctx, curlsocktype purpose, struct curl_s
   /* Children of a script's os.execute must not inherit it. */
   int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
   if (fd < 0) return CURL_SOCKET_BAD;
-  mt_sock *sock = find(http, fd);
+  mt_sock *sock = sock_find(http, fd);
   if (sock)
-    disarm(sock), sock->used = false; /* the descriptor's number is another connection's now */
-  sock = take(http, fd);
+    sock_disarm(sock), sock->used = false; /* the descriptor's number is another connection's now */
+  sock = sock_take(http, fd);
   if (sock) {
     sock->connection = true;
     return fd;
@@ -126,9 +126,9 @@ curl_socket_t mt_multi_opensocket(void *ctx, curlsocktype purpose, struct curl_s
 }
 
 int mt_multi_closesocket(void *ctx, curl_socket_t fd) {
-  mt_sock *sock = find(ctx, fd);
+  mt_sock *sock = sock_find(ctx, fd);
   if (sock) {
-    disarm(sock);
+    sock_disarm(sock);
     sock->used = false;
   }
   return close(fd);
@@ -211,7 +211,7 @@ void mt_multi_deinit(struct mt_http *http) {
   mt_timer_release(http->loop, &m->timer);
   for (mt_sock *s = m->socks, *next; s; s = next) {
     next = s->next;
-    if (s->used) disarm(s);
+    if (s->used) sock_disarm(s);
     mt_free(s);
   }
   *m = (mt_multi){0};

@@ -307,7 +307,7 @@ static mortise_status set_headers(mt_transfer *op, bool packed, mortise_error *e
   if (!status && !SET(HTTPHEADER, list)) status = mt_error_memory(err);
   return status;
 }
-static bool is(const char *a, const char *b) {
+static bool method_is(const char *a, const char *b) {
   return strcmp(a, b) == 0;
 }
 
@@ -315,10 +315,10 @@ static bool is(const char *a, const char *b) {
  * empty one (PUT, POST). */
 static bool set_method(mt_transfer *op) {
   const char *method = op->req->method;
-  if (is(method, "HEAD")) return SET(CUSTOMREQUEST, NULL) && SET(NOBODY, 1L);
-  bool post = is(method, "POST");
-  if (!op->body.n && !post && !is(method, "PUT"))
-    return SET(HTTPGET, 1L) && SET(CUSTOMREQUEST, is(method, "GET") ? NULL : method);
+  if (method_is(method, "HEAD")) return SET(CUSTOMREQUEST, NULL) && SET(NOBODY, 1L);
+  bool post = method_is(method, "POST");
+  if (!op->body.n && !post && !method_is(method, "PUT"))
+    return SET(HTTPGET, 1L) && SET(CUSTOMREQUEST, method_is(method, "GET") ? NULL : method);
   return SET(NOBODY, 0L) && SET(POST, 1L) && SET(CUSTOMREQUEST, post ? NULL : method) &&
          SET(POSTFIELDSIZE_LARGE, (curl_off_t)op->body.n) &&
          SET(POSTFIELDS, op->req->may_send && op->body.n ? NULL

@@ -25,7 +25,7 @@ static mortise_status bad(mortise_error *err, size_t number, const char *why) {
   return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "URL of node %zu: %s", number, why);
 }
 
-static size_t find(mt_slice s, const char *any) {
+static size_t slice_find(mt_slice s, const char *any) {
   size_t i = 0;
   while (i < s.n && !strchr(any, s.p[i])) i++;
   return i;
@@ -50,7 +50,7 @@ static const char *split_scheme(mt_slice *text, entry *e) {
 static const char *split_host(mt_slice authority, entry *e) {
   mt_slice rest;
   if (authority.n && authority.p[0] == '[') {
-    size_t end = find(authority, "]");
+    size_t end = slice_find(authority, "]");
     if (end == authority.n) return "'[' without ']'";
     e->host = cut(authority, 1, end);
     rest = cut(authority, end + 1, authority.n);
@@ -61,7 +61,7 @@ static const char *split_host(mt_slice authority, entry *e) {
     text[e->host.n] = '\0';
     if (inet_pton(AF_INET6, text, &address) != 1) return "not an IPv6 address between the brackets";
   } else {
-    size_t end = find(authority, ":");
+    size_t end = slice_find(authority, ":");
     e->host = cut(authority, 0, end);
     rest = cut(authority, end, authority.n);
     for (size_t i = 0; i < e->host.n; i++)
@@ -86,8 +86,8 @@ static const char *split(mt_slice text, entry *e) {
     if ((unsigned char)text.p[i] <= ' ' || (unsigned char)text.p[i] >= 127 ||
         strchr("\\\"<>", text.p[i]))
       return "it has a space or a character that no URL may have";
-  if (find(text, "?#") < text.n) return "a query or a fragment does not belong in it";
-  size_t slash = find(text, "/");
+  if (slice_find(text, "?#") < text.n) return "a query or a fragment does not belong in it";
+  size_t slash = slice_find(text, "/");
   e->prefix = cut(text, slash, text.n);
   while (e->prefix.n && e->prefix.p[e->prefix.n - 1] == '/') e->prefix.n--;
   if (e->prefix.n > PREFIX_MAX) return "its path is too long";
@@ -108,8 +108,8 @@ static const char *read_port(const entry *e, bool tls, uint16_t *out) {
   return NULL;
 }
 
-static mortise_status fill(mt_node *node, const entry *e, bool tls, mt_slice prefix, size_t number,
-                           mortise_error *err) {
+static mortise_status node_fill(mt_node *node, const entry *e, bool tls, mt_slice prefix,
+                                size_t number, mortise_error *err) {
   memcpy(node->host, e->host.p, e->host.n);
   node->host[e->host.n] = '\0';
   node->tls = tls;
@@ -136,7 +136,7 @@ static mortise_status split_all(const char *text, entry *entries, size_t *n, mor
   for (*n = 0;; (*n)++) {
     if (*n == MT_NODES_MAX)
       return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "more than %d nodes", MT_NODES_MAX);
-    size_t end = find(rest, ",");
+    size_t end = slice_find(rest, ",");
     const char *why = split(cut(rest, 0, end), &entries[*n]);
     if (why) return bad(err, *n + 1, why);
     if (end == rest.n) break;
@@ -181,8 +181,8 @@ mortise_status mt_nodes_parse(mt_nodes *nodes, const char *text, mortise_error *
   if (!nodes->v) return mt_error_memory(err);
   for (; !status && nodes->n < n; nodes->n++) {
     mt_slice scheme = entries[nodes->n].scheme.n ? entries[nodes->n].scheme : entries[0].scheme;
-    status = fill(&nodes->v[nodes->n], &entries[nodes->n], scheme.n == 5, entries[nodes->n].prefix,
-                  nodes->n + 1, err);
+    status = node_fill(&nodes->v[nodes->n], &entries[nodes->n], scheme.n == 5,
+                       entries[nodes->n].prefix, nodes->n + 1, err);
   }
   return status ? status : join(nodes, err);
 }

@@ -13,9 +13,9 @@ enum {
   PASSES = 8,
 };
 
-typedef struct op op;
+typedef struct change_op change_op;
 
-struct op {
+struct change_op {
   mt_change *c;
   mt_writer *writer;
   mt_units units;
@@ -35,9 +35,9 @@ struct op {
   int64_t started_ms;
 };
 
-static void finish(op *o);
-static void pump(op *o);
-static void refresh(op *o);
+static void finish(change_op *o);
+static void pump(change_op *o);
+static void refresh(change_op *o);
 
 /* ---- Ending --------------------------------------------------------------------------------- */
 
@@ -46,14 +46,14 @@ static uint64_t store_bytes(const mt_store *s) {
 }
 
 /* Ends it with this error, once what is being written has been answered. */
-static void fail_op(op *o, const mortise_error *e) {
+static void fail_op(change_op *o, const mortise_error *e) {
   if (o->failed) return;
   o->failed = o->units.stopped = true;
   o->c->error = *e;
   if (o->writer) mt_writer_stop(o->writer, e);
 }
 
-static void free_op(op *o) {
+static void free_op(change_op *o) {
   mt_store *s = o->c->store;
   if (o->request) mt_store_cancel(s, o->request);
   mt_writer_free(o->writer);
@@ -64,7 +64,7 @@ static void free_op(op *o) {
   mt_free(o);
 }
 
-static void say_how_far(const op *o) {
+static void say_how_far(const change_op *o) {
   const mt_change_result *r = &o->c->result;
   mortise_error *e = &o->c->error;
   char tail[160];
@@ -77,7 +77,7 @@ static void say_how_far(const op *o) {
   memcpy(e->message + at, tail, strlen(tail) + 1);
 }
 
-static void finish(op *o) {
+static void finish(change_op *o) {
   mt_change *c = o->c;
   if (o->failed && o->request) {
     mt_store_cancel(c->store, o->request);
@@ -98,7 +98,7 @@ static void finish(op *o) {
 }
 
 /* It ran to its end; were some left out? */
-static void conclude(op *o) {
+static void conclude(change_op *o) {
   mt_change_result *r = &o->c->result;
   mortise_error *e = &o->c->error;
   if (r->rejected) {
@@ -129,20 +129,20 @@ static bool repeats(const mt_change *c) {
 /* ---- Steps ---------------------------------------------------------------------------------- */
 
 /* False: it is ending, and nothing may be started. */
-static bool may_go_on(op *o) {
+static bool may_go_on(change_op *o) {
   mortise_error err;
   const mt_permit *permit = o->c->permit;
   if (!o->failed && permit && permit->check(permit->lock, &err)) fail_op(o, &err);
   return !o->failed;
 }
 
-static void begin(op *o, mt_req *req, mt_done_fn *done) {
+static void begin(change_op *o, mt_req *req, mt_done_fn *done) {
   *req = (mt_req){.done = done, .ctx = o};
   o->request = req;
 }
 
 /* First in each answer. False: it failed, or it is ending. */
-static bool arrived(op *o, mt_req *req, const char *what) {
+static bool arrived(change_op *o, mt_req *req, const char *what) {
   o->request = NULL;
   if (req->error.code && !o->failed) {
     mt_error_prefix(&req->error, "%s", what);
@@ -165,7 +165,7 @@ mortise_status mt_change_fit(const mt_describe *d, mortise_error *err) {
 }
 
 static void on_describe(void *ctx, mt_req *req) {
-  op *o = ctx;
+  change_op *o = ctx;
   mt_change *c = o->c;
   mortise_error err;
   if (arrived(o, req, "describing the index")) {
@@ -180,14 +180,14 @@ static void on_describe(void *ctx, mt_req *req) {
     refresh(o);
 }
 
-static void describe(op *o) {
+static void describe(change_op *o) {
   o->describe = (mt_describe){.index = o->c->index};
   begin(o, &o->describe.req, on_describe);
   o->c->store->docs->describe(o->c->store, &o->describe);
 }
 
 /* A pass looks at everything again: what the last one set aside counts only if it still does. */
-static void start_pass(op *o) {
+static void start_pass(change_op *o) {
   mt_change_result *r = &o->c->result;
   r->passes++;
   r->rejected = r->conflicts = 0;
@@ -196,7 +196,7 @@ static void start_pass(op *o) {
   o->settled_before = r->changed + r->unchanged;
 }
 
-static void end_scan(op *o) {
+static void end_scan(change_op *o) {
   o->scanned = true;
   o->c->store->docs->scan_close(o->c->store, o->scan);
   o->scan = NULL;
@@ -204,7 +204,7 @@ static void end_scan(op *o) {
 
 /* Pages of large documents may exceed what an answer may hold. Where a pass may be repeated, it is,
  * with smaller ones. */
-static bool try_smaller(op *o, const mortise_error *e) {
+static bool try_smaller(change_op *o, const mortise_error *e) {
   bool too_large = e->code == MORTISE_REJECTED && e->http_status < 400;
   if (!too_large || !o->c->until_none || o->failed || o->page == 1) return false;
   o->request = NULL;
@@ -216,7 +216,7 @@ static bool try_smaller(op *o, const mortise_error *e) {
 }
 
 /* How many match is known before the first page is asked for. */
-static void all_counted(op *o) {
+static void all_counted(change_op *o) {
   mortise_error err;
   o->counted = true;
   if (o->c->counted && o->c->counted(o->c, &err)) fail_op(o, &err);
@@ -224,7 +224,7 @@ static void all_counted(op *o) {
 }
 
 static void on_beside(void *ctx, mt_req *req) {
-  op *o = ctx;
+  change_op *o = ctx;
   if (!arrived(o, req, "counting what is there already")) {
     finish(o);
     return;
@@ -233,14 +233,14 @@ static void on_beside(void *ctx, mt_req *req) {
   all_counted(o);
 }
 
-static void count(op *o, mt_slice query, mt_done_fn *done) {
+static void count(change_op *o, mt_slice query, mt_done_fn *done) {
   o->count = (mt_count){.index = o->c->index, .query = query};
   begin(o, &o->count.req, done);
   o->c->store->docs->count(o->c->store, &o->count);
 }
 
 static void on_open(void *ctx, mt_req *req) {
-  op *o = ctx;
+  change_op *o = ctx;
   if (!req->error.code) o->scan = o->open.scan;
   if (req->error.code && try_smaller(o, &req->error)) return;
   if (!arrived(o, req, "opening the scan")) {
@@ -256,7 +256,7 @@ static void on_open(void *ctx, mt_req *req) {
     all_counted(o);
 }
 
-static void open_scan(op *o) {
+static void open_scan(change_op *o) {
   mt_change *c = o->c;
   if (o->smaller) c->result.passes--;
   o->smaller = false;
@@ -269,13 +269,13 @@ static void open_scan(op *o) {
 
 /* Were all that still match looked at, and nothing in them was to be changed? A query may find more
  * than the transform, which decides; a pass without a write proves that nothing else is left. */
-static bool only_idle(const op *o) {
+static bool only_idle(const change_op *o) {
   const mt_change_result *r = &o->c->result;
   return o->c->transform.decides && o->units.idle && o->units.idle == o->open.total && !r->rejected;
 }
 
 /* Another pass helps where something was missed, not where the same ones would be set aside. */
-static bool worth_a_pass(const op *o) {
+static bool worth_a_pass(const change_op *o) {
   const mt_change_result *r = &o->c->result;
   uint32_t most = o->c->options.passes ? o->c->options.passes : PASSES;
   if (!r->left || r->passes >= most) return false;
@@ -284,7 +284,7 @@ static bool worth_a_pass(const op *o) {
 }
 
 static void on_count(void *ctx, mt_req *req) {
-  op *o = ctx;
+  change_op *o = ctx;
   if (!arrived(o, req, "counting what is left")) {
     finish(o);
     return;
@@ -297,7 +297,7 @@ static void on_count(void *ctx, mt_req *req) {
 }
 
 static void on_refresh(void *ctx, mt_req *req) {
-  op *o = ctx;
+  change_op *o = ctx;
   if (!arrived(o, req, "refreshing the index"))
     finish(o);
   else if (o->c->result.passes && !o->smaller)
@@ -307,7 +307,7 @@ static void on_refresh(void *ctx, mt_req *req) {
 }
 
 /* Searches see nothing that was acknowledged since the last one. */
-static void refresh(op *o) {
+static void refresh(change_op *o) {
   mt_change *c = o->c;
   o->refresh = (mt_refresh){.index = c->index};
   begin(o, &o->refresh.req, on_refresh);
@@ -316,7 +316,7 @@ static void refresh(op *o) {
 
 /* ---- Pages ---------------------------------------------------------------------------------- */
 
-static void tell_progress(op *o) {
+static void tell_progress(change_op *o) {
   mt_change *c = o->c;
   uint64_t done = c->result.changed + c->result.unchanged;
   if (done > c->result.matched) done = c->result.matched;
@@ -327,14 +327,14 @@ static void tell_progress(op *o) {
 
 static void on_next(void *ctx, mt_req *req);
 
-static void next_page(op *o) {
+static void next_page(change_op *o) {
   o->next = (mt_scan_next){.scan = o->scan};
   begin(o, &o->next.req, on_next);
   o->c->store->docs->scan_next(o->c->store, &o->next);
 }
 
 static void on_next(void *ctx, mt_req *req) {
-  op *o = ctx;
+  change_op *o = ctx;
   mt_page *page = o->next.page;
   if (try_smaller(o, &req->error)) return;
   if (!arrived(o, req, "scanning")) {
@@ -361,7 +361,7 @@ static void on_written(void *ctx) {
 }
 
 /* Starts whatever can be started; last in each event. */
-static void pump(op *o) {
+static void pump(change_op *o) {
   if (!may_go_on(o)) {
     finish(o);
     return;
@@ -385,12 +385,12 @@ static void on_failed(void *ctx, const mortise_error *e) {
 
 /* It was cancelled, or goes on. */
 static void on_kick(void *ctx) {
-  op *o = ctx;
+  change_op *o = ctx;
   mt_units_step(&o->units);
   pump(o);
 }
 
-static mortise_status make_parts(op *o, mortise_error *err) {
+static mortise_status make_parts(change_op *o, mortise_error *err) {
   mt_change *c = o->c;
   mt_writer_config config = {.docs = o->page,
                              .bytes = c->options.bytes,
@@ -422,7 +422,7 @@ mortise_status mt_change_start(mt_change *c, mortise_error *err) {
   memset(&c->result, 0, sizeof c->result);
   mt_error_clear(&c->error);
   mt_error_clear(err);
-  op *o = mt_calloc(1, sizeof *o);
+  change_op *o = mt_calloc(1, sizeof *o);
   if (!o) return mt_error_memory(err);
   o->c = c;
   o->page = c->options.page ? c->options.page : MT_SCAN_PAGE;
@@ -440,19 +440,19 @@ mortise_status mt_change_start(mt_change *c, mortise_error *err) {
 }
 
 /* From the loop, since `done` never runs inside a call from outside. */
-static void kick(op *o) {
+static void kick(change_op *o) {
   mt_timer_start(o->c->store->loop, &o->kick, mt_loop_now(o->c->store->loop), NULL);
 }
 
 void mt_change_pause(mt_change *c, bool paused) {
-  op *o = c->op;
+  change_op *o = c->op;
   if (!o || o->units.paused == paused) return;
   o->units.paused = paused;
   if (!paused) kick(o);
 }
 
 void mt_change_cancel(mt_change *c) {
-  op *o = c->op;
+  change_op *o = c->op;
   if (!o || o->failed) return;
   mortise_error err;
   mt_error_set(&err, MORTISE_INTERRUPTED, "the change was interrupted");
@@ -461,7 +461,7 @@ void mt_change_cancel(mt_change *c) {
 }
 
 void mt_change_abandon(mt_change *c) {
-  op *o = c->op;
+  change_op *o = c->op;
   if (!o) return;
   mt_writer_free(o->writer);
   o->writer = NULL;
@@ -471,7 +471,7 @@ void mt_change_abandon(mt_change *c) {
 }
 
 bool mt_change_applied(const mt_change *c) {
-  const op *o = c->op;
+  const change_op *o = c->op;
   if (c->plan) return false;
   return c->result.changed || c->result.unknown || (o && o->units.busy);
 }

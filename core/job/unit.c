@@ -36,7 +36,7 @@ typedef struct mt_redo {
   char *body;
 } mt_redo;
 
-static void fail(mt_units *all, const mortise_error *e) {
+static void units_fail(mt_units *all, const mortise_error *e) {
   all->failed(all->ctx, e);
 }
 
@@ -79,7 +79,7 @@ static bool transform_one(mt_unit *u, const mt_doc *doc, mortise_error *err) {
   if (how == MT_ASIDE) {
     set_aside(all, doc->id, err);
   } else if (how == MT_STOP) {
-    fail(all, err);
+    units_fail(all, err);
   } else {
     all->idle++;
     all->result->unchanged += !all->idle_matches;
@@ -142,7 +142,7 @@ static mt_again redo_changed(mt_unit *u, mt_item *item, const mt_doc *doc, mt_bu
   mortise_error err;
   if (!keep_redo(u, item, body)) {
     mt_error_memory(&err);
-    fail(u->all, &err);
+    units_fail(u->all, &err);
     return MT_AGAIN_CONFLICT;
   }
   item->write.if_version = doc->version;
@@ -175,7 +175,7 @@ static mt_again again(void *ctx, mt_write_batch *b, mt_item *item, const mt_doc 
     next = MT_AGAIN_REJECT;
     break;
   case MT_STOP:
-    fail(u->all, &err);
+    units_fail(u->all, &err);
   }
   mt_buf_deinit(&body);
   return next;
@@ -206,7 +206,7 @@ static void release(mt_unit *u) {
 
 static void settle(mt_unit *u) {
   account(u);
-  if (u->batch.error.code) fail(u->all, &u->batch.error);
+  if (u->batch.error.code) units_fail(u->all, &u->batch.error);
   release(u);
 }
 
@@ -226,7 +226,7 @@ static void make_items(mt_unit *u) {
   mortise_status status = patch(u, &err);
   u->batch.items = u->items;
   u->phase = MT_UNIT_PATCHED;
-  if (status) fail(all, &err);
+  if (status) units_fail(all, &err);
 }
 
 static void send(mt_unit *u) {

@@ -329,7 +329,7 @@ static void leave_place(mt_attempt *at) {
   at->wait.poll_fence = 0;
 }
 
-static void judge(mt_attempt *at) {
+static void attempt_judge(mt_attempt *at) {
   if (at->error.code) {
     fail_attempt(at, &at->error);
     return;
@@ -388,7 +388,7 @@ void mt_attempt_answered(mt_part *part, const mt_lock_item *denied, const mortis
     at->denied = part->index;
     keep_blockers(at, denied);
   }
-  if (!lock->unanswered) judge(at);
+  if (!lock->unanswered) attempt_judge(at);
 }
 
 /* Continues where it stopped; no request may be in flight for it. */

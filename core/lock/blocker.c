@@ -3,8 +3,8 @@
 #include <stdio.h>
 
 /* Fills one description; reads the owner from its JSON. */
-static void fill(mortise_blocker *out, mt_slice path, const mt_lock_entry *entry,
-                 const char *owner_json) {
+static void blocker_fill(mortise_blocker *out, mt_slice path, const mt_lock_entry *entry,
+                         const char *owner_json) {
   memset(out, 0, sizeof *out);
   snprintf(out->path, sizeof out->path, "%.*s", (int)path.n, path.p);
   if (entry) {
@@ -29,7 +29,7 @@ void mt_blocker_add(mortise_blockers *all, mt_slice path, const mt_lock_entry *e
                     const char *owner_json) {
   all->total++;
   if (all->shown == MORTISE_BLOCKERS_SHOWN) return;
-  fill(&all->list[all->shown++], path, entry, owner_json);
+  blocker_fill(&all->list[all->shown++], path, entry, owner_json);
 }
 
 /* ---- Cycles --------------------------------------------------------------------------------- */
@@ -40,7 +40,7 @@ static void say_who(mt_buf *b, const char *own, const mt_step *step) {
     return;
   }
   mortise_blocker who;
-  fill(&who, step->path, NULL, step->owner);
+  blocker_fill(&who, step->path, NULL, step->owner);
   mt_buf_addf(b, "%s pid %lld%s%s", who.host, (long long)who.pid, who.script[0] ? " " : "",
               who.script);
 }

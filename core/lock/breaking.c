@@ -245,7 +245,7 @@ static void go_on_waiting(mt_breaking *b, const mt_session_doc *doc) {
     next(b, MT_BREAKING_WAITING, peek < b->until_ms ? peek : b->until_ms);
 }
 
-static void judge(mt_breaking *b, const mt_session_doc *doc) {
+static void session_judge(mt_breaking *b, const mt_session_doc *doc) {
   bool standing = doc->state == MT_SESSION_LIVE || doc->state == MT_SESSION_BROKEN;
   b->lease_ms = doc->lease_ms;
   b->marked = doc->state == MT_SESSION_BROKEN;
@@ -266,7 +266,7 @@ static void judge(mt_breaking *b, const mt_session_doc *doc) {
 static void looked(void *ctx, mt_req *req) {
   mt_breaking *b = ctx;
   answered(b);
-  if (succeeded(b, &req->error)) judge(b, &b->read.docs[0]);
+  if (succeeded(b, &req->error)) session_judge(b, &b->read.docs[0]);
   mt_session_read_deinit(&b->read);
   tell(b);
 }

@@ -147,7 +147,7 @@ static void give_the_rest(mt_manager *m, mt_convert *c, mt_lock *less) {
 /* ---- Both ----------------------------------------------------------------------------------- */
 
 /* `done` comes at the next tick; the lock may be gone by then. */
-static void refuse(mt_manager *m, mt_convert *c, const mortise_error *err) {
+static void convert_refuse(mt_manager *m, mt_convert *c, const mortise_error *err) {
   c->lock = NULL;
   c->lowering = (mt_release){.done = lowered, .ctx = c, .error = *err};
   mt_manager_tell_release(m, &c->lowering);
@@ -189,7 +189,7 @@ void mt_manager_convert(mt_manager *m, mt_convert *c) {
     begin(m, c, &err);
     if (err.code) detach(c->lock);
   }
-  if (err.code) refuse(m, c, &err);
+  if (err.code) convert_refuse(m, c, &err);
 }
 
 void mt_manager_convert_cancel(mt_manager *m, mt_convert *c) {
@@ -206,5 +206,5 @@ static void released(mt_lock *lock) {
   mt_manager_convert_cancel(lock->manager, c);
   c->asking = false;
   mt_error_set(&err, MORTISE_LOCK_LOST, "the lock was released while it was being converted");
-  refuse(lock->manager, c, &err);
+  convert_refuse(lock->manager, c, &err);
 }

@@ -189,7 +189,7 @@ static void look_again(mt_manager *m, mt_wait *w) {
 /* ---- Reading -------------------------------------------------------------------------------- */
 
 /* All sessions that were wanted have been read. */
-static void judge(mt_manager *m) {
+static void walk_judge(mt_manager *m) {
   mt_deadlock *d = m->deadlock;
   mt_wait *w = mt_wait_find(m, d->wait);
   size_t start = mt_graph_find(d->graph, 0, d->wait), members[MT_CYCLE_MAX];
@@ -228,7 +228,7 @@ static void on_read(void *ctx, mt_req *req) {
     for (size_t i = 0; i < d->read.n; i++) take_doc(d->graph, d->index[i], &d->read.docs[i]);
     if (!d->rounds) add_own(m); /* our own waits now, after the other sessions were read */
     mt_session_read_deinit(&d->read);
-    judge(m);
+    walk_judge(m);
   } else {
     mt_session_read_deinit(&d->read);
     later(m);

@@ -416,23 +416,23 @@ mt_epoch mt_manager_epoch(const mt_manager *m) {
   return of(m)->epoch;
 }
 
-static mortise_status check(const void *lock, mortise_error *err) {
+static mortise_status permit_check(const void *lock, mortise_error *err) {
   return mt_lock_check(lock, err);
 }
 
-static int64_t remaining_ms(const void *lock) {
+static int64_t permit_remaining_ms(const void *lock) {
   return mt_lock_remaining_ms(lock);
 }
 
-static uint64_t fence(const void *lock) {
+static uint64_t permit_fence(const void *lock) {
   return mt_lock_fence(lock);
 }
 
 mt_permit mt_manager_permit(const mt_lock *lock) {
   return (mt_permit){.lock = lock,
-                     .check = check,
-                     .remaining_ms = remaining_ms,
-                     .fence = fence,
+                     .check = permit_check,
+                     .remaining_ms = permit_remaining_ms,
+                     .fence = permit_fence,
                      .session = mt_lock_session(lock),
                      .epoch = mt_manager_epoch(lock->manager)};
 }

@@ -129,7 +129,7 @@ static bool all_would_ask_again(const mt_hold *h) {
   return h->serving != NULL;
 }
 
-static void fill(mt_lock_item *item, const mt_hold *h) {
+static void item_fill(mt_lock_item *item, const mt_hold *h) {
   *item =
       (mt_lock_item){.verb = h->verb, .place = mt_hold_place(h), .n = h->n, .mode = h->asked_mode};
   if (h->evict[0]) {
@@ -530,7 +530,7 @@ static mt_batch *batch_new(mt_manager *m) {
 }
 
 static void send_batch(mt_manager *m, mt_batch *b) {
-  for (size_t i = 0; i < b->n; i++) fill(&b->items[i], b->holds[i]);
+  for (size_t i = 0; i < b->n; i++) item_fill(&b->items[i], b->holds[i]);
   int64_t deadline = mt_manager_now(m) + m->store->request_ms;
   int64_t lease = atomic_load(&b->of->session.deadline_ms);
   b->req = (mt_lock_batch){

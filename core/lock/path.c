@@ -3,7 +3,7 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 
-static mortise_status refuse(mortise_error *err, size_t at, const char *rule) {
+static mortise_status path_refuse(mortise_error *err, size_t at, const char *rule) {
   return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "bad path: %s at byte %zu", rule, at);
 }
 
@@ -28,8 +28,8 @@ static mortise_status check_segments(mt_slice path, mortise_error *err) {
     const char *slash = memchr(path.p + i, '/', path.n - i);
     size_t n = (slash ? (size_t)(slash - path.p) : path.n) - i;
     const char *problem = segment_problem((mt_slice){path.p + i, n});
-    if (problem) return refuse(err, i, problem);
-    if (++depth > MT_PATH_DEPTH) return refuse(err, i, "more than 128 segments");
+    if (problem) return path_refuse(err, i, problem);
+    if (++depth > MT_PATH_DEPTH) return path_refuse(err, i, "more than 128 segments");
     i += n + 1;
   }
   return MORTISE_OK;
@@ -37,16 +37,16 @@ static mortise_status check_segments(mt_slice path, mortise_error *err) {
 
 mortise_status mt_path_check_form(mt_slice path, mt_slice *out, mortise_error *err) {
   _Static_assert(MT_PATH_DEPTH == 128, "the message above says so");
-  if (!path.n || path.p[0] != '/') return refuse(err, 0, "no \"/\" in front");
+  if (!path.n || path.p[0] != '/') return path_refuse(err, 0, "no \"/\" in front");
   bool root = path.n == 1; /* "//" is not: its segment is empty */
   if (!root && path.p[path.n - 1] == '/') path.n--;
   if (path.n > MT_PATH_MAX)
     return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "bad path: %zu bytes, more than %d", path.n,
                         MT_PATH_MAX);
   const char *nul = memchr(path.p, '\0', path.n);
-  if (nul) return refuse(err, (size_t)(nul - path.p), "a NUL");
+  if (nul) return path_refuse(err, (size_t)(nul - path.p), "a NUL");
   size_t valid = mt_utf8_valid(path);
-  if (valid < path.n) return refuse(err, valid, "not UTF-8");
+  if (valid < path.n) return path_refuse(err, valid, "not UTF-8");
   mortise_status status = root ? MORTISE_OK : check_segments(path, err);
   if (!status) *out = path;
   return status;
@@ -58,7 +58,7 @@ mortise_status mt_path_check(mt_slice path, mt_slice *out, mortise_error *err) {
   if (status) return status;
   size_t plain = first_command(formed);
   if (plain < formed.n)
-    return refuse(err, plain, "a control character, a line break or a mark of direction");
+    return path_refuse(err, plain, "a control character, a line break or a mark of direction");
   *out = formed;
   return MORTISE_OK;
 }

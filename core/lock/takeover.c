@@ -3,7 +3,7 @@
 #include "base/mem.h"
 #include "lock/wait.h"
 
-static mt_seen *find(const mt_takeover *k, const char *id) {
+static mt_seen *seen_find(const mt_takeover *k, const char *id) {
   for (size_t i = 0; i < k->n; i++)
     if (memcmp(k->seen[i].id, id, MT_SESSION_ID) == 0) return &k->seen[i];
   return NULL;
@@ -18,7 +18,7 @@ static void forget_oldest(mt_takeover *k) {
 }
 
 static mt_seen *meet(mt_takeover *k, const char *id) {
-  mt_seen *s = find(k, id);
+  mt_seen *s = seen_find(k, id);
   if (s) return s;
   if (k->n == MT_SEEN_MAX) forget_oldest(k); /* its observation will start over */
   if (!mt_grow((void **)&k->seen, &k->cap, k->n + 1, sizeof *k->seen, MT_SEEN_MAX)) return NULL;
@@ -33,23 +33,23 @@ bool mt_takeover_busy(const mt_manager *m) {
 }
 
 bool mt_takeover_dead(const mt_manager *m, const char *session) {
-  const mt_seen *s = find(m->takeover, session);
+  const mt_seen *s = seen_find(m->takeover, session);
   return s && s->dead;
 }
 
 bool mt_takeover_damaged(const mt_manager *m, const char *session) {
-  const mt_seen *s = find(m->takeover, session);
+  const mt_seen *s = seen_find(m->takeover, session);
   return s && s->known && s->damaged;
 }
 
 const char *mt_takeover_owner(const mt_manager *m, const char *session) {
-  const mt_seen *s = find(m->takeover, session);
+  const mt_seen *s = seen_find(m->takeover, session);
   return s ? s->owner : NULL;
 }
 
 bool mt_takeover_known(const mt_manager *m, const mt_lock_entry *entries, size_t n) {
   for (size_t i = 0; i < n; i++) {
-    const mt_seen *s = find(m->takeover, entries[i].session);
+    const mt_seen *s = seen_find(m->takeover, entries[i].session);
     if (!entries[i].damaged && (!s || !s->known)) return false;
   }
   return true;
@@ -105,7 +105,7 @@ static void finish_look(mt_manager *m) {
 static void written(void *ctx, mt_req *req) {
   mt_manager *m = ctx;
   mt_takeover *k = m->takeover;
-  mt_seen *s = find(k, k->ids[k->at]);
+  mt_seen *s = seen_find(k, k->ids[k->at]);
   (void)req;
   if (s && k->write.result == MT_SESSION_ACKED) {
     s->dead = true;
@@ -122,7 +122,7 @@ static void written(void *ctx, mt_req *req) {
 static void next_write(mt_manager *m) {
   mt_takeover *k = m->takeover;
   for (; k->at < k->n_ids; k->at++) {
-    const mt_seen *s = find(k, k->ids[k->at]);
+    const mt_seen *s = seen_find(k, k->ids[k->at]);
     k->write = (mt_session_write){
         .req = {.done = written, .ctx = m}, .ns = m->ns, .session = k->ids[k->at]};
     if (!s || !verdict(m, s, &k->write)) continue;

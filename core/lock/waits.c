@@ -52,14 +52,14 @@ static void each_in_the_way(const mt_wait *w, uint32_t *steps, visit_fn *visit, 
 
 /* ---- Cycles among the tasks of this process ------------------------------------------------- */
 
-typedef struct search {
+typedef struct cycle_search {
   mt_wait *start, *at, *last; /* `at` to `last` are still to be searched, linked by visit_next */
   uint64_t visit;
   bool found;
-} search;
+} cycle_search;
 
 static bool meet(void *ctx, mt_wait *other) {
-  search *s = ctx;
+  cycle_search *s = ctx;
   s->found = other == s->start;
   if (s->found) return false;
   if (other->visit == s->visit) return true;
@@ -99,7 +99,7 @@ static bool is_younger(const mt_wait *a, const mt_wait *than) {
 }
 
 /* Describes the cycle starting with the victim; `visit_from` leads from its end to its start. */
-static mt_wait *tell_cycle(mt_manager *m, const search *s, mortise_blockers *all,
+static mt_wait *tell_cycle(mt_manager *m, const cycle_search *s, mortise_blockers *all,
                            mortise_error *err) {
   mt_wait *ring[MT_CYCLE_MAX];
   mt_step steps[MT_CYCLE_MAX];
@@ -121,7 +121,7 @@ mt_wait *mt_waits_local_cycle(mt_manager *m, mt_wait *start, mortise_blockers *a
                               mortise_error *err) {
   if (!blocks_any_line(m, start)) return NULL;
   uint32_t steps = STEPS_MAX;
-  search s = {.start = start, .at = start, .last = start, .visit = ++m->waits->last_visit};
+  cycle_search s = {.start = start, .at = start, .last = start, .visit = ++m->waits->last_visit};
   start->visit = s.visit;
   start->visit_next = NULL;
   for (; s.at && steps; s.at = s.at->visit_next) {

@@ -19,7 +19,7 @@ typedef struct entries {
   size_t n, cap;
 } entries;
 
-typedef struct run {
+typedef struct batch_run {
   mt_work *w;
   mt_lock_batch *r;
   mt_slice ns, session, job;
@@ -27,7 +27,7 @@ typedef struct run {
   int64_t now_ms;
   size_t first; /* item of this transaction */
   entries holders, queue;
-} run;
+} batch_run;
 
 /* ---- reading a document ---- */
 
@@ -47,8 +47,8 @@ void mt_locks_entry(sqlite3_stmt *stmt, bool queued, mt_lock_entry *out) {
   mt_entry_read(&p, out);
 }
 
-static mortise_status read_entries(run *u, const mt_lock_item *item, bool queued, entries *out,
-                                   mortise_error *err) {
+static mortise_status read_entries(batch_run *u, const mt_lock_item *item, bool queued,
+                                   entries *out, mortise_error *err) {
   mt_db *db = u->w->db;
   sqlite3_stmt *stmt = mt_db_stmt(db, queued ? LOCKS_QUEUE : LOCKS_HOLDERS);
   mt_db_bind(stmt, 1, u->ns);
@@ -67,21 +67,21 @@ static mortise_status read_entries(run *u, const mt_lock_item *item, bool queued
   }
 }
 
-static mortise_status read_document(run *u, const mt_lock_item *item, mortise_error *err) {
+static mortise_status read_document(batch_run *u, const mt_lock_item *item, mortise_error *err) {
   mortise_status status = read_entries(u, item, false, &u->holders, err);
   return status ? status : read_entries(u, item, true, &u->queue, err);
 }
 
-static mt_lock_document document(const run *u) {
+static mt_lock_document document(const batch_run *u) {
   return (mt_lock_document){u->holders.list, u->queue.list, u->holders.n, u->queue.n};
 }
 
-static const mt_lock_entry *find(const entries *list, const char *session) {
+static const mt_lock_entry *entry_find(const entries *list, const char *session) {
   return mt_lock_entry_of(list->list, list->n, session);
 }
 
 /* Reads the document's version; 0: no document. */
-static mortise_status read_version(run *u, const mt_lock_item *item, uint64_t *seq_no,
+static mortise_status read_version(batch_run *u, const mt_lock_item *item, uint64_t *seq_no,
                                    mortise_error *err) {
   mt_db *db = u->w->db;
   sqlite3_stmt *stmt = mt_db_stmt(db, LOCKS_DOC_GET);
@@ -97,7 +97,7 @@ static mortise_status read_version(run *u, const mt_lock_item *item, uint64_t *s
 /* ---- writing it ---- */
 
 /* Runs a statement with the parameters (ns, path) and, if given, the session. */
-static mortise_status run_at(run *u, size_t sql, const mt_lock_item *item, mt_slice session,
+static mortise_status run_at(batch_run *u, size_t sql, const mt_lock_item *item, mt_slice session,
                              mortise_error *err) {
   sqlite3_stmt *stmt = mt_db_stmt(u->w->db, sql);
   mt_db_bind(stmt, 1, u->ns);
@@ -108,7 +108,7 @@ static mortise_status run_at(run *u, size_t sql, const mt_lock_item *item, mt_sl
 
 /* Gives the document a new version, or deletes it if it is empty; this is the acknowledged
  * write. */
-static mortise_status touch(run *u, mt_lock_item *item, bool empty, mortise_error *err) {
+static mortise_status touch(batch_run *u, mt_lock_item *item, bool empty, mortise_error *err) {
   sqlite3_stmt *stmt = mt_db_stmt(u->w->db, empty ? LOCKS_DOC_DROP : LOCKS_DOC_PUT);
   mt_db_bind(stmt, 1, u->ns);
   mt_db_bind(stmt, 2, item->place.path);
@@ -118,8 +118,8 @@ static mortise_status touch(run *u, mt_lock_item *item, bool empty, mortise_erro
   return status;
 }
 
-static mortise_status put_holder(run *u, const mt_lock_item *item, mt_mode mode, int64_t since_ms,
-                                 mt_slice job, mortise_error *err) {
+static mortise_status put_holder(batch_run *u, const mt_lock_item *item, mt_mode mode,
+                                 int64_t since_ms, mt_slice job, mortise_error *err) {
   sqlite3_stmt *stmt = mt_db_stmt(u->w->db, LOCKS_HOLDER_PUT);
   mt_db_bind(stmt, 1, u->ns);
   mt_db_bind(stmt, 2, item->place.path);
@@ -132,7 +132,7 @@ static mortise_status put_holder(run *u, const mt_lock_item *item, mt_mode mode,
 }
 
 /* A new place is after all others, since numbers only grow. */
-static mortise_status put_waiter(run *u, const mt_lock_item *item, mortise_error *err) {
+static mortise_status put_waiter(batch_run *u, const mt_lock_item *item, mortise_error *err) {
   sqlite3_stmt *stmt = mt_db_stmt(u->w->db, LOCKS_QUEUE_PUT);
   mt_db_bind(stmt, 1, u->ns);
   mt_db_bind(stmt, 2, item->place.path);
@@ -146,7 +146,7 @@ static mortise_status put_waiter(run *u, const mt_lock_item *item, mortise_error
 }
 
 /* Each write drops expired waiters from the queue. */
-static mortise_status purge(run *u, const mt_lock_item *item, mortise_error *err) {
+static mortise_status purge(batch_run *u, const mt_lock_item *item, mortise_error *err) {
   bool any = false;
   for (size_t i = 0; i < u->queue.n; i++) any |= !mt_waiter_alive(&u->queue.list[i], u->now_ms);
   if (!any) return MORTISE_OK;
@@ -189,7 +189,7 @@ static mortise_status tell_blockers(const mt_lock_document *doc, const mt_grant_
   return status;
 }
 
-static mortise_status write_grant(run *u, mt_lock_item *item, const mt_grant *g,
+static mortise_status write_grant(batch_run *u, mt_lock_item *item, const mt_grant *g,
                                   mortise_error *err) {
   mortise_status status = MORTISE_OK;
   if (!g->again) status = put_holder(u, item, g->mode, g->since_ms, u->job, err);
@@ -197,7 +197,7 @@ static mortise_status write_grant(run *u, mt_lock_item *item, const mt_grant *g,
   return status;
 }
 
-static mortise_status set(run *u, mt_lock_item *item, mortise_error *err) {
+static mortise_status item_set(batch_run *u, mt_lock_item *item, mortise_error *err) {
   mortise_status status = read_document(u, item, err);
   if (status) return status;
   mt_lock_document doc = document(u);
@@ -222,7 +222,8 @@ static mortise_status set(run *u, mt_lock_item *item, mortise_error *err) {
 /* ---- the other verbs ---- */
 
 /* Entries without a document row count too, since they say that somebody holds something. */
-static mortise_status exists(run *u, const mt_lock_item *item, bool *there, mortise_error *err) {
+static mortise_status exists(batch_run *u, const mt_lock_item *item, bool *there,
+                             mortise_error *err) {
   sqlite3_stmt *stmt = mt_db_stmt(u->w->db, LOCKS_DOC_ANY);
   mt_db_bind(stmt, 1, u->ns);
   mt_db_bind(stmt, 2, item->place.path);
@@ -233,7 +234,7 @@ static mortise_status exists(run *u, const mt_lock_item *item, bool *there, mort
   return status;
 }
 
-static mortise_status create(run *u, mt_lock_item *item, mortise_error *err) {
+static mortise_status create(batch_run *u, mt_lock_item *item, mortise_error *err) {
   bool there;
   mortise_status status = exists(u, item, &there, err);
   if (status) return status;
@@ -243,7 +244,7 @@ static mortise_status create(run *u, mt_lock_item *item, mortise_error *err) {
   return acked(item, status);
 }
 
-static mortise_status delete (run *u, mt_lock_item *item, mortise_error *err) {
+static mortise_status delete (batch_run *u, mt_lock_item *item, mortise_error *err) {
   uint64_t seq_no;
   mortise_status status = read_version(u, item, &seq_no, err);
   if (status) return status;
@@ -255,7 +256,8 @@ static mortise_status delete (run *u, mt_lock_item *item, mortise_error *err) {
   return acked(item, status);
 }
 
-static bool is_left_empty(const run *u, const mt_lock_entry *hold, const mt_lock_entry *place) {
+static bool is_left_empty(const batch_run *u, const mt_lock_entry *hold,
+                          const mt_lock_entry *place) {
   if (u->holders.n > (hold ? 1 : 0)) return false;
   for (size_t i = 0; i < u->queue.n; i++)
     if (&u->queue.list[i] != place && mt_waiter_alive(&u->queue.list[i], u->now_ms)) return false;
@@ -263,11 +265,12 @@ static bool is_left_empty(const run *u, const mt_lock_entry *hold, const mt_lock
 }
 
 /* Removes the hold and place of `session` with numbers up to `n`. */
-static mortise_status remove_entries(run *u, mt_lock_item *item, const char *session, uint64_t n,
-                                     mortise_error *err) {
+static mortise_status remove_entries(batch_run *u, mt_lock_item *item, const char *session,
+                                     uint64_t n, mortise_error *err) {
   mortise_status status = read_document(u, item, err);
   if (status) return status;
-  const mt_lock_entry *hold = find(&u->holders, session), *place = find(&u->queue, session);
+  const mt_lock_entry *hold = entry_find(&u->holders, session),
+                      *place = entry_find(&u->queue, session);
   if (hold && hold->n > n) hold = NULL;
   if (place && place->n > n) place = NULL;
   if (!hold && !place) return result(item, MT_LOCK_ABSENT);
@@ -279,8 +282,8 @@ static mortise_status remove_entries(run *u, mt_lock_item *item, const char *ses
 }
 
 /* Drops the first damaged entry, whose session may be of any type. */
-static mortise_status drop_damaged(run *u, const mt_lock_item *item, bool queued, bool *dropped,
-                                   mortise_error *err) {
+static mortise_status drop_damaged(batch_run *u, const mt_lock_item *item, bool queued,
+                                   bool *dropped, mortise_error *err) {
   sqlite3_stmt *stmt = mt_db_stmt(u->w->db, queued ? LOCKS_QUEUE : LOCKS_HOLDERS);
   mt_lock_entry e = {0};
   bool more = true;
@@ -307,7 +310,7 @@ static mortise_status drop_damaged(run *u, const mt_lock_item *item, bool queued
                       u->w->db->file);
 }
 
-static mortise_status remove_damaged(run *u, mt_lock_item *item, mortise_error *err) {
+static mortise_status remove_damaged(batch_run *u, mt_lock_item *item, mortise_error *err) {
   bool any = false, dropped = true;
   mortise_status status = MORTISE_OK;
   for (int queued = 0; queued < 2; queued++, dropped = true)
@@ -322,12 +325,12 @@ static mortise_status remove_damaged(run *u, mt_lock_item *item, mortise_error *
   return acked(item, status);
 }
 
-static mortise_status adopt(run *u, mt_lock_item *item, mortise_error *err) {
+static mortise_status adopt(batch_run *u, mt_lock_item *item, mortise_error *err) {
   mortise_status status = read_document(u, item, err);
   if (status) return status;
   mt_slice from = mt_slice_of(item->session);
-  const mt_lock_entry *mine = find(&u->holders, u->r->session),
-                      *theirs = find(&u->holders, item->session);
+  const mt_lock_entry *mine = entry_find(&u->holders, u->r->session),
+                      *theirs = entry_find(&u->holders, item->session);
   if (mine && mine->n > item->n) return result(item, MT_LOCK_STALE);
   if (!theirs && !(mine && mine->n == item->n)) return result(item, MT_LOCK_ABSENT);
   if (theirs) {
@@ -349,7 +352,7 @@ static bool is_number(uint64_t n) {
   return n <= INT64_MAX;
 }
 
-static mortise_status run_item(run *u, mt_lock_item *item, mortise_error *err) {
+static mortise_status run_item(batch_run *u, mt_lock_item *item, mortise_error *err) {
   bool needs_mode = item->verb == MT_LOCK_CREATE || item->verb == MT_LOCK_SET;
   if (!item->place.path.n || item->place.path.n > MT_SQLITE_TEXT_MAX || item->place.stripe ||
       !is_number(item->n) || (needs_mode && (item->mode <= MT_NL || item->mode > MT_X))) {
@@ -360,7 +363,7 @@ static mortise_status run_item(run *u, mt_lock_item *item, mortise_error *err) {
   case MT_LOCK_CREATE:
     return create(u, item, err);
   case MT_LOCK_SET:
-    return set(u, item, err);
+    return item_set(u, item, err);
   case MT_LOCK_RELEASE:
     return remove_entries(u, item, u->r->session, item->n, err);
   case MT_LOCK_DELETE:
@@ -383,7 +386,7 @@ static void forget(mt_lock_item *item) {
   item->contended = false;
 }
 
-static mortise_status run_some(run *u, size_t *end, mortise_error *err) {
+static mortise_status run_some(batch_run *u, size_t *end, mortise_error *err) {
   mt_lock_batch *r = u->r;
   mortise_status status = mt_work_write(u->w, err);
   if (!status) status = mt_locks_seq_load(u->w->db, &u->seq_no, err);
@@ -419,7 +422,7 @@ static mortise_status check_batch(const mt_lock_batch *r, mortise_error *err) {
 
 mortise_status mt_locks_batch(mt_work *w, mt_req *req, mortise_error *err) {
   mt_lock_batch *r = (mt_lock_batch *)(void *)req;
-  run u = {.w = w, .r = r, .ns = mt_slice_of(r->ns), .session = mt_slice_of(r->session)};
+  batch_run u = {.w = w, .r = r, .ns = mt_slice_of(r->ns), .session = mt_slice_of(r->session)};
   u.job = mt_slice_of(r->job ? r->job : "");
   r->proven = true;
   for (size_t i = 0; i < r->n; i++) forget(&r->items[i]);

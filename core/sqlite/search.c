@@ -45,7 +45,7 @@ typedef struct search {
 
 /* ---- the body ---- */
 
-static mortise_status refuse(mortise_error *err, const char *key, mt_slice what) {
+static mortise_status key_refuse(mortise_error *err, const char *key, mt_slice what) {
   mt_error_set(err, MORTISE_REJECTED, "search: %s `%.*s` is not known to the embedded store", key,
                (int)(what.n < 100 ? what.n : 100), what.p);
   if (err) err->http_status = 400;
@@ -54,17 +54,17 @@ static mortise_status refuse(mortise_error *err, const char *key, mt_slice what)
 
 static mortise_status add_sort(search *s, mt_slice name, mt_json how, mortise_error *err) {
   if (s->n_sorts == SORTS_MAX || name.n >= sizeof s->sorts[0].field)
-    return refuse(err, "sort", name);
+    return key_refuse(err, "sort", name);
   sort *to = &s->sorts[s->n_sorts++];
   mt_json order = how.type == MT_JSON_OBJECT ? mt_json_get(how, "order") : how;
   mt_json_copy((mt_json){MT_JSON_STRING, {name.p - 1, name.n + 2}}, to->field, sizeof to->field);
   to->descending = mt_json_is(order, "desc");
   if (order.type && !to->descending && !mt_json_is(order, "asc"))
-    return refuse(err, "sort order", order.raw);
+    return key_refuse(err, "sort order", order.raw);
   for (mt_json_iter it = mt_json_items(how); mt_json_next(&it);)
     if (!mt_json_key_is(it.key, MT_SLICE("order")) &&
         !mt_json_key_is(it.key, MT_SLICE("unmapped_type")))
-      return refuse(err, "sort option", it.key);
+      return key_refuse(err, "sort option", it.key);
   return MORTISE_OK;
 }
 
@@ -74,7 +74,7 @@ static mortise_status read_sort(search *s, mt_json value, bool listed, mortise_e
   if (value.type == MT_JSON_STRING)
     return add_sort(s, (mt_slice){value.raw.p + 1, value.raw.n - 2}, (mt_json){0}, err);
   if (value.type != MT_JSON_OBJECT && (value.type != MT_JSON_ARRAY || listed))
-    return refuse(err, "sort", value.raw);
+    return key_refuse(err, "sort", value.raw);
   for (mt_json_iter it = mt_json_items(value); !status && mt_json_next(&it);)
     status = it.object ? add_sort(s, it.key, it.value, err) : read_sort(s, it.value, true, err);
   return status;
@@ -85,7 +85,7 @@ static mortise_status add_source_field(search *s, mt_json value, mortise_error *
   size_t at = s->names.n;
   if (s->n_fields == FILTERS_MAX || !mt_json_text(value, &s->names) ||
       memchr(s->names.p + at, '*', s->names.n - at))
-    return refuse(err, "_source", value.raw);
+    return key_refuse(err, "_source", value.raw);
   s->fields[s->n_fields++] = (mt_slice){"", s->names.n - at};
   return mt_buf_status(&s->names, "_source", err);
 }
@@ -101,7 +101,7 @@ static mortise_status read_source(search *s, mt_json value, mortise_error *err) 
   if (value.type == MT_JSON_STRING)
     status = add_source_field(s, value, err);
   else if (value.type != MT_JSON_ARRAY)
-    return refuse(err, "_source", value.raw);
+    return key_refuse(err, "_source", value.raw);
   for (mt_json_iter it = mt_json_items(value); !status && mt_json_next(&it);)
     status = add_source_field(s, it.value, err);
   const char *at = s->names.p;
@@ -115,22 +115,23 @@ static mortise_status read_key(search *s, mt_slice key, mt_json value, mortise_e
     return MORTISE_OK;
   }
   if (mt_json_key_is(key, MT_SLICE("from")))
-    return mt_json_uint(value, &s->from) ? MORTISE_OK : refuse(err, "from", value.raw);
+    return mt_json_uint(value, &s->from) ? MORTISE_OK : key_refuse(err, "from", value.raw);
   if (mt_json_key_is(key, MT_SLICE("size")))
-    return mt_json_uint(value, &s->size) ? MORTISE_OK : refuse(err, "size", value.raw);
+    return mt_json_uint(value, &s->size) ? MORTISE_OK : key_refuse(err, "size", value.raw);
   if (mt_json_key_is(key, MT_SLICE("sort"))) return read_sort(s, value, false, err);
   if (mt_json_key_is(key, MT_SLICE("_source"))) return read_source(s, value, err);
   /* Counts are always exact, and versions always returned. */
   if (mt_json_key_is(key, MT_SLICE("track_total_hits")) ||
       mt_json_key_is(key, MT_SLICE("seq_no_primary_term")))
     return MORTISE_OK;
-  return refuse(err, "the key", key);
+  return key_refuse(err, "the key", key);
 }
 
 static mortise_status read_body(search *s, mt_slice body, mortise_error *err) {
   mt_json root = {0};
   mortise_status status = body.n ? mt_json_parse(body, "the search", &root, err) : MORTISE_OK;
-  if (!status && body.n && root.type != MT_JSON_OBJECT) status = refuse(err, "the body", root.raw);
+  if (!status && body.n && root.type != MT_JSON_OBJECT)
+    status = key_refuse(err, "the body", root.raw);
   for (mt_json_iter it = mt_json_items(root); !status && mt_json_next(&it);)
     status = read_key(s, it.key, it.value, err);
   if (status) return status;

@@ -148,7 +148,7 @@ static mortise_status start(worker *k, mortise_error *err) {
 }
 
 /* Makes the loop finish a request that never reached a worker. */
-static void refuse(sqlite_store *s, mt_req *req) {
+static void req_refuse(sqlite_store *s, mt_req *req) {
   req->op = s->unsent ? (void *)s->unsent : (void *)s;
   s->unsent = req;
   signal_loop(s);
@@ -159,13 +159,13 @@ static void submit(worker *k, mt_req *req, mt_work_fn *run, mt_work_fn *missing)
   req->finished = req->writes = false;
   mt_error_clear(&req->error);
   if (start(k, &req->error)) {
-    refuse(s, req);
+    req_refuse(s, req);
     return;
   }
   op *o = mt_calloc(1, sizeof *o);
   if (!o) {
     mt_error_memory(&req->error);
-    refuse(s, req);
+    req_refuse(s, req);
     return;
   }
   o->req = req;
@@ -327,7 +327,7 @@ static void raw(mt_store *s, mt_raw *r) {
   r->req.finished = false;
   mt_error_set(&r->req.error, MORTISE_UNSUPPORTED,
                "%s: the embedded store answers no requests of HTTP", s->url);
-  refuse(store_of(s), &r->req);
+  req_refuse(store_of(s), &r->req);
 }
 
 static const mt_docs_ops docs_ops = {

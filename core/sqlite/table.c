@@ -79,7 +79,7 @@ static const char *const sql[LOCKS_STATEMENTS] = {
 };
 
 /* Writes the random epoch when the file is created. */
-static mortise_status fill(sqlite3 *handle, mortise_error *err) {
+static mortise_status table_fill(sqlite3 *handle, mortise_error *err) {
   unsigned char random[16];
   char text[160], hex[33];
   mortise_status status = mt_random_bytes(random, sizeof random, err);
@@ -100,7 +100,7 @@ const mt_db_kind mt_locks_kind = {
     .schema = schema,
     .sql = sql,
     .n_sql = LOCKS_STATEMENTS,
-    .fill = fill,
+    .fill = table_fill,
 };
 
 mortise_status mt_locks_seq_load(mt_db *db, uint64_t *seq_no, mortise_error *err) {

@@ -23,7 +23,7 @@ typedef struct values {
   size_t n, cap;
 } values;
 
-typedef struct run {
+typedef struct bulk_run {
   mt_work *w;
   mt_bulk *r;
   mt_index **indices; /* open in this transaction */
@@ -31,7 +31,7 @@ typedef struct run {
   size_t first; /* item of this transaction */
   values before, after;
   mt_buf merged;
-} run;
+} bulk_run;
 
 /* ---- results ---- */
 
@@ -115,8 +115,8 @@ static mortise_status write_entries(mt_db *db, size_t sql, const mt_index *index
   return status;
 }
 
-static mortise_status change_entries(run *u, const mt_index *index, mt_slice id, mt_json before,
-                                     mt_json after, mortise_error *err) {
+static mortise_status change_entries(bulk_run *u, const mt_index *index, mt_slice id,
+                                     mt_json before, mt_json after, mortise_error *err) {
   if (!index->n_fields) return MORTISE_OK;
   mt_db *db = u->w->db;
   mortise_status status = collect(&u->before, index, before, err);
@@ -129,7 +129,7 @@ static mortise_status change_entries(run *u, const mt_index *index, mt_slice id,
 /* ---- one document ---- */
 
 /* `old` NULL: the document is new. */
-static mortise_status store(run *u, mt_index *index, mt_write *item, const mt_row *old,
+static mortise_status store(bulk_run *u, mt_index *index, mt_write *item, const mt_row *old,
                             mt_slice source, mortise_error *err) {
   mt_db *db = u->w->db;
   uint64_t seq_no = index->next_seq_no;
@@ -151,7 +151,7 @@ static mortise_status store(run *u, mt_index *index, mt_write *item, const mt_ro
   return applied(item, seq_no, old ? 200 : 201);
 }
 
-static mortise_status erase(run *u, mt_index *index, mt_write *item, const mt_row *old,
+static mortise_status erase(bulk_run *u, mt_index *index, mt_write *item, const mt_row *old,
                             mortise_error *err) {
   mt_db *db = u->w->db;
   mortise_status status = change_entries(u, index, item->id, old->source, (mt_json){0}, err);
@@ -197,7 +197,7 @@ static bool read_update(mt_write *item, mt_json body, update *out) {
   return false;
 }
 
-static mortise_status apply_update(run *u, mt_index *index, mt_write *item, mt_json body,
+static mortise_status apply_update(bulk_run *u, mt_index *index, mt_write *item, mt_json body,
                                    const mt_row *old, mortise_error *err) {
   update what;
   if (!read_update(item, body, &what)) return MORTISE_OK;
@@ -224,7 +224,7 @@ static bool version_differs(const mt_write *item, const mt_row *old) {
   return !old || item->if_version.term != 1 || item->if_version.seq_no != old->seq_no;
 }
 
-static mortise_status apply(run *u, mt_index *index, mt_write *item, mt_json body,
+static mortise_status apply(bulk_run *u, mt_index *index, mt_write *item, mt_json body,
                             const mt_row *old, mortise_error *err) {
   if (item->kind == MT_WRITE_UPDATE && !old && version_set(item)) return missing(item);
   if (version_set(item) && version_differs(item, old))
@@ -244,7 +244,7 @@ static mortise_status apply(run *u, mt_index *index, mt_write *item, mt_json bod
 
 /* ---- items ---- */
 
-static mortise_status find_index(run *u, mt_slice name, bool make, mt_index **out,
+static mortise_status find_index(bulk_run *u, mt_slice name, bool make, mt_index **out,
                                  mortise_error *err) {
   for (size_t i = u->n_indices; i-- > 0;) {
     *out = u->indices[i];
@@ -304,7 +304,7 @@ static bool malformed(mt_write *item, mt_slice name, mt_json *body) {
   return false;
 }
 
-static mortise_status write_item(run *u, mt_write *item, mortise_error *err) {
+static mortise_status write_item(bulk_run *u, mt_write *item, mortise_error *err) {
   mt_slice name = item->index.p ? item->index : mt_slice_of(u->r->index);
   mt_json body = {0};
   if (malformed(item, name, &body)) return MORTISE_OK;
@@ -321,7 +321,7 @@ static mortise_status write_item(run *u, mt_write *item, mortise_error *err) {
 
 /* ---- transactions ---- */
 
-static void close_indices(run *u) {
+static void close_indices(bulk_run *u) {
   for (size_t i = 0; i < u->n_indices; i++) {
     mt_index_deinit(u->indices[i]);
     mt_free(u->indices[i]);
@@ -329,7 +329,7 @@ static void close_indices(run *u) {
   u->n_indices = 0;
 }
 
-static mortise_status commit(run *u, mortise_error *err) {
+static mortise_status commit(bulk_run *u, mortise_error *err) {
   mt_db *db = u->w->db;
   mortise_status status = MORTISE_OK;
   for (size_t i = 0; !status && i < u->n_indices; i++) {
@@ -342,7 +342,7 @@ static mortise_status commit(run *u, mortise_error *err) {
 }
 
 /* Writes as many items as fit into one transaction, from u->first; *end is the first one left. */
-static mortise_status run_some(run *u, size_t *end, mortise_error *err) {
+static mortise_status run_some(bulk_run *u, size_t *end, mortise_error *err) {
   mt_bulk *r = u->r;
   mortise_status status = mt_work_write(u->w, err);
   size_t i = u->first;
@@ -360,7 +360,7 @@ static mortise_status run_some(run *u, size_t *end, mortise_error *err) {
 
 mortise_status mt_docs_bulk(mt_work *w, mt_req *req, mortise_error *err) {
   mt_bulk *r = (mt_bulk *)(void *)req;
-  run u = {.w = w, .r = r};
+  bulk_run u = {.w = w, .r = r};
   mt_buf_init(&u.merged, MT_SQLITE_TEXT_MAX);
   mt_buf_init(&u.before.text, MT_SQLITE_TEXT_MAX);
   mt_buf_init(&u.after.text, MT_SQLITE_TEXT_MAX);

@@ -35,7 +35,7 @@ struct mt_req {
    * store's worker thread. */
   bool (*may_send)(void *ctx);
   void *may_send_ctx;  /* in */
-  bool finished;       /* out; zeroed by the caller */
+  bool finished;       /* out */
   bool writes;         /* out, the store's: it is a write and was, or may have been, handed over */
   mortise_error error; /* out: code MORTISE_OK on success */
   void *op;            /* the store's */

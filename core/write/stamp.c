@@ -5,20 +5,20 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-static mt_json find(mt_slice source, const char *field) {
+static mt_json stamp_find(mt_slice source, const char *field) {
   mt_json root;
   if (mt_json_parse(source, "the source", &root, NULL)) return (mt_json){0};
   return mt_json_find(root, mt_slice_of(field));
 }
 
 mt_slice mt_stamp_of(mt_slice source, const char *field) {
-  return find(source, field).raw;
+  return stamp_find(source, field).raw;
 }
 
 mt_stamped mt_stamp_look(mt_slice source, const char *field, const mt_stamp *mine,
                          mt_stamp *theirs) {
   *theirs = (mt_stamp){0};
-  mt_json value = find(source, field);
+  mt_json value = stamp_find(source, field);
   if (value.type == MT_JSON_NONE || value.type == MT_JSON_NULL) return MT_STAMPED_NOT;
   mt_json epoch = mt_json_get(value, "epoch");
   if (epoch.type != MT_JSON_STRING || !mt_json_uint(mt_json_get(value, "fence"), &theirs->fence))

@@ -48,6 +48,10 @@ void mt_buf_cut(mt_buf *b, size_t n); /* shortens to n bytes */
 /* Makes room for n more bytes at the end; the caller fills them and adds to b->n. NULL on
  * failure. */
 char *mt_buf_room(mt_buf *b, size_t n);
+/* Fails it, since another buffer that it needed has failed. Its first failure stays. */
+static inline void mt_buf_fail(mt_buf *b, mortise_status why) {
+  if (!b->failed) b->failed = why;
+}
 /* Moves the bytes to the caller, who frees them (mt_free), and leaves the buffer empty. NULL if it
  * failed. */
 char *mt_buf_take(mt_buf *b, size_t *n);

@@ -342,6 +342,12 @@ static size_t decode_escape(const char **p, const char *end, char out[4]) {
   return put_utf8((unsigned long)code, out);
 }
 
+size_t mt_json_piece(const char **p, const char *end, char out[4]) {
+  if (**p == '\\') return decode_escape(p, end, out);
+  out[0] = *(*p)++;
+  return 1;
+}
+
 static bool has_escape(mt_slice s) {
   return s.n && memchr(s.p, '\\', s.n);
 }
@@ -350,12 +356,8 @@ static bool decoded_equals(mt_slice raw, mt_slice name) {
   const char *p = raw.p, *end = raw.p + raw.n;
   size_t i = 0;
   while (p < end) {
-    char piece[4] = {*p};
-    size_t n = 1;
-    if (*p == '\\')
-      n = decode_escape(&p, end, piece);
-    else
-      p++;
+    char piece[4];
+    size_t n = mt_json_piece(&p, end, piece);
     if (n > name.n - i || memcmp(name.p + i, piece, n) != 0) return false;
     i += n;
   }
@@ -407,12 +409,8 @@ char *mt_json_copy(mt_json value, char *out, size_t size) {
   const char *p = s.p, *end = s.p + s.n;
   size_t n = 0;
   while (p < end) {
-    char piece[4] = {*p};
-    size_t add = 1;
-    if (*p == '\\')
-      add = decode_escape(&p, end, piece);
-    else
-      p++;
+    char piece[4];
+    size_t add = mt_json_piece(&p, end, piece);
     if (add >= size - n) {
       n = whole_characters(out, n);
       break;

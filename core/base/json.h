@@ -65,6 +65,9 @@ char *mt_json_copy(mt_json value, char *out, size_t size);
 /* The bytes between the quotes; false if they contain an escape or the value is not a string. */
 bool mt_json_plain(mt_json value, mt_slice *out);
 bool mt_json_is(mt_json value, const char *text); /* a string that equals `text` */
+/* The byte or the escape at *p, inside a string and before `end`, decoded as mt_json_text does it; *p
+ * moves behind it. The number of its bytes. */
+size_t mt_json_piece(const char **p, const char *end, char out[4]);
 
 /* Appends `text` as a JSON string with quotes. Escapes control characters, '"' and '\\' and keeps
  * every other byte. */

@@ -2,6 +2,7 @@
 
 #include "base/json_edit.h"
 #include "lock/path.h"
+#include "transform/query.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -103,12 +104,12 @@ mortise_status mt_exact_field(mt_slice json, mt_slice field, mt_buf *out, bool *
 
 static mortise_status set_query(mt_rename *r, mt_slice field, bool ignores, mortise_error *err) {
   mt_buf_clear(&r->query);
-  mt_rename_query(&r->query, field, r->rule.from, ignores ? r->rule.field : (mt_slice){NULL, 0},
+  mt_prefix_query(&r->query, field, r->what.from, ignores ? r->what.field : (mt_slice){NULL, 0},
                   r->also);
   r->change.query = mt_buf_slice(&r->query);
   mt_buf_clear(&r->beside);
-  bool inside = mt_path_is_ancestor(r->rule.to, r->rule.from);
-  mt_tree_query(&r->beside, field, r->rule.to, inside ? r->rule.from : (mt_slice){NULL, 0});
+  bool inside = mt_path_is_ancestor(r->what.to, r->what.from);
+  mt_tree_query(&r->beside, field, r->what.to, inside ? r->what.from : (mt_slice){NULL, 0});
   r->change.beside = mt_buf_slice(&r->beside);
   mortise_status status = mt_buf_status(&r->query, "the query", err);
   return status ? status : mt_buf_status(&r->beside, "the query", err);
@@ -119,7 +120,7 @@ static mortise_status described(mt_change *c, const mt_describe *d, mortise_erro
   mt_buf name;
   bool ignores = false;
   mt_buf_init(&name, NAME_MAX_BYTES);
-  mortise_status status = mt_exact_field(mt_slice_of(d->json), r->rule.field, &name, &ignores, err);
+  mortise_status status = mt_exact_field(mt_slice_of(d->json), r->what.field, &name, &ignores, err);
   if (!status) status = set_query(r, mt_buf_slice(&name), ignores, err);
   mt_buf_deinit(&name);
   return status;
@@ -139,7 +140,7 @@ static mortise_status counted(mt_change *c, mortise_error *err) {
   return mt_error_set(err, MORTISE_CONFLICT,
                       "%" PRIu64 " document%s below %.*s already; `merge` is needed to join them, "
                       "also to finish a rename that was cut off",
-                      n, n == 1 ? " lies" : "s lie", shown(r->rule.to), r->rule.to.p);
+                      n, n == 1 ? " lies" : "s lie", shown(r->what.to), r->what.to.p);
 }
 
 static mortise_status concluded(mt_change *c, mortise_error *err) {
@@ -149,18 +150,29 @@ static mortise_status concluded(mt_change *c, mortise_error *err) {
   if (c->result.changed || c->result.unchanged || r->allow_empty) return MORTISE_OK;
   if (n) snprintf(also, sizeof also, "; %" PRIu64 " below ", n);
   return mt_error_set(err, MORTISE_NOT_FOUND, "there are no documents below %.*s%s%.*s",
-                      shown(r->rule.from), r->rule.from.p, also, n ? shown(r->rule.to) : 0,
-                      r->rule.to.p);
+                      shown(r->what.from), r->what.from.p, also, n ? shown(r->what.to) : 0,
+                      r->what.to.p);
+}
+
+static mortise_status check_path(mortise_status (*check)(mt_slice, mt_slice *, mortise_error *),
+                                 mt_slice path, const char *what, mortise_error *err) {
+  mt_slice formed;
+  mortise_status status = check(path, &formed, err);
+  if (status) mt_error_prefix(err, "%s", what);
+  return status;
 }
 
 mortise_status mt_rename_init(mt_rename *r, mt_slice field, mt_slice from, mt_slice to,
                               mortise_error *err) {
   *r = (mt_rename){0};
-  mortise_status status = mt_replace_prefix_init(&r->rule, field, from, to, err);
+  mortise_status status = check_path(mt_path_check_form, from, "from", err);
+  if (!status) status = check_path(mt_path_check, to, "to", err);
+  if (!status) status = mt_transforms_prefix(&r->list, field, from, to, err);
   if (status) return status;
+  mt_transforms_is_prefix(&r->list, 0, &r->what);
   mt_buf_init(&r->query, QUERY_MAX);
   mt_buf_init(&r->beside, QUERY_MAX);
-  r->change.transform = mt_replace_prefix_transform(&r->rule);
+  r->change.transform = mt_transform_list(&r->list);
   r->change.until_none = true;
   r->change.described = described;
   r->change.counted = counted;
@@ -169,7 +181,7 @@ mortise_status mt_rename_init(mt_rename *r, mt_slice field, mt_slice from, mt_sl
 }
 
 void mt_rename_deinit(mt_rename *r) {
-  mt_replace_prefix_deinit(&r->rule);
+  mt_transforms_deinit(&r->list);
   mt_buf_deinit(&r->query);
   mt_buf_deinit(&r->beside);
 }

@@ -6,7 +6,8 @@
 
 typedef struct mt_rename {
   mt_change change; /* in: done, ctx, store, env, permit, index, progress, options; out: its result */
-  mt_replace_prefix rule;
+  mt_transforms list;
+  mt_prefix what;   /* the list's one transform */
   mt_slice also;    /* in: one more query that documents must match, or empty; borrowed */
   bool merge;       /* in: there may be documents below `to` already */
   bool allow_empty; /* in: there may be none below `from` */
@@ -14,7 +15,9 @@ typedef struct mt_rename {
 } mt_rename;
 
 /* Sets what makes it a rename; `change`'s own members, and those above, are the caller's to set
- * before mt_change_start(&r->change). INVALID_ARGUMENT as mt_replace_prefix_init. Copies its strings.
+ * before mt_change_start(&r->change). INVALID_ARGUMENT where a path is none (mt_path_check; `from` need
+ * only have the form), where both are the same, and where `to` lies inside `from`: what was renamed
+ * would match again for ever. Copies its strings.
  *
  * Its error is CONFLICT, and nothing was written, where documents lie below `to` already, unless
  * `merge`; NOT_FOUND where none lay below `from`, unless `allow_empty`. What lies below `to` is

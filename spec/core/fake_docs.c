@@ -257,7 +257,7 @@ static bool in_tree(const fake_doc *d, mt_json clauses) {
   return !strncmp(value, from, n) && (n == 1 || !value[n] || value[n] == '/');
 }
 
-/* Knows the queries of mt_rename_query and mt_tree_query, and the empty one. */
+/* Knows the queries of mt_prefix_query and mt_tree_query, and the empty one. */
 static bool matches(const fake_doc *d, mt_slice query) {
   mt_json q;
   if (!d->found) return false;

@@ -1,6 +1,7 @@
 /* Renaming on every store there is: what it changes, what it leaves as it was, and others at work
  * at the same time. */
 #include "job/rename.h"
+#include "transform/query.h"
 
 #include "fake_docs.h"
 #include "support/support.h"
@@ -154,7 +155,7 @@ static uint64_t count(fixture *f, const char *path) {
   f->theirs.store->docs->refresh(f->theirs.store, &refresh);
   OK(f, refresh);
   mt_buf_init(&query, 4096);
-  mt_rename_query(&query, MT_SLICE("path"), mt_slice_of(path), (mt_slice){NULL, 0},
+  mt_prefix_query(&query, MT_SLICE("path"), mt_slice_of(path), (mt_slice){NULL, 0},
                   (mt_slice){NULL, 0});
   mt_count r = {.index = f->index, .query = mt_buf_slice(&query)};
   f->theirs.store->docs->count(f->theirs.store, &r);

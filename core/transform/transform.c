@@ -1,0 +1,173 @@
+#include "transform/parts.h"
+
+/* ---- Applying ------------------------------------------------------------------------------- */
+
+static mt_transformed set_aside(const mt_step *s, size_t number, const mt_name *whose,
+                                const char *why, mortise_error *err) {
+  mt_slice name = whose->text;
+  mt_error_set(err, MORTISE_REJECTED, "transform %zu (%s): %.*s %s", number, mt_step_names[s->kind],
+               (int)(name.n < 200 ? name.n : 200), name.p, why);
+  return MT_ASIDE;
+}
+
+/* One step; what it makes is appended. */
+static mt_transformed apply_one(const mt_transforms *t, size_t i, mt_slice source, mt_buf *out,
+                                mortise_error *err) {
+  static mt_step_fn *const doers[MT_STEP_KINDS] = {
+      [MT_STEP_REPLACE_PREFIX] = mt_do_replace_prefix,
+      [MT_STEP_SET] = mt_do_set,
+      [MT_STEP_REMOVE] = mt_do_remove,
+      [MT_STEP_RENAME_FIELD] = mt_do_rename_field,
+      [MT_STEP_COPY_FIELD] = mt_do_copy_field,
+      [MT_STEP_DEFAULT] = mt_do_default,
+      [MT_STEP_CAST] = mt_do_cast,
+      [MT_STEP_SPLIT] = mt_do_split,
+      [MT_STEP_JOIN] = mt_do_join,
+  };
+  const mt_step *s = &t->steps[i];
+  size_t before = out->n;
+  mt_work_on w = {.step = s,
+                  .root = {MT_JSON_OBJECT, source},
+                  .patch = {.out = out, .copied = source.p},
+                  .whose = &s->field};
+  const char *why = doers[s->kind](&w);
+  if (why) {
+    mt_buf_cut(out, before);
+    return set_aside(s, i + 1, w.whose, why, err);
+  }
+  if (!w.patch.changed && !out->failed) return MT_UNCHANGED;
+  mt_buf_add(out, w.patch.copied, (size_t)(source.p + source.n - w.patch.copied));
+  return MT_CHANGED;
+}
+
+/* From the one into the other and back; the last outcome goes to `out`. */
+static mt_transformed apply_all(const mt_transforms *t, mt_slice source, mt_buf between[2],
+                                mt_buf *out, mortise_error *err) {
+  mt_transformed so_far = MT_UNCHANGED;
+  for (size_t i = 0, turn = 0; i < t->n; i++) {
+    mt_buf *to = &between[turn];
+    mt_buf_clear(to);
+    mt_transformed how = apply_one(t, i, source, to, err);
+    if (how == MT_UNCHANGED) continue;
+    if (to->failed) mt_buf_fail(out, to->failed);
+    if (how != MT_CHANGED || to->failed) return how;
+    so_far = MT_CHANGED;
+    source = mt_buf_slice(to);
+    turn = !turn;
+  }
+  if (so_far == MT_CHANGED) mt_buf_addslice(out, source);
+  return so_far;
+}
+
+mt_transformed mt_transforms_apply(const mt_transforms *t, mt_slice source, mt_buf *out,
+                                   mortise_error *err) {
+  if (!source.n || source.p[0] != '{') {
+    mt_error_set(err, MORTISE_REJECTED, "the document has no source");
+    return MT_ASIDE;
+  }
+  if (t->n == 1) return apply_one(t, 0, source, out, err);
+  mt_buf between[2];
+  for (size_t i = 0; i < 2; i++) mt_buf_init(&between[i], out->max);
+  mt_transformed how = apply_all(t, source, between, out, err);
+  for (size_t i = 0; i < 2; i++) mt_buf_deinit(&between[i]);
+  return how;
+}
+
+/* ---- Lists that are made here --------------------------------------------------------------- */
+
+static void add_text(mt_buf *b, const char *key, mt_slice text) {
+  mt_json_add_key(b, key);
+  mt_json_add_string(b, text);
+}
+
+static void open_step(mt_buf *b, mt_step_kind kind) {
+  mt_buf_addf(b, "%s{\"%s\":{", b->n > 1 ? "," : "", mt_step_names[kind]);
+}
+
+static mortise_status parse_made(mt_transforms *t, mt_buf *b, mortise_error *err) {
+  mt_buf_adds(b, "]");
+  mortise_status status = mt_buf_status(b, "the list of transforms", err);
+  if (!status) status = mt_transforms_parse(t, mt_buf_slice(b), err);
+  mt_buf_deinit(b);
+  return status;
+}
+
+static void add_prefix(mt_buf *b, mt_slice field, mt_slice from, mt_slice to) {
+  open_step(b, MT_STEP_REPLACE_PREFIX);
+  add_text(b, "field", field);
+  add_text(b, "from", from);
+  add_text(b, "to", to);
+  mt_buf_adds(b, "}}");
+}
+
+mortise_status mt_transforms_prefix(mt_transforms *t, mt_slice field, mt_slice from, mt_slice to,
+                                    mortise_error *err) {
+  mt_buf b;
+  *t = (mt_transforms){0};
+  mt_buf_init(&b, MT_TRANSFORMS_TEXT_MAX);
+  mt_buf_adds(&b, "[");
+  add_prefix(&b, field, from, to);
+  return parse_made(t, &b, err);
+}
+
+bool mt_transforms_is_prefix(const mt_transforms *t, size_t i, mt_prefix *out) {
+  const mt_step *s = &t->steps[i];
+  *out = (mt_prefix){s->field.text, s->from, s->to};
+  return s->kind == MT_STEP_REPLACE_PREFIX;
+}
+
+/* ---- Taking back ---------------------------------------------------------------------------- */
+
+static bool same_parent(const mt_name *a, const mt_name *b) {
+  return a->n == b->n &&
+         (a->n == 1 || mt_slice_eq(mt_name_parts(a, 0, a->n - 2u), mt_name_parts(b, 0, b->n - 2u)));
+}
+
+static bool add_inverse(mt_buf *b, const mt_step *s) {
+  switch (s->kind) {
+  case MT_STEP_REPLACE_PREFIX:
+    if (s->below.p) return false;
+    add_prefix(b, s->field.text, s->to, s->from);
+    return true;
+  case MT_STEP_RENAME_FIELD:
+    if (!same_parent(&s->field, &s->target)) return false;
+    open_step(b, MT_STEP_RENAME_FIELD);
+    add_text(b, "from", s->target.text);
+    add_text(b, "to", s->field.text);
+    break;
+  case MT_STEP_SPLIT:
+  case MT_STEP_JOIN:
+    open_step(b, s->kind == MT_STEP_SPLIT ? MT_STEP_JOIN : MT_STEP_SPLIT);
+    add_text(b, "field", s->field.text);
+    add_text(b, "by", s->by);
+    break;
+  default:
+    return false;
+  }
+  mt_buf_adds(b, "}}");
+  return true;
+}
+
+mortise_status mt_transforms_inverse(const mt_transforms *t, mt_transforms *out,
+                                     mortise_error *err) {
+  mt_buf b;
+  *out = (mt_transforms){0};
+  mt_buf_init(&b, MT_TRANSFORMS_TEXT_MAX);
+  mt_buf_adds(&b, "[");
+  for (size_t i = t->n; i-- > 0;) {
+    if (add_inverse(&b, &t->steps[i])) continue;
+    mt_buf_deinit(&b);
+    return mt_error_set(err, MORTISE_UNSUPPORTED, "transform %zu (%s) has no inverse", i + 1,
+                        mt_step_names[t->steps[i].kind]);
+  }
+  return parse_made(out, &b, err);
+}
+
+bool mt_transforms_restores(const mt_transforms *inverse, mt_slice source, mt_slice changed) {
+  mt_buf out;
+  mt_buf_init(&out, source.n);
+  bool same = mt_transforms_apply(inverse, changed, &out, NULL) == MT_CHANGED && !out.failed &&
+              mt_slice_eq(mt_buf_slice(&out), source);
+  mt_buf_deinit(&out);
+  return same;
+}

@@ -380,6 +380,8 @@ static mortise_status set_up(mt_db *db, const mt_patience *p, mortise_error *err
                   "PRAGMA cell_size_check=ON; PRAGMA journal_size_limit=67108864",
                   p, err);
   if (status) return status;
+  int code = db->kind->functions ? db->kind->functions(db->handle) : SQLITE_OK;
+  if (code) return mt_db_fail(db, code, err);
   sqlite3_wal_autocheckpoint(db->handle, 0);
   sqlite3_wal_hook(db->handle, note_wal, db);
   return prepare(db, err);

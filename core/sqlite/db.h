@@ -20,6 +20,8 @@ typedef struct mt_db_kind {
   size_t n_sql;
   /* Writes initial rows in the transaction that creates the file. May be NULL. */
   mortise_status (*fill)(sqlite3 *handle, mortise_error *err);
+  int (*functions)(
+      sqlite3 *handle); /* adds SQL functions to a connection; SQLite's code. May be NULL. */
 } mt_db_kind;
 
 typedef struct mt_db {

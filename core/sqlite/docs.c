@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "sqlite/functions.h"
 
 #include <stdio.h>
 
@@ -52,6 +53,7 @@ const mt_db_kind mt_docs_kind = {
     .schema = schema,
     .sql = sql,
     .n_sql = DOCS_STATEMENTS,
+    .functions = mt_functions_add,
 };
 
 /* ---- indices ---- */

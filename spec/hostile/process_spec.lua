@@ -15,7 +15,8 @@ describe("a crash", function()
       mortise.index("x", "1", {a = 1})
       mortise.with_tree_lock("/a", function()
         local pid = io.open("/proc/self/stat"):read "n"
-        os.execute("cat /proc/" .. pid .. "/task/*/status")
+        -- The thread that starts a program blocks all signals until that runs.
+        os.execute("sleep 0.2; cat /proc/" .. pid .. "/task/*/status")
       end)]]}
     local n = 0
     for mask in out:gmatch "SigBlk:%s*(%x+)" do

@@ -1,6 +1,6 @@
 /* Error objects: tables {code, message, status, type, reason, retryable, ambiguous, blockers,
- * blockers_total, traceback}; tostring() of one is "code: message" and a line for each blocker. In
- * `mortise.core`:
+ * blockers_total, job, traceback}; `job` is orphaned_job's. tostring() of one is "code: message" and a
+ * line for each blocker. In `mortise.core`:
  *   error{code=, message=, ...} -> object     to be raised with error(object, 0)
  *   is_error(value) -> boolean
  *   exit_status(code) -> integer              the program's exit status for such an error
@@ -109,6 +109,7 @@ void mt_error_raise_blocked(lua_State *L, const mortise_error *e, const mortise_
   mt_error_push(L, e);
   luaL_checkstack(L, 6, NULL);
   set_blockers(L, all);
+  if (e->code == MORTISE_ORPHANED_JOB) mt_set_text(L, "job", all->list[0].job);
   lua_error(L);
   __builtin_unreachable();
 }

@@ -1,8 +1,10 @@
 /* Locks:
- *   client:acquire(kind, index, paths, {mode=, wait_ms=}) -> lock
+ *   client:acquire(kind, index, paths, {mode=, wait_ms=, adopts=}) -> lock
  *       kind "tree" (paths), "global", "document" (index, ids) or "named" (category, names);
  *       `index` nil if it does not apply; `paths` an array; mode "exclusive", "shared" or "SIX"
- *   client:acquire_paths({{path, mode}, ...}, {wait_ms=}) -> lock   any set of modes
+ *   client:acquire_paths({{path, mode}, ...}, {wait_ms=, adopts=}) -> lock   any set of modes
+ *       adopts: in a job's session (lua_session.c), first takes over what the job's dead sessions
+ *       hold there
  *   client:holds(lock) -> boolean       does it belong to this client, and is it not released?
  * They wait (wait_ms, or the client's default; 0 tries once) and raise lock_timeout, deadlock, ...
  * with `blockers`. A lock (closable: released on every way out):
@@ -63,7 +65,7 @@ static int collect_lock(lua_State *L) {
   if (h->lock && mt_driver_forked(h->box->driver)) return 0;
   mt_drop_all(&h->users);
   mt_undepend(&h->dependent);
-  if (h->lock) give_back(h->lock);
+  if (h->lock && !h->dependent.of->guards) give_back(h->lock);
   h->lock = NULL;
   return 0;
 }
@@ -93,7 +95,7 @@ static bool cancel_acquire(mt_op *op) {
 static void deinit_acquire(mt_op *op) {
   acquire_op *self = (acquire_op *)op;
   mt_undepend(&self->dependent);
-  if (self->a.lock) give_back(self->a.lock);
+  if (self->a.lock && !self->a.adopts) give_back(self->a.lock);
   self->a.lock = NULL;
   mt_wants_deinit(&self->wants);
 }
@@ -153,10 +155,12 @@ static void on_acquired(void *ctx, mt_acquire *a) {
 typedef struct options {
   const char *mode;
   int64_t wait_ms;
+  bool adopts;
 } options;
 
 static const mt_option rows[] = {MT_INT_OPTION(options, wait_ms, 0, MORTISE_TIME_MAX_MS),
-                                 MT_TEXT_OPTION(options, mode), MT_NO_OPTION};
+                                 MT_TEXT_OPTION(options, mode), MT_FLAG_OPTION(options, adopts),
+                                 MT_NO_OPTION};
 
 /* NULL: exclusive. */
 static mortise_lock_mode check_mode(lua_State *L, const char *name) {
@@ -186,7 +190,7 @@ static acquire_op *new_acquire(lua_State *L, int borrowed) {
 }
 
 static int start_acquire(lua_State *L, acquire_op *self, const mt_want *wants, size_t n,
-                         int64_t wait_ms) {
+                         const options *o) {
   bool alone = mt_alone(L, self->op.driver);
   mt_task_check(L, self->op.driver);
   mt_lock_handle *h = lua_touserdata(L, -1);
@@ -200,7 +204,8 @@ static int start_acquire(lua_State *L, acquire_op *self, const mt_want *wants, s
                          .wants = wants,
                          .n = n,
                          .task = mt_driver_task(box->driver)->id,
-                         .wait_ms = wait_ms,
+                         .wait_ms = o->wait_ms,
+                         .adopts = o->adopts,
                          .blocks_siblings = alone,
                          .blockers = &self->blockers};
   mt_depend(&box->dependents, &self->dependent);
@@ -247,7 +252,7 @@ static int client_acquire(lua_State *L) {
   acquire_op *self = new_acquire(L, 6);
   mortise_error err;
   if (mt_wants_make(&request, &self->wants, &err)) mt_error_raise(L, &err);
-  return start_acquire(L, self, self->wants.wants, self->wants.n, o.wait_ms);
+  return start_acquire(L, self, self->wants.wants, self->wants.n, &o);
 }
 
 /* Reads and pops the entry {path, mode} on top of the stack; the table at `keep` keeps its path. */
@@ -289,7 +294,7 @@ static int client_acquire_paths(lua_State *L) {
     read_want(L, &wants[i - 1], 4, i);
   }
   acquire_op *self = new_acquire(L, 4);
-  return start_acquire(L, self, wants, (size_t)n, o.wait_ms);
+  return start_acquire(L, self, wants, (size_t)n, &o);
 }
 
 /* ---- convert -------------------------------------------------------------------------------- */

@@ -4,7 +4,10 @@
  * A session (closable; the client's end is its own, too):
  *   :info()                      as client:session()
  *   :acquire(...), :acquire_paths(...)      as a client's (lua_lock.c), but in this session
- *   :close()                     gives back its locks and ends it; again is fine */
+ *   :close()                     gives back its locks and ends it; again is fine
+ *   :leave()                     ends it, and leaves what it holds as the job's guard, which is adopted
+ *                                by acquire(..., {adopts = true}) in another session of the same job
+ * A block that is left by an error, the collector and the client's end leave the guard, too. */
 #include "bindings/lua_session.h"
 
 #include "bindings/await.h"
@@ -34,13 +37,14 @@ mt_box *mt_check_session(lua_State *L, int index, mt_client_session **session) {
 
 /* ---- Closing -------------------------------------------------------------------------------- */
 
-static void begin_closing(mt_session_handle *handle, void (*done)(void *ctx), void *ctx) {
+static void begin_closing(mt_session_handle *handle, bool keep_guard, void (*done)(void *ctx),
+                          void *ctx) {
   mt_client_session *s = handle->session;
   mt_undepend(&handle->dependent);
   handle->session = NULL;
   mt_drop_of(&handle->box->dependents, s);
   mt_drop_of(&handle->box->locks, s);
-  mt_client_session_close(s, done, ctx);
+  mt_client_session_close(s, keep_guard, done, ctx);
 }
 
 /* The client ends, and with it this. */
@@ -82,7 +86,7 @@ static void on_closed(void *ctx) {
   mt_op_done(ctx);
 }
 
-static int session_close(lua_State *L) {
+static int end_session(lua_State *L, bool keep_guard) {
   mt_session_handle *handle = luaL_checkudata(L, 1, session_name);
   if (!handle->session || mt_driver_forked(handle->box->driver)) return 0;
   close_op *self = mt_lua_op_new(L, sizeof *self, 1, &close_type);
@@ -92,14 +96,27 @@ static int session_close(lua_State *L) {
   self->session = handle->session;
   self->dependent.drop = drop_close;
   mt_op_start(&self->op);
-  begin_closing(handle, on_closed, self);
+  begin_closing(handle, keep_guard, on_closed, self);
   mt_depend(&handle->box->dependents, &self->dependent);
   return mt_await(L, lua_gettop(L));
 }
 
+static int session_close(lua_State *L) {
+  return end_session(L, false);
+}
+
+static int session_leave(lua_State *L) {
+  return end_session(L, true);
+}
+
+static int leave_block(lua_State *L) {
+  return end_session(L, !lua_isnoneornil(L, 2));
+}
+
 static int collect_session(lua_State *L) {
   mt_session_handle *handle = lua_touserdata(L, 1);
-  if (handle->session && !mt_driver_forked(handle->box->driver)) begin_closing(handle, NULL, NULL);
+  if (handle->session && !mt_driver_forked(handle->box->driver))
+    begin_closing(handle, true, NULL, NULL);
   return 0;
 }
 
@@ -161,7 +178,8 @@ static int session_info(lua_State *L) {
 const luaL_Reg mt_session_methods[] = {
     {"session", client_session}, {"open_session", client_open_session}, {NULL, NULL}};
 
-static const luaL_Reg methods[] = {{"close", session_close}, {"info", session_info}, {NULL, NULL}};
+static const luaL_Reg methods[] = {
+    {"close", session_close}, {"leave", session_leave}, {"info", session_info}, {NULL, NULL}};
 static const luaL_Reg metamethods[] = {
-    {"__gc", collect_session}, {"__close", session_close}, {NULL, NULL}};
+    {"__gc", collect_session}, {"__close", leave_block}, {NULL, NULL}};
 const mt_lua_class mt_session_class = {session_name, methods, metamethods, NULL, NULL};

@@ -195,7 +195,7 @@ void mt_client_close(mortise_client *c, void (*done)(void *ctx), void *ctx) {
     return;
   }
   for (mt_client_session *s = c->sessions; s; s = s->next)
-    if (!s->closing) mt_client_session_close(s, NULL, NULL);
+    if (!s->closing) mt_client_session_close(s, true, NULL, NULL);
   c->closed = done;
   c->closed_ctx = ctx;
   mt_client_session_closed(c);

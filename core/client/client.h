@@ -43,8 +43,8 @@ mortise_client *mt_client_open(const mortise_options *options, mt_loop *loop,
 /* The manager of the client's own session, made at first use without I/O. */
 mt_manager *mt_client_manager(mortise_client *client, mortise_error *err);
 
-/* The asynchronous part of mortise_client_free: ends all sessions. mt_client_free then frees the
- * memory. */
+/* The asynchronous part of mortise_client_free: ends all sessions, of which those of jobs keep their
+ * guard. mt_client_free then frees the memory. */
 void mt_client_close(mortise_client *client, void (*done)(void *ctx), void *ctx);
 void mt_client_free(mortise_client *client);
 

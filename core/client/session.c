@@ -1,6 +1,7 @@
 #include "client/session.h"
 
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "client/client.h"
 #include "client/identity.h"
 #include "client/pulse.h"
@@ -87,10 +88,11 @@ static void notice(void *ctx, const mortise_notice *n) {
 
 /* ---- Making and ending ---------------------------------------------------------------------- */
 
-static mt_manager *new_manager(mt_client_session *s, mortise_error *err) {
+static mt_manager *new_manager(mt_client_session *s, const char *job, mortise_error *err) {
   const mortise_options *o = mt_client_options(s->client);
   const mt_manager_config config = {
       .ns = o->ns,
+      .job = s->guards ? job : NULL,
       .session = {s->owner, o->lease_ms, o->margin_ms},
       .wait_ms = o->wait_ms,
       .inherits = inherits,
@@ -104,23 +106,35 @@ static mt_manager *new_manager(mt_client_session *s, mortise_error *err) {
   return mt_manager_new(s->client->store, mt_env_system(), &config, err);
 }
 
+/* It stands in every entry of the job's, and is shown in lines of messages. */
+static mortise_status check_job(const char *job, mortise_error *err) {
+  mt_slice s = mt_slice_of(job);
+  bool good = s.n > 0 && s.n <= MORTISE_JOB_MAX && mt_utf8_valid(s) == s.n;
+  for (size_t i = 0; good && i < s.n; i++) good = !mt_utf8_command(s.p + i, s.n - i);
+  if (good) return MORTISE_OK;
+  return mt_error_set(err, MORTISE_INVALID_ARGUMENT,
+                      "a job's id is 1 to %d bytes of UTF-8 without control characters",
+                      MORTISE_JOB_MAX);
+}
+
 static bool make(mt_client_session *s, const char *job, mortise_error *err) {
   mortise_client *c = s->client;
   const mortise_options *o = mt_client_options(c);
   s->owner = mt_identity_owner(c->identity, o->program, o->script, job ? job : o->job, err);
   if (!s->owner || mt_timer_reserve(c->loop, &s->tick, err)) return false;
-  s->manager = new_manager(s, err);
+  s->manager = new_manager(s, job, err);
   return s->manager && !mt_client_look(c, err);
 }
 
 mt_client_session *mt_client_session_new(mortise_client *c, const char *job, mortise_error *err) {
-  if (!mt_client_identity(c, err)) return NULL;
+  if ((job && check_job(job, err)) || !mt_client_identity(c, err)) return NULL;
   mt_client_session *s = mt_calloc(1, sizeof *s);
   if (!s) {
     mt_error_memory(err);
     return NULL;
   }
-  *s = (mt_client_session){.client = c, .number = c->last_session++, .next = c->sessions};
+  *s = (mt_client_session){
+      .client = c, .number = c->last_session++, .guards = job, .next = c->sessions};
   s->tick = (mt_timer){.fire = tick, .ctx = s};
   s->lost = (mt_post){.run = tick, .ctx = s};
   c->sessions = s;
@@ -137,13 +151,17 @@ static void finished(void *ctx) {
   mt_client_session_closed(c);
 }
 
-void mt_client_session_close(mt_client_session *s, void (*done)(void *ctx), void *ctx) {
+void mt_client_session_close(mt_client_session *s, bool keep_guard, void (*done)(void *ctx),
+                             void *ctx) {
   s->closing = true;
   s->done = done;
   s->ctx = ctx;
   const mortise_client *c = s->client;
   int64_t deadline = mt_loop_now(c->loop) + mt_client_options(c)->request_ms;
-  mt_manager_close(s->manager, deadline, finished, s);
+  if (keep_guard && s->guards)
+    mt_manager_leave(s->manager, deadline, finished, s);
+  else
+    mt_manager_close(s->manager, deadline, finished, s);
 }
 
 void mt_client_session_forget(mt_client_session *s) {

@@ -17,6 +17,7 @@ typedef struct mt_client_session {
   uint64_t number;        /* of the client's sessions, from 0 on */
   mt_timer tick;
   mt_post lost; /* the pulse tells the loop that the session is dead */
+  bool guards;  /* a job's: what it holds guards the job's paths */
   bool closing, closed;
   void (*done)(void *ctx); /* of the closing; NULL: nobody asks any more */
   void *ctx;
@@ -24,11 +25,15 @@ typedef struct mt_client_session {
 } mt_client_session;
 
 /* Made without I/O: the tables are verified, and the session's document written, before its first
- * grant. `job`: whose it is, or NULL for the client's own. The client's until it is freed. */
+ * grant. `job`: the id of that whose it is, or NULL for the client's own. The client's until it is
+ * freed. */
 mt_client_session *mt_client_session_new(mortise_client *client, const char *job,
                                          mortise_error *err);
-/* Gives back all its locks and ends it; bounded by the client's time-out of a request. Once. */
-void mt_client_session_close(mt_client_session *s, void (*done)(void *ctx), void *ctx);
+/* Gives back all its locks, or with `keep_guard` leaves what a job's session holds in the store, where it
+ * guards the job's paths until it is adopted; then ends it. Bounded by the client's time-out of a
+ * request. Once. */
+void mt_client_session_close(mt_client_session *s, bool keep_guard, void (*done)(void *ctx),
+                             void *ctx);
 /* `done` is not called; the closing goes on. */
 void mt_client_session_forget(mt_client_session *s);
 void mt_client_session_free(mt_client_session *s); /* with nothing said to the store */

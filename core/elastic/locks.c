@@ -161,6 +161,7 @@ static void add_evict(mt_buf *b, const mt_lock_item *item) {
     add_text(b, "session", mt_slice_of(item->session));
   else
     mt_buf_adds(b, "\"damaged\":true");
+  if (item->session && item->guard) mt_buf_adds(b, ",\"guard\":true");
   mt_buf_adds(b, "}}}\n");
 }
 

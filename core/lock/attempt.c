@@ -58,6 +58,7 @@ static void tell_over(mt_attempt *at) {
 
 /* Frees the attempt but keeps its lock. */
 static void end(mt_attempt *at) {
+  mt_adoption_free(at->adoption);
   tell_over(at);
   mt_wait_unlink(&at->wait);
   at->wait.lock->wait = NULL;
@@ -87,6 +88,7 @@ static void fail_attempt(mt_attempt *at, const mortise_error *err) {
 static void succeed(mt_attempt *at) {
   mt_lock *lock = at->wait.lock;
   mt_acquire *a = at->a;
+  for (size_t i = 0; a->adopts && i < lock->n; i++) lock->parts[i].hold->guard = false;
   end(at);
   mt_lock_granted(lock);
   a->lock = lock;
@@ -188,6 +190,37 @@ static void refuse_to_wait(mt_attempt *at) {
   describe(at, &all, &err);
   err.code = MORTISE_DEADLOCK;
   err.retryable = false;
+  fail_blocked(at, &all, &err);
+}
+
+/* ---- What guards a job ---------------------------------------------------------------------- */
+
+static const mt_lock_entry *find_orphan(const mt_attempt *at) {
+  const mt_wait *w = &at->wait;
+  for (size_t i = 0; i < w->n_blockers; i++)
+    if (mt_lock_entry_guards(&w->blockers[i]) &&
+        mt_takeover_dead(w->manager, w->blockers[i].session))
+      return &w->blockers[i];
+  return NULL;
+}
+
+/* Nobody evicts it, so waiting would have no end before somebody recovers the job. */
+static void fail_orphaned(mt_attempt *at, const mt_lock_entry *orphan) {
+  const mt_part *part = &at->wait.lock->parts[at->pos];
+  mortise_blockers all = {0}, others;
+  mortise_error err;
+  mt_blocker_add(&all, part->place.path, orphan,
+                 mt_takeover_owner(at->wait.manager, orphan->session));
+  find_blockers(at, &at->wait.lock->parts[at->pos], &others);
+  for (size_t i = 0; i < others.shown && all.shown < MORTISE_BLOCKERS_SHOWN; i++)
+    if (strcmp(others.list[i].session, orphan->session) != 0)
+      all.list[all.shown++] = others.list[i];
+  all.total = others.total;
+  mt_error_set(&err, MORTISE_ORPHANED_JOB,
+               "%.*s wanted in %s is held in %s for job %s, whose session %s is dead: it guards "
+               "what the job has not finished until somebody resumes it or rolls it back",
+               (int)part->place.path.n, part->place.path.p, mt_mode_name(part->mode),
+               mt_mode_name(orphan->mode), orphan->job, orphan->session);
   fail_blocked(at, &all, &err);
 }
 
@@ -302,6 +335,11 @@ static bool any_dead(const mt_attempt *at) {
 /* Denied at parts[pos]: waits there, or gives up. */
 static void blocked(mt_attempt *at) {
   mt_manager *m = at->wait.manager;
+  const mt_lock_entry *orphan = find_orphan(at);
+  if (orphan) {
+    fail_orphaned(at, orphan);
+    return;
+  }
   int64_t now = mt_manager_now(m);
   mt_takeover_look(m, at->wait.blockers, at->wait.n_blockers,
                    !mt_takeover_known(m, at->wait.blockers, at->wait.n_blockers));
@@ -391,9 +429,77 @@ void mt_attempt_answered(mt_part *part, const mt_lock_item *denied, const mortis
   if (!lock->unanswered) attempt_judge(at);
 }
 
+/* ---- Adopting ------------------------------------------------------------------------------- */
+
+/* Waits for the end of sessions, at the place of the first of them. */
+static void await_dead(mt_attempt *at) {
+  mt_manager *m = at->wait.manager;
+  mt_wait *w = &at->wait;
+  mt_free(w->blockers);
+  w->n_blockers = mt_adoption_living(at->adoption, &w->blockers, &at->pos);
+  bool known = mt_takeover_known(m, w->blockers, w->n_blockers);
+  mt_takeover_look(m, w->blockers, w->n_blockers, !known);
+  mt_wait_begin(w, at->pos, false);
+  if (w->once && known && !mt_takeover_busy(m)) time_out(at);
+}
+
+static void adoption_moved(mt_attempt *at) {
+  mt_manager_soon(at->wait.manager);
+  switch (mt_adoption_state_of(at->adoption)) {
+  case MT_ADOPTION_BUSY:
+    return;
+  case MT_ADOPTION_WAITS:
+    await_dead(at);
+    return;
+  case MT_ADOPTION_FAILED:
+    fail_attempt(at, mt_adoption_error(at->adoption));
+    return;
+  case MT_ADOPTION_DONE:
+    leave_place(at);
+    mt_adoption_free(at->adoption);
+    at->adoption = NULL;
+    at->adopted = true;
+    at->pos = 0;
+    at->phase = MT_PHASE_READY;
+  }
+}
+
+static void adopt(mt_attempt *at) {
+  mortise_error err;
+  at->phase = MT_PHASE_ADOPT;
+  at->adoption = mt_adoption_new(at->wait.lock);
+  if (at->adoption) {
+    mt_adoption_tick(at->adoption);
+    return;
+  }
+  mt_error_memory(&err);
+  fail_attempt(at, &err);
+}
+
+void mt_attempt_adoption_moved(mt_lock *lock) {
+  adoption_moved(of(lock->wait));
+}
+
+void mt_attempt_adopted(mt_manager *m, const mt_hold *h, const mortise_error *err) {
+  for (mt_wait *w = m->waits->first; w; w = w->next)
+    if (of(w)->adoption) mt_adoption_answered(of(w)->adoption, h, err);
+  mt_manager_soon(m);
+}
+
+static void tick_adoption(mt_attempt *at, int64_t now) {
+  if (!at->wait.once && now >= at->deadline_ms) {
+    time_out(at);
+    return;
+  }
+  mt_adoption_tick(at->adoption);
+  if (mt_adoption_state_of(at->adoption) >= MT_ADOPTION_DONE) adoption_moved(at);
+}
+
 /* Continues where it stopped; no request may be in flight for it. */
 static void go_on(mt_attempt *at) {
-  if (at->entered < at->wait.lock->n)
+  if (at->a->adopts && !at->adopted)
+    adopt(at);
+  else if (at->entered < at->wait.lock->n)
     enter_here(at);
   else
     ask_store(at);
@@ -411,6 +517,10 @@ static int64_t step_due(const mt_attempt *at) {
   case MT_PHASE_NO_SESSION:
   case MT_PHASE_STORE:
     return INT64_MAX;
+  case MT_PHASE_ADOPT: {
+    int64_t due = mt_adoption_due(at->adoption);
+    return at->wait.once || due < at->deadline_ms ? due : at->deadline_ms;
+  }
   case MT_PHASE_QUEUE:
     break;
   }
@@ -460,6 +570,9 @@ static void tick(mt_attempt *at, int64_t now) {
   case MT_PHASE_LINE:
     if (now >= at->deadline_ms) time_out(at);
     return;
+  case MT_PHASE_ADOPT:
+    tick_adoption(at, now);
+    return;
   case MT_PHASE_QUEUE:
     tick_queue(at, now);
     return;
@@ -493,6 +606,8 @@ void mt_attempts_unbind(mt_manager *m, mt_holds *holds) {
     mt_holds_unref(holds);
     w->lock->holds = NULL;
     of(w)->phase = MT_PHASE_NO_SESSION;
+    mt_adoption_free(of(w)->adoption);
+    of(w)->adoption = NULL;
   }
 }
 
@@ -524,7 +639,8 @@ void mt_attempts_session_lost(mt_manager *m, const mt_holds *holds, const mortis
 }
 
 static bool out_of_patience(const mt_attempt *at, const void *ctx) {
-  return at->phase == MT_PHASE_STORE && (at->wait.once || *(const int64_t *)ctx >= at->deadline_ms);
+  bool asks = at->phase == MT_PHASE_STORE || at->phase == MT_PHASE_ADOPT;
+  return asks && (at->wait.once || *(const int64_t *)ctx >= at->deadline_ms);
 }
 
 void mt_attempts_trouble(mt_manager *m, const mortise_error *err) {
@@ -536,6 +652,7 @@ void mt_attempts_ended(mt_manager *m) {
   for (mt_wait *w = m->waits->first; w; w = w->next) {
     mt_attempt *at = of(w);
     if (at->phase == MT_PHASE_QUEUE && (w->once || any_dead(at))) at->poll_ms = 0;
+    if (at->phase == MT_PHASE_ADOPT) mt_adoption_look(at->adoption);
   }
   mt_manager_soon(m);
 }

@@ -5,6 +5,7 @@
 #ifndef MT_LOCK_ATTEMPT_H
 #define MT_LOCK_ATTEMPT_H
 
+#include "lock/adoption.h"
 #include "lock/lock.h"
 #include "lock/wait.h"
 
@@ -13,12 +14,15 @@ typedef enum mt_attempt_phase {
   MT_PHASE_READY,          /* continues at the next tick */
   MT_PHASE_LINE,           /* waits for other tasks of this process at parts[entered] */
   MT_PHASE_STORE,          /* its writes are in flight */
+  MT_PHASE_ADOPT,          /* takes over what dead sessions hold for its job */
   MT_PHASE_QUEUE,          /* waits for other sessions at parts[pos], polls at `poll_ms` */
 } mt_attempt_phase;
 
 typedef struct mt_attempt {
   mt_wait wait; /* the first member, so that a wait can be cast to its attempt */
   mt_acquire *a;
+  mt_adoption *adoption; /* in MT_PHASE_ADOPT */
+  bool adopted;          /* that is over */
   mt_attempt_phase phase;
   size_t pos;     /* parts before it are held */
   size_t entered; /* parts before it are admitted in this process */
@@ -57,6 +61,8 @@ void mt_attempt_admit(mt_manager *m, mt_hold *h);
 bool mt_attempt_will_ask(const mt_part *part);
 void mt_attempts_trouble(mt_manager *m, const mortise_error *err);
 void mt_attempts_ended(mt_manager *m);
+void mt_attempt_adopted(mt_manager *m, const mt_hold *h, const mortise_error *err);
+void mt_attempt_adoption_moved(mt_lock *lock);
 void mt_attempt_deadlocked(mt_wait *w, const mortise_blockers *blockers, const mortise_error *err);
 
 #endif

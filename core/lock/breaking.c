@@ -79,8 +79,10 @@ static size_t collect(mt_breaking *b, mt_json page) {
       continue;
     size_t before = b->paths.n;
     if (!mt_json_text(mt_json_get(it.value, "path"), &b->paths)) continue;
-    b->items[n++] = (mt_lock_item){
-        .verb = MT_LOCK_EVICT, .place.path = {NULL, b->paths.n - before}, .session = b->session};
+    b->items[n++] = (mt_lock_item){.verb = MT_LOCK_EVICT,
+                                   .place.path = {NULL, b->paths.n - before},
+                                   .session = b->session,
+                                   .guard = true};
   }
   const char *at = b->paths.p; /* the buffer grows no more */
   for (size_t i = 0; i < n; at += b->items[i++].place.path.n) b->items[i].place.path.p = at;

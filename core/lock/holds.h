@@ -72,6 +72,8 @@ struct mt_hold {
   mt_mode asked_mode;
   bool asked_enqueue;
   char evict[MT_SESSION_ID]; /* the dead session to evict next, or "" */
+  bool adopts;               /* that one's entry is taken over, not evicted */
+  bool guard; /* holds what was adopted: not given back before all of the job's lock is had */
   uint32_t tries;
   mt_part *serving; /* parts that this write answers, by next_ask */
   mt_hold *next_out;

@@ -58,15 +58,19 @@ static const mt_hooks hooks = {
     .session_lost = session_lost,
     .ended = mt_attempts_ended,
     .deadlocked = mt_attempt_deadlocked,
+    .adopted = mt_attempt_adopted,
+    .adoption_moved = mt_attempt_adoption_moved,
 };
 
 mt_manager *mt_manager_new(mt_store *store, const mt_env *env, const mt_manager_config *config,
                            mortise_error *err) {
   whole *w = mt_calloc(1, sizeof *w);
   char *owner = mt_strdup(config->session.owner_json);
-  if (!w || !owner) {
+  char *job = config->job ? mt_strdup(config->job) : NULL;
+  if (!w || !owner || (config->job && !job)) {
     mt_free(w);
     mt_free(owner);
+    mt_free(job);
     mt_error_memory(err);
     return NULL;
   }
@@ -75,6 +79,7 @@ mt_manager *mt_manager_new(mt_store *store, const mt_env *env, const mt_manager_
       .store = store,
       .env = env,
       .owner_json = owner,
+      .job = job,
       .lease_ms = config->session.lease_ms,
       .margin_ms = config->session.margin_ms,
       .wait_ms = config->wait_ms,
@@ -113,6 +118,7 @@ void mt_manager_free(mt_manager *m) {
   while (m->locks) mt_lock_free(m->locks);
   mt_holds_unref(m->holds);
   mt_free(m->owner_json);
+  mt_free(m->job);
   mt_free(of(m));
 }
 
@@ -273,6 +279,8 @@ void mt_manager_acquire(mt_manager *m, mt_acquire *a) {
   mortise_error *err = &a->error;
   if (m->closing)
     mt_error_set(err, MORTISE_INVALID_ARGUMENT, "the client is closed");
+  else if (a->adopts && !m->job)
+    mt_error_set(err, MORTISE_INVALID_ARGUMENT, "only a job's session adopts locks");
   else
     mt_attempt_new(m, a, err);
   if (err->code) {
@@ -390,7 +398,7 @@ void mt_manager_tick(mt_manager *m) {
   tick_close(m);
 }
 
-void mt_manager_close(mt_manager *m, int64_t deadline_ms, void (*done)(void *ctx), void *ctx) {
+static void begin_closing(mt_manager *m, int64_t deadline_ms, void (*done)(void *ctx), void *ctx) {
   whole *w = of(m);
   mortise_error err;
   mt_error_set(&err, MORTISE_INTERRUPTED, "the client is being closed");
@@ -399,11 +407,17 @@ void mt_manager_close(mt_manager *m, int64_t deadline_ms, void (*done)(void *ctx
   w->close_done = done;
   w->close_ctx = ctx;
   mt_attempts_fail(m, &err);
-  for (mt_lock *lock = m->locks; lock; lock = lock->next) {
-    lock->granted = false;
-    mt_lock_give_back(lock, 0, NULL);
-  }
+  for (mt_lock *lock = m->locks; lock; lock = lock->next) lock->granted = false;
   mt_manager_soon(m);
+}
+
+void mt_manager_close(mt_manager *m, int64_t deadline_ms, void (*done)(void *ctx), void *ctx) {
+  begin_closing(m, deadline_ms, done, ctx);
+  for (mt_lock *lock = m->locks; lock; lock = lock->next) mt_lock_give_back(lock, 0, NULL);
+}
+
+void mt_manager_leave(mt_manager *m, int64_t deadline_ms, void (*done)(void *ctx), void *ctx) {
+  begin_closing(m, deadline_ms, done, ctx);
 }
 
 /* ---- What it says --------------------------------------------------------------------------- */

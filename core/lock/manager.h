@@ -37,6 +37,10 @@ mt_permit mt_manager_permit(const mt_lock *lock);
  * session, in no longer than until `deadline_ms`. */
 void mt_manager_close(mt_manager *m, int64_t deadline_ms, void (*done)(void *ctx), void *ctx);
 
+/* As mt_manager_close, but what is held for the job stays in the store, where it guards the job's
+ * paths until it is adopted. */
+void mt_manager_leave(mt_manager *m, int64_t deadline_ms, void (*done)(void *ctx), void *ctx);
+
 mt_manager_stats mt_manager_get_stats(const mt_manager *m);
 /* The lock table's epoch when the current session was opened. */
 mt_epoch mt_manager_epoch(const mt_manager *m);

@@ -92,6 +92,7 @@ static bool choose_lower(mt_holds *holds, mt_hold *h, mt_mode mode) {
 /* Never queue for more while the store lists a mode that no task needs: two sessions doing so block
  * each other for ever. */
 static bool keeps_surplus(const mt_hold *h) {
+  if (h->guard) return false;
   bool queues = false, surplus = h->state == MT_HOLD_UNSURE_SURPLUS;
   for (const mt_part *p = h->asks; p; p = p->next_ask) queues |= p->enqueue;
   return queues && (surplus || !mt_mode_covers(mt_hold_held_mode(h), h->mode));
@@ -115,7 +116,7 @@ static bool choose(const mt_manager *m, mt_holds *holds, mt_hold *h) {
     return true; /* the eviction comes first, or the same write again */
   h->tries = 0;
   if (h->asks) return keeps_surplus(h) ? give_surplus_back(holds, h) : choose_grant(holds, h);
-  if (somebody_comes(m, h)) return false;
+  if (h->guard || somebody_comes(m, h)) return false;
   mt_mode mode = mt_hold_held_mode(h);
   if (!mode) return choose_release(h);
   if (mode == h->mode && !mt_hold_is_unsure(h)) return false;
@@ -133,7 +134,7 @@ static void item_fill(mt_lock_item *item, const mt_hold *h) {
   *item =
       (mt_lock_item){.verb = h->verb, .place = mt_hold_place(h), .n = h->n, .mode = h->asked_mode};
   if (h->evict[0]) {
-    item->verb = MT_LOCK_EVICT;
+    item->verb = h->adopts ? MT_LOCK_ADOPT : MT_LOCK_EVICT;
     item->session = h->evict;
   } else if (h->verb == MT_LOCK_DELETE) {
     item->if_version = h->version;
@@ -173,6 +174,17 @@ void mt_outbox_ask(mt_manager *m, mt_part *part, bool enqueue, bool once) {
     h->asks = part;
   h->last_ask = part;
   mt_outbox_kick(m, h);
+}
+
+bool mt_outbox_adopt(mt_manager *m, mt_hold *h, const char *from) {
+  if (h->send || h->serving || h->asks || h->evict[0]) return false;
+  memcpy(h->evict, from, sizeof h->evict);
+  h->adopts = h->guard = true;
+  h->n = ++m->holds->last_n;
+  h->asked_mode = MT_NL; /* so that the grant that follows is another write, with its own number */
+  h->state = MT_HOLD_UNSURE_SURPLUS;
+  mt_outbox_kick(m, h);
+  return true;
 }
 
 static bool unlink_ask(mt_part **link, mt_part *part) {
@@ -271,7 +283,7 @@ static void evict_from_ancestors(mt_manager *m, const mt_part *part, const char 
 static bool evict_dead_blocker(mt_manager *m, mt_hold *h, const mt_lock_item *item) {
   for (size_t i = 0; i < item->n_blockers && h->tries < TRIES_MAX; i++) {
     const char *session = item->blockers[i].session;
-    if (!mt_takeover_dead(m, session)) continue;
+    if (mt_lock_entry_guards(&item->blockers[i]) || !mt_takeover_dead(m, session)) continue;
     memcpy(h->evict, session, sizeof h->evict);
     if (h->serving) evict_from_ancestors(m, h->serving, session);
     return true;
@@ -332,6 +344,21 @@ static bool release_answered(mt_manager *m, mt_hold *h, const mt_lock_item *item
   return false;
 }
 
+/* Only an acknowledged write takes it over. Where nothing of the dead one is left, somebody else
+ * has done so. */
+static void adopt_answered(mt_manager *m, mt_hold *h, const mt_lock_item *item) {
+  mortise_error err;
+  bool gone = item->result == MT_LOCK_ABSENT || item->result == MT_LOCK_STALE;
+  mt_error_set(&err, gone ? MORTISE_CONFLICT : MORTISE_REJECTED,
+               gone
+                   ? "%s: what session %s held there for job %s was taken over by another one"
+                   : "%s: the store refuses to let the lock of session %s for job %s be taken over",
+               h->path, h->evict, m->job);
+  h->evict[0] = '\0';
+  h->adopts = false;
+  m->hooks->adopted(m, h, item->result == MT_LOCK_ACKED ? NULL : &err);
+}
+
 static bool takes(const mt_lock_item *item) {
   return item->verb == MT_LOCK_SET || item->verb == MT_LOCK_CREATE;
 }
@@ -353,6 +380,8 @@ static void item_answered(mt_manager *m, mt_holds *holds, mt_hold *h, const mt_l
     h->evict[0] = '\0';
     h->tries++;
     again = true;
+  } else if (item->verb == MT_LOCK_ADOPT) {
+    adopt_answered(m, h, item);
   } else if (takes(item)) {
     again = grant_answered(m, h, item);
   } else {
@@ -380,8 +409,10 @@ static void batch_free(mt_batch *b) {
 
 /* A permanent error: fails the asking parts; what cannot be given back ends with the session. */
 static void give_up(mt_manager *m, mt_holds *holds, mt_hold *h, const mortise_error *err) {
-  bool evicting = h->evict[0];
+  bool evicting = h->evict[0], adopting = h->adopts;
   h->evict[0] = '\0';
+  h->adopts = false;
+  if (adopting) m->hooks->adopted(m, h, err);
   if (h->serving) {
     answer_all(m, h, NULL, err);
     return;
@@ -414,7 +445,7 @@ static void item_failed(mt_manager *m, mt_holds *holds, mt_hold *h, const mt_loc
   h->send = MT_SEND_IDLE;
   /* Even if no part waits any more: what may have been granted or lowered is given back, and a late
    * grant ends with the session. */
-  if (unsure && takes(item)) holds->replace = true;
+  if (unsure && (takes(item) || item->verb == MT_LOCK_ADOPT)) holds->replace = true;
   if ((unsure || !proven) && takes(item)) mt_hold_doubt(h);
   if (unsure) mt_hold_touched(h);
   if (h->pending_release) mt_pending_done(h, err);
@@ -537,6 +568,7 @@ static void send_batch(mt_manager *m, mt_batch *b) {
       .req = {.done = batch_done, .ctx = b, .deadline_ms = deadline < lease ? deadline : lease},
       .ns = m->ns,
       .session = b->of->session.id,
+      .job = m->job,
       .items = b->items,
       .n = b->n,
   };

@@ -28,6 +28,10 @@ void mt_outbox_kick(mt_manager *m, mt_hold *h);
 void mt_outbox_ask(mt_manager *m, mt_part *part, bool enqueue, bool once);
 /* The part no longer waits for an answer. */
 void mt_outbox_forget(mt_part *part);
+/* Takes over the entry that a session, which was proven dead, has there for our job. The hook
+ * `adopted` says when that is done; from now on the hold is a guard. False: something else is being
+ * written there, try again. */
+bool mt_outbox_adopt(mt_manager *m, mt_hold *h, const char *from);
 void mt_outbox_flush(mt_manager *m);
 int64_t mt_outbox_due(const mt_manager *m); /* when to flush; INT64_MAX: only after an answer */
 bool mt_outbox_idle(const mt_manager *m);

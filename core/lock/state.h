@@ -24,6 +24,10 @@ typedef struct mt_hooks {
   void (*session_lost)(mt_manager *m);
   /* A look at the blocking sessions has ended: waiting acquisitions should check again. */
   void (*ended)(mt_manager *m);
+  /* The adoption at this hold is done, or given up for `err`. */
+  void (*adopted)(mt_manager *m, const mt_hold *h, const mortise_error *err);
+  /* The adoption before this lock has moved on by itself. */
+  void (*adoption_moved)(struct mt_lock *lock);
   /* This wait is a deadlock's victim; `blockers` and `err` describe the cycle. */
   void (*deadlocked)(struct mt_wait *w, const mortise_blockers *blockers, const mortise_error *err);
 } mt_hooks;
@@ -49,6 +53,7 @@ struct mt_manager {
   const mt_env *env;
   char ns[65];
   char *owner_json;
+  char *job; /* or NULL */
   int64_t lease_ms, margin_ms, wait_ms;
   mt_manager_config config;
   mt_kin kin;

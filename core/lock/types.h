@@ -12,6 +12,7 @@ typedef struct mt_lock mt_lock;
 
 typedef struct mt_manager_config {
   const char *ns;
+  const char *job;           /* its locks guard this job's paths (adoption.h); NULL: none */
   mt_session_config session; /* owner, lease, margin */
   int64_t wait_ms;           /* default wait of an acquisition */
   /* Does a hold of task `holder` also count for `task`: is it the same task or an ancestor? */
@@ -41,10 +42,12 @@ typedef struct mt_acquire {
   size_t n;
   uint64_t task;       /* who in this process */
   int64_t wait_ms;     /* 0: try once; -1: the manager's default */
+  bool adopts;         /* takes over first what dead sessions hold there for the manager's job */
   bool blocks_siblings; /* the caller pumps, so waiting for a sibling task is a DEADLOCK */
   mt_lock *lock;       /* out, owned by the manager until released */
   mortise_error error; /* out */
-  mortise_blockers *blockers; /* out, on LOCK_TIMEOUT and DEADLOCK; may be NULL */
+  mortise_blockers *blockers; /* out, on LOCK_TIMEOUT, DEADLOCK and
+                                 ORPHANED_JOB (the orphan is the first); may be NULL */
   void *op;            /* the manager's, as is `next` */
   struct mt_acquire *next;
 } mt_acquire;

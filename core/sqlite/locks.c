@@ -264,14 +264,14 @@ static bool is_left_empty(const batch_run *u, const mt_lock_entry *hold,
   return true;
 }
 
-/* Removes the hold and place of `session` with numbers up to `n`. */
+/* Removes the hold and place of `session` with numbers up to `n`; a hold for a job only if `guard`. */
 static mortise_status remove_entries(batch_run *u, mt_lock_item *item, const char *session,
-                                     uint64_t n, mortise_error *err) {
+                                     uint64_t n, bool guard, mortise_error *err) {
   mortise_status status = read_document(u, item, err);
   if (status) return status;
   const mt_lock_entry *hold = entry_find(&u->holders, session),
                       *place = entry_find(&u->queue, session);
-  if (hold && hold->n > n) hold = NULL;
+  if (hold && (hold->n > n || (*hold->job && !guard))) hold = NULL;
   if (place && place->n > n) place = NULL;
   if (!hold && !place) return result(item, MT_LOCK_ABSENT);
   if (hold) status = run_at(u, LOCKS_HOLDER_DROP, item, mt_slice_of(session), err);
@@ -365,11 +365,11 @@ static mortise_status run_item(batch_run *u, mt_lock_item *item, mortise_error *
   case MT_LOCK_SET:
     return item_set(u, item, err);
   case MT_LOCK_RELEASE:
-    return remove_entries(u, item, u->r->session, item->n, err);
+    return remove_entries(u, item, u->r->session, item->n, true, err);
   case MT_LOCK_DELETE:
     return delete (u, item, err);
   case MT_LOCK_EVICT:
-    return item->session ? remove_entries(u, item, item->session, INT64_MAX, err)
+    return item->session ? remove_entries(u, item, item->session, INT64_MAX, item->guard, err)
                          : remove_damaged(u, item, err);
   default:
     return adopt(u, item, err);

@@ -331,8 +331,9 @@ typedef enum mt_lock_verb {
   MT_LOCK_SET,     /* the scripted grant: apply, deny, enqueue, or stale */
   MT_LOCK_RELEASE, /* remove my hold and queue entry numbered <= n; always ACKED or ABSENT */
   MT_LOCK_DELETE,  /* delete of my untouched document, by if_version; else CONFLICT */
-  MT_LOCK_EVICT, /* remove all sound entries of `session`, which the caller proved expired; if it is
-                      NULL, all damaged entries, on a person's decision */
+  MT_LOCK_EVICT, /* remove all sound entries of `session`, which the caller proved expired, except what
+                      it holds for a job (see `guard`); if it is NULL, all damaged entries, on a
+                      person's decision */
   MT_LOCK_ADOPT, /* replace the entry of `from` by mine numbered n, in the same mode */
 } mt_lock_verb;
 
@@ -349,7 +350,7 @@ typedef enum mt_lock_result {
   MT_LOCK_FAILED,        /* refused for good; the batch's error says why */
 } mt_lock_result;
 
-enum { MT_JOB_MAX = 256 }; /* bytes of a job's id */
+enum { MT_JOB_MAX = MORTISE_JOB_MAX };
 
 /* A holder or waiter as the lock document has it. Details of its session are read separately. */
 typedef struct mt_lock_entry {
@@ -363,6 +364,11 @@ typedef struct mt_lock_entry {
   char job[MT_JOB_MAX + 1];  /* "" none */
 } mt_lock_entry;
 
+/* Does it keep others from a job's paths until it is adopted, also when its session is dead? */
+static inline bool mt_lock_entry_guards(const mt_lock_entry *e) {
+  return e->job[0] && !e->queued && !e->damaged;
+}
+
 typedef struct mt_lock_item {
   mt_lock_verb verb;         /* in, as all up to `if_version` */
   mt_place place;            /* its path is normalised; the store derives the id from it */
@@ -375,6 +381,7 @@ typedef struct mt_lock_item {
   bool brief; /* SET, fresh and not enqueue: the answer need not name blockers nor tell
                                 STALE from DENIED, which makes a grant cheaper for the server */
   const char *session;       /* EVICT: the dead one, or NULL; ADOPT: from; NULL otherwise */
+  bool guard;                /* EVICT: also what it holds for a job, as a person has decided */
   mt_version if_version;     /* DELETE */
   mt_lock_result result;     /* out, as all below */
   mt_version version;        /* of the acknowledged write */

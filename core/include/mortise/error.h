@@ -45,6 +45,8 @@ typedef enum mortise_status {
 #undef MORTISE_STATUS_ENUM
 } mortise_status;
 
+enum { MORTISE_JOB_MAX = 256 /* bytes of a job's id */ };
+
 /* One holder or waiter that blocked a lock. Strings are cut to fit and always terminated. */
 typedef struct mortise_blocker {
   char path[256];
@@ -54,7 +56,7 @@ typedef struct mortise_blocker {
   char user[32];
   char program[64];
   char script[128];
-  char job[64];
+  char job[MORTISE_JOB_MAX + 1];
   int64_t pid;
   int64_t since_ms;   /* store's clock, milliseconds since 1970; for people only */
   bool queued;        /* waits ahead of us in the queue; does not hold it yet */

@@ -182,6 +182,48 @@ static void adopts(mt_fixture *f) {
   MT_RESULT(mt_release(f, mt_b, "/a", 2), MT_LOCK_ACKED);
 }
 
+/* As the owner of a job does it. */
+static mt_lock_result set_for(mt_fixture *f, const char *job, const char *session, const char *path,
+                              uint64_t n, mt_mode mode, bool enqueue) {
+  mt_lock_item item = {.verb = MT_LOCK_SET,
+                       .place.path = mt_slice_of(path),
+                       .n = n,
+                       .mode = mode,
+                       .fresh = true,
+                       .enqueue = enqueue};
+  mt_lock_batch r = {.ns = f->ns, .session = session, .job = job, .items = &item, .n = 1};
+  f->s->locks->batch(f->s, &r);
+  MT_OK(f, r);
+  mt_lock_batch_deinit(&r);
+  return item.result;
+}
+
+/* What a dead session held for a job goes by its own release, by adoption, or as a person decides. */
+static void keeps_guards(mt_fixture *f) {
+  MT_RESULT(set_for(f, "j", mt_a, "/g", 1, MT_IX, false), MT_LOCK_ACKED);
+  MT_RESULT(set_for(f, "", mt_b, "/g", 1, MT_IX, false), MT_LOCK_ACKED); /* no job */
+  MT_RESULT(mt_evict(f, mt_d, "/g", mt_a), MT_LOCK_ABSENT);
+  MT_RESULT(mt_evict(f, mt_d, "/g", mt_b), MT_LOCK_ACKED);
+  MT_RESULT(mt_set(f, mt_d, "/g", 1, MT_S), MT_LOCK_DENIED);
+  MT_CHECK(f->item.n_blockers == 1 && mt_blocked_by(f, mt_a, MT_IX, false), "it stands");
+  MT_CHECK(!strcmp(f->item.blockers[0].job, "j"), "and says whose it is");
+  MT_RESULT(set_for(f, "j", mt_c, "/g", 1, MT_X, true), MT_LOCK_QUEUED);
+  MT_RESULT(mt_evict(f, mt_d, "/g", mt_c), MT_LOCK_ACKED); /* a place in the queue guards nothing */
+  MT_RESULT(set_for(f, "j", mt_a, "/g", 2, MT_SIX, false), MT_LOCK_ACKED);
+  MT_RESULT(set_for(f, "j", mt_c, "/g", 2, MT_IS, false), MT_LOCK_ACKED);
+  MT_RESULT(set_for(f, "j", mt_c, "/g", 3, MT_S, true), MT_LOCK_QUEUED);
+  MT_RESULT(mt_evict(f, mt_d, "/g", mt_c), MT_LOCK_ACKED); /* its hold stays */
+  MT_RESULT(mt_set(f, mt_d, "/g", 2, MT_X), MT_LOCK_DENIED);
+  MT_CHECK(f->item.n_blockers == 2 && mt_blocked_by(f, mt_c, MT_IS, false), "both stand");
+  MT_RESULT(mt_adopt(f, mt_b, "/g", 2, mt_c), MT_LOCK_ACKED);
+  MT_RESULT(mt_evict(f, mt_d, "/g", mt_b), MT_LOCK_ABSENT); /* the job goes with it */
+  MT_RESULT(mt_release(f, mt_b, "/g", 2), MT_LOCK_ACKED);
+  mt_lock_item by_hand = {
+      .verb = MT_LOCK_EVICT, .place.path = MT_SLICE("/g"), .session = mt_a, .guard = true};
+  MT_RESULT(mt_lock(f, mt_d, by_hand), MT_LOCK_ACKED);
+  MT_CHECK(!mt_listed(f, "/g"), "nothing is left");
+}
+
 static void job_shown(mt_fixture *f) {
   mt_lock_item item = {
       .verb = MT_LOCK_SET, .place.path = MT_SLICE("/j"), .n = 1, .mode = MT_X, .fresh = true};
@@ -576,6 +618,7 @@ const mt_case mt_cases_locks[] = {
     {"locks: evict", evicts},
     {"locks: evict takes the place in the queue too", evicts_waiters},
     {"locks: adopt", adopts},
+    {"locks: what guards a job is not evicted", keeps_guards},
     {"locks: a job is named to those it blocks", job_shown},
     {"locks: a batch is in order and not atomic", mixed_batch},
     {"locks: 1,500 items in a batch", large_batch},

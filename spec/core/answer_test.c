@@ -1,4 +1,5 @@
-/* What an answer must say before it is believed: to a batch of lock operations, and a document. */
+/* What an answer must contain before it is believed: one to a batch of lock operations, and one
+ * with a document. */
 #include "base/mem.h"
 #include "elastic/answer.h"
 #include "elastic/internal.h"
@@ -57,7 +58,7 @@ static void test_a_release_is_an_answer(void **state) {
 #define WHOLE                                                                                      \
   "{\"items\":[{\"update\":{\"_id\":\"default:/a\"," GRANT "\"_seq_no\":5,\"_primary_term\":1}}]"
 
-/* Cut off behind the items, or with more behind it than an answer has, it is another thing. */
+/* An answer that is cut off after the items, or goes on after its end, is refused. */
 static void test_an_answer_has_an_end(void **state) {
   (void)state;
   static const char *const good[] = {WHOLE "}", WHOLE " }\n",
@@ -70,7 +71,7 @@ static void test_an_answer_has_an_end(void **state) {
     assert_int_equal(result_of(MT_LOCK_SET, bad[i]), MT_LOCK_NO_ANSWER);
 }
 
-/* Each item's own document: by its id, however that is written. */
+/* Each item must be about its own document: the id is compared, however it is written. */
 static void test_an_item_is_of_its_document(void **state) {
   (void)state;
   static const char *const others[] = {
@@ -89,7 +90,7 @@ static void test_an_item_is_of_its_document(void **state) {
                    MT_LOCK_ACKED);
 }
 
-/* What has no room in a fence, or is no version at all, is no grant. */
+/* A version that does not fit into a fence, or is not a version at all, is no grant. */
 static void test_a_version_has_its_range(void **state) {
   (void)state;
   static const char *const odd[] = {
@@ -126,7 +127,7 @@ static mortise_status read_hit(const char *text, bool no_source, mt_version *ver
   return status;
 }
 
-/* A member that is not of its kind makes the answer none; nothing is read as what it is not. */
+/* A member of the wrong type makes the whole answer invalid. */
 static void test_a_document_is_of_its_kind(void **state) {
   (void)state;
   static const char *const odd[] = {"{" HIT "," VERSION ",\"_source\":[1,\"[,\"]}",
@@ -161,7 +162,7 @@ static void test_a_document_without_source(void **state) {
                    MORTISE_OK);
 }
 
-/* What is no version compares with nothing, rather than with another document's. */
+/* An invalid version counts as none: a write then compares with nothing. */
 static void test_a_document_without_version(void **state) {
   (void)state;
   static const char *const odd[] = {"{" HIT "," SOURCE "}",

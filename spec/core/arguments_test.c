@@ -90,7 +90,7 @@ static mortise_status ask(const things *t, mortise_lock_request r, mortise_error
 #define REQUEST(...) ask(t, (mortise_lock_request){__VA_ARGS__}, err)
 #define PATHS .paths = a_path, .n = 1
 
-/* Each is a row: its text is its name. */
+/* Each row is a check, named by its own text. */
 #define ROWS(ROW)                                                                                  \
   ROW(open_null, mortise_client_open(NULL, err) ? MORTISE_OK : code_of(err))                       \
   ROW(init_null, mortise_client_init_tables(NULL, err))                                            \
@@ -141,7 +141,7 @@ static mortise_status code_of(const mortise_error *err) {
   return err ? err->code : MORTISE_INVALID_ARGUMENT;
 }
 
-/* A function is on the stack, and stays there. */
+/* Leaves the function on the stack. */
 static mortise_status call_with(mortise_host *host, int nresults, mortise_error *err) {
   lua_State *L = mortise_host_state(host);
   lua_getglobal(L, "type");
@@ -198,7 +198,7 @@ static void null_is_fine_where_it_is_said(void **state) {
 
 /* ---- Options -------------------------------------------------------------------------------- */
 
-/* Neither a client nor a host, and both say the same. */
+/* Neither a client nor a host accepts the options, and both give the same reason. */
 static void refused(const mortise_options *o, const char *what) {
   mortise_error client, host;
   memset(&client, 1, sizeof client);
@@ -408,7 +408,7 @@ static void a_client_frees_its_locks(void **state) {
   frees_its_locks(first);
 }
 
-/* The child ends as a program of its own, with what it inherited. */
+/* The child exits like a program of its own, with what it inherited. */
 static _Noreturn void be_child(mortise_client *client, mortise_lock *lock) {
   bool refused =
       mortise_lock_convert(lock, MORTISE_SHARED, 0, NULL, NULL) == MORTISE_INVALID_ARGUMENT &&

@@ -15,7 +15,7 @@ typedef struct fixture {
   mt_rename rename;
   int done, step;
   bool plan;
-  bool strict; /* says neither that there may be some below `to`, nor that there may be none */
+  bool strict; /* sets neither `merge` nor `allow_empty` */
   uint64_t told, told_total;
   rng random;
 } fixture;
@@ -258,7 +258,8 @@ static void always_new(void *ctx, fake_docs *fake) {
   fake_put(fake, id, "{\"path\":\"/clinton/late\"}");
 }
 
-/* Someone who takes no lock may go on for ever: it ends, and says what is left. */
+/* If someone without a lock keeps adding documents, the change still ends, and says what is
+ * left. */
 static void test_passes_are_bounded(void **state) {
   fixture *f = *state;
   fill(f, 10);
@@ -372,11 +373,11 @@ static void test_something_there(void **state) {
   f->strict = false;
   f->fake.counts = 0;
   assert_int_equal(run(f, 10)->beside, 2);
-  assert_int_equal(f->fake.counts, 2); /* of what is there, and of what is left */
+  assert_int_equal(f->fake.counts, 2); /* of what is there before, and of what is left after */
   assert_moved(f, 33);                 /* the near one too */
 }
 
-/* Of a tree that becomes the one above it, what goes is not in its own way. */
+/* When a tree moves into its parent, its own documents are not counted as being in the way. */
 static void test_up(void **state) {
   fixture *f = *state;
   fake_put(&f->fake, "1", "{\"path\":\"/a/b/1\"}");
@@ -504,7 +505,7 @@ static fake_fate kill_here(void *ctx, fake_docs *fake, mt_bulk *r) {
   return FAKE_FINE;
 }
 
-/* What a killed run left is finished by the next one, wherever it was killed. */
+/* The next run finishes what a killed run left, wherever it was killed. */
 static void test_killed(void **state) {
   for (int at = 0; at < 40; at += 3) {
     fixture *f = *state;
@@ -560,14 +561,14 @@ static void test_cancel(void **state) {
     pump(f);
     const mt_change *c = &f->rename.change;
     assert_int_equal(c->error.code, MORTISE_INTERRUPTED);
-    assert_true(f->fake.bulks <= bulks + 3); /* what had been submitted */
+    assert_true(f->fake.bulks <= bulks + 3); /* those submitted before */
     assert_int_equal(c->result.changed, under(f, "/projects/clinton"));
     teardown(state);
     setup(state);
   }
 }
 
-/* While it is paused nothing more goes out, wherever it is; then it goes on, or is cancelled. */
+/* While it is paused it sends nothing more, at whatever step; then it is resumed or cancelled. */
 static void test_pause(void **state) {
   for (int at = 0; at < 80; at++) {
     fixture *f = *state;

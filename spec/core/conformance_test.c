@@ -1,5 +1,5 @@
 /* Runs the conformance suite on SQLite and on every server in MORTISE_TEST_URLS.
- * MORTISE_TEST_FILTER: a pattern for the names, as "sqlite: lock*". */
+ * MORTISE_TEST_FILTER: a pattern for the names, such as "sqlite: lock*". */
 #include "conformance/conformance.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Locks that get other modes in place, on each store in MORTISE_TEST_URLS and the embedded one. */
+/* Changing the mode of held locks, on each store in MORTISE_TEST_URLS and the embedded one. */
 #include "lock/convert.h"
 #include "lock_fixture.h"
 
@@ -38,7 +38,7 @@ static mt_lock *take(mt_test_client *c, size_t n, size_t who, const char *path, 
   return a.lock;
 }
 
-/* May session `who` have `path` in that mode at this moment? */
+/* Would session `who` get `path` in that mode now? */
 static bool may(mt_test_client *c, size_t n, size_t who, const char *path, mt_mode mode) {
   mortise_error err;
   mt_lock *lock = take(c, n, who, path, mode, 7, 0, &err);
@@ -109,7 +109,8 @@ static void test_one_round_trip_each(void **state) {
   mt_test_expect_empty(&place);
 }
 
-/* It is told once the store has acknowledged it, so that others are let in from then on. */
+/* `done` is called once the store has acknowledged the downgrade: from then on others are let
+ * in. */
 static void expect_idle(void *ctx, mt_convert *c) {
   (void)ctx;
   assert_true(mt_outbox_idle(mt_lock_manager(c->lock)));
@@ -121,7 +122,7 @@ static void test_a_lowering_is_acknowledged(void **state) {
   mt_lock *lock = take(&c, 1, 0, "/ack/nowledged", MT_X, 0, 1000, NULL);
   mt_convert v = {.done = expect_idle, .lock = lock, .mode = MT_S};
   mt_manager_convert(c.manager, &v);
-  assert_int_equal(mode_of(lock), MT_S); /* whatever the store will say */
+  assert_int_equal(mode_of(lock), MT_S); /* whatever the store answers later */
   assert_true(mt_test_pump_until(&c, 1, &v.finished, 5000));
   assert_int_equal(v.error.code, MORTISE_OK);
   mt_test_give(&c, 1, 0, lock);
@@ -129,7 +130,7 @@ static void test_a_lowering_is_acknowledged(void **state) {
   mt_test_expect_empty(&place);
 }
 
-/* Of several paths; one below another goes with it once that is exclusive. */
+/* A lock of several paths: a path below another one is dropped once that one is exclusive. */
 static void test_many_paths(void **state) {
   (void)state;
   mt_test_client c[2];
@@ -199,7 +200,7 @@ static void test_denied_it_is_as_it_was(void **state) {
   close_two(c);
 }
 
-/* Who waits for more than the upgrader has is let in after it, not before. */
+/* A waiter that conflicts with the upgrader is let in after the upgrade, not before. */
 static void test_passes_the_queue(void **state) {
   (void)state;
   mt_test_client c[2];
@@ -302,8 +303,8 @@ static void test_the_session_has_the_join(void **state) {
 
 /* ---- Two that upgrade the same -------------------------------------------------------------- */
 
-/* Each waits for the other to give its shared lock back: one of them is told, keeps that lock, and
- * once it gives it back the other has what it wanted. */
+/* Each waits for the other to give its shared lock back: one of them gets `deadlock` and keeps its
+ * shared lock; once it gives that back, the other is upgraded. */
 static void upgrade_both(mt_test_client *c, mt_lock *a, size_t a_who, mt_lock *b, size_t b_who) {
   mt_convert v[2];
   begin(&v[0], a, MT_X, 25000);
@@ -429,7 +430,7 @@ static void test_closed_while_it_waits(void **state) {
 
 /* ---- The synchronous face ------------------------------------------------------------------- */
 
-/* What can be no request is told before anything is sent. */
+/* An invalid request is refused before anything is sent. */
 static void test_public_refusals(void **state) {
   (void)state;
   mt_test_client c[2];
@@ -497,8 +498,8 @@ static void test_public_face(void **state) {
 
 enum { PARTIES = 3, ROUNDS = 150 };
 
-/* What each believes in at each moment is compatible with what the others do, and fences of
- * incompatible locks grow in the order they are had. */
+/* At each moment the modes that the parties believe in are compatible, and fences of incompatible
+ * locks grow in the order in which they are granted. */
 static void expect_compatible(mt_lock *locks[PARTIES]) {
   for (int i = 0; i < PARTIES; i++)
     for (int j = i + 1; j < PARTIES; j++)

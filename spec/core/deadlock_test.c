@@ -1,6 +1,6 @@
 /* Deadlocks between sessions, and among the tasks of one, each store in MORTISE_TEST_URLS and the
- * embedded one: exactly one of a cycle gives way, the youngest, and the others get what they wait
- * for; where there is no cycle nobody does. */
+ * embedded one: exactly one member of a cycle gives way, the youngest, and the others get what they
+ * wait for; without a cycle nobody gives way. */
 #include "lock_fixture.h"
 
 #include <stdio.h>
@@ -26,7 +26,7 @@ static int64_t opened_ms(const mt_test_client *client) {
   return ms;
 }
 
-/* The first is the oldest. What a script sees of the server's clock goes in steps of 200 ms
+/* The first is the oldest. The server's clock advances in steps of 200 ms for its scripts
  * (thread_pool.estimated_time_interval). */
 static void open_clients(size_t n) {
   mortise_error err;
@@ -173,8 +173,8 @@ static void test_conversion(void **state) {
   close_clients(2);
 }
 
-/* What is in the way is not a lock, but what an acquisition under way has got of one. That one
- * holds nothing else: it never gives way, also where it is the youngest. */
+/* The blocker is not a lock but the part of one that an acquisition under way has got so far. That
+ * acquisition holds nothing else, so it never gives way, even if it is the youngest. */
 static void half(size_t one, size_t nested) {
   const bool never = false;
   open_clients(2);
@@ -193,7 +193,8 @@ static void test_half_an_acquisition(void **state) {
   half(1, 0);
 }
 
-/* One waits behind another's place in the queue, which waits for one that waits for the first. */
+/* One waits behind another's place in the queue, and that other waits for one that waits for the
+ * first. */
 static void through_a_queue(size_t first, size_t middle, size_t last) {
   const bool never = false;
   open_clients(3);
@@ -225,7 +226,7 @@ static void test_two_tasks(void **state) {
   expect_victim(1, w, 2, 1, FOUND_MS); /* from memory, at once */
   a = take(1, 0, "/tasks/a", false, 8), b = take(1, 0, "/tasks/b", false, 7);
   wait_for(&w[1], 0, 8, "/tasks/b", false, a);
-  wait_for(&w[0], 0, 7, "/tasks/a", false, b); /* who closes the cycle is not the one */
+  wait_for(&w[0], 0, 7, "/tasks/a", false, b); /* the one that closes the cycle is not the victim */
   expect_victim(1, w, 2, 1, FOUND_MS);
   close_clients(1);
 }
@@ -251,8 +252,8 @@ static void test_mixed(void **state) {
 
 /* ---- No deadlock ---------------------------------------------------------------------------- */
 
-/* A long chain that ends at a holder who waits for nobody; its sibling waits too, and so does one
- * that stands in the chain with another task. */
+/* A long chain ends at a holder that waits for nobody. Its sibling waits too, and so does a session
+ * that is in the chain with another task. */
 static void test_slow_holder(void **state) {
   (void)state;
   const bool never = false;

@@ -1,6 +1,7 @@
-/* The answer to an earlier request, where nothing between says whose it is: a write that is no newer
- * than what was acknowledged before is no proof, a refusal without any is none either, and the
- * connection that it came over is left. The server is hostile, the store is the real one. */
+/* The answer to an earlier request, without an id that tells which request it belongs to: a write
+ * that is no newer than what was acknowledged before proves nothing, nor does a refusal without any
+ * write, and the connection that it came over is not used again. The server is hostile, the store
+ * is the real one. */
 #include "elastic/elastic.h"
 #include "http_fixture.h"
 #include "store/order.h"
@@ -81,7 +82,7 @@ static void close_stage(stage *s) {
   test_server_stop(s->server);
 }
 
-/* One more request: does it go over another connection? */
+/* Does one more request go over another connection? */
 static bool leaves_connection(stage *s) {
   unsigned before = test_server_connections(s->server);
   write_session(s, MT_SESSION_CLOSE);
@@ -133,7 +134,8 @@ static void so_is_what_is_given_back(void **state) {
   }
 }
 
-/* One answer, one request: where one item is old, the others are of another request too. */
+/* An answer belongs to one request: if one item is old, the others belong to another request
+ * too. */
 static void one_old_item_is_enough(void **state) {
   (void)state;
   stage s;
@@ -171,7 +173,7 @@ static void beside_a_new_write_it_does(void **state) {
   close_stage(&s);
 }
 
-/* It would end the session. */
+/* Believing it would end the session. */
 static void that_a_hold_is_gone_must_be_proven(void **state) {
   (void)state;
   const char *gone = SAID("/a", "noop", SEQ(7));
@@ -230,7 +232,7 @@ static void a_beat_is_newer(void **state) {
   }
 }
 
-/* Whose document is new: so a table that was made anew is not measured by the old one. */
+/* The opened session's document is new, so a recreated table is not compared with the old one. */
 static void an_opening_begins_anew(void **state) {
   (void)state;
   stage s;
@@ -246,7 +248,7 @@ static void an_opening_begins_anew(void **state) {
   close_stage(&s);
 }
 
-/* Of two that are opened at once neither takes away what the other, or a batch, has shown. */
+/* If two sessions are opened at once, neither resets what the other, or a batch, has shown. */
 static void openings_at_once_lose_nothing(void **state) {
   (void)state;
   mt_order o = {0};
@@ -259,10 +261,10 @@ static void openings_at_once_lose_nothing(void **state) {
   assert_true(mt_order_judge_session(&o, first, MT_SESSION_OPEN, (mt_version){10, 1}));
   assert_int_equal(mt_order_ask(&o), mt_version_fence(item.version));
   assert_true(mt_order_judge_session(&o, second, MT_SESSION_OPEN, (mt_version){3, 1}));
-  assert_int_equal(mt_order_ask(&o), mt_version_fence((mt_version){10, 1})); /* a table made anew */
+  assert_int_equal(mt_order_ask(&o), mt_version_fence((mt_version){10, 1})); /* a recreated table */
 }
 
-/* New, and of another session's document. */
+/* The write is new, but on another session's document. */
 static void a_beat_is_of_its_session(void **state) {
   (void)state;
   stage s;
@@ -275,7 +277,7 @@ static void a_beat_is_of_its_session(void **state) {
 
 /* ---- documents ---- */
 
-/* New, and of another document. */
+/* The write is new, but on another document. */
 static void a_write_is_of_its_document(void **state) {
   (void)state;
   stage s;
@@ -290,7 +292,7 @@ static void a_write_is_of_its_document(void **state) {
   close_stage(&s);
 }
 
-/* It compared with a version: its own comes after that. */
+/* A write that compared with a version has a newer version itself. */
 static void a_write_is_newer_than_what_it_compared_with(void **state) {
   (void)state;
   static const struct {

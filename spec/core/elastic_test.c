@@ -15,7 +15,7 @@ static const char c_[] = "0c0c0c0c0c0c0c0c0c0c0c0c0c0c0c0c";
 
 typedef struct fixture {
   const mt_test_place *home;
-  mt_test_place place; /* with a table of this case's own */
+  mt_test_place place; /* with a table of its own for this case */
   const struct test *what;
   mt_test_store handle;
   mt_store *s;
@@ -271,7 +271,7 @@ static void cloned_table(fixture *f) {
            after.req.error.message);
 }
 
-/* Cut short after each step: the next init finishes it. */
+/* An init that is cut short after any step is finished by the next one. */
 static void half_made(fixture *f) {
   char path[200];
   mt_locks_admin r = {0};
@@ -312,7 +312,7 @@ static void printed(fixture *f) {
   mt_locks_admin_deinit(&r);
 }
 
-/* Scripts are the cluster's, not a table's: only where nobody else runs tests on it. */
+/* Scripts belong to the cluster, not to a table: run this only if nobody else runs tests on it. */
 static void missing_script(fixture *f) {
   if (!getenv("MORTISE_TEST_ALONE")) {
     printf("# MORTISE_TEST_ALONE is not set: others may need the script\n");
@@ -357,8 +357,8 @@ static void noop_leaves_nothing(fixture *f) {
   MT_CHECK(documents(f) == 0, "%llu documents", (unsigned long long)documents(f));
 }
 
-/* For each pair of modes: the second comes in beside the first exactly if they are compatible; and
- * for each three: an upgrade is granted beside another's mode exactly if the new one is. */
+/* For each pair of modes: the second is granted beside the first exactly if they are compatible;
+ * and for each three: an upgrade is granted beside another's mode exactly if the new one is. */
 static void matrix(fixture *f) {
   mt_locks_admin r = {0};
   init(f, &r);
@@ -388,7 +388,7 @@ static void matrix(fixture *f) {
   MT_CHECK(documents(f) == 0, "all gone");
 }
 
-/* Adopting by one that holds something there itself leaves the least upper bound. */
+/* If the adopter holds something there itself, the least upper bound results. */
 static void adopt_joins(fixture *f) {
   mt_locks_admin r = {0};
   init(f, &r);
@@ -459,7 +459,7 @@ static mt_describe described(fixture *f, const char *index) {
   return r;
 }
 
-/* What makes writing whole sources unsafe is noticed. */
+/* Settings that make writing whole sources unsafe are noticed. */
 static void flags(fixture *f) {
   static const struct {
     const char *body;
@@ -508,7 +508,7 @@ static void data_stream(fixture *f) {
   must(f, "DELETE", PATH(path, "/_index_template/%s", name), NULL);
 }
 
-/* Why a search failed on all shards stands only beside them. */
+/* "all shards failed" comes with its reason, which servers give elsewhere in the answer. */
 static void all_shards_failed(fixture *f) {
   static const struct {
     const char *body, *says;
@@ -545,7 +545,7 @@ static void expect_no_cursor(fixture *f, const char *index) {
   MT_CHECK(false, "cursors are left on %s", index);
 }
 
-/* Read to its end, ended before it, and closed before it. */
+/* Lists that are read to the end, ended before it, and closed before it. */
 static void list_cursors(fixture *f) {
   char path[32];
   mt_locks_admin admin = {0};
@@ -571,7 +571,7 @@ static void list_cursors(fixture *f) {
   }
 }
 
-/* Scans give the server's cursors back, also when they are left early. */
+/* Scans release the server's cursors, even when they are left early. */
 static void cursors(fixture *f) {
   char index[128], path[200];
   PATH(index, "%scursors", f->place.prefix);

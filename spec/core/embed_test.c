@@ -89,7 +89,7 @@ static void remove_store(void) {
   if (!store_url()) assert_int_equal(system("rm -f /tmp/mortise-fork-*"), 0);
 }
 
-/* The lock, and the connection to the store, go on in the parent whatever its child does. */
+/* The lock and the connection to the store stay usable in the parent whatever its child does. */
 static void still_held(mortise_host *host) {
   passes(host, "lock:check() mortise.sleep(1.2) lock:check()\n"
                "mortise.with_lock('fork', 'other', function(l) l:check() end)");
@@ -132,7 +132,7 @@ static void forks_of_a_program_have_nothing_of_its_hosts(void **state) {
     bad |= !strstr(err.message, "forked");
     mortise_host_interrupt(host);
     mortise_host_free(host);
-    mortise_host *own = mortise_host_new(NULL, &err); /* of its own it may have */
+    mortise_host *own = mortise_host_new(NULL, &err); /* it may have its own */
     bad |= !own || run(own, "mortise.sleep(0.01)", &err) != MORTISE_OK;
     mortise_host_free(own);
     _exit(bad);
@@ -206,7 +206,7 @@ static void clients_in_a_child_are_their_parents(void **state) {
   remove_store();
 }
 
-/* No handler points into a library that is gone. */
+/* No signal handler points into an unloaded library. */
 static void the_library_may_be_unloaded(void **state) {
   (void)state;
   mortise_error err;

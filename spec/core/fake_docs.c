@@ -198,7 +198,7 @@ static void fill(mt_doc *to, const fake_doc *d) {
   to->version = d->version;
 }
 
-/* The page owns a copy of everything, so that a use after its end is seen. */
+/* The page owns a copy of everything, so that a sanitizer sees a use after its end. */
 static mt_page *page_of(const mt_doc *docs, size_t n) {
   mt_page *page = calloc(1, sizeof *page);
   size_t size = 1;
@@ -242,7 +242,7 @@ static void run_mget(fake_docs *f, mt_req *req) {
   free(docs);
 }
 
-/* Is the document the path of the first of these clauses, a term, or below it? */
+/* Is the document at or below the path in the first of these clauses, a term? */
 static bool in_tree(const fake_doc *d, mt_json clauses) {
   mt_json source;
   mt_json_iter it = mt_json_items(clauses);

@@ -314,7 +314,7 @@ static void on_urgent(int number) {
 
 static void (*ours)(int, siginfo_t *, void *);
 
-/* A program that takes the handler over and calls the one that it found. */
+/* A program's handler that replaces ours and calls it. */
 static void chain(int number, siginfo_t *info, void *context) {
   urgent++;
   ours(number, info, context);
@@ -371,7 +371,8 @@ static void interrupts_cannot_be_swallowed(void **state) {
   }
 }
 
-/* Clean-up has its time, in a handler as after a pcall; and what ended is over. */
+/* Clean-up has its time, in a handler as after a pcall; after the end of a call nothing is
+ * raised. */
 static void interrupts_leave_time_to_clean_up(void **state) {
   interrupted(*state, "local core = require 'mortise.core'\n"
                       "local x <close> = setmetatable({}, {__close = function()\n"
@@ -387,7 +388,7 @@ static void interrupts_leave_time_to_clean_up(void **state) {
                  "for i = 1, 100 do assert(not pcall(error)) end");
 }
 
-/* Who owns the loop catches it all the same, and may go on when it has forgotten it. */
+/* The owner of the loop can still catch the interrupt, and may go on once it has cleared it. */
 static void interrupts_can_be_forgotten(void **state) {
   mortise_host_set_patience(*state, 30);
   pthread_t thread;
@@ -421,7 +422,8 @@ static void *interrupt_often(void *ctx) {
   return NULL;
 }
 
-/* Each call, however short, ends well or interrupted; one after the last interrupt ends well. */
+/* Each call, however short, succeeds or is interrupted; a call after the last interrupt
+ * succeeds. */
 static void interrupts_race_with_the_end_of_calls(void **state) {
   for (int round = 0; round < 10; round++) {
     bursts b = {.host = *state};

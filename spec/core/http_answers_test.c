@@ -1,4 +1,4 @@
-/* Answers that are compressed, and heads without end. */
+/* Compressed answers, and endless headers. */
 #include "http_fixture.h"
 
 #include <stdlib.h>
@@ -44,7 +44,7 @@ static void gzip_answers(void **state) {
   }
 }
 
-/* An answer of gzip's bytes, as a test wants it. */
+/* A gzip answer, as a test wants it. */
 typedef struct packed {
   const char *encoding;
   char bytes[512];

@@ -48,7 +48,7 @@ static void on_done(void *ctx, mt_http_req *req) {
   ++*(int *)ctx;
 }
 
-/* Each test has few requests; their marks stand here, so that a request is a plain value. */
+/* Each test has few requests; their marks are kept here, so that a request is a plain value. */
 static int marks[64];
 static size_t next_mark;
 

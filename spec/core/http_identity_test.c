@@ -1,5 +1,5 @@
-/* An answer belongs to its request: what a server, or a proxy, puts on a connection that nobody
- * asked for is never taken for one. */
+/* An answer belongs to its request: what a server or a proxy sends unasked is never taken for
+ * one. */
 #include "http_fixture.h"
 
 #include <stdatomic.h>
@@ -9,10 +9,10 @@
 typedef struct script {
   const char *extra; /* put on the connection after the first answer */
   int wait_ms;       /* between the two */
-  bool echo;         /* answers say whose they are */
+  bool echo;         /* answers have the id of their request */
   bool close;
   int status;          /* of later answers; 0: 200 */
-  const char *with_id; /* what later answers say they are, instead: "" nothing */
+  const char *with_id; /* the id that later answers have instead; "": none */
 } script;
 
 static const char right[] = "{\"count\":1}", wrong[] = "{\"count\":666}";
@@ -43,7 +43,7 @@ static bool serve(test_conn *conn, const test_request *req, void *ctx) {
   return true;
 }
 
-/* Two requests, with time between them for what comes unasked. The second is in `second`. */
+/* Two requests, with time between them for unasked bytes. The second is in `second`. */
 static void run_two(const script *s, fixture *f, mt_http_req *second, int between_ms) {
   fixture_open(f, serve, (void *)s);
   mt_http_req first = fixture_request(f, "POST", "/x/_count", "{}");
@@ -81,7 +81,7 @@ static void one_answer_too_many(void **state) {
   }
 }
 
-/* HAProxy and others end an idle connection so. The request was not read by anybody. */
+/* HAProxy and others end an idle connection with a 408. Nobody has read the request. */
 static void timeout_of_an_idle_connection(void **state) {
   (void)state;
   fixture f = {0};
@@ -106,7 +106,7 @@ static void closed_while_idle(void **state) {
   close_two(&f, &second);
 }
 
-/* Several connections are spoilt at once: each of them is left, none is used. */
+/* Several connections are spoilt at once: none of them is used again. */
 static atomic_int spoilt;
 
 static bool serve_spoilt(test_conn *conn, const test_request *req, void *ctx) {
@@ -165,7 +165,7 @@ static bool answer_as_another(test_conn *conn, const test_request *req, void *ct
   return true;
 }
 
-/* From a node that has not said anything yet. */
+/* From a node that has not answered before. */
 static void a_first_answer_of_another_request(void **state) {
   (void)state;
   fixture f = {0};
@@ -177,7 +177,7 @@ static void a_first_answer_of_another_request(void **state) {
   fixture_close(&f);
 }
 
-/* Its number is not part of a longer one, nor the reverse. */
+/* An id that is a prefix of another one does not match it, nor the reverse. */
 static void an_id_that_only_begins_alike(void **state) {
   (void)state;
   fixture f = {0};
@@ -209,7 +209,7 @@ static void an_answer_without(void **state) {
   }
 }
 
-/* What strips them is found in the statistics. */
+/* The statistics show that something strips the ids. */
 static void a_node_that_never_says(void **state) {
   (void)state;
   fixture f = {0};
@@ -232,7 +232,7 @@ static bool keep_ids(test_conn *conn, const test_request *req, void *ctx) {
   return true;
 }
 
-/* Each has its own, below what the caller gave. */
+/* Each request has its own id, which begins with the caller's. */
 static void every_request_has_its_own(void **state) {
   (void)state;
   fixture f = {0};

@@ -1,4 +1,4 @@
-/* Several nodes, and what is sent how often. */
+/* Several nodes, and how often a request is sent. */
 #include "base/clock.h"
 #include "http/internal.h"
 #include "http_fixture.h"
@@ -78,7 +78,7 @@ static void refused_goes_elsewhere_and_comes_back(void **state) {
   pair_open(&p, NULL, answer_ok, NULL);
   for (int i = 0; i < 6; i++) assert_int_equal(post_ok(&p.f), 1);
   assert_int_equal(test_server_requests(p.b), 6);
-  assert_int_equal(mt_http_get_stats(p.f.http).retries, 1); /* left out after the first */
+  assert_int_equal(mt_http_get_stats(p.f.http).retries, 1); /* skipped after the first */
   p.a = test_server_start(p.port_a, NULL, answer_ok, NULL);
   fixture_step_for(&p.f, 1050);
   int first = 0;
@@ -94,7 +94,7 @@ static void nobody_there(void **state) {
   (void)state;
   pair p = {.f.config = {.user = "user", .password = SECRET}};
   pair_open(&p, NULL, NULL, NULL);
-  for (int i = 0; i < 3; i++) { /* also while both are left out */
+  for (int i = 0; i < 3; i++) { /* also while both are skipped */
     mt_http_req req;
     post(&p.f, &req, false);
     assert_failed(&req, MORTISE_UNAVAILABLE, false, "connection refused");
@@ -134,7 +134,7 @@ static void unknown_name(void **state) {
   fixture_close(&f);
 }
 
-/* By number of the request: closes without an answer, or resets, where the mask has its bit. */
+/* Closes without an answer, or resets, for those numbers of requests whose bit is in the mask. */
 typedef struct breaks {
   unsigned mask;
   bool reset;
@@ -163,7 +163,7 @@ static void a_broken_request_is_not_sent_again(void **state) {
     assert_int_equal(test_server_requests(p.a), 1);
     assert_int_equal(test_server_requests(p.b), 0);
     assert_int_equal(post_ok(&p.f), 1);
-    assert_int_equal(post_ok(&p.f), 1); /* the first is left out */
+    assert_int_equal(post_ok(&p.f), 1); /* the first is skipped */
     pair_close(&p);
   }
 }
@@ -182,7 +182,7 @@ static void an_idempotent_one_is(void **state) {
   pair_close(&p);
 }
 
-/* Some attempt was sent, though the last was not: ambiguous all the same. */
+/* An earlier attempt was sent, though the last was not: still ambiguous. */
 static void ambiguity_sticks(void **state) {
   (void)state;
   breaks b = {.mask = 1 << 1};
@@ -228,7 +228,8 @@ static void libcurl_does_not_send_twice(void **state) {
   }
 }
 
-/* An idle connection that its server has closed is not used: the request is sent once, and well. */
+/* An idle connection that its server has closed is not used: the request is sent once and
+ * succeeds. */
 static bool close_after(test_conn *c, const test_request *req, void *ctx) {
   answer_ok(c, req, ctx);
   return false;
@@ -267,7 +268,7 @@ static void a_503_is_an_answer(void **state) {
   assert_int_equal(mt_http_status(&req, "a bulk", &err), MORTISE_UNAVAILABLE);
   assert_true(err.ambiguous && err.retryable);
   mt_http_req_deinit(&req);
-  for (int i = 0; i < 4; i++) assert_int_equal(post_ok(&p.f), 1); /* left out for a while */
+  for (int i = 0; i < 4; i++) assert_int_equal(post_ok(&p.f), 1); /* skipped for a while */
   pair_close(&p);
 }
 
@@ -299,7 +300,7 @@ static void many_at_once(void **state) {
   pair_close(&p);
 }
 
-/* A request that ran out of time in our own queue does not put its node out. */
+/* A request that ran out of time in our own queue does not mark its node as failed. */
 static bool wait_longer(test_conn *c, const test_request *req, void *ctx) {
   test_sleep(c, 400);
   return answer_ok(c, req, ctx);

@@ -103,7 +103,7 @@ static void too_long_lists(void **state) {
   mt_nodes_deinit(&nodes);
 }
 
-/* Seeded: lists made of the pieces that matter never crash, and a password never shows. */
+/* Random lists of critical pieces never crash, and a password never shows. */
 static void any_list(void **state) {
   (void)state;
   static const char *const pieces[] = {"http://", "https://", "a",   ":", "9200", ",", "/",
@@ -120,7 +120,7 @@ static void any_list(void **state) {
     if (status && (strchr(text, '@') || strchr(text, '?'))) assert_no_secret(err.message);
     if (!status) {
       assert_null(strchr(text, '@'));
-      mt_nodes again; /* what it says is a list that means the same */
+      mt_nodes again; /* the printed list means the same */
       assert_int_equal(mt_nodes_parse(&again, nodes.text, &err), MORTISE_OK);
       assert_string_equal(again.text, nodes.text);
       mt_nodes_deinit(&again);
@@ -385,7 +385,7 @@ static void without_memory(void **state) {
 CURLMcode __real_curl_multi_setopt(CURLM *handle, CURLMoption option, ...);
 CURLMcode __wrap_curl_multi_setopt(CURLM *handle, CURLMoption option, ...);
 
-static int refused; /* the so-and-so-many-th from now; 0: none */
+static int refused; /* which allocation from now on; 0: none */
 
 CURLMcode __wrap_curl_multi_setopt(CURLM *handle, CURLMoption option, ...) {
   bool number = (int)option < CURLOPTTYPE_OBJECTPOINT;
@@ -409,7 +409,7 @@ static mortise_status ask_once(mt_loop *loop, mt_http *http) {
   return status;
 }
 
-/* Set up whole, or not there: the next request tries again. */
+/* A handle is set up completely or not at all: the next request tries again. */
 static void refused_options(void **state) {
   (void)state;
   test_server *server = test_server_start(0, NULL, answer_ok, NULL);

@@ -96,7 +96,7 @@ bool test_has(const test_request *req, const char *line) {
   return strcasestr(req->head, line) != NULL;
 }
 
-/* Byte by byte up to the blank line: slow, and never a byte too much. */
+/* Reads byte by byte up to the blank line: slow, but never a byte too many. */
 static bool read_head(test_conn *c, test_request *req) {
   size_t n = 0;
   while (n + 1 < sizeof req->head && receive(c, req->head + n, 1) == 1) {
@@ -140,7 +140,7 @@ static bool serve_one(test_conn *c) {
   return more;
 }
 
-/* As careful servers close: so that the alert arrives, rather than a reset. */
+/* Closes as careful servers do, so that the alert arrives rather than a reset. */
 static void linger(test_conn *c) {
   char unread[4096];
   shutdown(c->fd, SHUT_WR);

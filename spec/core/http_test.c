@@ -42,7 +42,7 @@ static void methods_and_bodies(void **state) {
   (void)state;
   fixture f = {0};
   fixture_open(&f, echo, NULL);
-  for (int round = 0; round < 2; round++) { /* handles are used again: nothing may stick */
+  for (int round = 0; round < 2; round++) { /* handles are reused: no setting may persist */
     run_echo(&f, "POST", "/a/_doc", "{\"x\":1}", "POST /a/_doc HTTP/1.1\n{\"x\":1}");
     run_echo(&f, "GET", "/a/_search", "{}", "GET /a/_search HTTP/1.1\n{}");
     run_echo(&f, "GET", "/a?b=c", NULL, "GET /a?b=c HTTP/1.1\n");
@@ -349,7 +349,7 @@ static void deadline_cuts(void **state) {
   }
 }
 
-/* A listener whose queue is full: the kernel drops what comes, so connecting hangs. */
+/* A listener whose queue is full: the kernel drops new connections, so connecting hangs. */
 static int deaf[4];
 
 static uint16_t deaf_port(void) {

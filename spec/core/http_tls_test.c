@@ -1,4 +1,4 @@
-/* TLS against real certificates, made anew by the openssl command. */
+/* TLS with real certificates, freshly made by the openssl command. */
 #include "http_fixture.h"
 
 #include <signal.h>
@@ -197,7 +197,7 @@ static void key_of_another(void **state) {
   fails(&s, MORTISE_AUTH, "");
 }
 
-/* Nobody is asked for it: a terminal would be waited for without end. */
+/* Nobody is asked for the pass phrase: waiting for a terminal might never end. */
 static void key_with_pass_phrase(void **state) {
   (void)state;
   static const char *const files[][2] = {
@@ -220,7 +220,7 @@ static void key_with_pass_phrase(void **state) {
   mt_loop_free(loop);
 }
 
-/* It had none when it was looked at. */
+/* The key had no pass phrase when it was checked. */
 static void key_that_gets_a_pass_phrase(void **state) {
   (void)state;
   char command[256];

@@ -149,7 +149,8 @@ static void every_prefix_is_refused(void **state) {
   (void)state;
   mt_slice text = MT_SLICE("{\"a\":[1.5e3,\"b\\u00e9\",{\"c\":null}],\"d\":{\"e\":[true,false]}}");
   for (size_t n = 0; n < text.n; n++) {
-    char *part = mt_strndup(text.p, n); /* its own memory, so that a sanitizer sees its end */
+    /* In memory of its own, so that a sanitizer sees a read past its end. */
+    char *part = mt_strndup(text.p, n);
     assert_false(accepts((mt_slice){part, n}));
     mt_free(part);
   }
@@ -563,7 +564,7 @@ static void random_text_is_read_as_jansson_does(void **state) {
     mt_json root;
     valid += mt_json_parse((mt_slice){changed, n}, "it", &root, NULL) == MORTISE_OK;
   }
-  /* Both answers must be met, or the mutations test nothing. */
+  /* Both outcomes must occur, or the mutations test nothing. */
   assert_in_range(valid, rounds / 50, rounds - rounds / 50);
   mt_buf_deinit(&text);
 }

@@ -1,7 +1,7 @@
-/* A holder's request that lands when its successor has written and was acknowledged, on each store
- * in MORTISE_TEST_URLS and the embedded one: every kind of write, in every strength. The request is
- * held back where it leaves the writer, and carried out later as it stands, as a network does that
- * delivers late. */
+/* A holder's request that is applied after its successor's write was acknowledged, on each store in
+ * MORTISE_TEST_URLS and the embedded one: every kind of write, in every strength. The request is
+ * held back where it leaves the writer, and carried out later unchanged, as if the network
+ * delivered it late. */
 #include "base/clock.h"
 #include "write/writer.h"
 #include "lock_fixture.h"
@@ -59,7 +59,7 @@ static mt_writer *writer_of(mt_test_client *c, const mt_lock *lock, mt_strength 
   return w;
 }
 
-/* By whoever holds the lock, or by nobody's leave (lock NULL). */
+/* Writes under the lock, or without one (lock NULL). */
 static void write_now(mt_test_client *c, const mt_lock *lock, mt_strength strength, mt_item item) {
   mt_writer *w = writer_of(c, lock, strength);
   mt_write_batch b = {.index = index_name, .items = &item, .n = 1};
@@ -70,7 +70,7 @@ static void write_now(mt_test_client *c, const mt_lock *lock, mt_strength streng
   mt_writer_free(w);
 }
 
-/* Its request stays on the way when it dies. */
+/* The writer dies while its request is under way. */
 static void write_and_die(mt_test_client *c, const mt_lock *lock, mt_strength strength,
                           mt_item item) {
   mt_writer *w = writer_of(c, lock, strength);
@@ -128,7 +128,7 @@ static bool is_changed(mt_test_client c[2], size_t row, mt_strength strength, co
   mt_version version = read_doc(&c[0], id, now);
   if (rows[row].save) item.write.if_version = version;
   write_and_die(&c[0], lock, strength, item);
-  mt_test_give(c, 2, 0, lock); /* as its successor would, by evicting it */
+  mt_test_give(c, 2, 0, lock); /* as a successor would, by evicting it */
   lock = mt_test_take(c, 2, 1, "/late", false, 1000, NULL);
   if (after) write_now(&c[1], lock, strength, make(MT_WRITE_INDEX, id, after));
   char was[512];
@@ -156,7 +156,7 @@ static void test_late(void **state) {
   for (int i = 0; i < 2; i++) mt_test_client_close(&c[i]);
 }
 
-/* What the successor has not written yet is changed: that is what is said of it. */
+/* A document that the successor has not written yet is changed, as documented. */
 static void test_untouched(void **state) {
   (void)state;
   mt_test_client c[2] = {mt_test_client_open(&place, 60000), mt_test_client_open(&place, 60000)};

@@ -62,7 +62,7 @@ static void timers_fire_by_time_then_by_start(void **state) {
   start(&t[5], now + 1);
   mt_timer_stop(loop, &t[4]);
   mt_timer_stop(loop, &t[4]);
-  start(&t[1], now + 10); /* starting again puts it behind its equals */
+  start(&t[1], now + 10); /* a restarted timer comes after those with the same time */
   while (fired < 5) step(-1);
   assert_string_equal(order, "fcbad");
   for (int i = 0; i < 6; i++) assert_int_equal(t[i].slot, 0);
@@ -166,8 +166,8 @@ static void many_timers_keep_their_order(void **state) {
   rng r = {property_seed()};
   for (size_t i = 0; i < MODELS; i++)
     models[i] = (model){.timer = {.fire = fire_model, .ctx = &models[i]}};
-  /* What is due already when it is started counts from then: so none may be, also where the machine
-   * is slow. */
+  /* A timer that is already due when it is started counts from then, so none may be due yet, even
+   * on a slow machine. */
   int64_t from, lead = 30;
   do {
     from = mt_loop_now(loop) + lead;
@@ -361,7 +361,7 @@ static void read_and_pump(void *ctx, uint32_t events) {
   channel *c = ctx;
   (void)events;
   char byte;
-  assert_int_equal(read(c->watch.fd, &byte, 1), 1); /* blocks where the news was stale */
+  assert_int_equal(read(c->watch.fd, &byte, 1), 1); /* blocks if the event was stale */
   c->calls++;
   step(0);
 }
@@ -416,7 +416,7 @@ static void posts_run_in_order_once_each(void **state) {
   assert_string_equal(order, "abcaab");
 }
 
-/* Whichever of them is taken back, and though nothing is, the others run in their order. */
+/* Whichever posts are taken back, if any, the others run in order. */
 static void posts_are_taken_back(void **state) {
   (void)state;
   static const char *const left[] = {"bc", "ac", "ab"};

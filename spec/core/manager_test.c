@@ -129,7 +129,7 @@ static const mt_locks_ops *honest;
 static mt_done_fn *lied_to;
 static bool denies; /* each item; else the whole request */
 
-/* It was granted, and this is the answer to another request, which does not say so. */
+/* The lock was granted, but the answer is that of another request and does not say so. */
 static void lie(void *ctx, mt_req *req) {
   mt_lock_batch *r = (mt_lock_batch *)(void *)req;
   r->proven = false;
@@ -257,8 +257,8 @@ static void test_nested_upgrade(void **state) {
   expect_empty_table();
 }
 
-/* In each of two processes a task waits behind its sibling. What the siblings leave must not be in
- * the other's way for ever. */
+/* In each of two processes a task waits behind its sibling. What the siblings leave in the store
+ * must not block the other process for ever. */
 static void expect_no_rest(const char *mine, const char *next) {
   mt_test_client c[2] = {mt_test_client_open(&place, 0), mt_test_client_open(&place, 0)};
   mt_test_op first[2], second[2], given[2];

@@ -10,7 +10,7 @@ static bool at_least(mt_mode a, mt_mode b) {
 }
 
 /* Each says how a hold may be used: 'r' reads all below, 'w' writes all below, 'i' reads some, 'j'
- * writes some. Two go together when no use of one meets a forbidden use of the other. */
+ * writes some. Two modes are compatible when no use of one conflicts with a use of the other. */
 static bool uses_agree(mt_mode a, mt_mode b) {
   static const char *const uses[MT_MODES] = {"", "i", "ij", "ri", "rij", "rwij"};
   static const char *const forbids[128] = {['r'] = "jw", ['w'] = "rwij", ['i'] = "w", ['j'] = "rw"};

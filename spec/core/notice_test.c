@@ -1,4 +1,4 @@
-/* What embedding programs are told of what takes long: waits, and a store that does not answer. */
+/* The notices that embedding programs get of long waits and of a store that does not answer. */
 #include "lock_fixture.h"
 
 #include <sqlite3.h>
@@ -65,7 +65,7 @@ static void test_wait(void **state) {
   for (int i = 0; i < 2; i++) mt_test_client_close(&c[i]);
 }
 
-/* Nobody is told of a wait that is short, or of a try. */
+/* A short wait, or a single try, causes no notice. */
 static void test_no_wait(void **state) {
   (void)state;
   mortise_error err;
@@ -88,7 +88,7 @@ static bool pump_until_told(mt_test_client *c, const told *t, mortise_notice_kin
   return t->n[kind] > 0;
 }
 
-/* Someone else has the embedded store's lock table for himself: the heartbeat does not get through. */
+/* Someone else has locked the embedded store's lock table: the heartbeat does not get through. */
 static void test_silence(void **state) {
   (void)state;
   if (place.elastic) return;

@@ -213,7 +213,7 @@ static void letters_are_those_of_ascii(void **state) {
   }
 }
 
-/* What the above would not tell if the locales were none. */
+/* The tests above would prove nothing if the locales were missing. */
 static void times_and_sizes_are_whole_numbers_of_a_unit(void **state) {
   (void)state;
   static const struct {

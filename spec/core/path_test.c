@@ -100,7 +100,7 @@ static void the_bounds_are_exact(void **state) {
   p[0] = '/';
   assert_int_equal(mt_path_check((mt_slice){p, MT_PATH_MAX}, &out, NULL), MORTISE_OK);
   refused((mt_slice){p, MT_PATH_MAX + 1}, "4097 bytes");
-  p[MT_PATH_MAX] = '/'; /* a trailing one does not count */
+  p[MT_PATH_MAX] = '/'; /* a trailing slash does not count */
   assert_int_equal(mt_path_check((mt_slice){p, MT_PATH_MAX + 1}, &out, NULL), MORTISE_OK);
   assert_int_equal(out.n, MT_PATH_MAX);
   for (size_t i = 0; i < sizeof p; i++) p[i] = i % 2 ? 'x' : '/';
@@ -156,7 +156,7 @@ static size_t decode(mt_slice s, char *out) {
   return n;
 }
 
-/* That each can be read back is what makes the escaping injective. */
+/* The escaping is injective because each result can be decoded. */
 static void any_bytes_make_one_segment_of_their_own(void **state) {
   (void)state;
   static const char bytes[] = "/%.2EFa\xC3\xA9\xED\xA0\xF0\xFF\xE2\x80\xAE\n"; /* and its NUL */

@@ -1,5 +1,4 @@
-/* Renaming on every store there is: what it changes, what it leaves as it was, and others at work
- * at the same time. */
+/* Renaming on every store: what it changes, what it leaves unchanged, and concurrent writers. */
 #include "job/rename.h"
 #include "transform/query.h"
 
@@ -20,7 +19,7 @@ enum { FINE, LOST_BEFORE, LOST_AFTER };
 typedef struct fixture {
   const mt_test_place *place;
   mt_test_store mine, theirs; /* the one renaming, and someone else's */
-  mt_docs_ops ops;            /* mine's, with a bulk that may be meddled with */
+  mt_docs_ops ops;            /* those of `mine`, with a bulk that tests can disturb */
   const mt_docs_ops *real;
   char index[96];
   fake_lock lock;
@@ -28,7 +27,7 @@ typedef struct fixture {
   bool strict; /* as in the change's test */
   int bulks;
   void (*before_bulk)(struct fixture *f);
-  int fate; /* of every second bulk, from the first on */
+  int fate; /* of every second bulk, beginning with the first */
 } fixture;
 
 static fixture *current;
@@ -271,7 +270,7 @@ static mortise_error run_strict(fixture *f, const char *from, const char *to, ui
   return f->rename.change.error;
 }
 
-/* What lies below either before anything is written, in the counts of a real store. */
+/* The documents below both paths before anything is written, as a real store counts them. */
 static void test_before(const mt_test_place *place) {
   fixture f;
   open_fixture(&f, place, "", "");

@@ -1,4 +1,4 @@
-/* A connection: what SQLite computes in one step ends when the time of the work is over. */
+/* A computation of SQLite within one step ends when the request's time is over. */
 #include "base/clock.h"
 #include "sqlite/db.h"
 
@@ -34,7 +34,7 @@ static mortise_status compute(atomic_bool *cancelled, int64_t ms, mortise_error 
   assert_int_equal(mt_db_read(&db, &now, err), MORTISE_OK);
   mortise_status status = mt_db_step(&db, mt_db_stmt(&db, 0), &row, err);
   mt_db_tidy(&db);
-  assert_int_equal(mt_db_read(&db, &patience, err), MORTISE_OK); /* good for the next work */
+  assert_int_equal(mt_db_read(&db, &patience, err), MORTISE_OK); /* usable for the next work */
   mt_db_deinit(&db);
   snprintf(command, sizeof command, "rm -r %s", name);
   assert_int_equal(system(command), 0);

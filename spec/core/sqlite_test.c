@@ -86,7 +86,7 @@ static void refuses_bad_names(void **state) {
   expect_open("", MORTISE_INVALID_ARGUMENT, "missing");
 }
 
-/* What a store without files answers to each request that only reads. */
+/* The answers of a store without files to each request that only reads. */
 static void expect_missing(handle *h, mt_req *req) {
   assert_int_equal(finish(h, req), MORTISE_NOT_FOUND);
   if (!strstr(req->error.message, file)) fail_msg("names no file: %s", req->error.message);

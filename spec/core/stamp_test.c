@@ -1,5 +1,5 @@
-/* Stamped writes on each store in MORTISE_TEST_URLS and the embedded one: who has lost a lock
- * changes nothing its successor has stamped, whatever it believes. */
+/* Stamped writes on each store in MORTISE_TEST_URLS and the embedded one: a holder that has lost
+ * its lock changes nothing that its successor has stamped, whatever it believes. */
 #include "base/clock.h"
 #include "write/writer.h"
 #include "lock_fixture.h"
@@ -158,8 +158,8 @@ static void test_bytes_stay(void **state) {
 
 /* ---- A writer that has lost its lock --------------------------------------------------------- */
 
-/* Ends the session in the table, as a successor does. Its heart beats again only after a sixth of
- * its lease: until then it knows nothing of it, like a process that was stopped. */
+/* Ends the session in the table, as a successor does. Its next heartbeat comes only after a sixth
+ * of its lease: until then it does not know, like a process that was stopped. */
 static void expire(mt_test_client *c, const char *session) {
   mt_store *s = c->client->store;
   mt_session_read read = {.ns = "default", .ids = &session, .n = 1};
@@ -222,7 +222,8 @@ static void test_a_late_writer(void **state) {
     assert_int_equal(items[i].outcome, MT_OUTCOME_CONFLICT);
     assert_string_equal(items[i].write.type, "stamped");
   }
-  /* What the successor has not come to yet is not protected, but the successor sees it there. */
+  /* Documents that the successor has not written yet are not protected, but the successor sees the
+   * change. */
   for (size_t i = DOCS / 2; i < DOCS; i++) {
     assert_int_equal(items[i].outcome, MT_OUTCOME_APPLIED);
     read_doc(&c[1], ids[i], was);
@@ -236,8 +237,8 @@ static void test_a_late_writer(void **state) {
   mt_test_client_close(&c[1]);
 }
 
-/* A request of the one who lost it that the server takes late: it carries the version that was
- * looked at, and is refused where the successor has written since. */
+/* A request of the former holder that the server carries out late has the version that was read,
+ * and is refused if the successor has written since. */
 static void test_a_late_request(void **state) {
   (void)state;
   mt_test_client c = mt_test_client_open(&place, 0);
@@ -261,7 +262,7 @@ static void test_a_late_request(void **state) {
   mt_test_client_close(&c);
 }
 
-/* A stamp from before the lock table was made anew says nothing any more. */
+/* A stamp from before the lock table was recreated is ignored. */
 static void test_an_older_epoch(void **state) {
   (void)state;
   mt_test_client c = mt_test_client_open(&place, 0);
@@ -304,7 +305,7 @@ static void test_after_an_upgrade(void **state) {
   mt_test_client_close(&c);
 }
 
-/* A mapping that takes no new fields names the one that it lacks. */
+/* With a mapping that takes no new fields, the error names the missing field. */
 static void test_a_strict_mapping(void **state) {
   (void)state;
   if (!place.elastic) return;

@@ -1,5 +1,5 @@
-/* What is written under a lock compares, whatever it is: a request that is carried out late, when a
- * later holder has written, changes nothing. late_test.c has it on real stores. */
+/* Every write under a lock is conditional: a request that is carried out late, after a later holder
+ * has written, changes nothing. late_test.c has it on real stores. */
 #include "writer_fixture.h"
 
 #include "write/writer_parts.h"
@@ -35,7 +35,7 @@ static const struct {
     [CREATE] = {"create", "{\"new\":1}", MT_WRITE_CREATE},
 };
 
-/* What else happens to the document while the first request is on its way. */
+/* What happens to the document while the first request is under way. */
 typedef enum meanwhile { NOTHING, CHANGED, DELETED, MEANWHILES } meanwhile;
 
 /* What the test does to the first request. */
@@ -177,7 +177,7 @@ static void test_matrix(void **state) {
         if (item->outcome != outcome || strcmp(source_now(p), is) != 0)
           fail_msg("%s of %s, %d meanwhile: outcome %d, %s", whats[w].name,
                    there ? "a document" : "nothing", (int)m, (int)item->outcome, source_now(p));
-        /* One look; a create that finds something looks whether it is its own. */
+        /* One read; a create that finds a document reads whether it is its own. */
         bool looks = w == CREATE ? there : w != SAVE;
         if (m == NOTHING) assert_int_equal(p->f.fake.mgets - mgets, looks ? 1 : 0);
         end(p);
@@ -186,8 +186,8 @@ static void test_matrix(void **state) {
 
 /* ---- Requests without an answer ------------------------------------------------------------- */
 
-/* At the end stands what was asked for, or what was done meanwhile is kept and the item says that
- * it was not done; no script and no upsert is carried out twice. */
+/* In the end the document is as requested, or a meanwhile change is kept and the item says that it
+ * was not done; no script and no upsert is carried out twice. */
 static void test_unanswered(void **state) {
   plan *p = *state;
   for (what w = 0; w < WHATS; w++)
@@ -218,7 +218,7 @@ static void test_unanswered(void **state) {
 
 /* ---- A late request ------------------------------------------------------------------------- */
 
-/* The holder is gone with its request under way, its successor writes; then the request lands. */
+/* The holder dies with its request under way, its successor writes, then the request is applied. */
 static bool late_changes(plan *p, what w, mt_strength strength, bool there) {
   begin(p, strength, there);
   p->meanwhile = NOTHING;
@@ -245,7 +245,7 @@ static void test_late(void **state) {
     }
 }
 
-/* The test can see it: what compares nothing does overwrite. */
+/* Proof that the test can fail: an unconditional write does overwrite. */
 static void test_late_without_comparing(void **state) {
   plan *p = *state;
   static const what blind[] = {INDEX, DELETE, UPDATE};
@@ -270,7 +270,7 @@ static void test_one_look_a_batch(void **state) {
   assert_int_equal(f->fake.bulks, 1);
 }
 
-/* It is held no longer when the look is answered: nothing is sent. */
+/* The lock is lost when the read is answered: nothing is sent. */
 static fake_fate lose_lock(void *ctx, fake_docs *fake) {
   (void)fake;
   atomic_store(&plan_of(ctx)->f.lock.session.deadline_ms, 1);
@@ -289,8 +289,7 @@ static void test_lost_while_looking(void **state) {
   assert_string_equal(source_now(p), OLD);
 }
 
-/* The same between a conflict and the look after it: what a successor has written is not even
- * compared with. */
+/* The same between a conflict and the read after it: a successor's write is not even read. */
 static fake_fate lose_lock_later(void *ctx, fake_docs *fake) {
   if (fake->mgets == 2) lose_lock(ctx, fake);
   return FAKE_FINE;
@@ -326,7 +325,7 @@ static void test_changed_each_time(void **state) {
   assert_string_equal(source_now(p), THEIRS);
 }
 
-/* What cannot be asked for does not keep the others from being written. */
+/* An item with an invalid id does not keep the others from being written. */
 static void test_bad_ids(void **state) {
   plan *p = *state;
   fixture *f = &p->f;
@@ -342,7 +341,7 @@ static void test_bad_ids(void **state) {
   assert_true(mt_item_looks_first(f->w, &f->items[5]));
 }
 
-/* A read that the store refuses is refused for the items that are to blame. */
+/* If the store refuses a read, only the items at fault are rejected. */
 static fake_fate refuse_reads(void *ctx, fake_docs *fake) {
   (void)ctx;
   return fake->mgets <= 3 ? FAKE_BAD : FAKE_FINE;

@@ -85,7 +85,7 @@ static void test_stamp_decides(void **state) {
   assert_int_equal(f->fake.verifies, 1); /* an older epoch is asked about once */
 }
 
-/* A body that was made from the source needs no look at the document; its old stamp is replaced. */
+/* A body that was made from the source needs no read of the document; its old stamp is replaced. */
 static void test_stamp_of_source(void **state) {
   fixture *f = *state;
   open_stamping(f, 50);
@@ -102,7 +102,8 @@ static void test_stamp_of_source(void **state) {
   assert_int_equal(f->fake.bulks, 1);
 }
 
-/* The table was made anew, and somebody stamps in the new epoch: this lock is of the dead one. */
+/* The table was recreated, and somebody stamps in the new epoch: this lock belongs to the old
+ * one. */
 static void test_stamp_of_a_newer_epoch(void **state) {
   fixture *f = *state;
   open_stamping(f, 50);

@@ -68,7 +68,7 @@ static fake_fate one_bad(void *ctx, fake_docs *fake, mt_bulk *r) {
   return FAKE_FINE;
 }
 
-/* One bad id fails the whole request on the servers: it is found. */
+/* One bad id fails the whole request on the servers: the writer finds it. */
 static void test_one_bad(void **state) {
   fixture *f = *state;
   open_writer(f, (mt_writer_config){0});
@@ -172,7 +172,7 @@ static void test_outcomes(void **state) {
   assert_int_equal(f->batch.counts[MT_OUTCOME_APPLIED], 20 - 2 - 2 - 2);
 }
 
-/* The network sends a request twice: the copy is applied, the answer is the other's. */
+/* The network delivers a request twice: the copy is applied, and the answer is the other's. */
 static fake_fate copy_first(void *ctx, fake_docs *fake, mt_bulk *r) {
   (void)ctx;
   for (size_t i = 0; i < r->n && fake->bulks == 1; i++) {
@@ -279,7 +279,7 @@ static fake_fate lose_after(void *ctx, fake_docs *fake, mt_bulk *r) {
   return fake->bulks == 1 ? FAKE_LOST_AFTER : FAKE_FINE;
 }
 
-/* Ours by the looks of it: an acknowledged write of the same bytes proves it. */
+/* The document looks like ours: an acknowledged write of the same bytes proves it. */
 static void test_lost_after(void **state) {
   fixture *f = *state;
   open_writer(f, (mt_writer_config){0});
@@ -388,7 +388,7 @@ static void test_refused(void **state) {
   f->fake.fate = refuse_for_a_while;
   run(f);
   assert_all(f, MT_OUTCOME_APPLIED);
-  assert_int_equal(f->fake.mgets, 0); /* nothing to find out */
+  assert_int_equal(f->fake.mgets, 0); /* nothing is unknown */
 }
 
 static fake_fate no_right(void *ctx, fake_docs *fake, mt_bulk *r) {
@@ -408,7 +408,7 @@ static void test_no_right(void **state) {
   assert_int_equal(f->fake.bulks, 2);
 }
 
-/* Every misfortune at once: what is there at the end is what the outcomes say. */
+/* All faults at once: the documents at the end are as the outcomes say. */
 static fake_fate any_fate(void *ctx, fake_docs *fake, mt_bulk *r) {
   fixture *f = ctx;
   (void)fake;

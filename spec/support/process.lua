@@ -1,4 +1,4 @@
--- The built program (MORTISE_BIN) in the background, and what it says meanwhile.
+-- The built program (MORTISE_BIN) in the background, and its output meanwhile.
 local mortise = require "mortise"
 local program = require "spec.support.program"
 
@@ -12,7 +12,7 @@ local function read(file)
   return text
 end
 
--- `said`, or nil: what else there is to know when it was in vain.
+-- `said` (or nil) returns more to report when the wait was in vain.
 function process.wait_for(what, fn, said)
   for _ = 1, 3000 do
     local found = fn()

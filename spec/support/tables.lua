@@ -30,9 +30,9 @@ end
 
 tables.modes = {IS = 1, IX = 2, S = 3, SIX = 4, X = 5}
 
--- One lock with these entries (raw JSON, or tables) in the namespace. Of an embedded store's holders a
--- table gives the row: {session=, n=, mode=, since=, job=} as SQL expressions where they are given; who
--- waits there is in front of all that come later.
+-- One lock with these entries (raw JSON, or tables) in the namespace. For an embedded store's holders a table
+-- gives the row: {session=, n=, mode=, since=, job=}, with SQL expressions where given; a waiter there
+-- precedes all that come later.
 function tables.lock(store, client, path, holders, queue)
   local ns = client:namespace()
   if not file_of(store) then

@@ -1,4 +1,4 @@
-/* Bulks: every item is accounted for, whatever stands beside it. */
+/* Bulks: every item gets a result, whatever the other items are. */
 #include "conformance/conformance.h"
 
 #include <stdio.h>
@@ -34,7 +34,7 @@ static void mixed(mt_fixture *f) {
   MT_CHECK(!mt_get(f, MT_SLICE("bad"), NULL, NULL), "a rejected document is not there");
 }
 
-/* None of these may disturb what stands around it. */
+/* None of these may affect its neighbours. */
 static void bad_neighbours(mt_fixture *f) {
   static const char *const bodies[] = {
       "",         " ",        "\"text\"",        "7",

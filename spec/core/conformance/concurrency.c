@@ -62,7 +62,7 @@ static mt_lock_item random_set(worker *w, unsigned path) {
                         .enqueue = mt_test_chance(&w->random, 30)};
 }
 
-/* As a leaf is taken: a plain create first, and a delete by its version to give it back. */
+/* Takes a leaf by a plain create first, to be given back by a delete with its version. */
 static bool create(worker *w, unsigned path, mt_lock_item *item) {
   *item = (mt_lock_item){
       .verb = MT_LOCK_CREATE, .place.path = mt_slice_of(paths[path]), .n = ++w->n, .mode = MT_X};
@@ -83,7 +83,7 @@ static bool give_back(worker *w, const mt_lock_item *granted) {
   return false;
 }
 
-/* A grant, or nothing left of the attempt. */
+/* Gets a grant, or leaves nothing of the attempt. */
 static bool acquire(worker *w, unsigned path, mt_lock_item *item) {
   if (mt_test_chance(&w->random, 30)) {
     if (!create(w, path, item)) return false;
@@ -212,7 +212,7 @@ static void beat_until_refused(ender *x, mt_store *s) {
     snprintf(x->failed, sizeof x->failed, "it beats for ever");
 }
 
-/* Expires by what it has just read, until that succeeds or someone else's did. */
+/* Expires the version it has just read, until that succeeds or someone else has done it. */
 static void expire_when_seen(ender *x, mt_store *s) {
   const char *id = mt_a;
   for (mt_session_state state = MT_SESSION_LIVE; state == MT_SESSION_LIVE && !x->failed[0];) {

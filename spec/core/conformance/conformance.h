@@ -56,7 +56,7 @@ void mt_make_index(mt_fixture *f, unsigned shards);
 mortise_status mt_create_index(mt_fixture *f, const char *index, const char *body);
 mortise_status mt_drop_index(mt_fixture *f, const char *index);
 mt_write mt_write_of(mt_write_kind kind, const char *id, const char *body);
-/* The request has to succeed; the items say the rest. */
+/* The request has to succeed; the items have their own results. */
 void mt_bulk_run(mt_fixture *f, mt_write *items, size_t n);
 /* One item. */
 mt_write mt_write_one(mt_fixture *f, mt_write item);

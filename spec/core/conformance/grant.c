@@ -1,5 +1,5 @@
-/* The servers' script decides as core/store/grant.c does, over all small documents: my hold, another's,
- * a queue of two, and every request. */
+/* The servers' script decides as core/store/grant.c does, for all small documents: every
+ * combination of the session's hold, another's, a queue of two, and every request. */
 #include "conformance/conformance.h"
 
 #include "base/json.h"
@@ -10,7 +10,7 @@
 enum {
   BLOCK = 720, /* documents in one request */
   N = 5,       /* of the request */
-  DEAD = 1000, /* a time long ago: of who is dead in the queue, and of every hold */
+  DEAD = 1000, /* a time long ago: for expired places in the queue, and for every hold */
   MODES = 5,
   HOLDS = 3 + MODES, /* none; numbered larger; this very one; smaller, in each mode */
   OTHERS = 1 + MODES,
@@ -21,7 +21,7 @@ enum {
 
 static const int64_t alive = 9000000000000;
 
-/* One of them, with what is to come of it. */
+/* One of them, with its expected result. */
 typedef struct small {
   char path[16], id[96];
   mt_lock_entry holders[3], queue[3]; /* room for my own new one */

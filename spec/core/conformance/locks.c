@@ -109,7 +109,7 @@ static void creates(mt_fixture *f) {
   MT_CHECK(mt_blocked_by(f, mt_a, MT_X, false), "the creator holds it");
   MT_RESULT(mt_set(f, mt_a, "/c", 1, MT_X), MT_LOCK_ACKED); /* the same number: proved mine */
   MT_RESULT(mt_set_again(f, mt_a, "/c", 2, MT_IS), MT_LOCK_ACKED);
-  MT_RESULT(mt_make(f, mt_b, "/c", 4, MT_IS), MT_LOCK_EXISTS); /* also where it would fit */
+  MT_RESULT(mt_make(f, mt_b, "/c", 4, MT_IS), MT_LOCK_EXISTS); /* even if compatible */
   MT_RESULT(mt_release(f, mt_a, "/c", 2), MT_LOCK_ACKED);
   MT_RESULT(mt_make(f, mt_b, "/c", 5, MT_X), MT_LOCK_ACKED);
 }
@@ -141,7 +141,7 @@ static void delete_of_touched(mt_fixture *f) {
   MT_RESULT(mt_make(f, mt_a, "/q", 2, MT_X), MT_LOCK_ACKED);
   made = f->item.version;
   MT_RESULT(mt_set_queue(f, mt_b, "/q", 2, MT_X), MT_LOCK_QUEUED);
-  MT_RESULT(mt_delete(f, mt_a, "/q", made), MT_LOCK_CONFLICT); /* a waiter is not thrown out */
+  MT_RESULT(mt_delete(f, mt_a, "/q", made), MT_LOCK_CONFLICT); /* a waiter keeps its place */
 }
 
 static void evicts(mt_fixture *f) {
@@ -237,7 +237,7 @@ static void job_shown(mt_fixture *f) {
            f->item.n_blockers ? f->item.blockers[0].job : "nobody");
 }
 
-/* Not atomic, in order, each for itself. */
+/* A batch is not atomic: each item is carried out by itself, in order. */
 static void mixed_batch(mt_fixture *f) {
   MT_RESULT(mt_set(f, mt_b, "/x/2", 1, MT_X), MT_LOCK_ACKED);
   mt_lock_item items[] = {
@@ -324,7 +324,8 @@ static void empty_batch(mt_fixture *f) {
   MT_OK(f, r);
 }
 
-/* What no store can write is refused, and said; the rest of its batch may be refused with it. */
+/* An item that no store can write is refused with a reason; the rest of its batch may be refused
+ * with it. */
 static void impossible_items(mt_fixture *f) {
   mt_lock_item bad[] = {
       {.verb = MT_LOCK_SET, .place.path = MT_SLICE(""), .n = 2, .mode = MT_X, .fresh = true},
@@ -360,7 +361,7 @@ static void impossible_items(mt_fixture *f) {
   MT_EXPECT(f, r, MORTISE_INVALID_ARGUMENT);
 }
 
-/* The same item may be sent again as it is: what it owned from the last answer is given back. */
+/* The same item may be sent again unchanged: what it owned from the last answer is freed. */
 static void sent_again(mt_fixture *f) {
   MT_RESULT(mt_set(f, mt_a, "/again", 1, MT_X), MT_LOCK_ACKED);
   mt_lock_item item = {
@@ -376,7 +377,7 @@ static void sent_again(mt_fixture *f) {
   mt_lock_batch_deinit(&r);
 }
 
-/* Paths that differ only far behind, or only by an encoding, are different locks. */
+/* Paths that differ only near the end, or only in encoding, are different locks. */
 static void odd_paths(mt_fixture *f) {
   static char long_x[4097], long_y[4097], mid_x[600], mid_y[600], edge[513];
   memset(long_x, 'a', 4096);
@@ -515,7 +516,7 @@ static void filtered(mt_fixture *f) {
   expect_paths(f, (mt_lock_list){.session = mt_c}, "");
 }
 
-/* Any path: what a pattern or a query could take for its own is a letter like any other. */
+/* Characters that mean something in a pattern or a query are ordinary in a path. */
 static void filtered_odd(mt_fixture *f) {
   static const char *const paths[] = {"/x*\"y?\\", "/x*\"y?\\/below", "/x%_", "/x%_/z", "/xxyz"};
   for (size_t i = 0; i < 5; i++) leaf(f, mt_a, paths[i], i + 1);
@@ -523,7 +524,7 @@ static void filtered_odd(mt_fixture *f) {
   expect_paths(f, (mt_lock_list){.path = mt_slice_of(paths[2])}, "/x%_ /x%_/z");
 }
 
-/* What is put in before, and stays, comes once, whatever comes and goes meanwhile. */
+/* An entry that exists throughout is listed once, whatever else changes meanwhile. */
 static void paged_under_change(mt_fixture *f) {
   char path[32];
   for (unsigned i = 0; i < 30; i++) {
@@ -554,7 +555,7 @@ static void paged_under_change(mt_fixture *f) {
   for (unsigned i = 0; i < 30; i++) MT_CHECK(seen[i] == 1, "%u came %u times", i, seen[i]);
 }
 
-/* A list that is left off needs an end; one that is over, or never was, needs none. */
+/* A list that is left early must be ended; one that is over, or never began, need not be. */
 static void left_off(mt_fixture *f) {
   leaf(f, mt_a, "/1", 1);
   leaf(f, mt_a, "/2", 2);
@@ -602,8 +603,8 @@ static void read_by_path(mt_fixture *f) {
   mt_lock_read_deinit(&r);
 }
 
-/* A session that is not even open may hold: the manager's order of writes makes it so that none
- * does, the store does not look. */
+/* A session that is not even open may hold: the store does not check, the manager's order of writes
+ * prevents it. */
 const mt_case mt_cases_locks[] = {
     {"locks: all pairs of modes", matrix},
     {"locks: a denial names those that conflict", blockers_named},

@@ -52,7 +52,8 @@ static void block(mt_model_answer *a, const mt_model_entry *e, bool queued) {
   a->blockers[a->n_blockers++].queued = queued;
 }
 
-/* Other holders, and, unless I am inside already, the living queue before me. */
+/* Other holders, and, unless the session holds an entry already, the live places before its own in
+ * the queue. */
 static void find_blockers(mt_model_lock *lock, const mt_model_item *item, mt_model_answer *a) {
   for (size_t i = 0; i < lock->n_holders; i++) {
     mt_model_entry *e = &lock->holders[i];

@@ -1,5 +1,5 @@
-/* The lock table as section 4 of the design says it, in the most obvious way: arrays and loops. The
- * stores are compared with it. Sessions and paths are small numbers; time is the caller's. */
+/* The lock table as docs/protocol.md defines it, in the most obvious way: with arrays and loops.
+ * The stores are compared with it. Sessions and paths are small numbers; time is the caller's. */
 #ifndef MT_SPEC_MODEL_H
 #define MT_SPEC_MODEL_H
 

@@ -1,4 +1,4 @@
-/* The queue of a lock: fairness, and that it never hinders those who need not wait. */
+/* The queue of a lock: it is fair, and never hinders those who need not wait. */
 #include "conformance/conformance.h"
 
 static void conflicting_go_behind(mt_fixture *f) {
@@ -56,7 +56,7 @@ static void order_of_two(mt_fixture *f) {
   MT_RESULT(mt_set_queue(f, mt_c, "/o", 4, MT_S), MT_LOCK_ACKED);
 }
 
-/* Two waiters that fit together do not wait for each other. */
+/* Two waiters with compatible modes do not wait for each other. */
 static void waiters_that_fit(mt_fixture *f) {
   MT_RESULT(mt_set(f, mt_a, "/f", 1, MT_X), MT_LOCK_ACKED);
   MT_RESULT(mt_set_queue(f, mt_b, "/f", 1, MT_S), MT_LOCK_QUEUED);
@@ -81,7 +81,7 @@ static void releases_waiters(mt_fixture *f) {
   MT_CHECK(!mt_listed(f, "/r"), "an empty document vanishes");
 }
 
-/* A hold and a wish of one session at one path are two things. */
+/* A session's hold and its place in the queue at one path are independent. */
 static void waits_to_upgrade(mt_fixture *f) {
   MT_RESULT(mt_set(f, mt_a, "/u", 1, MT_S), MT_LOCK_ACKED);
   MT_RESULT(mt_set(f, mt_b, "/u", 1, MT_S), MT_LOCK_ACKED);

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* One request of any kind with all it borrows, in one piece of heap: freed at once after a cancel,
- * so that a sanitizer sees a store that still uses it. */
+/* A request of any kind with all that it borrows, in one allocation that is freed right after a
+ * cancel, so that a sanitizer detects a store that still uses it. */
 typedef struct any_req {
   union {
     mt_req req;
@@ -281,7 +281,7 @@ static void past_deadlines(mt_fixture *f) {
   still_usable(f, "deadlines in the past");
 }
 
-/* Just enough time, or not quite: either way one answer, soon. */
+/* Barely enough time, or too little: either way one answer, soon. */
 static void short_deadlines(mt_fixture *f) {
   mt_make_index(f, 1);
   mt_fill(f, 20);

@@ -310,7 +310,7 @@ static void unsupported_clause(mt_fixture *f) {
            count.req.error.message);
 }
 
-/* What a scan read is what compare-and-set needs. */
+/* A scan returns the versions that compare-and-set needs. */
 static void versions_for_writing(mt_fixture *f) {
   enum { N = 40 };
   mt_make_index(f, 3);

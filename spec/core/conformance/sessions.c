@@ -1,4 +1,4 @@
-/* Sessions: who lives is decided by acknowledged writes alone. */
+/* Sessions: only acknowledged writes decide whether a session is live. */
 #include "conformance/conformance.h"
 
 #include <stdio.h>
@@ -93,7 +93,7 @@ static void expiring(mt_fixture *f) {
   MT_CHECK(state_of(f, mt_a, NULL) == MT_SESSION_EXPIRED, "still expired");
 }
 
-/* Broken is as good as live to all but its owner's heartbeat. */
+/* For all but its owner's heartbeat a broken session counts as live. */
 static void breaking(mt_fixture *f) {
   mt_version version, live, marked;
   SESSION(session_verb(MT_SESSION_BREAK, mt_a), MT_SESSION_REFUSED);
@@ -105,7 +105,7 @@ static void breaking(mt_fixture *f) {
   MT_CHECK(!same(marked, live), "the mark is a write");
   SESSION(session_verb(MT_SESSION_BEAT, mt_a), MT_SESSION_REFUSED);
   SESSION(session_verb(MT_SESSION_BREAK, mt_a), MT_SESSION_REFUSED);
-  SESSION(session_open(mt_a), MT_SESSION_REFUSED); /* a late one brings it not back */
+  SESSION(session_open(mt_a), MT_SESSION_REFUSED); /* a late open does not revive it */
   SESSION(session_verb(MT_SESSION_PROVE, mt_a), MT_SESSION_REFUSED);
   SESSION(session_expire(mt_a, live), MT_SESSION_REFUSED);
   SESSION(session_expire(mt_a, (mt_version){0}), MT_SESSION_REFUSED);
@@ -117,7 +117,7 @@ static void breaking(mt_fixture *f) {
   SESSION(session_verb(MT_SESSION_PROVE, mt_a), MT_SESSION_ACKED);
 }
 
-/* Who broke it is told to its owner, and is no more than that. */
+/* The owner learns who broke its session; nothing else depends on that. */
 static void broken_by(mt_fixture *f) {
   static const char by[] = "{\"host\":\"h\\u00e4\",\"user\":\"u\\\"x\",\"pid\":7}";
   mt_version version;
@@ -273,7 +273,7 @@ static void listed(mt_fixture *f) {
   }
 }
 
-/* What take-over does: prove, then evict, then a grant. */
+/* The steps of a take-over: prove, evict, then a grant. */
 static void take_over(mt_fixture *f) {
   mt_version version;
   SESSION(session_open(mt_a), MT_SESSION_ACKED);

@@ -66,7 +66,7 @@ static void name_server(mt_test_place *place) {
   mt_test_store_close(&t);
 }
 
-/* Apart from what other runs, also of the same seed, use at this moment. */
+/* Makes the names differ from those of other runs at the same time, even with the same seed. */
 static void name_apart(mt_test_place *place) {
   static unsigned count;
   snprintf(place->prefix, sizeof place->prefix, "spec-%08" PRIx32 "-%ld-%u-",

@@ -1,4 +1,4 @@
-/* The four allocators of the process, and what lives of them. */
+/* The four allocators of the process, and counts of their live blocks. */
 #include "fault.h"
 
 #include "base/mem.h"
@@ -127,7 +127,7 @@ void mt_fault_install_allocators(void) {
   gated.xFree = sqlite_give_back;
   gated.xRealloc = sqlite_realloc;
   if (sqlite3_config(SQLITE_CONFIG_MALLOC, &gated)) abort();
-  /* Its small blocks from here too. */
+  /* Without lookaside, small blocks are allocated here too. */
   if (sqlite3_config(SQLITE_CONFIG_LOOKASIDE, 0, 0)) abort();
 }
 

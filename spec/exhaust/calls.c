@@ -85,7 +85,7 @@ SEEN int connect(int fd, const struct sockaddr *to, socklen_t n) {
   return next(fd, to, n);
 }
 
-/* Half of those that fail have reached the other side all the same. */
+/* Half of the failing sends have reached the other side nevertheless. */
 SEEN ssize_t send(int fd, const void *p, size_t n, int flags) {
   NEXT(send)
   if (hits(fd, "send")) {
@@ -97,7 +97,7 @@ SEEN ssize_t send(int fd, const void *p, size_t n, int flags) {
 }
 
 static ssize_t fail_to_read(void) {
-  if (!mt_fault_choice(4)) return 0; /* the other side's end */
+  if (!mt_fault_choice(4)) return 0; /* the other side has closed */
   FAIL(ECONNRESET, ETIMEDOUT, ENOMEM, EHOSTUNREACH);
   return -1;
 }
@@ -154,8 +154,8 @@ SEEN int poll(struct pollfd *fds, nfds_t n, int timeout) {
   return next(fds, n, timeout);
 }
 
-/* On a socket, or a lock of the turnstile. Giving a lock back cannot fail without the kernel
- * failing: it is told as failed, and done. */
+/* Fails for a socket, or for a lock of the turnstile. Releasing a lock cannot really fail: it is
+ * done, but reported as failed. */
 static bool fcntl_fails(int fd, int command, const struct flock *lock) {
   if (command != F_OFD_SETLK) return hits(fd, "fcntl");
   return mt_fault_hits(MT_FAULT_IO, lock->l_type == F_UNLCK ? "turn unlock" : "turn lock");
@@ -216,7 +216,7 @@ SEEN int epoll_ctl(int epoll, int op, int fd, struct epoll_event *event) {
   return next(epoll, op, fd, event);
 }
 
-/* An interrupted wait; no kernel goes on with that for ever. */
+/* An interrupted wait, but not for ever: no kernel does that. */
 SEEN int epoll_wait(int epoll, struct epoll_event *events, int n, int timeout) {
   NEXT(epoll_wait)
   if (!mt_fault_for_good() && mt_fault_hits(MT_FAULT_LOOP, "epoll_wait")) {

@@ -1,6 +1,6 @@
 /* Failing allocations and I/O: a tree lock, three writes, release, and for every n the n-th
- * allocation, socket call and SQLite I/O fails, once and from then on. Never a crash, a leak, a
- * lock that is kept, or an acknowledged write that is not there.
+ * allocation, socket call and SQLite I/O fails, once and from then on. There must be no crash, no
+ * leak, no lock left behind, and no acknowledged write lost.
  *
  * On SQLite and on every server in MORTISE_TEST_URLS. MORTISE_EXHAUST_MOST: at most so many points
  * of each kind and way (0: every one); MORTISE_EXHAUST_WORKERS; MORTISE_EXHAUST_ONLY="lua 17 once"
@@ -39,7 +39,7 @@ static void show(const mt_sweep *s, const mt_point *p, const char *what) {
          mortise_status_name(p->status), p->message, p->lock_ms, p->took_ms);
 }
 
-/* Every failure of a script says what it is. */
+/* Did the script fail without saying why? */
 static bool is_mute(const mt_point *p) {
   if (p->crashed) return false;
   bool fine = p->status == MORTISE_OK;
@@ -47,7 +47,8 @@ static bool is_mute(const mt_point *p) {
   return !p->message[0] || !strcmp(mortise_status_name(p->status), "unknown");
 }
 
-/* Done, yet not all was told; or a code that does not fit: nothing here is wrong in the script. */
+/* The script succeeded without reporting everything, or failed with a code that does not fit: the
+ * script itself has no error. */
 static bool is_wrong(const mt_point *p) {
   if (p->crashed) return false;
   switch (p->status) {
@@ -67,13 +68,13 @@ static bool is_wrong(const mt_point *p) {
   }
 }
 
-/* A lock was given back: nobody finds it held. */
+/* A lock that was reported as given back must not be found held. */
 static bool kept_after_release(const mt_point *p) {
   return (p->told & MT_TOLD_RELEASED) && p->denied;
 }
 
-/* One failure, and that is over: what could not be given back at first was given back at the end.
- * Not where the lease was lost on the way, as a machine or a server that stands still makes it. */
+/* After a single failure, a lock that could not be given back at first is given back at the end.
+ * This does not count if the lease was lost, as on a machine or a server that stalls. */
 static bool kept_after_one(const mt_point *p) {
   return !p->ever && !p->crashed && p->denied && p->status != MORTISE_LOCK_LOST;
 }
@@ -115,7 +116,7 @@ static void check_kind(void **state) {
   assert_int_equal(v.crashes + v.leaks + v.kept + v.lost + v.torn + v.mute + v.wrong, 0);
 }
 
-/* All of a store in one line. */
+/* The summary of a store, in one line. */
 static void show_sum(const mt_sweep *s) {
   const uint32_t *n = s->counted;
   unsigned crashes = 0, leaks = 0, kept = 0, lost = 0;

@@ -54,7 +54,7 @@ unsigned mt_fault_choice(unsigned n) {
   return (unsigned)((z ^ (z >> 31)) % n);
 }
 
-/* The tracer allocates itself. */
+/* The tracer itself allocates. */
 static void print_trace(mt_fault_kind kind, uint32_t at, const char *what) {
   static _Thread_local bool inside;
   if (inside) return;

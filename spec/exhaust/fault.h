@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What is counted, each for itself. */
+/* The kinds of calls, each counted separately. */
 typedef enum mt_fault_kind {
   MT_FAULT_OURS,   /* allocations through base/mem.h */
   MT_FAULT_LUA,    /* those of the host's interpreter */
@@ -20,7 +20,7 @@ typedef enum mt_fault_kind {
 
 extern const char *const mt_fault_names[MT_FAULT_KINDS];
 
-/* Memory that has run out has run out for all. */
+/* When memory has run out, every allocator fails. */
 static inline bool mt_fault_is_memory(mt_fault_kind kind) {
   return kind <= MT_FAULT_SQLITE;
 }
@@ -45,7 +45,7 @@ uint32_t mt_fault_count(mt_fault_kind kind);
 bool mt_fault_hits(mt_fault_kind kind, const char *what);
 /* The name of the first that failed; "" none. */
 const char *mt_fault_where(void);
-/* Does the plan fail from then on? */
+/* Does the plan keep failing from the n-th call on? */
 bool mt_fault_for_good(void);
 /* A number below `n` that the seed and the call decide. */
 unsigned mt_fault_choice(unsigned n);

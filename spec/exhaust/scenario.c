@@ -23,8 +23,8 @@ mt_names mt_names_of(uint32_t number) {
   return names;
 }
 
-/* The lock's own folder is looked at by the witness, and so its intention lock is too. A write
- * counts as told once it was answered to the script, also where the call raises afterwards. */
+/* The witness checks the lock's own folder, and so its intention lock too. A write counts as
+ * acknowledged once the script got its answer, even if the call raises afterwards. */
 static const char script[] = "local index, tree, wait, a, b, c = ...\n"
                              "local function sent(w, n, bit)\n"
                              "  local ok, why = pcall(w.flush, w)\n"
@@ -66,7 +66,7 @@ static void no_log(void *ctx, mortise_log_level level, const char *line) {
   (void)line;
 }
 
-/* What fails for good is not waited for. */
+/* With a permanent failure, time-outs are short. */
 static mortise_options options_for(const mt_sweep *s, bool ever) {
   mortise_options o;
   mortise_options_init(&o);
@@ -97,7 +97,7 @@ static mortise_status run_script(const mt_sweep *s, mortise_host *host, uint32_t
   return mortise_host_run_string(host, script, "=scenario", args, sizeof args / sizeof *args, err);
 }
 
-/* From an interpreter to none. */
+/* The whole life of an interpreter. */
 static mortise_status live(mt_sweep *s, uint32_t number, bool ever, bool *no_host,
                            mortise_error *err) {
   mortise_options o = options_for(s, ever);

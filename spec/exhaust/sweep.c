@@ -27,7 +27,7 @@ static void show_live(const char *when, const mt_fault_live *l) {
           when, l->blocks, l->lua, l->curl, l->sqlite, l->files, l->threads);
 }
 
-/* More than at the beginning? What was lost once is not told again for the next point. */
+/* Is there more than at the beginning? A leak is not reported again for the next point. */
 static int64_t compare(mt_fault_live *before) {
   mt_fault_live now = mt_fault_alive();
   bool memory = grown(before, &now);
@@ -46,8 +46,8 @@ static void *stand(void *barrier) {
   return NULL;
 }
 
-/* The C library keeps the stacks of ended threads, and a block for each: as many as it ever will.
- */
+/* Makes the C library keep as many stacks of ended threads, and blocks for them, as it ever
+ * will. */
 static void warm_threads(void) {
   pthread_t threads[WARM_THREADS];
   pthread_barrier_t barrier;
@@ -75,7 +75,7 @@ static void work(mt_sweep *s, int slot) {
   warm_threads();
   mt_fault_live before = mt_fault_alive();
   for (uint32_t i; (i = atomic_fetch_add(&s->next, 1)) < s->end;) run_point(s, i, slot, &before);
-  /* Blocks that are reachable no more, by another way of counting. */
+  /* Unreachable blocks, counted in another way. */
   bool leaks = __lsan_do_recoverable_leak_check && __lsan_do_recoverable_leak_check();
   _exit(leaks ? 3 : 0);
 }
@@ -176,7 +176,7 @@ static void add_points(mt_sweep *s, mt_fault_kind kind, uint32_t most, mt_test_r
   }
 }
 
-/* "lua" all of a kind, "lua 17 once" and "lua 17 ever" one. */
+/* "lua" means all of a kind, "lua 17 once" and "lua 17 ever" one. */
 static void add_only(mt_sweep *s, const char *only, const uint32_t *most, mt_test_random *random) {
   for (mt_fault_kind k = 0; k < MT_FAULT_KINDS; k++) {
     size_t length = strlen(mt_fault_names[k]);

@@ -1,4 +1,4 @@
-/* The sweep: one scenario, again for every call that may fail. */
+/* The sweep: one scenario, repeated for every call that may fail. */
 #ifndef MT_SPEC_SWEEP_H
 #define MT_SPEC_SWEEP_H
 
@@ -9,14 +9,14 @@
 
 enum {
   MT_POINTS_MAX = 1 << 17,
-  MT_PART = 2000, /* points in one lock table: opening a session looks at all of a day */
+  MT_PART = 2000, /* points in one lock table: opening a session reads all sessions of a day */
   MT_WORKERS_MAX = 16,
   MT_SPARE = 64,      /* names in front of the points', for runs in which nothing fails */
   MT_LEASE_MS = 1000, /* the shortest there is */
   MT_MARGIN_MS = 100,
 };
 
-/* What a script was told (bits). */
+/* What a script got acknowledged (bits). */
 enum { MT_TOLD_UPDATE = 1, MT_TOLD_BULK = 2, MT_TOLD_SAVE = 4, MT_TOLD_RELEASED = 8 };
 enum { MT_TOLD_ALL = 15 };
 
@@ -24,7 +24,7 @@ typedef enum mt_point_state {
   MT_POINT_TODO = 0,
   MT_POINT_RUNNING,
   MT_POINT_DONE,   /* to be checked by the witness */
-  MT_POINT_LOOKED, /* it is at it */
+  MT_POINT_LOOKED, /* the witness is checking it */
   MT_POINT_CHECKED,
 } mt_point_state;
 
@@ -36,7 +36,7 @@ typedef struct mt_point {
   _Atomic int state; /* mt_point_state */
   /* from the worker */
   bool crashed, hung;
-  bool no_host; /* it could not even be made */
+  bool no_host; /* the host could not even be made */
   mortise_status status;
   uint32_t told, failed;
   int64_t ended_ms; /* on CLOCK_BOOTTIME */
@@ -48,7 +48,7 @@ typedef struct mt_point {
   bool kept, read;
   bool denied;     /* the lock was still held when the witness asked first, after the end */
   int32_t lock_ms; /* from then to the grant */
-  uint32_t lost;   /* told, but not there (bits) */
+  uint32_t lost;   /* acknowledged, but lost (bits) */
   uint32_t torn;   /* neither old nor new (bits) */
 } mt_point;
 
@@ -60,10 +60,10 @@ typedef struct mt_sweep {
   uint64_t seed;
   char index[96];
   uint32_t counted[MT_FAULT_KINDS]; /* in a run where nothing fails */
-  bool clean;                       /* that one went as it should */
-  uint32_t step[MT_FAULT_KINDS];    /* every so many of them are run; 0: there are none */
-  bool leaks_at_end;                /* the sanitizer found some when a worker had done all */
-  int bad_ends;                     /* workers that ended otherwise than they should, in no point */
+  bool clean;                       /* that run succeeded */
+  uint32_t step[MT_FAULT_KINDS];    /* every how many-th point is run; 0: there are none */
+  bool leaks_at_end;                /* the sanitizer found leaks at a worker's end */
+  int bad_ends;                     /* workers that ended wrongly, outside any point */
   _Atomic int64_t since_ms[MT_WORKERS_MAX];
   atomic_uint next;                   /* the next point to run */
   atomic_int running[MT_WORKERS_MAX]; /* point + 1 */

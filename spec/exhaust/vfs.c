@@ -1,4 +1,4 @@
-/* SQLite's default VFS with a gate before it. */
+/* SQLite's default VFS, wrapped so that its calls may fail. */
 #include "fault.h"
 
 #include <errno.h>
@@ -34,7 +34,7 @@ static int read_file(sqlite3_file *f, void *p, int n, sqlite3_int64 at) {
   return real(f)->pMethods->xRead(real(f), p, n, at);
 }
 
-/* Half of those that fail have written a part. */
+/* Half of the failing writes have written a part. */
 static int write_file(sqlite3_file *f, const void *p, int n, sqlite3_int64 at) {
   if (!hits("xWrite")) return real(f)->pMethods->xWrite(real(f), p, n, at);
   if (mt_fault_choice(2)) real(f)->pMethods->xWrite(real(f), p, n / 2, at);
@@ -62,7 +62,7 @@ static int lock_file(sqlite3_file *f, int level) {
   return real(f)->pMethods->xLock(real(f), level);
 }
 
-/* What gives back is done, and told as failed: SQLite does not look at every answer. */
+/* An unlock is done but reported as failed: SQLite does not check every result. */
 static int unlock_file(sqlite3_file *f, int level) {
   bool failed = hits("xUnlock");
   int code = real(f)->pMethods->xUnlock(real(f), level);
@@ -107,7 +107,7 @@ static int shm_unmap(sqlite3_file *f, int gone) {
   return real(f)->pMethods->xShmUnmap(real(f), gone);
 }
 
-/* Version 2: no memory-mapped reads, which would pass by the gate. */
+/* Version 2: no memory-mapped reads, which would bypass this wrapper. */
 static const sqlite3_io_methods methods = {
     .iVersion = 2,
     .xClose = close_file,

@@ -1,5 +1,5 @@
-/* A client of a process of its own, which nothing fails: takes the lock of each scenario once that
- * is over, and reads what it has written. */
+/* A client in a process of its own, without faults: it takes the lock of each scenario once that is
+ * over, and reads what was written. */
 #include "sweep.h"
 
 #include "client/client.h"
@@ -10,7 +10,7 @@
 
 enum { LOOKS = 128, WINDOW = 1024, BATCH = 500, WAIT_MS = 20000, TRIES = 3 };
 
-/* A point that is looked at. */
+/* A point being checked. */
 typedef struct look {
   mt_point *point; /* NULL: free */
   uint32_t number;
@@ -100,7 +100,8 @@ static void on_released(void *ctx, mt_release *r) {
   ((look *)ctx)->released = true;
 }
 
-/* Once first: who is denied there needs the lease, or somebody's word that the session is dead. */
+/* Asks once first: a denial there means that the lease must pass, or the session must be proven
+ * dead. */
 static void ask(witness *w, look *l, int64_t wait_ms) {
   mt_names names = mt_names_of(MT_SPARE + l->number);
   const char *path = names.folder;
@@ -159,7 +160,7 @@ static void finish(witness *w, look *l) {
   l->point = NULL;
 }
 
-/* Goes on with one that has got, or not got, its lock. */
+/* Continues with a point whose lock was granted or denied. */
 static void follow(witness *w, look *l) {
   if (!l->acquired) return;
   mt_point *p = l->point;
@@ -170,7 +171,7 @@ static void follow(witness *w, look *l) {
       ask(w, l, WAIT_MS);
       return;
     }
-    /* Its own session was lost on a machine that stood still: again. */
+    /* The witness lost its own session on a stalled machine: try again. */
     if (!held && l->tries++ < TRIES) {
       ask(w, l, WAIT_MS);
       return;
@@ -214,7 +215,7 @@ static look *free_look(witness *w) {
   return NULL;
 }
 
-/* Takes up points that are done. */
+/* Starts checking points that are done. */
 static void take_up(witness *w, uint32_t *from) {
   mt_sweep *s = w->s;
   while (*from < s->end && atomic_load(&s->points[*from].state) == MT_POINT_CHECKED) ++*from;

@@ -44,13 +44,13 @@ static bool above(mt_slice a, mt_slice b) { /* a strictly above b */
   return b.n > a.n && memcmp(a.p, b.p, a.n) == 0 && b.p[a.n] == '/';
 }
 
-/* What a want asks for at some path: its mode there, an intention above. */
+/* The mode that a want asks for at a path: its own mode at its target, an intention above. */
 static mt_mode mode_at(const mt_want *want, mt_slice path) {
   if (mt_slice_eq(want->path, path)) return want->mode;
   return above(path, want->path) ? mt_mode_intention(want->mode) : MT_NL;
 }
 
-/* Under a target in X nothing is asked for. */
+/* Nothing is asked for below a target in X. */
 static bool dropped(const mt_want *wants, size_t n, size_t i) {
   for (size_t k = 0; k < n; k++)
     if (wants[k].mode == MT_X && above(wants[k].path, wants[i].path)) return true;
@@ -84,8 +84,8 @@ static bool any_clash(const grip *a, const grip *b) {
 
 /* ---- Belief --------------------------------------------------------------------------------- */
 
-/* What mt_lock_check would say now, without its asking having changed anything: a session that
- * nobody looks at notices its deadline late. */
+/* What mt_lock_check would say now, but without a side effect: a session notices its deadline only
+ * when it is asked. */
 bool sim_believes(const grip *g) {
   if (!g->lock || g->task->client->machine.gone) return false;
   mt_session *session = mt_lock_session(g->lock);
@@ -169,7 +169,7 @@ void sim_check_granted(grip *g) {
   if (sim_believes(g)) check_covered(g);
 }
 
-/* A conversion to more has a fence of its own; one to less keeps it. */
+/* An upgrade has a fence of its own; a downgrade keeps the fence. */
 void sim_check_changed(grip *g) {
   uint64_t fence = mt_lock_fence(g->lock);
   if (fence < g->fence) sim_fail(sim_of(g), "a lock's fence has shrunk");
@@ -195,7 +195,7 @@ void sim_check_given(grip *g) {
 
 /* ---- Writes under a lock -------------------------------------------------------------------- */
 
-/* On its way, with its stamp. */
+/* A write under way, with its stamp. */
 typedef struct stamping {
   sim *s;
   grip *grip;
@@ -263,8 +263,8 @@ static size_t find_place(const sim *s, int path, const char *session) {
   return s->n_places[path];
 }
 
-/* Nobody who holds nothing here passes one who waits before him. A place whose time has passed
- * holds nobody up; who comes back to his own in time has it still. */
+/* A session that holds nothing here must not pass one that waits before it. An expired place blocks
+ * nobody; a waiter that renews its place in time keeps it. */
 static void check_turn(sim *s, int path, const char *session, const mt_lock_item *item,
                        mt_mode before) {
   size_t mine = find_place(s, path, session);
@@ -289,7 +289,8 @@ static bool waits(const sim_lock_doc *d, const char *session) {
   return false;
 }
 
-/* Whose place is gone, because it was let in or gave up, or was late, is not overtaken. */
+/* A waiter whose place is gone, because it was granted, gave up, or was late, cannot be
+ * overtaken. */
 static void forget_places(sim *s, int path, const sim_lock_doc *d, const char *session) {
   for (size_t i = s->n_places[path]; i-- > 0;) {
     const place *p = &s->places[path][i];

@@ -8,8 +8,8 @@
 
 enum {
   CLOCK_SLACK_MS = 200, /* a clock that runs fast, over the longest wait */
-  /* Closing an old session, the table, opening, one batch. Trying once, who is in the way may be
-   * dead: looking, proving it, one batch more. */
+  /* Closing an old session, reading the table, opening, one batch. A single try whose blocker may
+   * be dead: reading its session, proving it dead, one more batch. */
   REQUEST_SLACK_MS = 5 * 3000 + 2 * 5000,
   /* Details of an operation's keys. */
   D_PAUSE = 1,
@@ -22,7 +22,7 @@ enum {
   D_CANCEL,
   D_CANCEL_AT,
   D_WHAT,
-  D_STEP = 16, /* so many for each step */
+  D_STEP = 16, /* this many for each step */
 };
 
 /* ---- Its world ------------------------------------------------------------------------------ */
@@ -46,12 +46,12 @@ static mortise_status heartbeat(void *ctx, bool start, mt_session *session, mort
   return MORTISE_OK;
 }
 
-/* Only of processes of this very machine is it known. */
+/* This is known only of processes on the same machine. */
 static bool known_dead(void *ctx, const char *owner) {
   const client *c = ctx;
   unsigned host, pid;
   const char *form = "{\"host\":\"host-%u\",\"boot\":\"b\",\"pidns\":\"1\",\"pid\":%u";
-  if (sscanf(owner, form, &host, &pid) != 2) return false; /* of one that was found missing */
+  if (sscanf(owner, form, &host, &pid) != 2) return false; /* the session was missing */
   return host == c->host && pid < c->sim->n && c->sim->clients[pid].machine.gone;
 }
 
@@ -111,7 +111,7 @@ void sim_client_kill(client *c) {
 }
 
 void sim_client_clean(client *c) {
-  c->machine.gone = true; /* what is told from here on is told to nobody */
+  c->machine.gone = true; /* what it reports from here on counts no more */
   if (c->beating) mt_heartbeat_deinit(&c->heart);
   c->beating = false;
   c->sim->counts.takeovers += mt_manager_get_stats(c->manager).takeovers;
@@ -124,7 +124,7 @@ bool sim_client_runs(const client *c) {
   return c->manager && !c->machine.gone;
 }
 
-/* When a thread of it has something to do. */
+/* When the thread next has something to do. */
 static int64_t thread_due(const client *c, sim_thread thread, int64_t due) {
   if (due == INT64_MAX) return due;
   due = due ? sim_machine_true(&c->machine, due) : 0;
@@ -162,7 +162,7 @@ static bool chance(const task *t, unsigned detail, unsigned per_mille) {
   return dice(t, detail, 0, 999) < per_mille;
 }
 
-/* Is the next step of this task a part of the schedule? */
+/* Does the schedule contain the next step of this task? */
 static bool steps(task *t, unsigned per_mille) {
   return sim_happens(t->client->sim->w, sim_key_of(SIM_OPERATION, t->number, t->round, t->step),
                      per_mille);
@@ -188,7 +188,7 @@ static long index_of(const task *t) {
   return (long)(t - t->client->tasks);
 }
 
-/* Ends what is under way; later than it should have? */
+/* Ends the operation under way, and checks that it was not too late. */
 static void ended(task *t) {
   sim *s = t->client->sim;
   t->state = TASK_IDLE;
@@ -363,10 +363,10 @@ static void convert(task *t) {
             mt_mode_name(t->convert.mode));
   maybe_cancel(t);
   mt_manager_convert(c->manager, &t->convert);
-  sim_check_changed(g); /* less than it had takes effect at once */
+  sim_check_changed(g); /* a downgrade takes effect at once */
 }
 
-/* With a lock in hand: something more under it, or back with it. */
+/* Holding a lock, does something more under it or gives it back. */
 static void go_on(task *t) {
   sim *s = t->client->sim;
   t->step++;

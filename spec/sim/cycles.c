@@ -1,13 +1,13 @@
-/* Who really waits for whom, seen from outside: looked at from time to time, from the managers'
- * memory and the store's table at one moment. So it is known whether a deadlock that is reported
- * was one, and whether one that stands is found. */
+/* Who really waits for whom, computed from time to time from the managers' memory and the store's
+ * table at one moment. This shows whether a reported deadlock was real, and whether an existing one
+ * is found. */
 #include "lock/attempt.h"
 #include "sim.h"
 
 enum {
   EACH_MS = 100,
-  STALE_MS = 6000, /* a cycle that stood so long ago may still be reported: faults delay readers */
-  UNFOUND_MS = 5000, /* one that has stood so long should have been found, where nothing is lost */
+  STALE_MS = 6000,   /* a cycle that ended this long ago may still be reported */
+  UNFOUND_MS = 5000, /* one this old should have been found, if nothing is lost */
   TASKS_MOST = SLOTS * TASKS,
 };
 
@@ -34,7 +34,7 @@ static const mt_part *part_at(const mt_lock *lock, mt_slice path) {
   return NULL;
 }
 
-/* Has this task a share there? */
+/* Does this task share the hold there? */
 static bool shares(const task *t, mt_slice path) {
   const mt_attempt *at = attempt_of(t);
   const mt_part *part = at ? part_at(at->wait.lock, path) : NULL;
@@ -101,14 +101,14 @@ static bool in_the_way(const sim *s, const task *t, const task *other) {
 
 /* ---- Cycles --------------------------------------------------------------------------------- */
 
-/* Who is reached from each; by their numbers. */
+/* The tasks that each task reaches, by number (transitive closure). */
 static void close_over(uint32_t reached[TASKS_MOST]) {
   for (unsigned k = 0; k < TASKS_MOST; k++)
     for (unsigned i = 0; i < TASKS_MOST; i++)
       if (reached[i] >> k & 1) reached[i] |= reached[k];
 }
 
-/* The same cycle is one of the same tasks in the same waits. */
+/* Two cycles are the same if they have the same tasks in the same waits. */
 static void note(const sim *s, task *t, task *const *waiting, size_t n, const uint32_t *reached) {
   uint64_t members = 0;
   for (size_t i = 0; i < n; i++) {

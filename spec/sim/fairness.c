@@ -4,11 +4,11 @@
  * Once its place in the queue is acknowledged:
  * - no session that holds nothing there gets in before it (check.c, as in every schedule);
  * - a session that has tasks inside keeps its intention lock while tasks follow one another, but
- *   writes it again when its last write is REWRITE_MS old. From the answer it knows of the queue,
- *   and lets nobody in any more. So it writes there once for each task inside, at most, and one
- *   write may be under way;
+ *   writes it again when its last write is REWRITE_MS old. From the answer it learns of the queue,
+ *   and lets nobody else in. So it writes there at most once for each task inside, and one write
+ *   may be under way;
  * - each of its tasks gets files only until then: at most one for each CYCLE_MS, and one.
- * So the directory is had after a bounded number of hand-offs, and in a bounded time. */
+ * So the directory is granted after a bounded number of hand-offs, and in a bounded time. */
 #include "sim.h"
 
 #include <inttypes.h>

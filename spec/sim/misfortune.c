@@ -1,5 +1,6 @@
-/* What befalls a schedule beside single requests: processes are killed and come again, threads
- * stop, machines lose the network, another primary takes over, somebody breaks a lock by hand. */
+/* The faults of a schedule other than those of single requests: processes are killed and restarted,
+ * threads stop, machines lose the network, another primary takes over, somebody breaks a lock by
+ * hand. */
 #include "sim.h"
 
 #include <inttypes.h>
@@ -47,7 +48,7 @@ static void go_away(const bad_luck *b, client *c, bool killed) {
   if (dice(b, D_AGAIN, 0, 1)) sim_at(b->s->w, sim_now(b->s->w) + how_long(b, 4000), come_again, c);
 }
 
-/* For a moment, or for about as long as a lease is believed, or for longer. */
+/* A moment, about as long as a lease is believed, or longer. */
 static int64_t stop_length(const bad_luck *b) {
   if (dice(b, D_AGAIN, 0, 1)) return how_long(b, 2 * LEASE);
   return LEASE - MARGIN + how_long(b, LEASE / 3) - LEASE / 6;
@@ -76,7 +77,8 @@ static void cut(const bad_luck *b, client *c) {
 }
 
 static void fail_over(const bad_luck *b) {
-  /* For longer than a lease some do not see the beats of those who reach the new one. */
+  /* For longer than a lease, clients of the old primary do not see the beats sent to the new
+   * one. */
   bool is_long = b->s->profile.split || dice(b, D_AGAIN, 0, 1);
   int64_t most = is_long ? 3 * LEASE : LEASE / 2;
   sim_net_fail_over(&b->s->net, dice(b, D_HOW_LONG, is_long ? LEASE : 100, most), b->number);

@@ -43,10 +43,10 @@ typedef struct sim_store {
   sim_thread thread;
   unsigned number;
   uint64_t calls;
-  /* One answer comes after the other over it: a new one once what came was another's. */
+  /* Answers come over it one after the other; a wrong answer is followed by a new connection. */
   uint64_t connection;
   mt_order order;
-  struct sim_call *second; /* the second copy of its answer is still to be read */
+  struct sim_call *second; /* its answer's second copy is still unread */
   struct sim_call *behind; /* its own answer is, since it read another's */
 } sim_store;
 
@@ -56,7 +56,7 @@ typedef struct reading {
   char id_text[READ_IDS][MT_SESSION_ID];
 } reading;
 
-/* With a copy of all it says. */
+/* A request under way, with a copy of its contents. */
 typedef struct sim_call {
   sim_net *net;
   sim_machine *machine;
@@ -69,9 +69,9 @@ typedef struct sim_call {
   bool answered, lose_answer, refused, unsure;
   bool told; /* the answer to its first arrival is on its way back, or there */
   bool came; /* its answer; or nobody wants it any more */
-  bool heard;              /* it was handed over */
-  struct sim_call *reads;  /* whose answer it gets instead of its own */
-  struct sim_call *reader; /* who gets its own instead */
+  bool heard;              /* its answer was handed over */
+  struct sim_call *reads;  /* the call whose answer it gets instead of its own */
+  struct sim_call *reader; /* the call that gets its answer instead */
   char session[MT_SESSION_ID];
   mt_lock_item *items;
   char (*paths)[SIM_PATH];
@@ -129,15 +129,14 @@ void sim_net_fail_over(sim_net *net, int64_t for_ms, unsigned number) {
 
 /* ---- At the server -------------------------------------------------------------------------- */
 
-/* Whoever reaches the replaced primary does so until it knows. */
+/* Requests that reach the replaced primary do so until it learns that it was replaced. */
 static bool reaches_old(sim_call *c) {
   sim_net *net = c->net;
   return net->old_until > sim_now(net->w) &&
          sim_happens(net->w, sim_key_of(SIM_OLD_PRIMARY, c->store, net->old_number, 0), 500);
 }
 
-/* What may become of one item besides: it conflicts, is turned away, or its shard fails, before or
- * after. */
+/* Faults of one item: a conflict, a 429, or a failure of its shard before or after the write. */
 static bool item_mishap(sim_call *c, size_t i, bool *unsure) {
   const sim_faults *f = &c->net->faults;
   mt_lock_item *item = &c->items[i];
@@ -183,7 +182,7 @@ static bool apply(sim_call *c, sim_primary at) {
   return false;
 }
 
-/* The same request once more: nobody hears of it. */
+/* Applies the same request once more; nobody gets that answer. */
 static void apply_again(sim_call *c) {
   for (size_t i = 0; i < c->n; i++) {
     mt_lock_item item = c->items[i];
@@ -205,7 +204,7 @@ static void finish(sim_call *c) {
   mt_req_finish(req);
 }
 
-/* Not to a thread that is stopped: there it waits in the socket. */
+/* An answer to a stopped thread waits in the socket. */
 static bool held_up(sim_call *c, void (*fn)(void *ctx)) {
   if (c->machine->gone || !c->req) return true;
   int64_t until = c->machine->stopped_until[c->thread];
@@ -285,7 +284,7 @@ static void deliver(void *ctx) {
 
 /* ---- The answers of others ------------------------------------------------------------------ */
 
-/* As the store reads it, which knows only what it has asked for itself. */
+/* The result as the store reads it, which knows only what it asked for itself. */
 static mt_lock_result read_written(const mt_lock_item *asked, const mt_lock_item *said) {
   bool grants = asked->verb == MT_LOCK_SET || asked->verb == MT_LOCK_CREATE;
   if (grants && said->verb == MT_LOCK_DELETE) return MT_LOCK_NO_ANSWER;
@@ -329,7 +328,7 @@ static bool fits(const sim_call *c, const sim_call *other) {
   return true;
 }
 
-/* False: it cannot be the answer to what was asked. */
+/* False: it cannot be the answer to this request. */
 static bool read_batch(sim_call *c, const sim_call *other) {
   mt_lock_batch *r = (mt_lock_batch *)c->req;
   for (size_t i = 0; i < c->n; i++) {
@@ -377,14 +376,15 @@ static void disbelieve(sim_call *c) {
   fail(c, "the answer of another request", false, true);
 }
 
-/* Does the connection serve on? As what is only read cannot prove that it is the answer. */
+/* Is the connection used again? A read's answer cannot prove that it is the right one. */
 static bool goes_on(const sim_call *c, bool believed) {
   if (!believed || c->kind == CALL_READ) return believed;
   if (c->kind == CALL_BATCH) return ((const mt_lock_batch *)c->req)->proven;
   return ((const mt_session_write *)c->req)->result == MT_SESSION_ACKED;
 }
 
-/* Where it cannot be told from its own, its own comes next over the same connection. */
+/* If the client cannot tell the wrong answer from its own, its own comes next over the same
+ * connection. */
 static void deliver_anothers(void *ctx) {
   sim_call *c = ctx;
   if (held_up(c, deliver_anothers)) return;
@@ -400,7 +400,7 @@ static void deliver_anothers(void *ctx) {
   finish(c);
 }
 
-/* What nobody waits for by now is found when the connection is wanted next. */
+/* An answer that nobody waits for is found when the connection is used next. */
 static void deliver_to_reader(sim_call *c) {
   sim_call *reader = c->reader;
   c->reader = NULL;
@@ -417,7 +417,7 @@ static sim_call *earlier(const sim_call *c) {
   return last;
 }
 
-/* Whose answer it will read; NULL: its own. */
+/* The call whose answer it will read; NULL: its own. */
 static sim_call *whose(sim_call *c) {
   sim_store *s = c->from;
   sim_call *second = s->second, *behind = s->behind;
@@ -477,7 +477,7 @@ static void at_primary(void *ctx) {
   answer(c);
 }
 
-/* What was only read there is answered. What was written is not, since no copy confirms it: it is
+/* The old primary answers reads. It does not answer writes, since no copy confirms them: a write is
  * lost, unless it is sent on to the new primary in the end. */
 static void at_old_primary(sim_call *c) {
   c->answered = true;

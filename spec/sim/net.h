@@ -28,7 +28,7 @@ typedef struct sim_net {
 void sim_net_deinit(sim_net *net);
 /* Stops all faults: what is under way arrives, what comes later is delivered. */
 void sim_net_calm(sim_net *net);
-/* For so long some still reach the old primary. */
+/* Some clients still reach the old primary for that long. */
 void sim_net_fail_over(sim_net *net, int64_t for_ms, unsigned number);
 
 typedef enum sim_thread { SIM_MAIN, SIM_BEAT } sim_thread;
@@ -39,7 +39,7 @@ enum { SIM_CUT_REQUESTS = 1, SIM_CUT_ANSWERS = 2 };
  * nobody gets them. */
 typedef struct sim_machine {
   unsigned number;
-  int64_t skew; /* its clock is true time + skew, and drifts by so many parts a million */
+  int64_t skew; /* its clock is true time + skew, and drifts by `drift_ppm` parts per million */
   int64_t drift_ppm, since; /* since then */
   int64_t stopped_until[2]; /* by sim_thread; true time */
   int64_t cut_until;        /* no network */

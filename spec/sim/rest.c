@@ -23,8 +23,8 @@ static bool stands(const sim *s, const char *session) {
   return false;
 }
 
-/* No task holds anything: so nothing of a session that goes on stands in the table, but what a copy
- * of a request put back that had been answered (docs/guarantees.md). */
+/* No task holds anything, so the table has no entries of live sessions, except those put back by a
+ * copy of an answered request (docs/guarantees.md). */
 static void check_nothing_kept(sim *s) {
   size_t n;
   const sim_lock_doc *d = sim_table_locks(s->table, &n);
@@ -48,7 +48,7 @@ static void close_all(sim *s) {
       sim_fail(s, "a client does not close");
 }
 
-/* One client more can lock everything, once the leases of the dead have passed. */
+/* A further client can lock everything once the leases of dead sessions have passed. */
 static void lock_all(sim *s) {
   client *last = sim_client_open(s, 99);
   task *t = &last->tasks[0];

@@ -1,7 +1,7 @@
-/* Makes a failing schedule small. All that makes a schedule eventful has a key of its own, and
- * taking one out changes no other decision; so the list of what happened is halved, quartered, ...
- * as long as the same failure is left (Zeller, Hildebrandt: Simplifying and Isolating
- * Failure-Inducing Input, 2002). What is left is written to a file that can be replayed. */
+/* Makes a failing schedule small. Each event of a schedule has a key of its own, and removing one
+ * changes no other decision; so the list of events is halved, quartered, ... as long as the same
+ * failure remains (Zeller, Hildebrandt: Simplifying and Isolating Failure-Inducing Input, 2002).
+ * What is left is written to a file that can be replayed. */
 #include "sim.h"
 
 #include <inttypes.h>
@@ -55,7 +55,7 @@ typedef struct shrinking {
   unsigned tries;
 } shrinking;
 
-/* Takes over what really happened of these, where it still fails alike. */
+/* If the schedule with these keys still fails in the same way, keeps those that really happened. */
 static bool fails_with(shrinking *s, const sim_key *keys, size_t n) {
   s->tries++;
   sim_report r = sim_try(s->seed, keys, n, SIM_TRACE_OFF);
@@ -66,7 +66,8 @@ static bool fails_with(shrinking *s, const sim_key *keys, size_t n) {
     s->n = r.n;
     s->lines = r.lines;
     qsort(s->keys, s->n, sizeof *s->keys, by_key);
-    /* What a task does it does once, but who reaches an old primary is asked each time. */
+    /* A task's step happens once, but whether a request reaches an old primary is decided each
+     * time. */
     size_t kept = 0;
     for (size_t i = 0; i < s->n; i++)
       if (!kept || s->keys[kept - 1] != s->keys[i]) s->keys[kept++] = s->keys[i];
@@ -87,7 +88,7 @@ static bool fails_without(shrinking *s, size_t from, size_t count) {
   return fails;
 }
 
-/* In pieces of this size; true: something could go. */
+/* Tries to remove pieces of this size; true if any could go. */
 static bool take_out(shrinking *s, size_t size) {
   bool any = false;
   for (size_t from = 0; from < s->n && s->tries < TRIES;) {

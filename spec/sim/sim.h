@@ -1,4 +1,4 @@
-/* A schedule: clients with tasks, what befalls them, and what must hold all the time.
+/* A schedule: clients with tasks, the faults they meet, and what must always hold.
  *
  *   simulate.c    the command line; a schedule from its beginning to its rest
  *   client.c      a client: its machine, its manager, what its tasks do
@@ -21,7 +21,7 @@
 
 enum {
   CLIENTS = 4,
-  SLOTS = 9, /* with those that come after a killed one; the last comes when all is over */
+  SLOTS = 9, /* including clients that replace killed ones; the last one comes at the end */
   TASKS = 3,
   DEPTH = 2, /* locks that a task holds inside one another */
   GRIPS = SLOTS * TASKS * DEPTH,
@@ -43,7 +43,7 @@ typedef struct grip {
   mt_lock *lock; /* NULL: none */
   int number;
   uint64_t clashes; /* with grips of these numbers */
-  bool lost;        /* was not believed for a moment: must never be again */
+  bool lost;        /* was once not believed: must never be believed again */
   uint64_t fence;
 } grip;
 
@@ -67,7 +67,7 @@ typedef struct task {
   int64_t began, deadline, stalls; /* of what is under way; when it must have ended */
   unsigned round, step;
   uint64_t serial;  /* of what is under way */
-  uint64_t cancels; /* the one that is to be cut short */
+  uint64_t cancels; /* the operation to be cancelled */
   uint64_t cycle;   /* who was in one with it when last looked at; 0: it was in none; since then */
   int64_t cycle_since, cycle_seen;
 } task;
@@ -90,8 +90,7 @@ typedef struct client {
 /* What kind of schedule it is; all of it follows from the seed. */
 typedef struct profile {
   bool patient; /* no faults, no locks inside locks, long waits: everything must be granted */
-  bool
-      split; /* nothing but a primary that does not know for long that it was replaced, and waits */
+  bool split;   /* only a primary that long does not know that it was replaced, and waits */
   unsigned fault_level, nested, convert, cancel; /* in a thousand */
   unsigned rounds, misfortunes;
   int64_t longest_hold, horizon; /* of holds; of misfortunes */
@@ -103,7 +102,7 @@ typedef struct sim_counts {
   int64_t longest_overrun, longest_cycle;
 } sim_counts;
 
-typedef struct bad_luck { /* a misfortune to come: its number says all about it */
+typedef struct bad_luck { /* a fault to come, determined by its number */
   struct sim *s;
   unsigned number;
   int patience;
@@ -126,7 +125,7 @@ typedef struct sim {
   client clients[SLOTS];
   size_t n; /* clients so far */
   const char *failure;
-  bool calm;          /* nothing more befalls anyone */
+  bool calm;          /* no more faults */
   grip *grips[GRIPS]; /* held now */
   size_t n_grips;
   uint64_t fences[SIM_PATHS][MT_MODES]; /* the largest granted so far */
@@ -146,7 +145,7 @@ typedef struct sim {
 void sim_fail(sim *s, const char *why); /* the first one counts; `why` is static */
 int sim_path_number(mt_slice path);
 
-/* A draw of this schedule that belongs to nothing else. */
+/* A draw for the schedule itself. */
 static inline sim_key sim_own(unsigned number, unsigned detail) {
   return sim_key_of(SIM_DICE, 255, number, detail);
 }
@@ -168,7 +167,7 @@ void sim_task_give(task *t);
 /* check.c */
 const sim_watch *sim_checks(sim *s, sim_watch *watch);
 void sim_check_granted(grip *g);
-void sim_check_changed(grip *g); /* its wants may be others now */
+void sim_check_changed(grip *g); /* its wants may have changed */
 void sim_check_given(grip *g);
 void sim_check_beliefs(void *sim); /* after every event */
 bool sim_believes(const grip *g);

@@ -1,7 +1,7 @@
 /* The lock manager's own files in a simulated world.
  *
  *   simulate [--seed S] [--schedules N]   runs N schedules, from seed S on
- *   simulate --fairness [...]             a directory and its files, for the waiters' turn
+ *   simulate --fairness [...]             a directory and its files: fair to waiters
  *   simulate [--fairness] --trace --seed S  shows one
  *   simulate --replay FILE                shows one that was made small
  *   simulate --check-determinism [...]    each seed twice: the traces are the same to the byte
@@ -246,7 +246,7 @@ int main(int argc, char **argv) {
   /* Schedules come and go by the thousand: keep their memory. */
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
-  if (!o.trace) setvbuf(stdout, NULL, _IOLBF, 0); /* what was found in an hour is not lost */
+  if (!o.trace) setvbuf(stdout, NULL, _IOLBF, 0); /* so that findings are not lost */
   if (o.replay) return sim_replay(o.replay);
   sim_tracing tracing = o.trace ? SIM_TRACE_PRINT : SIM_TRACE_OFF;
   if (o.fairness) return sim_fairness(o.seed, o.schedules, tracing);

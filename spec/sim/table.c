@@ -129,7 +129,7 @@ static void drop_entry(sim_entry *list, size_t *n, sim_entry *e) {
   --*n;
 }
 
-/* A set of entries, one for each session: putting one again changes its place not. */
+/* A set of entries, one for each session; replacing one keeps its position. */
 static void put_entry(sim_entry *list, size_t *n, sim_entry e) {
   sim_entry *mine = find_entry(list, *n, e.session);
   if (!mine && *n == SIM_ENTRIES) abort();
@@ -143,7 +143,7 @@ static sim_entry entry_of(const char *session, const mt_lock_item *item, bool re
   return e;
 }
 
-/* Places in the queue whose time has passed go with the next write. */
+/* The next write removes expired places in the queue. */
 static void bury(sim_table *t, sim_lock_doc *d) {
   for (size_t i = d->n_queue; i-- > 0;)
     if (d->queue[i].until <= sim_now(t->w)) drop_entry(d->queue, &d->n_queue, &d->queue[i]);

@@ -1,8 +1,8 @@
-/* The store's lock table, a third time: what core/elastic/scripts, core/store/grant.c and
- * core/sqlite/locks.c do, in memory. Sent through a network that may do anything by net.c.
+/* A third implementation of the store's lock table, in memory: it does what core/elastic/scripts,
+ * core/store/grant.c and core/sqlite/locks.c do. net.c puts an unreliable network before it.
  *
- * There is the table, and, while a primary that was replaced does not know it yet, an old copy: who
- * reaches that one reads what stood there, and what is written there is lost. */
+ * There is the table, and, while a replaced primary does not know it yet, an old copy: a client
+ * that reaches that one reads old contents, and its writes are lost. */
 #ifndef MT_SIM_TABLE_H
 #define MT_SIM_TABLE_H
 
@@ -30,12 +30,12 @@ typedef struct sim_table sim_table;
 
 typedef enum sim_primary { SIM_PRIMARY, SIM_REPLACED } sim_primary;
 
-/* Told of what happens at the primary, after each write. */
+/* Called after each write at the primary. */
 typedef struct sim_watch {
   void *ctx;
   /* A set or create: `before` is the mode that the session had there. */
   void (*set)(void *ctx, const char *session, const mt_lock_item *item, mt_mode before);
-  /* What `session` has at this path may be other than it was. */
+  /* The entry of `session` at this path may have changed. */
   void (*written)(void *ctx, const char *session, mt_slice path);
   void (*session)(void *ctx, const mt_session_write *write, mt_session_state before,
                   mt_session_state after);
@@ -44,8 +44,8 @@ typedef struct sim_watch {
 sim_table *sim_table_new(sim_world *w, const sim_watch *watch);
 void sim_table_free(sim_table *t);
 
-/* Each applies one write and fills its `out`; true: something was written. `repeated`: nobody will
- * hear of it. */
+/* Each applies one write and fills its `out`; true: something was written. `repeated`: nobody gets
+ * the answer. */
 bool sim_table_item(sim_table *t, sim_primary at, const char *session, mt_lock_item *item,
                     bool repeated);
 bool sim_table_session(sim_table *t, sim_primary at, mt_session_write *write);

@@ -79,7 +79,7 @@ static int by_key(const void *a, const void *b) {
 }
 
 bool sim_happens(sim_world *w, sim_key key, unsigned per_mille) {
-  /* Another draw than what the same key may be asked for besides. */
+  /* A draw independent of the other uses of the same key. */
   if (!per_mille || mix(sim_random(w, key)) % 1000 >= per_mille) return false;
   if (w->only && !bsearch(&key, w->only, w->n_only, sizeof key, by_key)) return false;
   if (w->n_happened == w->cap_happened) {

@@ -1,9 +1,9 @@
 /* A world of virtual time: events in order, chance from one seed, nothing else. One seed gives one
  * history, to the byte of its trace.
  *
- * Chance is not drawn from a stream: each decision has a key of its own (what, who, which), and the
- * seed and the key say how it falls. So one decision can be taken out of a history without changing
- * the others, which is how a failing one is made small (shrink.c). */
+ * Chance is not drawn from a stream: each decision has a key of its own (what, who, which), and
+ * depends on the seed and the key only. So one decision can be removed from a history without
+ * changing the others, which is how a failing history is made small (shrink.c). */
 #ifndef MT_SIM_WORLD_H
 #define MT_SIM_WORLD_H
 
@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a decision is about. Those up to SIM_DICE make a history more eventful when they happen:
- * they are recorded, and can be forbidden. */
+/* The kinds of decisions. Those up to SIM_DICE are events: they are recorded when they happen, and
+ * can be forbidden. */
 typedef enum sim_what {
   SIM_OPERATION = 1, /* a task does something */
   SIM_MISFORTUNE,    /* kill, stop, cut, fail over */
@@ -41,13 +41,13 @@ static inline sim_key sim_key_of(sim_what what, unsigned who, uint64_t number, u
 
 typedef struct sim_world sim_world;
 
-/* `only`, where not NULL: of what can happen nothing else does. Borrowed, sorted. */
+/* `only`, if not NULL: the only events that may happen. Borrowed, sorted. */
 sim_world *sim_world_new(uint64_t seed, const sim_key *only, size_t n_only);
 void sim_world_free(sim_world *w);
 
 int64_t sim_now(const sim_world *w); /* true time, in milliseconds */
 
-/* Does it happen? Where it does, it is recorded. */
+/* Does it happen? If so, it is recorded. */
 bool sim_happens(sim_world *w, sim_key key, unsigned per_mille);
 /* What has happened so far, in that order; borrowed. */
 const sim_key *sim_happened(const sim_world *w, size_t *n);
@@ -69,7 +69,7 @@ uint64_t sim_trace_lines(const sim_world *w);
 uint64_t sim_trace_hash(const sim_world *w);
 void sim_trace(sim_world *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* A test program: without memory there is nothing to test. */
+/* Aborts when out of memory: this is only a test program. */
 void *sim_must(void *p);
 
 #endif

@@ -145,13 +145,14 @@ void mt_call_send(mt_call *c, const char *method, void (*answered)(mt_call *c)) 
     c->req->writes |= !reads(c, method);
   }
   bool idempotent = c->http.idempotent || (c->req && c->req->idempotent);
-  const char *type = c->http.content_type;
+  const char *type = c->http.content_type, *id = c->http.opaque_id;
   c->http = (mt_http_req){.done = on_done,
                           .ctx = c,
                           .method = method,
                           .path = c->path.p,
                           .body = c->body.n ? mt_buf_slice(&c->body) : (mt_slice){NULL, 0},
                           .content_type = type,
+                          .opaque_id = id,
                           .deadline_ms = c->deadline_ms,
                           .node = -1,
                           .idempotent = idempotent,

@@ -15,6 +15,9 @@ const mt_docs_ops mt_elastic_docs = {
     .scan_open = mt_elastic_scan_open,
     .scan_next = mt_elastic_scan_next,
     .scan_close = mt_elastic_scan_close,
+    .update_by_query = mt_elastic_update_by_query,
+    .task = mt_elastic_task,
+    .task_find = mt_elastic_task_find,
     .raw = mt_elastic_raw,
 };
 

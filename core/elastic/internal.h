@@ -172,6 +172,9 @@ void mt_elastic_search(mt_store *s, mt_search *r);
 void mt_elastic_scan_open(mt_store *s, mt_scan_open *r);
 void mt_elastic_scan_next(mt_store *s, mt_scan_next *r);
 void mt_elastic_scan_close(mt_store *s, mt_scan *scan);
+void mt_elastic_update_by_query(mt_store *s, mt_update_by_query *r);
+void mt_elastic_task(mt_store *s, mt_server_task *r);
+void mt_elastic_task_find(mt_store *s, mt_server_task_find *r);
 void mt_elastic_raw(mt_store *s, mt_raw *r);
 /* If `req` waits for a page, forgets it and returns true. */
 bool mt_scan_forget(mt_elastic *e, mt_req *req);

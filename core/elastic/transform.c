@@ -10,10 +10,19 @@ static mt_slice text_of(const char *name) {
   return (mt_slice){s->text, s->n};
 }
 
-void mt_elastic_add_transforms(mt_buf *out, const mt_transforms *t, bool by_query) {
+static void add_script(mt_buf *out, const mt_transforms *t, const char *none, int64_t not_after) {
   mt_buf_adds(out, "{\"lang\":\"painless\",\"source\":");
   mt_json_add_string(out, text_of("scripts/transform.painless"));
-  mt_buf_addf(out, ",\"params\":{\"none\":\"%s\",\"list\":", by_query ? "noop" : "none");
+  mt_buf_addf(out, ",\"params\":{\"none\":\"%s\",\"list\":", none);
   mt_buf_addslice(out, t->json);
+  if (not_after) mt_buf_addf(out, ",\"not_after\":%lld", (long long)not_after);
   mt_buf_adds(out, "}}");
+}
+
+void mt_elastic_add_transforms(mt_buf *out, const mt_transforms *t) {
+  add_script(out, t, "none", 0);
+}
+
+void mt_elastic_add_transforms_by_query(mt_buf *out, const mt_transforms *t, int64_t not_after_ms) {
+  add_script(out, t, "noop", not_after_ms);
 }

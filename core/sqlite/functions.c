@@ -25,7 +25,7 @@ static void free_list(void *list) {
   mt_free(list);
 }
 
-static mt_transforms *compile(mt_slice json, mortise_error *err) {
+static mt_transforms *list_compile(mt_slice json, mortise_error *err) {
   mt_transforms *t = mt_calloc(1, sizeof *t);
   if (!t) {
     mt_error_memory(err);
@@ -42,7 +42,7 @@ static const mt_transforms *list_of(sqlite3_context *call, sqlite3_value **argum
   mortise_error err;
   mt_transforms *t = sqlite3_get_auxdata(call, LIST);
   if (t) return t;
-  t = compile(text_of(arguments[LIST]), &err);
+  t = list_compile(text_of(arguments[LIST]), &err);
   if (!t) {
     fail(call, &err);
     return NULL;
@@ -56,8 +56,8 @@ static const mt_transforms *list_of(sqlite3_context *call, sqlite3_value **argum
 /* ---- The functions -------------------------------------------------------------------------- */
 
 /* MT_STOP: `call` has failed. */
-static mt_transformed apply(sqlite3_context *call, sqlite3_value **arguments, mt_buf *out,
-                            mortise_error *err) {
+static mt_transformed list_apply(sqlite3_context *call, sqlite3_value **arguments, mt_buf *out,
+                                 mortise_error *err) {
   mt_json source;
   const mt_transforms *t = list_of(call, arguments);
   if (!t) return MT_STOP;
@@ -74,7 +74,7 @@ static void transform(sqlite3_context *call, int n, sqlite3_value **arguments) {
   mortise_error err;
   mt_buf out;
   mt_buf_init(&out, MT_SQLITE_TEXT_MAX);
-  if (apply(call, arguments, &out, &err) == MT_CHANGED) {
+  if (list_apply(call, arguments, &out, &err) == MT_CHANGED) {
     size_t length;
     char *text = mt_buf_take(&out, &length);
     sqlite3_result_text64(call, text, length, mt_free, SQLITE_UTF8);
@@ -87,7 +87,7 @@ static void aside(sqlite3_context *call, int n, sqlite3_value **arguments) {
   mortise_error err;
   mt_buf out;
   mt_buf_init(&out, MT_SQLITE_TEXT_MAX);
-  if (apply(call, arguments, &out, &err) == MT_ASIDE)
+  if (list_apply(call, arguments, &out, &err) == MT_ASIDE)
     sqlite3_result_text(call, err.message, -1, SQLITE_TRANSIENT);
   mt_buf_deinit(&out);
 }

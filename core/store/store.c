@@ -73,6 +73,12 @@ void mt_search_deinit(mt_search *r) {
   drop(&r->answer);
 }
 
+void mt_server_task_find_deinit(mt_server_task_find *r) {
+  mt_free(r->tasks);
+  r->tasks = NULL;
+  r->n = 0;
+}
+
 void mt_raw_deinit(mt_raw *r) {
   drop(&r->answer);
 }

@@ -204,6 +204,65 @@ typedef struct mt_scan_next {
   mt_page *page;        /* out, owned by the caller; NULL at the end */
 } mt_scan_next;
 
+/* A change that the store makes by itself, with no more traffic: each document that matches is given to
+ * a list of transforms. On a server it is a task in the background, which no lock protects and which
+ * outlives its sender: an answer that was lost does not mean that there is no task. */
+typedef enum mt_server_task_phase {
+  MT_SERVER_TASK_UNKNOWN = 0, /* no such task is known: it ended some time ago, or never was */
+  MT_SERVER_TASK_RUNNING,
+  MT_SERVER_TASK_ENDED,
+  MT_SERVER_TASK_LOST, /* its node has left the cluster, and may still be running it */
+} mt_server_task_phase;
+
+enum { MT_SERVER_TASK_ID = 64, MT_SERVER_TASK_NAME_MAX = 128 };
+
+typedef struct mt_server_task_state {
+  mt_server_task_phase phase;
+  uint64_t total; /* documents that matched, once that is known */
+  uint64_t updated;
+  uint64_t noops;             /* nothing to change, or set aside */
+  uint64_t conflicts;         /* written by others meanwhile, and left as they are */
+  bool complete;              /* ENDED, and all that matched were looked at */
+  char type[64], reason[256]; /* if it ended without being complete: why, in the server's words;
+                                 the type is "canceled" if it was asked to end */
+} mt_server_task_state;
+
+typedef struct mt_update_by_query {
+  mt_req req;
+  const char *index;                      /* in: index or alias */
+  mt_slice query;                         /* in: Query DSL object, or empty for all */
+  const struct mt_transforms *transforms; /* in */
+  const char *
+      name; /* in: NULL, or how mt_server_task_find finds it: at most MT_SERVER_TASK_NAME_MAX bytes, no
+                            "/" */
+  int64_t
+      not_after_ms; /* in: 0, or ends incomplete, before another batch is changed, from then on by
+                            the store's clock (milliseconds since 1970) */
+  uint32_t slices;  /* in: parallel parts; 0: the store decides; as all below not on sqlite */
+  uint32_t batch;   /* in: documents a batch; 0: 1000 */
+  uint32_t per_second;          /* in: documents; 0: as fast as it can */
+  char task[MT_SERVER_TASK_ID]; /* out: "" if it ended in this request, as on sqlite */
+  mt_server_task_state state;   /* out */
+} mt_update_by_query;
+
+/* Reads what has become of a task; asks it to end first, which it does some time later. */
+typedef struct mt_server_task {
+  mt_req req;
+  const char *task;           /* in */
+  bool cancel;                /* in */
+  mt_server_task_state state; /* out */
+} mt_server_task;
+
+/* The tasks of that name that are running now. It fails with UNAVAILABLE unless all nodes answered.
+ * One that was asked for a moment ago may not have begun. */
+typedef struct mt_server_task_find {
+  mt_req req;
+  const char *name;                 /* in */
+  char (*tasks)[MT_SERVER_TASK_ID]; /* out, owned */
+  size_t n;                         /* out */
+} mt_server_task_find;
+void mt_server_task_find_deinit(mt_server_task_find *r);
+
 /* Any request, for stores over HTTP. */
 typedef struct mt_raw {
   mt_req req;
@@ -231,6 +290,9 @@ typedef struct mt_docs_ops {
   /* Ends it, at any time except while a next is in flight; the server's cursor is freed in the
    * background. NULL is fine. */
   void (*scan_close)(mt_store *s, mt_scan *scan);
+  void (*update_by_query)(mt_store *s, mt_update_by_query *r);
+  void (*task)(mt_store *s, mt_server_task *r);           /* UNKNOWN on sqlite */
+  void (*task_find)(mt_store *s, mt_server_task_find *r); /* none on sqlite */
   void (*raw)(mt_store *s, mt_raw *r);                  /* UNSUPPORTED on sqlite */
 } mt_docs_ops;
 

@@ -3,20 +3,20 @@
 
 /* ---- set, default --------------------------------------------------------------------------- */
 
-static const char *add(mt_work_on *w, const mt_name *name, mt_slice value) {
+static const char *field_add(mt_work_on *w, const mt_name *name, mt_slice value) {
   mt_spot spot;
   const char *why = mt_find_spot(w->root, name, &spot);
   if (!why) mt_patch_add(&w->patch, &spot, name, value);
   return why;
 }
 
-static const char *put(mt_work_on *w, bool only_null) {
+static const char *field_put(mt_work_on *w, bool only_null) {
   const mt_step *s = w->step;
   mt_place at;
   bool found;
   const char *why = mt_one_place(w->root, &s->field, &at, &found);
   if (why) return why;
-  if (!found) return add(w, &s->field, s->value.raw);
+  if (!found) return field_add(w, &s->field, s->value.raw);
   if (only_null && at.value.type != MT_JSON_NULL) return NULL;
   if (mt_same_value(at.value, s->value)) return NULL;
   mt_patch_skip(&w->patch, at.value.raw.p, mt_end_of(at.value));
@@ -25,11 +25,11 @@ static const char *put(mt_work_on *w, bool only_null) {
 }
 
 const char *mt_do_set(mt_work_on *w) {
-  return put(w, false);
+  return field_put(w, false);
 }
 
 const char *mt_do_default(mt_work_on *w) {
-  return put(w, true);
+  return field_put(w, true);
 }
 
 /* ---- remove --------------------------------------------------------------------------------- */
@@ -61,7 +61,7 @@ const char *mt_do_copy_field(mt_work_on *w) {
   pair p;
   const char *why = find_pair(w, &p);
   if (why || !p.has_from) return why;
-  if (!p.has_to) return add(w, &w->step->target, p.from.value.raw);
+  if (!p.has_to) return field_add(w, &w->step->target, p.from.value.raw);
   return mt_same_value(p.from.value, p.to.value) ? NULL : "has another value";
 }
 
@@ -77,7 +77,7 @@ static bool key_instead(const mt_step *s, const mt_place *from, mt_slice *key) {
 }
 
 /* `rest` is the document without the field. */
-static const char *add_to_rest(mt_work_on *w, mt_json rest, mt_slice value) {
+static const char *field_add_to_rest(mt_work_on *w, mt_json rest, mt_slice value) {
   mt_spot spot;
   const char *why = mt_find_spot(rest, &w->step->target, &spot);
   if (why) return why;
@@ -89,7 +89,7 @@ static const char *add_to_rest(mt_work_on *w, mt_json rest, mt_slice value) {
   return NULL;
 }
 
-static const char *move(mt_work_on *w, const mt_place *from) {
+static const char *field_move(mt_work_on *w, const mt_place *from) {
   mt_buf rest;
   const char *why = NULL;
   mt_buf_init(&rest, w->root.raw.n);
@@ -99,7 +99,7 @@ static const char *move(mt_work_on *w, const mt_place *from) {
   if (rest.failed)
     mt_buf_fail(w->patch.out, rest.failed);
   else
-    why = add_to_rest(w, (mt_json){MT_JSON_OBJECT, mt_buf_slice(&rest)}, from->value.raw);
+    why = field_add_to_rest(w, (mt_json){MT_JSON_OBJECT, mt_buf_slice(&rest)}, from->value.raw);
   mt_buf_deinit(&rest);
   return why;
 }
@@ -113,7 +113,7 @@ const char *mt_do_rename_field(mt_work_on *w) {
   if (p.has_to) return "is there already";
   why = mt_find_spot(w->root, &w->step->target, &spot);
   if (why) return why;
-  if (!key_instead(w->step, &p.from, &key)) return move(w, &p.from);
+  if (!key_instead(w->step, &p.from, &key)) return field_move(w, &p.from);
   mt_patch_skip(&w->patch, p.from.key.p - 1, p.from.key.p + p.from.key.n + 1);
   mt_json_add_string(w->patch.out, key);
   return NULL;

@@ -49,7 +49,7 @@ static int shown(size_t n) {
 /* ---- Texts ---------------------------------------------------------------------------------- */
 
 /* Decoded, into the list's own memory: no longer than it was. */
-static mortise_status text(parser *p, int which, mt_slice *out) {
+static mortise_status read_text(parser *p, int which, mt_slice *out) {
   mt_json value = p->members[which];
   if (value.type != MT_JSON_STRING) return REFUSE(p, "`%s` is no text", member_names[which]);
   const char *from = value.raw.p + 1, *end = value.raw.p + value.raw.n - 1;
@@ -84,8 +84,8 @@ static mt_slice raw_text(parser *p, mt_slice decoded) {
   return out;
 }
 
-static mortise_status name(parser *p, int which, mt_name *out) {
-  mortise_status status = text(p, which, &out->text);
+static mortise_status read_name(parser *p, int which, mt_name *out) {
+  mortise_status status = read_text(p, which, &out->text);
   if (status) return status;
   const char *what = member_names[which];
   mt_slice s = out->text;
@@ -160,8 +160,8 @@ static bool path_is_above(mt_slice above, mt_slice path) {
   return path.n > above.n && mt_slice_starts(path, above) && path.p[above.n] == '/';
 }
 
-static mortise_status path(parser *p, int which, mt_slice *out) {
-  mortise_status status = text(p, which, out);
+static mortise_status read_path(parser *p, int which, mt_slice *out) {
+  mortise_status status = read_text(p, which, out);
   if (status) return status;
   if (!out->n || out->p[0] != '/')
     return REFUSE(p, "`%s` (%.*s) has no \"/\" in front", member_names[which], shown(out->n),
@@ -173,10 +173,10 @@ static mortise_status path(parser *p, int which, mt_slice *out) {
   return MORTISE_OK;
 }
 
-static mortise_status paths(parser *p) {
+static mortise_status read_paths(parser *p) {
   mt_step *s = p->step;
-  mortise_status status = path(p, FROM, &s->from);
-  if (!status) status = path(p, TO, &s->to);
+  mortise_status status = read_path(p, FROM, &s->from);
+  if (!status) status = read_path(p, TO, &s->to);
   if (status) return status;
   if (mt_slice_eq(s->from, s->to))
     return REFUSE(p, "`from` and `to` are the same path: %.*s", shown(s->from.n), s->from.p);
@@ -193,10 +193,10 @@ static bool name_begins(const mt_name *inner, const mt_name *outer) {
   return inner->n > outer->n && mt_slice_eq(mt_name_parts(inner, 0, outer->n - 1u), outer->text);
 }
 
-static mortise_status two_fields(parser *p) {
+static mortise_status read_fields(parser *p) {
   mt_step *s = p->step;
-  mortise_status status = name(p, FROM, &s->field);
-  if (!status) status = name(p, TO, &s->target);
+  mortise_status status = read_name(p, FROM, &s->field);
+  if (!status) status = read_name(p, TO, &s->target);
   if (status) return status;
   if (mt_slice_eq(s->field.text, s->target.text))
     return REFUSE(p, "`from` and `to` are the same field: %.*s", shown(s->field.text.n),
@@ -208,7 +208,7 @@ static mortise_status two_fields(parser *p) {
   return MORTISE_OK;
 }
 
-static mortise_status cast_type(parser *p) {
+static mortise_status read_type(parser *p) {
   static const char *const types[] = {[MT_CAST_INTEGER] = "integer",
                                       [MT_CAST_FLOAT] = "float",
                                       [MT_CAST_STRING] = "string",
@@ -221,23 +221,23 @@ static mortise_status cast_type(parser *p) {
   return REFUSE(p, "`to` is none of integer, float, string, boolean");
 }
 
-static mortise_status separator(parser *p) {
+static mortise_status read_separator(parser *p) {
   mt_step *s = p->step;
-  mortise_status status = text(p, BY, &s->by);
+  mortise_status status = read_text(p, BY, &s->by);
   if (status) return status;
   if (!s->by.n) return REFUSE(p, "`by` is empty");
   s->by_raw = raw_text(p, s->by);
   return s->by_raw.n ? MORTISE_OK : MORTISE_OUT_OF_MEMORY;
 }
 
-static mortise_status parts(parser *p) {
+static mortise_status read_parts(parser *p) {
   const bool *has = wants[p->step->kind];
-  mortise_status status = has[FIELD] ? name(p, FIELD, &p->step->field) : two_fields(p);
+  mortise_status status = has[FIELD] ? read_name(p, FIELD, &p->step->field) : read_fields(p);
   if (status) return status;
   if (has[VALUE]) return check_value(p);
-  if (has[BY]) return separator(p);
-  if (p->step->kind == MT_STEP_CAST) return cast_type(p);
-  return has[FIELD] && has[FROM] ? paths(p) : MORTISE_OK;
+  if (has[BY]) return read_separator(p);
+  if (p->step->kind == MT_STEP_CAST) return read_type(p);
+  return has[FIELD] && has[FROM] ? read_paths(p) : MORTISE_OK;
 }
 
 /* ---- The list ------------------------------------------------------------------------------- */
@@ -259,7 +259,7 @@ static mortise_status take_members(parser *p, mt_json object) {
   return MORTISE_OK;
 }
 
-static mortise_status one(parser *p, mt_json item, size_t number) {
+static mortise_status read_one(parser *p, mt_json item, size_t number) {
   mt_json_iter it = mt_json_items(item);
   if (!mt_json_next(&it) || !it.object || mt_json_count(item) != 1)
     return REFUSE(p, "transform %zu is no object with one member", number);
@@ -269,17 +269,17 @@ static mortise_status one(parser *p, mt_json item, size_t number) {
     return REFUSE(p, "transform %zu: there is no `%.*s`", number, shown(it.key.n), it.key.p);
   p->step->kind = (mt_step_kind)kind;
   mortise_status status = take_members(p, it.value);
-  if (!status) status = parts(p);
+  if (!status) status = read_parts(p);
   if (status == MORTISE_INVALID_ARGUMENT)
     mt_error_prefix(p->err, "transform %zu (%s)", number, mt_step_names[kind]);
   return status;
 }
 
-static mortise_status all(parser *p, mt_json root) {
+static mortise_status read_all(parser *p, mt_json root) {
   size_t number = 0;
   for (mt_json_iter it = mt_json_items(root); mt_json_next(&it);) {
     p->step = &p->t->steps[number];
-    mortise_status status = one(p, it.value, ++number);
+    mortise_status status = read_one(p, it.value, ++number);
     if (status) return status;
   }
   return MORTISE_OK;
@@ -317,7 +317,7 @@ mortise_status mt_transforms_parse(mt_transforms *t, mt_slice json, mortise_erro
   if (t->text && t->steps) {
     memcpy(t->text, root.raw.p, n);
     t->json = root.raw = (mt_slice){t->text, n};
-    status = all(&(parser){.t = t, .at = t->text + n, .err = err}, root);
+    status = read_all(&(parser){.t = t, .at = t->text + n, .err = err}, root);
   } else {
     status = mt_error_memory(err);
   }

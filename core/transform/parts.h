@@ -113,4 +113,9 @@ static inline const char *mt_end_of(mt_json value) {
   return value.raw.p + value.raw.n;
 }
 
+/* The raw text of a string, without its quotes. */
+static inline mt_slice mt_inside(mt_json string) {
+  return (mt_slice){string.raw.p + 1, string.raw.n - 2};
+}
+
 #endif

@@ -52,10 +52,6 @@ static bool same_text(mt_slice a, mt_slice b) {
   return p == a_end && q == b_end;
 }
 
-static mt_slice inside(mt_json string) {
-  return (mt_slice){string.raw.p + 1, string.raw.n - 2};
-}
-
 bool mt_is_integer(mt_json number) {
   for (size_t i = 0; i < number.raw.n; i++)
     if (strchr(".eE", number.raw.p[i])) return false;
@@ -107,7 +103,7 @@ bool mt_same_value(mt_json a, mt_json b) {
   case MT_JSON_NUMBER:
     return same_number(a, b);
   case MT_JSON_STRING:
-    return same_text(inside(a), inside(b));
+    return same_text(mt_inside(a), mt_inside(b));
   case MT_JSON_ARRAY:
     return same_items(a, b);
   case MT_JSON_OBJECT:

@@ -7,10 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static mt_slice inside(mt_json string) {
-  return (mt_slice){string.raw.p + 1, string.raw.n - 2};
-}
-
 /* Calls `change` with a value, or with each element of an array, however deep. */
 typedef const char *change_fn(mt_work_on *w, mt_json value);
 
@@ -193,7 +189,7 @@ static const char *split_at(void *ctx, const mt_place *place) {
   if (value.type != MT_JSON_STRING) return "is no string";
   instead(w, value);
   mt_buf *out = w->patch.out;
-  mt_slice text = inside(value);
+  mt_slice text = mt_inside(value);
   const char *p = text.p, *end = text.p + text.n, *behind, *by;
   mt_buf_addc(out, '[');
   for (; (by = mt_text_find(p, end, w->step->by, &behind)); p = behind) {
@@ -232,7 +228,7 @@ static const char *check_elements(mt_json array, mt_slice by) {
   bool only = left == 1;
   for (mt_json_iter it = mt_json_items(array); mt_json_next(&it);) {
     if (it.value.type != MT_JSON_STRING) return "has an element that is no string";
-    mt_slice text = inside(it.value);
+    mt_slice text = mt_inside(it.value);
     bool last = --left == 0;
     if (mt_text_find(text.p, text.p + text.n, by, &behind) || (only && !text.n) ||
         (!last && by.n > 1 && runs_into(text, by)))
@@ -254,7 +250,7 @@ static const char *join_at(void *ctx, const mt_place *place) {
   mt_buf_addc(out, '"');
   for (mt_json_iter it = mt_json_items(value); mt_json_next(&it); first = false) {
     if (!first) mt_buf_addslice(out, w->step->by_raw);
-    mt_buf_addslice(out, inside(it.value));
+    mt_buf_addslice(out, mt_inside(it.value));
   }
   mt_buf_addc(out, '"');
   return NULL;

@@ -128,7 +128,7 @@ static json_t *update_all(server *s) {
     mt_buf_addf(&body, "{\"update\":{\"_id\":\"%zu\"}}\n", i);
     mt_buf_clear(&line);
     mt_buf_adds(&line, "{\"_source\":[\"mortise_aside\"],\"script\":");
-    mt_elastic_add_transforms(&line, &trials[i].t, false);
+    mt_elastic_add_transforms(&line, &trials[i].t);
     mt_buf_adds(&line, "}");
     add_line(&body, mt_buf_slice(&line));
   }
@@ -323,7 +323,7 @@ static void by_query(void **state) {
                 "{\"index\":{\"_id\":\"q3\"}}\n{\"p\":\"/q\"}\n");
     json_decref(send_bulk(s, &body, "?refresh=true"));
     mt_buf_adds(&body, "{\"query\":{\"match_all\":{}},\"script\":");
-    mt_elastic_add_transforms(&body, &t, true);
+    mt_elastic_add_transforms_by_query(&body, &t, 0);
     mt_buf_adds(&body, "}");
     snprintf(path, sizeof path, "/%s/_update_by_query?refresh=true", s->index);
     json_t *answer = ask(s, "POST", path, mt_buf_slice(&body));

@@ -29,6 +29,7 @@ typedef struct mt_case {
 extern const mt_case mt_cases_documents[];
 extern const mt_case mt_cases_bulk[];
 extern const mt_case mt_cases_scans[];
+extern const mt_case mt_cases_by_query[];
 extern const mt_case mt_cases_requests[];
 extern const mt_case mt_cases_locks[];
 extern const mt_case mt_cases_queue[];

@@ -1,6 +1,7 @@
 /* The life of a request, for every kind there is: past deadlines, cancelling at any moment, many at
  * once, and being held back at the last moment. */
 #include "conformance/conformance.h"
+#include "transform/transform.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,9 @@ typedef struct any_req {
     mt_search search;
     mt_scan_open open;
     mt_scan_next next;
+    mt_update_by_query by_query;
+    mt_server_task task;
+    mt_server_task_find find;
     mt_raw raw;
     mt_locks_admin locks;
     mt_session_write session;
@@ -33,6 +37,7 @@ typedef struct any_req {
   mt_lock_item items[3];
   const char *sessions[2];
   mt_scan *scan;
+  mt_transforms list;
   unsigned calls; /* of done */
 } any_req;
 
@@ -116,6 +121,30 @@ static void submit_next(mt_store *s, any_req *a) {
 }
 static void deinit_next(any_req *a) {
   mt_page_free(a->u.next.page);
+}
+
+static void submit_by_query(mt_store *s, any_req *a) {
+  MT_CHECK(!mt_transforms_parse(&a->list, MT_SLICE("[{\"remove\":{\"field\":\"tag\"}}]"), NULL),
+           "a list");
+  a->u.by_query.index = a->index;
+  a->u.by_query.transforms = &a->list;
+  s->docs->update_by_query(s, &a->u.by_query);
+}
+static void deinit_by_query(any_req *a) {
+  mt_transforms_deinit(&a->list);
+}
+
+static void submit_task(mt_store *s, any_req *a) {
+  a->u.task.task = "0123456789012345678901:7";
+  s->docs->task(s, &a->u.task);
+}
+
+static void submit_find(mt_store *s, any_req *a) {
+  a->u.find.name = "job";
+  s->docs->task_find(s, &a->u.find);
+}
+static void deinit_find(any_req *a) {
+  mt_server_task_find_deinit(&a->u.find);
 }
 
 static void submit_raw(mt_store *s, any_req *a) {
@@ -207,6 +236,9 @@ static const kind kinds[] = {
     {"search", submit_search, deinit_search},
     {"scan_open", submit_open, deinit_none},
     {"scan_next", submit_next, deinit_next},
+    {"update_by_query", submit_by_query, deinit_by_query},
+    {"task", submit_task, deinit_none},
+    {"task_find", submit_find, deinit_find},
     {"raw", submit_raw, deinit_raw},
     {"init", submit_init, deinit_locks},
     {"verify", submit_verify, deinit_locks},

@@ -1,0 +1,246 @@
+/* Updates by query, which run as tasks on the servers. */
+#include "base/mem.h"
+#include "elastic/internal.h"
+#include "elastic/transform.h"
+
+#include <stdio.h>
+
+enum { BATCH = 1000 };
+
+static void not_understood(mt_call *c, const char *what) {
+  mt_call_distrust(c);
+  mt_call_error(c, MORTISE_UNAVAILABLE, "%s: what answered is not understood", what);
+}
+
+/* ---- Beginning ------------------------------------------------------------------------------ */
+
+static void on_begun(mt_call *c) {
+  mt_update_by_query *r = (mt_update_by_query *)c->req;
+  mt_json root;
+  if (!mt_call_ok(c, "update by query", r->index)) return;
+  if (!mt_call_json(c, "the answer to an update by query", &root)) return;
+  mt_json_copy(mt_json_get(root, "task"), r->task, sizeof r->task);
+  if (!r->task[0]) {
+    not_understood(c, "update by query");
+    return;
+  }
+  r->state.phase = MT_SERVER_TASK_RUNNING;
+  mt_call_finish(c);
+}
+
+/* A default pipeline would change what is written again. */
+static void add_begin_path(mt_call *c, const mt_update_by_query *r) {
+  mt_buf_addf(&c->path,
+              "/_update_by_query?wait_for_completion=false&conflicts=proceed&pipeline=_none"
+              "&scroll_size=%u",
+              r->batch ? r->batch : BATCH);
+  if (r->slices)
+    mt_buf_addf(&c->path, "&slices=%u", r->slices);
+  else
+    mt_buf_adds(&c->path, "&slices=auto");
+  if (r->per_second) mt_buf_addf(&c->path, "&requests_per_second=%u", r->per_second);
+}
+
+static bool task_name_is_fit(const char *name) {
+  return *name && strlen(name) <= MT_SERVER_TASK_NAME_MAX && !strchr(name, '/');
+}
+
+void mt_elastic_update_by_query(mt_store *s, mt_update_by_query *r) {
+  r->task[0] = '\0';
+  r->state = (mt_server_task_state){0};
+  mt_call *c = mt_call_new(mt_elastic_of(s), &r->req);
+  if (!c || !mt_call_index(c, r->index, true)) return;
+  if (r->name && !task_name_is_fit(r->name)) {
+    mt_call_error(c, MORTISE_INVALID_ARGUMENT, "\"%.200s\" is no name of a task", r->name);
+    return;
+  }
+  add_begin_path(c, r);
+  mt_buf_adds(&c->body, "{\"query\":");
+  mt_buf_addslice(&c->body, r->query.n ? r->query : MT_SLICE("{\"match_all\":{}}"));
+  mt_buf_adds(&c->body, ",\"script\":");
+  mt_elastic_add_transforms_by_query(&c->body, r->transforms, r->not_after_ms);
+  mt_buf_adds(&c->body, "}");
+  c->http.opaque_id = r->name;
+  mt_call_send(c, "POST", on_begun);
+}
+
+/* ---- One task ------------------------------------------------------------------------------- */
+
+static void read_counts(mt_json status, mt_server_task_state *out) {
+  mt_json_uint(mt_json_get(status, "total"), &out->total);
+  mt_json_uint(mt_json_get(status, "updated"), &out->updated);
+  mt_json_uint(mt_json_get(status, "noops"), &out->noops);
+  mt_json_uint(mt_json_get(status, "version_conflicts"), &out->conflicts);
+}
+
+/* Of an error the innermost cause says most: the outer ones are "runtime error". */
+static void read_error(mt_json error, mt_server_task_state *out) {
+  mt_json_copy(mt_json_get(error, "type"), out->type, sizeof out->type);
+  for (mt_json cause = error; cause.type; cause = mt_json_get(cause, "caused_by"))
+    mt_json_copy(mt_json_get(cause, "reason"), out->reason, sizeof out->reason);
+}
+
+/* Why it did not look at all documents, or nothing. */
+static void read_why(mt_json root, mt_json response, mt_server_task_state *out) {
+  bool yes = false;
+  mt_json error = mt_json_get(root, "error"), cancelled = mt_json_get(response, "canceled");
+  mt_json_iter failures = mt_json_items(mt_json_get(response, "failures"));
+  if (error.type) {
+    read_error(error, out);
+  } else if (mt_json_next(&failures)) {
+    mt_json cause = mt_json_get(failures.value, "cause");
+    read_error(cause.type ? cause : mt_json_get(failures.value, "reason"), out);
+  } else if (mt_json_bool(mt_json_get(response, "timed_out"), &yes) && yes) {
+    snprintf(out->type, sizeof out->type, "timed_out");
+  } else if (cancelled.type) {
+    mt_json_copy(cancelled, out->reason, sizeof out->reason);
+  } else {
+    return;
+  }
+  /* To cancel it may have made its search fail. */
+  yes = cancelled.type != MT_JSON_NONE;
+  mt_json_bool(mt_json_at(root, "task", "cancelled", NULL), &yes);
+  if (yes) snprintf(out->type, sizeof out->type, "canceled");
+}
+
+static void read_end(mt_json root, mt_server_task_state *out) {
+  mt_json response = mt_json_get(root, "response");
+  out->phase = MT_SERVER_TASK_ENDED;
+  read_counts(response, out);
+  read_why(root, response, out);
+  out->complete = response.type == MT_JSON_OBJECT && !out->type[0] && !out->reason[0];
+}
+
+/* 404: not known, or its node is not. */
+static void read_missing(mt_call *c, mt_server_task_state *out) {
+  mt_json root;
+  char reason[512] = "";
+  if (!mt_json_parse(mt_buf_slice(&c->http.answer), "", &root, NULL))
+    mt_json_copy(mt_json_at(root, "error", "reason", NULL), reason, sizeof reason);
+  out->phase = strstr(reason, "part of the cluster") ? MT_SERVER_TASK_LOST : MT_SERVER_TASK_UNKNOWN;
+  mt_error_clear(&c->req->error);
+  mt_call_finish(c);
+}
+
+static void on_task(mt_call *c) {
+  mt_server_task *r = (mt_server_task *)c->req;
+  mt_json root;
+  bool completed;
+  mortise_status status = mt_call_check(c, "look at a task", NULL);
+  if (status == MORTISE_NOT_FOUND && !strcmp(r->req.error.type, "resource_not_found_exception")) {
+    read_missing(c, &r->state);
+    return;
+  }
+  if (status) {
+    mt_call_finish(c);
+    return;
+  }
+  if (!mt_call_json(c, "the answer about a task", &root)) return;
+  if (!mt_json_bool(mt_json_get(root, "completed"), &completed)) {
+    not_understood(c, "look at a task");
+    return;
+  }
+  r->state.phase = MT_SERVER_TASK_RUNNING;
+  read_counts(mt_json_at(root, "task", "status", NULL), &r->state);
+  if (completed) read_end(root, &r->state);
+  mt_call_finish(c);
+}
+
+static void task_look(mt_call *c) {
+  mt_server_task *r = (mt_server_task *)c->req;
+  mt_buf_adds(&c->path, "/_tasks/");
+  mt_path_add(&c->path, mt_slice_of(r->task));
+  mt_call_send(c, "GET", on_task);
+}
+
+/* A task that has ended already is not found, which is no error here. */
+static void on_cancelled(mt_call *c) {
+  mortise_status status = mt_call_check(c, "cancel a task", NULL);
+  if (status && (status != MORTISE_NOT_FOUND || c->http.error.code)) {
+    mt_call_finish(c);
+    return;
+  }
+  mt_call_again(c);
+  task_look(c);
+}
+
+void mt_elastic_task(mt_store *s, mt_server_task *r) {
+  r->state = (mt_server_task_state){0};
+  mt_call *c = mt_call_new(mt_elastic_of(s), &r->req);
+  if (!c) return;
+  if (!r->task || !strchr(r->task, ':') || strlen(r->task) >= MT_SERVER_TASK_ID) {
+    mt_call_error(c, MORTISE_INVALID_ARGUMENT, "\"%.100s\" is no task's id",
+                  r->task ? r->task : "");
+    return;
+  }
+  if (!r->cancel) {
+    task_look(c);
+    return;
+  }
+  mt_buf_adds(&c->path, "/_tasks/");
+  mt_path_add(&c->path, mt_slice_of(r->task));
+  mt_buf_adds(&c->path, "/_cancel");
+  mt_call_send(c, "POST", on_cancelled);
+}
+
+/* ---- Tasks by name -------------------------------------------------------------------------- */
+
+enum { FOUND_MAX = 10000 };
+
+/* "NAME/" and what http adds; and not a slice of another task. */
+static bool is_named(mt_json task, const char *name) {
+  char id[MT_SERVER_TASK_NAME_MAX + 80];
+  size_t n = strlen(name);
+  mt_json_copy(mt_json_at(task, "headers", "X-Opaque-Id", NULL), id, sizeof id);
+  return !mt_json_get(task, "parent_task_id").type && !strncmp(id, name, n) && id[n] == '/';
+}
+
+static mortise_status add_found(mt_server_task_find *r, size_t *cap, mt_json task,
+                                mortise_error *err) {
+  char node[48];
+  uint64_t number;
+  mt_json_copy(mt_json_get(task, "node"), node, sizeof node);
+  if (!node[0] || !mt_json_uint(mt_json_get(task, "id"), &number) || number > INT64_MAX)
+    return mt_error_set(err, MORTISE_UNAVAILABLE, "list tasks: what answered is not understood");
+  if (!mt_grow((void **)&r->tasks, cap, r->n + 1, sizeof *r->tasks, FOUND_MAX))
+    return mt_error_memory(err);
+  snprintf(r->tasks[r->n++], MT_SERVER_TASK_ID, "%.40s:%llu", node, (unsigned long long)number);
+  return MORTISE_OK;
+}
+
+static mortise_status read_tasks(mt_server_task_find *r, mt_json root, mortise_error *err) {
+  size_t cap = 0;
+  mt_json tasks = mt_json_get(root, "tasks");
+  if (mt_json_count(mt_json_get(root, "node_failures")) ||
+      mt_json_count(mt_json_get(root, "task_failures")))
+    return mt_error_set(err, MORTISE_UNAVAILABLE, "list tasks: not all nodes answered");
+  if (tasks.type != MT_JSON_ARRAY)
+    return mt_error_set(err, MORTISE_UNAVAILABLE, "list tasks: what answered is not understood");
+  mortise_status status = MORTISE_OK;
+  for (mt_json_iter it = mt_json_items(tasks); !status && mt_json_next(&it);)
+    if (is_named(it.value, r->name)) status = add_found(r, &cap, it.value, err);
+  return status;
+}
+
+static void on_tasks(mt_call *c) {
+  mt_server_task_find *r = (mt_server_task_find *)c->req;
+  mt_json root;
+  if (!mt_call_ok(c, "list tasks", NULL)) return;
+  if (!mt_call_json(c, "the list of tasks", &root)) return;
+  if (read_tasks(r, root, &r->req.error)) mt_server_task_find_deinit(r);
+  mt_call_finish(c);
+}
+
+void mt_elastic_task_find(mt_store *s, mt_server_task_find *r) {
+  r->tasks = NULL;
+  r->n = 0;
+  mt_call *c = mt_call_new(mt_elastic_of(s), &r->req);
+  if (!c) return;
+  if (!r->name || !task_name_is_fit(r->name)) {
+    mt_call_error(c, MORTISE_INVALID_ARGUMENT, "\"%.200s\" is no name of a task",
+                  r->name ? r->name : "");
+    return;
+  }
+  mt_buf_adds(&c->path, "/_tasks?group_by=none&actions=*/update/byquery*");
+  mt_call_send(c, "GET", on_tasks);
+}

@@ -63,7 +63,7 @@ bool raw_drop_table(const options *o);
 
 typedef struct mortise_client mortise_client;
 mortise_client *open_client(const options *o); /* NULL: said why on stderr */
-/* Round trips and conflicts since a former call with the same client. */
+/* Round trips and conflicts since an earlier call with the same client. */
 void count_client(mortise_client *c, sample *s, bool begin);
 
 /* Each measures one round of both ways. pair[0] is the case; documents also fill pair[1]. */

@@ -9,7 +9,7 @@
 
 enum { DOCS = 100000, QUICK_DOCS = 20000, RAW_ITEMS = 5000, RAW_LINKS = 2, ID_BYTES = 24 };
 
-/* As a scan brings them: the ids that a server makes are in no order. */
+/* In the order of a scan: the ids that a server makes are in no order. */
 static void id_of(char out[ID_BYTES], size_t i) {
   static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_";
   uint64_t bits = (uint64_t)i + 1;

@@ -122,7 +122,7 @@ static spread spread_of(const pair *rounds, int n, int way, figure f) {
   return (spread){v[0], middle, v[n - 1]};
 }
 
-/* Of time, round by round: both ways of a round met the same weather. */
+/* The ratio of times, round by round: both ways of a round ran under the same conditions. */
 static spread ratio_of(const pair *rounds, int n, bool latency) {
   double v[ROUNDS_MAX];
   for (int i = 0; i < n; i++) {

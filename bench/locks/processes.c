@@ -1,6 +1,6 @@
 /* Sixteen processes, each with a session of its own, each on files of its own below shared
- * ancestors: every lock writes the same four documents. The raw way sends again only what met a
- * version conflict, at once. */
+ * ancestors: every lock writes the same four documents. The raw way sends again, at once, only what
+ * got a version conflict. */
 #include "bench.h"
 
 #include <mortise/mortise.h>

@@ -140,7 +140,7 @@ static long post_once(raw_link *l, mt_slice body, sample *s) {
   return status;
 }
 
-/* A server that is short of memory says 429 and means later. */
+/* A server that is short of memory answers 429, which means: try later. */
 static bool post(raw_link *l, mt_slice body, sample *s) {
   long status = post_once(l, body, s);
   for (int tries = 0; status == 429 && tries < TRIES_MAX; tries++) {

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-/* Small blocks in turn, so that both ways meet the same weather. */
+/* Small blocks in turn, so that both ways run under the same conditions. */
 enum { BLOCK = 20, OPS = 1000, QUICK_OPS = 100 };
 
 static void path_of(char *out, size_t size, size_t i) {

@@ -119,7 +119,7 @@ typedef struct scroller {
   raw_stats *stats;
 } scroller;
 
-/* Only what tells the end and the cursor is looked at. */
+/* Reads only the cursor, and whether this is the end. */
 static bool next_body(const mt_buf *answer, mt_buf *body, raw_stats *s) {
   static const char key[] = "\"_scroll_id\":\"";
   const char *id = answer->p ? strstr(answer->p, key) : NULL;

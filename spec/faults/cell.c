@@ -42,7 +42,8 @@ static bool conflict(const char *a, bool a_shared, const char *b, bool b_shared)
   return related(a, b) && !(a_shared && b_shared);
 }
 
-/* Looked at in turn, the first one twice: belief ends once, so both were believed in between. */
+/* Checks both in turn, the first one twice: belief ends only once, so both were believed in
+ * between. */
 static bool both_believed(const struct claim *x, const struct claim *y) {
   if (!x->lock || !y->lock || !conflict(x->path, x->shared, y->path, y->shared)) return false;
   return !mt_lock_check(x->lock, NULL) && !mt_lock_check(y->lock, NULL) &&
@@ -69,7 +70,7 @@ static void check_fence(cell *c, const struct claim *claim) {
       cell_fail(c, "fence %llu was granted after %llu", (unsigned long long)fence,
                 (unsigned long long)c->pasts[i].fence);
     }
-  size_t i = 0; /* of each kind the last, which is the largest of those that exclude each other */
+  size_t i = 0; /* of each kind the last, the largest of those that exclude each other */
   while (i < c->n_pasts &&
          (strcmp(c->pasts[i].path, claim->path) != 0 || c->pasts[i].shared != claim->shared))
     i++;
@@ -253,7 +254,7 @@ void cell_wait(cell *c, int64_t ms) {
 
 /* ---- Afterwards ----------------------------------------------------------------------------- */
 
-/* In real time: a search would need a refresh. */
+/* Uses real-time reads: a search would need a refresh. */
 static void expect_no_locks(cell *c, mt_store *store) {
   char path[128], body[256];
   snprintf(path, sizeof path, "/%s/_mget", c->place->table);
@@ -270,8 +271,8 @@ static void expect_no_locks(cell *c, mt_store *store) {
   mt_raw_deinit(&r);
 }
 
-/* A client that comes later can take everything, one after the other, within three leases; then
- * there is no lock in the table. */
+/* A later client can take every lock, one after the other, within three leases; then there is no
+ * lock in the table. */
 void cell_sweep(cell *c) {
   static const char *const all[] = {LEAF, "/p/q", "/p", OTHER, "/"};
   int64_t start = now_ms();
@@ -289,7 +290,7 @@ void cell_sweep(cell *c) {
   if (!*c->failure) expect_no_locks(c, p->client->store);
 }
 
-/* Nothing is wrong any more: A can go on. */
+/* The faults are over: A can continue. */
 static void go_on(cell *c) {
   party *a = &c->parties[A];
   mortise_error err;

@@ -1,6 +1,6 @@
-/* One cell of the matrix: real clients of one namespace, one of them behind a proxy that makes one
- * of its requests go wrong. Everything but the heartbeats runs on one loop in one thread; after
- * each of its steps nobody may believe in what another believes in. */
+/* One cell of the matrix: real clients of one namespace, one of them behind a proxy that injects a
+ * fault into one of its requests. Everything but the heartbeats runs on one loop in one thread;
+ * after each of its steps no two clients may believe in conflicting locks. */
 #ifndef MT_SPEC_CELL_H
 #define MT_SPEC_CELL_H
 
@@ -59,7 +59,7 @@ typedef struct cell {
     uint64_t fence;
   } pasts[32]; /* all grants */
   size_t n_pasts;
-  /* The rival: wants the leaf as soon as the fault has struck, or it is told to. */
+  /* The rival: requests the leaf as soon as the fault has happened, or when it is told to. */
   enum { RIVAL_OUT, RIVAL_TAKING, RIVAL_HOLDING, RIVAL_GIVING, RIVAL_DONE } rival;
   bool rival_now, rival_patient; /* patient: waits to be told */
   int64_t rival_until_ms;
@@ -67,9 +67,9 @@ typedef struct cell {
   fault_proxy *storm_proxies[3];
   mt_test_random random;
   unsigned storm_took, storm_failed, storm_faults;
-  /* What came of it. */
-  char failure[512];  /* "": all that must hold did */
-  bool unsafe;        /* two believed, or a fence went back: no slow machine excuses that */
+  /* The result. */
+  char failure[512];  /* "": every check passed */
+  bool unsafe;        /* two believed, or a fence decreased: a slow machine is no excuse for that */
   mortise_error take; /* A's acquisition */
   mortise_status give;
   bool lost; /* A's lock, while it was held */
@@ -91,15 +91,15 @@ void cell_fail(cell *c, const char *fmt, ...) MORTISE_PRINTF(2, 3);
 bool cell_pump(cell *c, const bool *flag, int64_t ms);
 void cell_wait(cell *c, int64_t ms);
 bool cell_begin(cell *c);
-void cell_await_proxy(cell *c, fault_proxy *proxy); /* nothing goes wrong there from now on */
-void cell_sweep(cell *c);                           /* all can be taken; there is no lock then */
+void cell_await_proxy(cell *c, fault_proxy *proxy); /* no more faults there from now on */
+void cell_sweep(cell *c); /* everything can be taken, and no lock is left */
 void await_rival(cell *c, int64_t ms);              /* for the rival to have had the leaf */
 void party_open(cell *c, int who, const char *url, mt_loop *loop);
 void party_begin(party *p, const char *path, bool shared, int64_t wait_ms);
-/* The outcome of what was begun: a claim, or an error. */
+/* The result of the acquisition that was begun: a claim, or an error. */
 bool party_took(party *p, mortise_error *err);
 bool party_take(party *p, const char *path, bool shared, int64_t wait_ms, mortise_error *err);
-mortise_status party_give(party *p); /* the claim that came last */
+mortise_status party_give(party *p); /* the latest claim */
 void party_begin_give(party *p);
 void party_close(party *p);
 bool party_holds(const party *p); /* believes in all its claims */
@@ -119,12 +119,12 @@ typedef struct row {
 typedef struct fault {
   const char *name, *action;
   bool item;
-  bool refused; /* for good: what is to be given back ends with the session */
+  bool refused;   /* permanently: what is to be given back ends with the session */
   bool anonymous; /* no answer says which request it belongs to */
   bool ghosts;  /* may leave an entry that nobody knows of until A's session ends */
 } fault;
 
-/* Scenes: what A does so that each request comes once at least. */
+/* Scenes: what A does so that each request is sent at least once. */
 void scene_exclusive(cell *c);
 void scene_shared(cell *c);
 void scene_nested(cell *c);       /* S, then X inside */

@@ -1,10 +1,9 @@
 /* The ambiguity matrix: each request of the lock protocol with each fault, on each server in
  * MORTISE_TEST_URLS. The client whose request goes wrong must succeed or fail cleanly in bounded
- * time; nobody may believe in what another believes in; and nothing may stay behind.
+ * time; no two clients may believe in conflicting locks; and nothing may be left behind.
  *
- * MORTISE_FAULT_CELLS=TEXT runs only the cells with TEXT in `request x fault`;
- * MORTISE_FAULT_JOBS=N runs so many at the same time (32); MORTISE_FAULT_ROUNDS=1 runs none again.
- */
+ * MORTISE_FAULT_CELLS=TEXT runs only the cells with TEXT in `request x fault`; MORTISE_FAULT_JOBS=N
+ * runs N at the same time (default 32); MORTISE_FAULT_ROUNDS=1 repeats none. */
 #include "cell.h"
 
 #include "base/mem.h"
@@ -237,8 +236,9 @@ static size_t wanted(const char *name, size_t fallback, size_t most) {
   return n && n <= most ? n : fallback;
 }
 
-/* A machine that stands still for a second costs a lease of 1.5 s, and then things are late or lost
- * that need not be. What failed so is run again among fewer; what is unsafe stays so. */
+/* A machine that stalls for a second costs a lease of 1.5 s, and then locks are late or lost
+ * without need. Cells that failed in this way are run again, fewer at a time; an unsafe result
+ * stays a failure. */
 static size_t make_again(const mt_test_place *place, int round) {
   size_t n = 0;
   for (size_t i = 0; i < n_cells; i++) {
@@ -267,9 +267,9 @@ static void run_all(const mt_test_place *place) {
 
 /* ---- What came of it ------------------------------------------------------------------------ */
 
-/* One letter: '.' as if nothing had happened; 'f' A's acquisition failed cleanly, and the next did
- * not; 'l' A lost its lock, and knew it; 'u' A was told that giving back is not acknowledged yet;
- * '!' what must hold did not. */
+/* One letter: '.' no effect; 'f' A's acquisition failed cleanly, and the next succeeded; 'l' A lost
+ * its lock, and knew it; 'u' A was told that the release is not acknowledged yet; '!' a check
+ * failed. */
 static char outcome(const cell *c) {
   if (!c->row) return ' ';
   bool due = c->row->scene == scene_time_out && c->take.code == MORTISE_LOCK_TIMEOUT;

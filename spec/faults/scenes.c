@@ -15,7 +15,7 @@ static bool take(cell *c, const char *path, bool shared, int64_t wait_ms) {
   return had;
 }
 
-/* Holds for a while, and sees whether the lease lasts. */
+/* Holds for a while, and checks that the lease lasts. */
 static void hold(cell *c, int64_t ms) {
   party *a = &c->parties[A];
   c->rival_now = true;
@@ -42,7 +42,7 @@ void scene_shared(cell *c) {
   take_hold_give(c, true);
 }
 
-/* What comes late of the first must not touch the second. */
+/* Late requests of the first hold must not affect the second. */
 static void again(cell *c, bool shared) {
   c->rival_patient = true;
   if (take(c, LEAF, shared, WAIT)) give(c);
@@ -72,7 +72,7 @@ void scene_nested(cell *c) {
   give(c);
 }
 
-/* What A still holds elsewhere, for as long as it likes, must not keep others from the leaf. */
+/* A lock that A still holds elsewhere must not keep others from the leaf. */
 static void beside(cell *c, bool shared) {
   party *a = &c->parties[A];
   if (!take(c, OTHER, false, WAIT)) return;
@@ -132,7 +132,7 @@ void scene_time_out(cell *c) {
 
 /* ---- With a dead holder --------------------------------------------------------------------- */
 
-/* It holds, and does nothing any more from here on. */
+/* The holder keeps its lock and does nothing from here on. */
 static void let_holder_fall_silent(cell *c) {
   mortise_error err;
   mt_loop *live = c->loop;
@@ -179,12 +179,12 @@ static bool write_session(cell *c, mt_store *store, mt_session_write w) {
   return w.result == MT_SESSION_ACKED;
 }
 
-/* The holder's session is closed by one whom nothing befalls; its entries stay. */
+/* A client without faults closes the holder's session; its entries stay. */
 static void let_holder_be_closed(cell *c, char id[MT_SESSION_ID]) {
   let_holder_fall_silent(c);
   if (*c->failure) return;
   memcpy(id, mt_manager_session(c->parties[HOLDER].manager)->id, MT_SESSION_ID);
-  bury(&c->parties[HOLDER]); /* it believes nothing any more */
+  bury(&c->parties[HOLDER]); /* it believes in nothing any more */
   write_session(c, c->parties[RIVAL].client->store,
                 (mt_session_write){.verb = MT_SESSION_CLOSE, .session = id});
 }
@@ -200,7 +200,7 @@ void scene_closed_dead(cell *c) {
 enum { DEPTH = 4 };
 static const char *const down_to_leaf[DEPTH] = {"/", "/p", "/p/q", LEAF};
 
-/* Is it done? What was not answered, or met another write, is not, and is sent again. */
+/* Is the item done? One without an answer, or with a conflict, is not, and is sent again. */
 static bool item_done(cell *c, const mt_lock_item *item) {
   if (item->result == MT_LOCK_ABSENT && item->verb == MT_LOCK_ADOPT)
     cell_fail(c, "%.*s: nothing to adopt", (int)item->place.path.n, item->place.path.p);
@@ -221,7 +221,8 @@ static bool send_items(cell *c, const char *session, mt_lock_item *items, size_t
   return sent;
 }
 
-/* All down to the leaf, or all back, with the same numbers until each was acknowledged. */
+/* Takes every entry down to the leaf, or gives all back, with the same numbers until each is
+ * acknowledged. */
 static void all_of_them(cell *c, const char *session, const char *from, mt_lock_verb verb) {
   size_t left[DEPTH], n = DEPTH;
   for (size_t i = 0; i < DEPTH; i++) left[i] = verb == MT_LOCK_ADOPT ? i : DEPTH - 1 - i;
@@ -242,7 +243,7 @@ static void all_of_them(cell *c, const char *session, const char *from, mt_lock_
   }
 }
 
-/* As the recovery of a dead one's job: a session of A's own takes its entries over, from the root
+/* Like the recovery of a dead session's job: a session of A takes its entries over, from the root
  * down to the leaf, and gives them back. Nobody gets in between. */
 void scene_adopt(cell *c) {
   static const char heir[MT_SESSION_ID] = "ad0ad0ad0ad0ad0ad0ad0ad0ad0ad0ad";
@@ -284,7 +285,8 @@ static bool break_session(cell *c, const char *id, mortise_error *err) {
   return broken;
 }
 
-/* Its heartbeat goes on, and it never gives back. Where breaking fails, the same again goes on. */
+/* The holder's heartbeat goes on, and it never gives its locks back. If breaking fails, repeating
+ * it continues. */
 void scene_break(cell *c) {
   party *holder = &c->parties[HOLDER];
   mortise_error err = {0};

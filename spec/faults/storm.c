@@ -1,6 +1,6 @@
-/* Storms: three clients, each behind a proxy with every fault by chance, take and give back what
- * comes to their minds. Nobody may believe in what another believes in, whatever happens; and once
- * it is over everything can be taken. */
+/* Storms: three clients, each behind a proxy with random faults of every kind, take and give back
+ * random locks. No two may ever believe in conflicting locks, and afterwards everything can be
+ * taken. */
 #include "cell.h"
 
 #include <stdio.h>

@@ -9,7 +9,7 @@ enum { ITEMS = 4, ITEMS_MAX = 100000 };
 
 static char mine[] = "0123456789abcdef0123456789abcdef";
 
-/* Every part of an item lies in the answer, and is safe to be shown. */
+/* Every part of an item lies within the answer, and is safe to show. */
 static void items(mt_slice text) {
   mt_answers answers;
   mt_answer a;

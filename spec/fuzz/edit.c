@@ -1,5 +1,5 @@
-/* Edits and merges of an object: what comes out is JSON, and says what was asked for. The input is
- * lines: the object, then a name and a value in turn; an empty value removes. */
+/* Edits and merges of an object: the result is JSON with the requested values. The input is lines:
+ * the object, then names and values in turn; an empty value removes. */
 #include "base/json_edit.h"
 
 #include "fuzz.h"
@@ -16,8 +16,8 @@ static mt_json must_parse(const mt_buf *b) {
   return out;
 }
 
-/* The value that an edit set is found again; one that was removed is not there (a name may stand
- * there twice, then the second shows). */
+/* A value that was set is found again; one that was removed is gone (if a name occurs twice, the
+ * second then shows). */
 static void apply_one(mt_json object, mt_json_edit edit) {
   mt_buf out;
   mt_buf_init(&out, OUT_MAX);
@@ -52,7 +52,7 @@ static bool stands_before(mt_json object, mt_json_iter at) {
   return found;
 }
 
-/* Does an object in there say one name twice? */
+/* Does an object in it have the same name twice? */
 static bool says_twice(mt_json value) {
   for (mt_json_iter it = mt_json_items(value); mt_json_next(&it);)
     if ((value.type == MT_JSON_OBJECT && stands_before(value, it)) || says_twice(it.value))
@@ -60,7 +60,7 @@ static bool says_twice(mt_json value) {
   return false;
 }
 
-/* Merging the same again changes nothing, but where it says two things of one name. */
+/* Merging the same again changes nothing, unless it has two values for one name. */
 static void merge(mt_json object, mt_json change) {
   mt_buf once, twice;
   bool changed = false, again = true;

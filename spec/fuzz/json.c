@@ -67,7 +67,7 @@ static void compare_number(mt_json mine, json_t *theirs) {
 
 static void compare_object(mt_json mine, json_t *theirs) {
   size_t n = 0;
-  bool same = mt_json_count(mine) == json_object_size(theirs); /* else a name is there twice */
+  bool same = mt_json_count(mine) == json_object_size(theirs); /* otherwise a name occurs twice */
   for (mt_json_iter it = mt_json_items(mine); mt_json_next(&it); n++) {
     char quoted[256];
     mt_buf name;

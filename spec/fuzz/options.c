@@ -1,5 +1,6 @@
 /* The command line, the configuration file, durations and sizes, as the program itself reads them:
- * whatever comes, only error objects. Lines of the input are words; all of it is a file. */
+ * any input leads to success or error objects only. Lines of the input are words; all of it is a
+ * file. */
 #include "fuzz.h"
 
 #include <lua.h>
@@ -44,7 +45,7 @@ static const char chunk[] =
 
 static mortise_host *host;
 
-/* libFuzzer sees no branches of Lua's, so it is told of the lines. */
+/* libFuzzer does not see branches in Lua code, so it is given the executed lines. */
 enum { COUNTERS = 8192 };
 __attribute__((section("__libfuzzer_extra_counters"))) static uint8_t lines[COUNTERS];
 

@@ -1,4 +1,4 @@
-/* Paths against a naive reading of the rules; what is between two newlines is one path. */
+/* Paths against a naive implementation of the rules; each line is a path. */
 #include "lock/path.h"
 
 #include "base/mem.h"

@@ -1,4 +1,4 @@
-/* What a server's refusal is turned into. The input is a status (two bytes) and the answer. */
+/* The error made of a server's refusal. The input is a status (two bytes) and the answer. */
 #include "fuzz.h"
 #include "http/http.h"
 

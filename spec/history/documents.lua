@@ -1,5 +1,5 @@
--- Protected writes: none after its lock's deadline, none behind a successor's; and what a document
--- holds at the end is what was acknowledged, once each.
+-- Protected writes: none after its lock's deadline, none after a successor's; and at the end each document
+-- has exactly the acknowledged writes, once each.
 local report = require "report"
 
 -- ---- Acknowledged in time? -----------------------------------------------------------------------
@@ -11,7 +11,7 @@ local function was_stopped(history, who, from, to)
   return false
 end
 
--- Who was stopped between the answer and its noting may have noted it late.
+-- A client that was stopped between getting the answer and recording it may have recorded it late.
 local function check_deadline(history, write, slack)
   local deadline = write.deadline
   if write.outcome ~= "ok" or deadline == -math.huge or write.done <= deadline + slack then return end
@@ -22,7 +22,7 @@ end
 
 -- ---- Behind a successor's stamp? -----------------------------------------------------------------
 
--- What was seen of each document, by time: stamps read, and the fences of acknowledged writes.
+-- The observations of each document, by time: stamps read, and the fences of acknowledged writes.
 local function sightings(history)
   local docs = {}
   local function add(doc, at, fence, write, from)

@@ -1,6 +1,6 @@
--- No two incompatible holds at once, and a later one's fence is larger. A sweep over each path, with
--- the intentions that the holds have there; for each mode only the two tasks that reach furthest are
--- remembered, for one's own task does not count.
+-- No two incompatible holds at once, and a later one's fence is larger. A sweep over each path, with the
+-- intentions that the holds have there; for each mode only the two tasks with the latest ends are remembered,
+-- since a task does not conflict with itself.
 local modes = require "modes"
 local report = require "report"
 

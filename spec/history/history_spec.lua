@@ -1,5 +1,5 @@
--- The checker of histories: the small ones of pass/ and fail/, and random ones, as they are and with
--- one thing changed.
+-- The checker of histories: the small ones of pass/ and fail/, and random ones, unchanged and with one event
+-- changed.
 local cjson = require "cjson"
 local modes = require "spec.history.modes"
 local mutate = require "spec.history.mutate"

@@ -9,7 +9,7 @@ end
 
 modes.all = {"IS", "IX", "S", "SIX", "X"}
 modes.fits = {IS = set "IS IX S SIX", IX = set "IS IX", S = set "IS S", SIX = set "IS", X = {}}
--- modes.covers[a][b]: who holds a needs not ask for b.
+-- modes.covers[a][b]: a holder of a need not ask for b.
 modes.covers = {IS = set "IS", IX = set "IS IX", S = set "IS S", SIX = set "IS IX S SIX",
   X = set "IS IX S SIX X"}
 

@@ -1,5 +1,5 @@
--- What makes a correct history wrong: mutate[KIND](events, random) changes one thing, so that the
--- checker must find a violation of this kind; false where this history has no place for it.
+-- Makes a correct history wrong: mutate[KIND](events, random) changes one thing, so that the checker must
+-- find a violation of this kind; false if this history has no place for it.
 local modes = require "spec.history.modes"
 
 local mutate = {}
@@ -140,7 +140,7 @@ mutate["phantom-write"] = function(events, random)
   return doc
 end
 
--- Does an entry above it stand for this one too? Then nothing is missing without it.
+-- Does an entry above it cover this one too? Then removing this one is no violation.
 local function stands_below(entry, entries)
   for above in modes.ancestors(entry[1]) do
     for _, other in ipairs(entries) do

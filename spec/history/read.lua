@@ -1,5 +1,5 @@
 -- Reads histories: {holds = {...}, writes = {...}, stamps, documents, tables, killed, stops, broken,
--- last_grant, counts}. What the order of one task's events alone shows to be wrong is told here.
+-- last_grant, counts}. Violations that the order of one task's events alone shows are reported here.
 local cjson = require "cjson"
 local report = require "report"
 
@@ -235,7 +235,7 @@ local function parse(line)
   return event
 end
 
--- What others note down of a client has no place in that client's own order.
+-- Events that others record about a client have no place in that client's own order.
 local of_others = {killed = true, stopped = true, continued = true}
 
 local function check_order(event, last)

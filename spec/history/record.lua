@@ -9,7 +9,7 @@ Recorder.__index = Recorder
 
 local function boot_us() return core.now_ms() * 1000 end
 
--- Certainly not had; anything else may have been.
+-- Certainly not granted; with any other error the lock may have been granted.
 local refused = {lock_timeout = true, deadlock = true}
 
 local function code_of(why) return mortise.is_error(why) and why.code or tostring(why) end

@@ -1,5 +1,5 @@
--- Correct histories by chance, from the simplest lock there is: a list of who holds what, in one
--- process. A history is a list of events (check.lua says how they look), by time.
+-- Random correct histories, made with the simplest possible lock: a list of who holds what, in one process. A
+-- history is a list of events (described in check.lua), by time.
 local modes = require "spec.history.modes"
 
 local reference = {}
@@ -47,7 +47,7 @@ function World:take(task)
   self:event(task, "acquire", "ok", {id = hold.id, fence = hold.fence, session = task.who})
 end
 
--- Documents are guarded by the path they are called after.
+-- A document is guarded by the path that it is named after.
 function World:write(task)
   local hold = task.hold
   local path = hold.locks[1][1]

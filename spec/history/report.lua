@@ -1,10 +1,10 @@
--- What was found wrong, and the end of the program.
+-- Reporting violations, and the end of the program.
 local report = {}
 
 local shown_max = 20
 local count, by_kind = 0, {}
 
--- This is no history: nothing can be said.
+-- The input is not a history, so it cannot be judged.
 function report.bad(format, ...)
   io.stdout:write("bad history: ", format:format(...), "\n")
   os.exit(2)

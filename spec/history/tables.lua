@@ -1,5 +1,5 @@
--- Snapshots of the lock table: every hold that was believed in all the while has its entries there, on
--- its ancestors too; nothing incompatible stands on one path; at rest there is nothing.
+-- Snapshots of the lock table: every hold that was believed in throughout has its entries there, on its
+-- ancestors too; no path has incompatible entries; at rest there are no entries.
 local modes = require "modes"
 local report = require "report"
 
@@ -13,7 +13,7 @@ local function by_session(entries)
   return sessions
 end
 
--- What stands for `mode` on this path: an entry there, or one above it that is for all below too.
+-- Is `mode` on this path covered by an entry there, or by one above it that covers all below?
 local function stands(own, path, mode)
   if own[path] and modes.covers[own[path]][mode] then return true end
   for above in modes.ancestors(path) do

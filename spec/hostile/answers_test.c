@@ -252,12 +252,12 @@ static json_t *item_of(size_t i) {
   return NULL;
 }
 
-/* Is it said of this item that its document, and no other, was written? `said` may be NULL only where
- * bytes were changed. */
+/* Does the answer say that this item's document, and no other, was written? `said` may be NULL only
+ * where bytes were changed. */
 static bool says_written(size_t i, const char *id, bool with_version) {
   json_t *item = item_of(i);
   const char *result = text_of(item, "result");
-  if (!said || number_in(item, "status", 409, 429)) return true; /* it was asked again */
+  if (!said || number_in(item, "status", 409, 429)) return true; /* it was sent again */
   return !strcmp(text_of(item, "_id"), id) && number_in(item, "status", 200, 299) &&
          (!strcmp(result, "created") || !strcmp(result, "updated") ||
           (!strcmp(result, "deleted") && !with_version)) &&
@@ -368,7 +368,7 @@ static void ask_describe(void) {
 static void ask_info(void) {
   mt_scan_open r = {.req = patient(), .index = "x"};
   bool was_sound = sound;
-  sound = false; /* the same is answered to the scan, which it does not suit */
+  sound = false; /* the scan gets the same answer, which does not suit it */
   store->docs->scan_open(store, &r);
   finish(&r.req);
   if (r.scan) store->docs->scan_close(store, r.scan);

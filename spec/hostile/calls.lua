@@ -29,7 +29,7 @@ function calls.fill(client, index)
   client:refresh(index)
 end
 
--- What a try is about: a client of its own, and what is made of it.
+-- The objects of a try: a client of its own, and handles made from it.
 function calls.open(store, namespace, index)
   local client = mortise.connect {store = store, namespace = namespace, wait = "200ms", timeout = "20s"}
   return {client = client, core = client._core, index = index}
@@ -57,7 +57,7 @@ local function body(e)
   return doc
 end
 
--- How a handle of each kind is had.
+-- How to get a handle of each kind.
 calls.make = {
   mortise = function() return mortise end,
   client = function(e) return e.client end,
@@ -114,7 +114,7 @@ local function core_items(e)
   }
 end
 
--- The arguments of a call of each, the handle aside.
+-- The arguments of a call of each, without the handle.
 calls.arguments = {
   mortise = {
     connect = function(e) return {store = e.client:url(), namespace = "x"} end,
@@ -280,7 +280,7 @@ function calls.pack(e, kind, name)
   return table.pack(make(e))
 end
 
--- Closes the handle, and whatever it hangs on; what fails is not the question.
+-- Closes the handle, and whatever it depends on; failures do not matter.
 function calls.close(e, kind, handle)
   local name = calls.closers[kind]
   if name then pcall(function() handle[name](handle) end) end

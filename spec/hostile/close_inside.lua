@@ -1,6 +1,7 @@
 -- close_inside.lua STORE NAMESPACE INDEX KIND WAY MOST: calls each method of a handle and closes the handle,
 -- or its client, inside that call: from a metamethod of a table argument, from a finalizer, or in another
--- task; at its first occasion, at its second, and so on, MOST times. What is no clear error is printed.
+-- task; at its first occasion, at its second, and so on, MOST times. Anything that is not a clear error is
+-- printed.
 local calls = require "spec.hostile.calls"
 local mortise = require "mortise"
 

@@ -1,4 +1,4 @@
--- A document that has no source, or none that is one, is said to be so, and never read as one.
+-- A document without a source, or with an invalid one, is reported as such, and never read as a document.
 local fails = require "spec.support.fails"
 local mortise = require "mortise"
 local stores = require "spec.support.stores"

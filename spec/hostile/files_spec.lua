@@ -1,4 +1,4 @@
--- An embedded store's files: who may read them, what they may hold, where their names may lead.
+-- An embedded store's files: who may read them, what they may contain, where their names may lead.
 local fails = require "spec.support.fails"
 local mortise = require "mortise"
 local stores = require "spec.support.stores"

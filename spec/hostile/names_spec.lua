@@ -1,4 +1,4 @@
--- A zero byte ends a name for whatever is written in C, so a name with one is none, wherever it is given.
+-- A zero byte ends a name for C code, so a name with one is refused wherever it is given.
 local core = require "mortise.core"
 local fails = require "spec.support.fails"
 local mortise = require "mortise"

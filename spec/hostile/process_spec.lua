@@ -1,4 +1,4 @@
--- The process itself: what its threads let through, and what others can see of it.
+-- The process itself: which signals its threads block, and what others can see of it.
 local program = require "spec.support.program"
 local settings = require "mortise.settings"
 local stores = require "spec.support.stores"

@@ -1,4 +1,4 @@
--- A file of settings computes a value and ends, and neither it nor a secret's file is another's.
+-- A file of settings can only compute a value, and neither it nor a secret's file may belong to another user.
 local config = require "mortise.config"
 local core = require "mortise.core"
 local fails = require "spec.support.fails"

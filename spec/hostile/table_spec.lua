@@ -1,5 +1,5 @@
--- What others have written into the lock table: each is one marked row of the list, stands in everybody's
--- way whatever the time, and goes only when a person breaks it.
+-- Foreign data in the lock table: each entry is one marked row of the list, blocks everybody for ever, and
+-- goes only when a person breaks it.
 local mortise = require "mortise"
 local program = require "spec.support.program"
 local stores = require "spec.support.stores"
@@ -77,7 +77,7 @@ local function run(store, client, words)
 end
 
 local function blocked(client, path)
-  for _, wait in ipairs {"0", "300ms"} do -- who waits asks otherwise than who tries once
+  for _, wait in ipairs {"0", "300ms"} do -- a waiter sends another request than a single try
     local had, why = client:try_lock {tree = path, wait = wait}
     assert.is_nil(had)
     assert.equal("lock_timeout", why.code, why.message)

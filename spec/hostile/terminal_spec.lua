@@ -1,5 +1,5 @@
--- What others named is shown, and does nothing else: it commands no terminal, begins no line, turns none
--- around.
+-- Names chosen by others are shown, and have no other effect: they cannot control a terminal, start a line or
+-- reverse its direction.
 local fails = require "spec.support.fails"
 local mortise = require "mortise"
 local printable = require "mortise.printable"
@@ -13,7 +13,7 @@ local nasty = {
   "\u{2066}x\u{2069}", "\u{2028}", "\u{200f}", "\u{61c}", "\x9b2J", "\xff",
 }
 
--- Nothing in it but what can be read; line breaks where they are meant.
+-- Has the text only printable characters, and line breaks only where they are meant?
 local function is_tame(text)
   text = text:gsub("\n", "")
   if text:find "[\0-\31\127]" or not utf8.len(text) then return false end

@@ -1,9 +1,9 @@
--- hold.lua PATH MODE: takes the lock, says `held FENCE`, and at a line on its standard input says
--- `still` or the code of why not, then gives the lock back and says `released`.
+-- hold.lua PATH MODE: takes the lock, prints `held FENCE`, and at a line on its standard input prints `still`
+-- or the error's code, then gives the lock back and prints `released`.
 local path, mode = ...
 io.stdout:setvbuf "line"
 local lock = mortise.acquire {tree = path, mode = mode, wait = "30s"}
--- A loss is raised into whatever runs, from now on.
+-- From now on a loss is raised into whatever runs.
 local ok, why = pcall(function()
   print("held " .. lock.fence)
   io.read()

@@ -1,4 +1,4 @@
--- Breaking a lock by hand: who is told, who waits, and for how long.
+-- Breaking a lock by hand: who learns of it, who waits, and for how long.
 local cjson = require "cjson"
 local core = require "mortise.core"
 local mortise = require "mortise"
@@ -13,7 +13,7 @@ end
 
 local lease_ms = 2000
 
--- Holds; says so, when it lost it, and stays.
+-- Holds a lock, reports that and when it lost the lock, and keeps running.
 local owner = [[
 local core = require "mortise.core"
 local lock = mortise.acquire {tree = arg[1]}
@@ -26,7 +26,7 @@ if arg[2] == "stay" then mortise.sleep(20) end
 error(why, 0)
 ]]
 
--- Says when it got in.
+-- Reports when it got the lock.
 local waiter = [[
 local core = require "mortise.core"
 mortise.with_tree_lock(arg[1], {wait = "50s"}, function() print("in", core.now_ms()) end)

@@ -13,7 +13,7 @@ local run = program.run
 
 local function decode(text) return cjson.decode(text) end
 
--- Fails with this status, says all of these on standard error, and nothing of ours that is a bug.
+-- Fails with this status, prints all of these on standard error, and no sign of a bug of mortise.
 local function refuses(status, words, given, ...)
   local got, _, err = run(words, given)
   assert.equal(status, got, err)

@@ -33,7 +33,7 @@ end, {limit = tasks})
 
 local processes, tasks, times = 3, 4, 6
 
--- What must have been counted.
+-- The expected counts.
 local function expected()
   local n = {leaf0 = 0, leaf1 = 0, named = 0}
   for i = 1, tasks do

@@ -1,4 +1,4 @@
--- A script that is asked to stop: it is told, says so once, and cannot go on for ever.
+-- A script that is interrupted gets an error, reports it once, and cannot go on for ever.
 local core = require "mortise.core"
 local process = require "spec.support.process"
 local program = require "spec.support.program"

@@ -1,5 +1,6 @@
--- A holder's bulk is held back by a proxy until the holder is dead and its successor has written. That such
--- a test can see what lands late, spec/core/late_test.c proves: here a slow machine might have sent nothing.
+-- A holder's bulk is held back by a proxy until the holder is dead and its successor has written.
+-- spec/core/late_test.c proves that such a test can detect a late write; here a slow machine might have sent
+-- nothing.
 local program = require "spec.support.program"
 local stores = require "spec.support.stores"
 

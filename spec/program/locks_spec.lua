@@ -113,7 +113,7 @@ stores.each("locks", function(store)
         if each.namespace == namespace then first = each end
       end
       if first and first.path == "/a/b/c" then return first end
-      -- Until it has said so, the ancestor is shown as such.
+      -- Until the waiter has published its path, the ancestor is shown, marked as such.
       if first then assert.same({"/a", false}, {first.path, first.path_known}) end
     end)
     assert.same({"/a", "X", 1, true}, {waiter.queued_at, waiter.mode, waiter.more, waiter.path_known})

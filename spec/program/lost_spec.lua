@@ -1,4 +1,4 @@
--- A session that was broken, or whose lease ran out, ends what its tasks wait for at once.
+-- When a session is broken, or its lease runs out, its tasks stop waiting at once.
 local mortise = require "mortise"
 local process = require "spec.support.process"
 local program = require "spec.support.program"
@@ -12,7 +12,7 @@ end
 local lease_ms = 3000
 local beat_ms = lease_ms // 6
 
--- What a task that holds a lock waits for, each for much longer than anyone here is patient.
+-- What a task that holds a lock waits for, each for much longer than the test's patience.
 local waits = {
   sleep = [[mortise.sleep "600s"]],
   join = [[mortise.spawn(function() mortise.sleep "600s" end):join()]],
@@ -30,7 +30,7 @@ print(why.code, core.now_ms())
 print(tostring(lock), why.message) io.stdout:flush()
 ]]
 
--- A child waits under the lock of its parent, which computes: both are told.
+-- A child waits under the lock of its parent, which computes: both get the error.
 local family = [[
 local core = require "mortise.core"
 local lock = mortise.acquire {tree = "/held"}
@@ -45,7 +45,7 @@ print(why.code, core.now_ms()) io.stdout:flush()
 child:join()
 ]]
 
--- Somewhere that takes requests and never answers.
+-- A server that takes requests and never answers.
 local function deaf_server()
   local pipe = io.popen([[exec python3 -c '
 import os, socket, time
@@ -76,7 +76,7 @@ stores.each("a lost session", function(store)
     return holder
   end
 
-  -- Marks it only: what its owner does then is not to wait for the rest.
+  -- Only marks the session: the owner must react without waiting for the rest.
   local function mark(holder)
     local id
     for _, lock in ipairs(client:list().locks) do

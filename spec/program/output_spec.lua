@@ -64,7 +64,7 @@ describe("a failure", function()
   end)
 end)
 
--- What a shell sees: its two statuses, and what was said.
+-- What a shell sees: both statuses, and the output.
 local function piped(words, reader, input)
   local quoted = {}
   for i, word in ipairs(words) do quoted[i] = program.quote(word) end

@@ -1,4 +1,4 @@
--- What the program says meanwhile on standard error, when it has to wait.
+-- What the program prints on standard error while it has to wait.
 local process = require "spec.support.process"
 local program = require "spec.support.program"
 local stores = require "spec.support.stores"
@@ -26,7 +26,7 @@ stores.each("what goes on", function(store)
     stores.use(store, client)
   end)
 
-  -- Somebody has it, for so long.
+  -- Somebody holds the lock for that long.
   local function held(path, seconds)
     local holder = process.start(store, namespace, 60000, {"-e", hold, path, seconds})
     holder:said "has"

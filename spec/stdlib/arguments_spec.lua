@@ -1,13 +1,13 @@
--- Where an id, an index, a path or another name is meant, what can be none is a mistake of the caller's
--- that is told before anything is sent: in every call, for every argument.
+-- An invalid id, index, path or other name is an error before anything is sent: in every call, for every
+-- argument.
 local mortise = require "mortise"
 local stores = require "spec.support.stores"
 
 local NIL = {} -- stands for nil in a list
 
--- What is no name.
+-- Values that are not names.
 local bad_names = {NIL, "", 42, {}, "a\0b", true, print}
--- What is no list of names.
+-- Values that are not lists of names.
 local bad_lists = {
   NIL, 42, true, {42}, {""}, {{}}, {"a", "b\0"}, {[2] = "b"}, {"a", x = "b"}, {nil, "a", nil, "b"},
 }

@@ -1,4 +1,4 @@
--- A method that is called with a dot says that it wants a colon.
+-- Calling a method with a dot is an error that asks for a colon.
 local fails = require "spec.support.fails"
 local mortise = require "mortise"
 local reference = require "mortise.reference"

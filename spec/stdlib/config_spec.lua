@@ -162,7 +162,7 @@ describe("configuration", function()
     assert.equal("500ms", margin {line = {lease = 2000}, env = {MORTISE_MARGIN = "0.5"}})
   end)
 
-  -- What is only wrong beside another option, or as a whole, is found when a client is opened.
+  -- A combination of options that is wrong is found when a client is opened.
   it("names what was written where the client is refused", function()
     local server = {store = "http://127.0.0.1:1"}
     local function refused(given, own)

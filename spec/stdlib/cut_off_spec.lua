@@ -6,7 +6,7 @@ local stores = require "spec.support.stores"
 
 local rounds = 60
 
--- What each does to one document; `before`: it is there with n = 0. Afterwards it is another.
+-- What each does to one document; `before`: it exists with n = 0. Afterwards it is different.
 local calls = {
   {name = "index", before = true, run = function(client, index, id) client:index(index, id, {n = 1}) end},
   {name = "create", run = function(client, index, id) client:create(index, id, {n = 1}) end},
@@ -36,7 +36,7 @@ local function state_of(client, index, id)
   return doc and doc.n
 end
 
--- Where each was cut off, whatever it said then.
+-- Cuts each call off, and collects its result.
 local function cut(store, client, index, end_it)
   math.randomseed(20261122)
   local list, cut_off, sure = {}, 0, 0

@@ -9,7 +9,7 @@ stores.each("deadlocks", function(store)
     two:close()
   end)
 
-  -- Two tasks, each of which holds one tree and then wants the other's: what each of them met.
+  -- Two tasks, each of which holds one tree and then requests the other's: the result of each.
   local function opposite(first, second)
     local holding = 0
     local function both(client, mine, theirs)

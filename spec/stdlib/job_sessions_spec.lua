@@ -12,12 +12,12 @@ local function take(session, path, wait_ms)
   return session:acquire("tree", nil, {path}, {wait_ms = wait_ms or 0})
 end
 
--- What the store shows of it.
+-- The session as the store has it.
 local function stored(client, session)
   return client:_read_sessions({session:info().id})[session:info().id]
 end
 
--- Until it is so, for 10 s at most.
+-- Waits until fn() is true, for 10 s at most.
 local function until_so(what, fn)
   for _ = 1, 1000 do
     if fn() then return end
@@ -70,7 +70,7 @@ stores.each("a job's session", function(store)
     take(own, "/a"):release() -- given back
     assert.equal("live", stored(client, kept.session).state)
     assert.equal("lock_timeout", code_of(take, own, "/b"))
-    kept.session, kept.lock = nil, nil -- collected it ends, too, and leaves what it holds
+    kept.session, kept.lock = nil, nil -- it also ends when collected, and leaves what it holds
     collectgarbage()
     collectgarbage()
     until_so("ended", function() return code_of(take, own, "/b") == "orphaned_job" end)

@@ -1,5 +1,5 @@
--- A script, or the program that embeds it, may set any locale: numbers and letters in documents, in
--- settings and in what is printed stay as they are. tools/locales makes these, LOCPATH says where.
+-- A script, or the program that embeds it, may set any locale: numbers and letters in documents, in settings
+-- and in output do not depend on it. tools/locales makes the locales, LOCPATH says where.
 local config = require "mortise.config"
 local core = require "mortise.core"
 local duration = require "mortise.duration"

@@ -1,5 +1,5 @@
--- The public names: what is reachable, what help knows and what docs/scripts.md says are the same; a
--- mistyped one is told.
+-- The public names: those that are reachable, those in the help and those in docs/scripts.md are the same; a
+-- mistyped one is an error.
 local complete = require "mortise.complete"
 local mortise = require "mortise"
 local reference = require "mortise.reference"

@@ -1,4 +1,4 @@
--- The settings as people read of them: the documents have no number that the program does not.
+-- The documentation of settings: it has no number that differs from the program's.
 local settings = require "mortise.settings"
 
 local function code(text) return text and "`" .. text .. "`" or "" end

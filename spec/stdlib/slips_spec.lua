@@ -1,4 +1,4 @@
--- What is easily written, and means something else than was meant, is said.
+-- Common slips that mean something other than intended are reported.
 local fails = require "spec.support.fails"
 local stores = require "spec.support.stores"
 

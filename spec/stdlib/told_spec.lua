@@ -1,4 +1,5 @@
--- An error in a function that goes over documents says at which; what mortise returns can be JSON.
+-- An error in a function that processes documents says at which document; what mortise returns can be turned
+-- into JSON.
 local mortise = require "mortise"
 local stores = require "spec.support.stores"
 

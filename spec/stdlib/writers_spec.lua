@@ -1,4 +1,4 @@
--- What becomes of the items of a writer that was not finished by the script itself.
+-- What happens to the items of a writer that the script itself did not finish.
 local mortise = require "mortise"
 local stores = require "spec.support.stores"
 

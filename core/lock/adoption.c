@@ -25,6 +25,7 @@ struct mt_adoption {
   mt_lock *lock;
   mt_manager *m;
   adoption_step step;
+  bool once; /* a single try */
   int64_t due_ms;
   mt_lock_read read;
   mt_slice *paths; /* of the parts, owned */
@@ -34,7 +35,7 @@ struct mt_adoption {
   mortise_error error;
 };
 
-mt_adoption *mt_adoption_new(mt_lock *lock) {
+mt_adoption *mt_adoption_new(mt_lock *lock, bool once) {
   mt_adoption *ad = mt_calloc(1, sizeof *ad);
   if (ad) ad->paths = mt_calloc(lock->n, sizeof *ad->paths);
   if (!ad || !ad->paths) {
@@ -42,6 +43,7 @@ mt_adoption *mt_adoption_new(mt_lock *lock) {
     return NULL;
   }
   ad->lock = lock;
+  ad->once = once;
   ad->m = lock->manager;
   for (size_t i = 0; i < lock->n; i++) ad->paths[i] = lock->parts[i].place.path;
   return ad;
@@ -125,7 +127,7 @@ static void have_read(void *ctx, mt_req *req) {
   mt_adoption *ad = ctx;
   mt_json list;
   mortise_error err = req->error;
-  bool passing = err.retryable || err.code == MORTISE_UNAVAILABLE;
+  bool passing = !ad->once && (err.retryable || err.code == MORTISE_UNAVAILABLE);
   if (!err.code && !mt_json_parse(mt_slice_of(ad->read.json), "the locks", &list, &err))
     note_documents(ad, list, &err);
   ad->step = STEP_READ;

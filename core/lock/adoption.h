@@ -20,8 +20,9 @@ typedef enum mt_adoption_state {
   MT_ADOPTION_FAILED,
 } mt_adoption_state;
 
-/* Sends nothing before the first tick. The lock is bound to a session. NULL without memory. */
-mt_adoption *mt_adoption_new(mt_lock *lock);
+/* Sends nothing before the first tick. The lock is bound to a session. `once`: a store that does not
+ * answer is not asked again. NULL without memory. */
+mt_adoption *mt_adoption_new(mt_lock *lock, bool once);
 int64_t mt_adoption_due(const mt_adoption *ad);
 void mt_adoption_tick(mt_adoption *ad);
 void mt_adoption_look(mt_adoption *ad); /* looks again at its next tick, which is due */

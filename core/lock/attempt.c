@@ -13,6 +13,7 @@ enum {
   POLL_MAX_MS = 400, /* well below the life of a place in the queue */
   PLACE_KEPT_MS = MT_QUEUE_LIFE_MS - MT_QUEUE_LIFE_MS / 30, /* allows for a slow clock */
   TELL_MS = 1000,   /* time between notices, and before the first */
+  ADOPT_LOOKS = 3,  /* of one who tries but once, where the store does not answer */
   REWRITE_MS = 250, /* a hold that tasks pass on is rewritten after this, to see its queue */
 };
 
@@ -440,7 +441,8 @@ static void await_dead(mt_attempt *at) {
   bool known = mt_takeover_known(m, w->blockers, w->n_blockers);
   mt_takeover_look(m, w->blockers, w->n_blockers, !known);
   mt_wait_begin(w, at->pos, false);
-  if (w->once && known && !mt_takeover_busy(m)) time_out(at);
+  bool last = ++at->looks == ADOPT_LOOKS || (known && !mt_takeover_busy(m));
+  if (w->once && last) time_out(at);
 }
 
 static void adoption_moved(mt_attempt *at) {
@@ -467,7 +469,7 @@ static void adoption_moved(mt_attempt *at) {
 static void adopt(mt_attempt *at) {
   mortise_error err;
   at->phase = MT_PHASE_ADOPT;
-  at->adoption = mt_adoption_new(at->wait.lock);
+  at->adoption = mt_adoption_new(at->wait.lock, at->wait.once);
   if (at->adoption) {
     mt_adoption_tick(at->adoption);
     return;

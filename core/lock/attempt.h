@@ -23,6 +23,7 @@ typedef struct mt_attempt {
   mt_acquire *a;
   mt_adoption *adoption; /* in MT_PHASE_ADOPT */
   bool adopted;          /* that is over */
+  unsigned looks;        /* of the adoption, at sessions that may live */
   mt_attempt_phase phase;
   size_t pos;     /* parts before it are held */
   size_t entered; /* parts before it are admitted in this process */

@@ -8,7 +8,9 @@
  * - of locks that exclude each other, a later one has a larger fence;
  * - a document that its believing holder stamps was not stamped by a later holder;
  * - a waiter that is told its place in a queue is not overtaken by a later, incompatible one;
- * - a session that has ended never lives again. */
+ * - a session that has ended never lives again;
+ * - what a session holds for a job goes by its own release, or to another one that adopts it, which
+ *   keeps it until it is granted all; nothing is adopted from a session that lives. */
 #include "sim.h"
 
 #include <stdio.h>
@@ -321,6 +323,52 @@ static void on_written(void *ctx, const char *session, mt_slice path) {
   forget_places(s, number, sim_table_lock(s->table, path), session);
 }
 
+/* ---- Guards --------------------------------------------------------------------------------- */
+
+static guard *guard_of(sim *s, const char *session) {
+  for (size_t i = 0; i < s->n_guards; i++)
+    if (strcmp(s->guards[i].session, session) == 0) return &s->guards[i];
+  if (s->n_guards == GUARDS) abort();
+  guard *g = &s->guards[s->n_guards++];
+  *g = (guard){0};
+  snprintf(g->session, sizeof g->session, "%s", session);
+  return g;
+}
+
+void sim_check_adopted(const grip *g) {
+  guard *had = guard_of(sim_of(g), session_of(g));
+  for (int p = 0; p < SIM_PATHS; p++)
+    if (all_at(g, mt_slice_of(sim_paths[p]))) had->on[p] = false;
+}
+
+/* What a job holds goes by its owner's release, or to who adopts it; and who has adopted it keeps it
+ * until he is granted all. */
+static void check_guards(sim *s, const char *session, const mt_lock_item *item,
+                         const sim_lock_doc *before) {
+  int path = sim_path_number(item->place.path);
+  for (size_t i = 0; before && i < before->n_holders; i++) {
+    const sim_entry *e = &before->holders[i];
+    if (!e->job || sim_table_holder(s->table, item->place.path, e->session)) continue;
+    bool own = strcmp(e->session, session) == 0;
+    bool adopted = item->verb == MT_LOCK_ADOPT && strcmp(e->session, item->session) == 0;
+    if (!own && !adopted) sim_fail(s, "what guards a job was taken away");
+    if (own && guard_of(s, session)->on[path])
+      sim_fail(s, "what was adopted was given back before all was granted");
+  }
+}
+
+static void on_applied(void *ctx, const char *session, const mt_lock_item *item,
+                       const sim_lock_doc *before) {
+  sim *s = ctx;
+  check_guards(s, session, item, before);
+  if (item->verb != MT_LOCK_ADOPT) return;
+  check_document(s, item->place.path);
+  mt_session_state state = sim_table_session_state(s->table, item->session);
+  if (state == MT_SESSION_LIVE || state == MT_SESSION_BROKEN)
+    sim_fail(s, "what a living session holds was adopted");
+  guard_of(s, session)->on[sim_path_number(item->place.path)] = true;
+}
+
 static void on_session(void *ctx, const mt_session_write *write, mt_session_state before,
                        mt_session_state after) {
   bool over = before == MT_SESSION_EXPIRED || before == MT_SESSION_CLOSED;
@@ -333,6 +381,7 @@ static void on_session(void *ctx, const mt_session_write *write, mt_session_stat
 }
 
 const sim_watch *sim_checks(sim *s, sim_watch *watch) {
-  *watch = (sim_watch){.ctx = s, .set = on_set, .written = on_written, .session = on_session};
+  *watch = (sim_watch){
+      .ctx = s, .set = on_set, .written = on_written, .applied = on_applied, .session = on_session};
   return watch;
 }

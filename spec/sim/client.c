@@ -22,6 +22,7 @@ enum {
   D_CANCEL,
   D_CANCEL_AT,
   D_WHAT,
+  D_ADOPTS,
   D_STEP = 16, /* this many for each step */
 };
 
@@ -56,7 +57,10 @@ static bool known_dead(void *ctx, const char *owner) {
 }
 
 static void start_manager(client *c) {
+  char job[16];
+  snprintf(job, sizeof job, "job-%u", c->job);
   const mt_manager_config config = {.ns = "sim",
+                                    .job = c->job ? job : NULL,
                                     .session = {c->owner, LEASE, MARGIN},
                                     .wait_ms = 4000,
                                     .heartbeat = heartbeat,
@@ -65,10 +69,10 @@ static void start_manager(client *c) {
   c->manager = sim_must(mt_manager_new(c->store, &c->env, &config, NULL));
 }
 
-client *sim_client_open(sim *s, unsigned host) {
+client *sim_client_open(sim *s, unsigned host, unsigned job) {
   unsigned number = (unsigned)s->n;
   client *c = &s->clients[s->n++];
-  *c = (client){.sim = s, .number = number, .host = host};
+  *c = (client){.sim = s, .number = number, .host = host, .job = job};
   c->machine = (sim_machine){.number = number,
                              .skew = sim_between(s->w, sim_own(number, 1), -500000, 500000),
                              .drift_ppm = sim_between(s->w, sim_own(number, 2), -10000, 10000),
@@ -98,11 +102,14 @@ static void forget_grips(client *c) {
     for (task *t = &c->tasks[i]; t->depth; t->depth--) sim_check_given(&t->grips[t->depth - 1]);
 }
 
-void sim_client_close(client *c) {
+void sim_client_close(client *c, bool leaves) {
   if (!sim_client_runs(c) || c->closing) return;
   c->closing = true;
   forget_grips(c);
-  mt_manager_close(c->manager, client_now(c) + 3000, closed, c);
+  if (leaves && c->job)
+    mt_manager_leave(c->manager, client_now(c) + 3000, closed, c);
+  else
+    mt_manager_close(c->manager, client_now(c) + 3000, closed, c);
 }
 
 void sim_client_kill(client *c) {
@@ -212,6 +219,7 @@ static void not_granted(task *t, const mortise_error *err) {
   const client *c = t->client;
   /* By a clock that may run a little fast. */
   bool in_time = sim_now(s->w) < t->deadline - (t->deadline - t->began) / 50 - 20;
+  t->client->failed |= t->acquire.adopts;
   if (s->profile.patient && !c->closing) sim_fail(s, "nothing went wrong, and it was not granted");
   switch (err->code) {
   case MORTISE_LOCK_TIMEOUT:
@@ -229,6 +237,15 @@ static void not_granted(task *t, const mortise_error *err) {
     s->counts.unavailable++;
     if (in_time && err->retryable && mt_manager_session(c->manager))
       sim_fail(s, "it gave up before its time");
+    return;
+  case MORTISE_ORPHANED_JOB:
+    s->counts.orphans++;
+    if (s->profile.jobs) return;
+    sim_fail(s, "there is no job, and one is an orphan");
+    return;
+  case MORTISE_CONFLICT: /* another one has adopted it, or a hand */
+    if (t->acquire.adopts) return;
+    sim_fail(s, "an acquisition failed in an unexpected way");
     return;
   case MORTISE_INTERRUPTED:
     if (c->closing) return; /* fall through */
@@ -248,6 +265,8 @@ static void acquired(void *ctx, mt_acquire *a) {
     grip *g = &t->grips[t->depth++];
     g->lock = a->lock;
     s->counts.grants++;
+    s->counts.adoptions += a->adopts;
+    if (a->adopts) sim_check_adopted(g);
     sim_check_granted(g);
     sim_stream_granted(g);
   } else {
@@ -262,6 +281,7 @@ static void cancel(void *ctx) {
   const client *c = t->client;
   if (t->cancels != t->serial || c->machine.gone || c->closing) return;
   if (c->machine.stopped_until[SIM_MAIN] > sim_now(s->w)) return;
+  t->client->failed |= t->state == TASK_TAKING && t->acquire.adopts;
   if (t->state == TASK_TAKING)
     mt_manager_cancel(c->manager, &t->acquire);
   else
@@ -280,17 +300,18 @@ static void maybe_cancel(task *t) {
   sim_at(s->w, sim_now(s->w) + dice(t, D_CANCEL_AT, 0, 300), cancel, t);
 }
 
-void sim_task_take(task *t, size_t n, int64_t wait_ms) {
+void sim_task_take(task *t, size_t n, int64_t wait_ms, bool adopts) {
   sim *s = t->client->sim;
   t->acquire = (mt_acquire){.done = acquired,
                             .ctx = t,
                             .wants = t->wants,
                             .n = n,
                             .task = t->number + 1,
-                            .wait_ms = wait_ms};
+                            .wait_ms = wait_ms,
+                            .adopts = adopts};
   begins(t, TASK_TAKING, wait_ms);
-  sim_trace(s->w, "client %u task %ld: wants %.*s %s%s%.*s %s, waits %" PRId64, t->client->number,
-            index_of(t), (int)t->wants[0].path.n, t->wants[0].path.p,
+  sim_trace(s->w, "client %u task %ld: %s %.*s %s%s%.*s %s, waits %" PRId64, t->client->number,
+            index_of(t), adopts ? "adopts" : "wants", (int)t->wants[0].path.n, t->wants[0].path.p,
             mt_mode_name(t->wants[0].mode), n > 1 ? " and " : "",
             n > 1 ? (int)t->wants[1].path.n : 0, n > 1 ? t->wants[1].path.p : "",
             n > 1 ? mt_mode_name(t->wants[1].mode) : "", wait_ms);
@@ -312,7 +333,8 @@ static void take_some(task *t) {
   for (unsigned i = 0; i < n; i++)
     t->wants[i] = (mt_want){mt_slice_of(sim_paths[dice(t, D_PATH + i, 0, SIM_PATHS_COMMON - 1)]),
                             some_modes[dice(t, D_MODE + i, 0, SOME_MODES - 1)]};
-  sim_task_take(t, n, how_long_to_wait(t));
+  bool adopts = t->client->job && chance(t, D_ADOPTS, 600);
+  sim_task_take(t, n, how_long_to_wait(t), adopts);
 }
 
 static void released(void *ctx, mt_release *r) {

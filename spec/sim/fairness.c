@@ -59,7 +59,7 @@ static void again(task *t, int64_t least, int64_t most) {
 
 static void take(task *t, int path) {
   t->wants[0] = (mt_want){mt_slice_of(sim_paths[path]), MT_X};
-  sim_task_take(t, 1, 30000);
+  sim_task_take(t, 1, 30000, false);
 }
 
 bool sim_stream_act(task *t) {

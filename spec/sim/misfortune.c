@@ -33,8 +33,8 @@ static void say(const client *c, const char *what, int64_t until) {
 static void come_again(void *ctx) {
   client *c = ctx;
   sim *s = c->sim;
-  if (s->calm || s->n >= SLOTS - 1) return;
-  client *new = sim_client_open(s, c->host);
+  if (s->calm || s->n >= SLOTS - 1 - JOBS) return;
+  client *new = sim_client_open(s, c->host, c->job);
   say(new, "begins", 0);
   for (size_t i = 0; i < TASKS; i++) sim_task_later(&new->tasks[i]);
 }
@@ -44,7 +44,7 @@ static void go_away(const bad_luck *b, client *c, bool killed) {
   if (killed)
     sim_client_kill(c);
   else
-    sim_client_close(c);
+    sim_client_close(c, dice(b, D_AGAIN, 0, 2) > 0);
   if (dice(b, D_AGAIN, 0, 1)) sim_at(b->s->w, sim_now(b->s->w) + how_long(b, 4000), come_again, c);
 }
 

@@ -34,7 +34,13 @@ int64_t sim_machine_true(const sim_machine *m, int64_t clock_ms) {
 
 /* ---- A request on its way ------------------------------------------------------------------- */
 
-typedef enum call_kind { CALL_BATCH, CALL_SESSION, CALL_READ, CALL_VERIFY } call_kind;
+typedef enum call_kind {
+  CALL_BATCH,
+  CALL_SESSION,
+  CALL_READ,
+  CALL_DOCUMENTS,
+  CALL_VERIFY
+} call_kind;
 
 typedef struct sim_store {
   mt_store base; /* first */
@@ -77,6 +83,10 @@ typedef struct sim_call {
   char (*paths)[SIM_PATH];
   char (*others)[MT_SESSION_ID];
   size_t n;
+  unsigned job;
+  mt_slice *documents; /* of CALL_DOCUMENTS: their paths, in `paths` */
+  size_t n_documents;
+  char *text;              /* and the answer */
   mt_session_write *write; /* of CALL_SESSION, with its texts */
   char *owner, *waiting;
   reading *reading; /* of CALL_READ */
@@ -102,6 +112,8 @@ static void call_free(sim_call *c) {
   free(c->write);
   free(c->items);
   free(c->paths);
+  free(c->documents);
+  free(c->text);
   free(c->others);
   free(c->owner);
   free(c->waiting);
@@ -163,7 +175,7 @@ static bool apply_batch(sim_call *c, sim_primary at) {
   for (size_t i = 0; i < c->n; i++) {
     bool unsure = false;
     if (!item_mishap(c, i, &unsure))
-      wrote |= sim_table_item(c->net->table, at, c->session, &c->items[i], false);
+      wrote |= sim_table_item(c->net->table, at, c->session, c->job, &c->items[i], false);
     if (!unsure) continue;
     c->unsure = true;
     forget_answer(&c->items[i]);
@@ -175,6 +187,10 @@ static bool apply_batch(sim_call *c, sim_primary at) {
 static bool apply(sim_call *c, sim_primary at) {
   if (c->kind == CALL_BATCH) return apply_batch(c, at);
   if (c->kind == CALL_SESSION) return sim_table_session(c->net->table, at, c->write);
+  if (c->kind == CALL_DOCUMENTS) {
+    free(c->text);
+    c->text = sim_table_documents(c->net->table, at, c->documents, c->n_documents);
+  }
   if (c->kind == CALL_READ) {
     mt_session_read_deinit(&c->reading->read);
     sim_table_read(c->net->table, at, &c->reading->read);
@@ -188,7 +204,7 @@ static void apply_again(sim_call *c) {
     mt_lock_item item = c->items[i];
     item.blockers = NULL;
     forget_answer(&item);
-    sim_table_item(c->net->table, SIM_PRIMARY, c->session, &item, c->told);
+    sim_table_item(c->net->table, SIM_PRIMARY, c->session, c->job, &item, c->told);
     free(item.blockers);
   }
   if (c->kind != CALL_SESSION) return;
@@ -278,6 +294,8 @@ static void deliver(void *ctx) {
     if (acked && !mt_order_judge_session(&c->from->order, c->after, r->verb, r->version)) abort();
   } else if (c->kind == CALL_READ) {
     hand_over_docs(c, c);
+  } else if (c->kind == CALL_DOCUMENTS) {
+    ((mt_lock_read *)c->req)->json = text_copy(c->text);
   }
   finish(c);
 }
@@ -286,7 +304,8 @@ static void deliver(void *ctx) {
 
 /* The result as the store reads it, which knows only what it asked for itself. */
 static mt_lock_result read_written(const mt_lock_item *asked, const mt_lock_item *said) {
-  bool grants = asked->verb == MT_LOCK_SET || asked->verb == MT_LOCK_CREATE;
+  bool grants =
+      asked->verb == MT_LOCK_SET || asked->verb == MT_LOCK_CREATE || asked->verb == MT_LOCK_ADOPT;
   if (grants && said->verb == MT_LOCK_DELETE) return MT_LOCK_NO_ANSWER;
   return asked->enqueue && said->result == MT_LOCK_QUEUED ? MT_LOCK_QUEUED : MT_LOCK_ACKED;
 }
@@ -316,7 +335,7 @@ static mt_lock_result read_as(const mt_lock_item *asked, const mt_lock_item *sai
 
 /* Are they about the same documents? */
 static bool fits(const sim_call *c, const sim_call *other) {
-  if (c->kind != other->kind || c->n != other->n || c->kind == CALL_VERIFY) return false;
+  if (c->kind != other->kind || c->n != other->n || c->kind >= CALL_DOCUMENTS) return false;
   if (c->kind == CALL_SESSION) return strcmp(c->session, other->session) == 0;
   for (size_t i = 0; i < c->n; i++)
     if (!mt_slice_eq(c->items[i].place.path, other->items[i].place.path)) return false;
@@ -378,7 +397,7 @@ static void disbelieve(sim_call *c) {
 
 /* Is the connection used again? A read's answer cannot prove that it is the right one. */
 static bool goes_on(const sim_call *c, bool believed) {
-  if (!believed || c->kind == CALL_READ) return believed;
+  if (!believed || c->kind == CALL_READ || c->kind == CALL_DOCUMENTS) return believed;
   if (c->kind == CALL_BATCH) return ((const mt_lock_batch *)c->req)->proven;
   return ((const mt_session_write *)c->req)->result == MT_SESSION_ACKED;
 }
@@ -552,6 +571,7 @@ static sim_call *call_new(mt_store *s, mt_req *req, call_kind kind) {
 static void do_batch(mt_store *s, mt_lock_batch *r) {
   sim_call *c = call_new(s, &r->req, CALL_BATCH);
   c->n = r->n;
+  c->job = sim_job_number(r->job);
   c->items = sim_must(calloc(r->n, sizeof *c->items));
   c->paths = sim_must(calloc(r->n, sizeof *c->paths));
   c->others = sim_must(calloc(r->n, sizeof *c->others));
@@ -603,6 +623,19 @@ static void do_read(mt_store *s, mt_session_read *r) {
   post(c);
 }
 
+static void do_documents(mt_store *s, mt_lock_read *r) {
+  sim_call *c = call_new(s, &r->req, CALL_DOCUMENTS);
+  c->n_documents = r->n;
+  c->documents = sim_must(calloc(r->n, sizeof *c->documents));
+  c->paths = sim_must(calloc(r->n, sizeof *c->paths));
+  for (size_t i = 0; i < r->n; i++) {
+    if (r->paths[i].n >= sizeof c->paths[i]) abort();
+    memcpy(c->paths[i], r->paths[i].p, r->paths[i].n);
+    c->documents[i] = (mt_slice){c->paths[i], r->paths[i].n};
+  }
+  post(c);
+}
+
 static void do_verify(mt_store *s, mt_locks_admin *r) {
   post(call_new(s, &r->req, CALL_VERIFY));
 }
@@ -619,8 +652,11 @@ static void do_close(mt_store *s) {
 }
 
 mt_store *sim_store_new(sim_net *net, sim_machine *machine, sim_thread thread, unsigned number) {
-  static const mt_locks_ops locks = {
-      .verify = do_verify, .session = do_session, .session_read = do_read, .batch = do_batch};
+  static const mt_locks_ops locks = {.verify = do_verify,
+                                     .session = do_session,
+                                     .session_read = do_read,
+                                     .batch = do_batch,
+                                     .lock_read = do_documents};
   sim_store *s = sim_must(calloc(1, sizeof *s));
   *s = (sim_store){.base = {.locks = &locks,
                             .cancel = do_cancel,

@@ -14,10 +14,12 @@ bool sim_all_ended(const sim *s) {
   return true;
 }
 
+/* And keeps nothing from an adoption. */
 static bool stands(const sim *s, const char *session) {
   for (size_t i = 0; i < s->n; i++) {
     const client *c = &s->clients[i];
-    const mt_session *mine = sim_client_runs(c) ? mt_manager_session(c->manager) : NULL;
+    const mt_session *mine =
+        sim_client_runs(c) && !c->failed ? mt_manager_session(c->manager) : NULL;
     if (mine && strcmp(mine->id, session) == 0) return true;
   }
   return false;
@@ -41,22 +43,55 @@ static void check_nothing_kept(sim *s) {
 }
 
 static void close_all(sim *s) {
-  for (size_t i = 0; i < s->n; i++) sim_client_close(&s->clients[i]);
+  for (size_t i = 0; i < s->n; i++) sim_client_close(&s->clients[i], false);
   sim_run(s, sim_now(s->w) + 3 * LEASE, false);
   for (size_t i = 0; i < s->n; i++)
     if (sim_client_runs(&s->clients[i]) && !s->clients[i].closed)
       sim_fail(s, "a client does not close");
 }
 
+static bool has_orphan(const sim *s, int path, unsigned job, mt_mode *mode) {
+  const sim_lock_doc *d = sim_table_lock(s->table, mt_slice_of(sim_paths[path]));
+  for (size_t i = 0; d && i < d->n_holders; i++) {
+    *mode = d->holders[i].mode;
+    if (d->holders[i].job == job) return true;
+  }
+  return false;
+}
+
+/* Takes over all that is left of the job, place by place, and gives it back. */
+static void recover(sim *s, client *heir) {
+  task *t = &heir->tasks[0];
+  mt_mode mode;
+  for (int i = 0; i < 2 * SIM_PATHS && !s->failure; i++) {
+    if (!has_orphan(s, i % SIM_PATHS, heir->job, &mode)) continue;
+    t->wants[0] = (mt_want){mt_slice_of(sim_paths[i % SIM_PATHS]), mode};
+    t->round = s->profile.rounds;
+    t->step = 100;
+    sim_task_take(t, 1, 6 * LEASE, true);
+    sim_run(s, sim_now(s->w) + 12 * LEASE, true);
+    if (!sim_task_ended(t)) sim_fail(s, "an adoption hangs");
+  }
+}
+
+/* One job's guard may stand in the way of another's recovery. */
+static void recover_all(sim *s) {
+  client *heirs[JOBS];
+  for (unsigned i = 0; i < JOBS; i++) heirs[i] = sim_client_open(s, 99, i + 1);
+  for (int round = 0; round < 2; round++)
+    for (unsigned i = 0; i < JOBS; i++) recover(s, heirs[i]);
+  close_all(s);
+}
+
 /* A further client can lock everything once the leases of dead sessions have passed. */
 static void lock_all(sim *s) {
-  client *last = sim_client_open(s, 99);
+  client *last = sim_client_open(s, 99, 0);
   task *t = &last->tasks[0];
   for (int i = 0; i < SIM_PATHS && !s->failure; i++) {
     t->wants[0] = (mt_want){mt_slice_of(sim_paths[i]), MT_X};
     t->round = s->profile.rounds;
     t->step = 100; /* gives it back at once */
-    sim_task_take(t, 1, 6 * LEASE);
+    sim_task_take(t, 1, 6 * LEASE, false);
     uint64_t grants = s->counts.grants;
     sim_run(s, sim_now(s->w) + 12 * LEASE, true);
     if (!sim_task_ended(t) || s->counts.grants == grants)
@@ -71,6 +106,7 @@ void sim_check_rest(sim *s) {
   for (size_t i = 0; i < s->n; i++) s->clients[i].tasks->round = s->profile.rounds;
   s->profile.cancel = 0;
   s->stream = NULL;
+  if (s->profile.jobs) recover_all(s);
   lock_all(s);
   close_all(s);
   size_t left;

@@ -21,7 +21,8 @@
 
 enum {
   CLIENTS = 4,
-  SLOTS = 9, /* including clients that replace killed ones; the last one comes at the end */
+  JOBS = 2,
+  SLOTS = 10, /* including clients that replace killed ones; the last ones come at the end */
   TASKS = 3,
   DEPTH = 2, /* locks that a task holds inside one another */
   GRIPS = SLOTS * TASKS * DEPTH,
@@ -80,6 +81,8 @@ typedef struct client {
   mt_env env;
   uint64_t randoms; /* numbers given to it */
   char owner[96];
+  unsigned job; /* its session's, and of those that come after it; 0: none */
+  bool failed;  /* to adopt: its session keeps what it tried to, up to its end */
   mt_manager *manager;
   mt_heartbeat heart;
   bool beating, closing, closed;
@@ -93,12 +96,13 @@ typedef struct profile {
   bool split;   /* only a primary that long does not know that it was replaced, and waits */
   unsigned fault_level, nested, convert, cancel; /* in a thousand */
   unsigned rounds, misfortunes;
+  bool jobs; /* two of the clients, and those that come after them, work for one job each */
   int64_t longest_hold, horizon; /* of holds; of misfortunes */
 } profile;
 
 typedef struct sim_counts {
   uint64_t grants, timeouts, losses, deadlocks, unavailable, cancels, conversions, writes,
-      late_writes, refused_writes, takeovers, misfortunes, leftovers;
+      late_writes, refused_writes, takeovers, misfortunes, leftovers, orphans, adoptions;
   int64_t longest_overrun, longest_cycle;
 } sim_counts;
 
@@ -109,6 +113,13 @@ typedef struct bad_luck { /* a fault to come, determined by its number */
 } bad_luck;
 
 enum { BAD_LUCK = 8 };
+
+typedef struct guard { /* what a session has adopted, and not yet been granted a lock upon */
+  char session[MT_SESSION_ID];
+  bool on[SIM_PATHS];
+} guard;
+
+enum { GUARDS = 64 };
 
 typedef struct place { /* a waiter's, as check.c saw it acknowledged */
   char session[MT_SESSION_ID];
@@ -133,6 +144,8 @@ typedef struct sim {
   const task *stampers[SIM_PATHS];      /* and whose they are */
   place places[SIM_PATHS][SIM_ENTRIES]; /* in order */
   size_t n_places[SIM_PATHS];
+  guard guards[GUARDS];
+  size_t n_guards;
   bad_luck bad_luck[BAD_LUCK];
   sim_machine admin;
   mt_store *admin_store;
@@ -151,8 +164,9 @@ static inline sim_key sim_own(unsigned number, unsigned detail) {
 }
 
 /* client.c */
-client *sim_client_open(sim *s, unsigned host);
-void sim_client_close(client *c); /* gracefully */
+client *sim_client_open(sim *s, unsigned host, unsigned job);
+/* Gracefully; `leaves`: what it holds for its job stays. */
+void sim_client_close(client *c, bool leaves);
 void sim_client_clean(client *c);
 bool sim_client_runs(const client *c);
 int64_t sim_client_due(const client *c); /* true time */
@@ -161,7 +175,7 @@ void sim_client_kill(client *c);
 void sim_task_later(task *t); /* goes on after a pause */
 void sim_task_after(task *t, int64_t ms);
 /* Takes what its `wants` say. */
-void sim_task_take(task *t, size_t n, int64_t wait_ms);
+void sim_task_take(task *t, size_t n, int64_t wait_ms, bool adopts);
 void sim_task_give(task *t);
 
 /* check.c */
@@ -169,6 +183,7 @@ const sim_watch *sim_checks(sim *s, sim_watch *watch);
 void sim_check_granted(grip *g);
 void sim_check_changed(grip *g); /* its wants may have changed */
 void sim_check_given(grip *g);
+void sim_check_adopted(const grip *g); /* with all it wanted */
 void sim_check_beliefs(void *sim); /* after every event */
 bool sim_believes(const grip *g);
 /* A write to what the lock covers, which may arrive late. */

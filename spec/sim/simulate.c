@@ -57,6 +57,7 @@ static void choose_profile(sim *s) {
   p->rounds = 3 + draw(s, 7, 4);
   p->longest_hold = draw(s, 8, 2) ? 2000 : 0;
   p->horizon = draw(s, 9, 2) ? 20000 : 3000;
+  p->jobs = !p->patient && draw(s, 12, 3) == 0;
   if (s->stream) *p = (profile){.patient = true, .rounds = 3};
   p->split = !p->patient && draw(s, 10, 6) == 0;
   if (p->split) {
@@ -111,7 +112,8 @@ void sim_schedule(sim *s, uint64_t seed, const sim_key *only, size_t n_only, str
   choose_profile(s);
   choose_faults(s);
   for (unsigned i = 0; i < CLIENTS; i++) {
-    client *c = sim_client_open(s, i / 2);
+    /* Two are of one job, so that both may adopt; one is of another. */
+    client *c = sim_client_open(s, i / 2, s->profile.jobs && i ? 1 + i / 3 : 0);
     for (size_t k = 0; k < TASKS; k++) sim_task_later(&c->tasks[k]);
   }
   sim_misfortunes(s);
@@ -147,12 +149,12 @@ static void print_counts(const sim_counts *c, uint64_t schedules, uint64_t failu
   printf("%" PRIu64 " schedules, %" PRIu64 " grants, %" PRIu64 " conversions, %" PRIu64
          " time-outs, %" PRIu64 " deadlocks, %" PRIu64 " lost, %" PRIu64 " cancelled, %" PRIu64
          " unavailable, %" PRIu64 " misfortunes, %" PRIu64 " take-overs, %" PRIu64
-         " writes (%" PRIu64 " late, %" PRIu64 " refused), %" PRIu64
-         " left by copies, at most %" PRId64 " ms over a deadline, at most %" PRId64
+         " writes (%" PRIu64 " late, %" PRIu64 " refused), %" PRIu64 " left by copies, %" PRIu64
+         " orphans, %" PRIu64 " adoptions, at most %" PRId64 " ms over a deadline, at most %" PRId64
          " ms in a cycle till the time-out, %" PRIu64 " failures\n",
          schedules, c->grants, c->conversions, c->timeouts, c->deadlocks, c->losses, c->cancels,
          c->unavailable, c->misfortunes, c->takeovers, c->writes, c->late_writes, c->refused_writes,
-         c->leftovers, c->longest_overrun, c->longest_cycle, failures);
+         c->leftovers, c->orphans, c->adoptions, c->longest_overrun, c->longest_cycle, failures);
 }
 
 static void report_failure(const options *o, uint64_t seed, uint64_t tried, const char *why) {

@@ -32,6 +32,7 @@ struct sim_table {
   sim_world *w;
   sim_watch watch;
   copy *copies[2]; /* by sim_primary */
+  unsigned job;    /* whose the item at hand is */
   text *texts;
 };
 
@@ -137,8 +138,9 @@ static void put_entry(sim_entry *list, size_t *n, sim_entry e) {
   *mine = e;
 }
 
-static sim_entry entry_of(const char *session, const mt_lock_item *item, bool repeated) {
-  sim_entry e = {.n = item->n, .mode = item->mode, .repeated = repeated};
+static sim_entry entry_of(const sim_table *t, const char *session, const mt_lock_item *item,
+                          bool repeated) {
+  sim_entry e = {.n = item->n, .mode = item->mode, .job = t->job, .repeated = repeated};
   snprintf(e.session, sizeof e.session, "%s", session);
   return e;
 }
@@ -157,13 +159,14 @@ static void block(mt_lock_item *item, const sim_entry *e, bool queued) {
   mt_lock_entry *b = &item->blockers[item->n_blockers++];
   *b = (mt_lock_entry){.n = e->n, .mode = e->mode, .queued = queued};
   memcpy(b->session, e->session, sizeof b->session);
+  if (e->job) snprintf(b->job, sizeof b->job, "job-%u", e->job);
 }
 
 static void grant(sim_table *t, copy *c, sim_lock_doc *d, const char *session, mt_lock_item *item,
                   bool repeated) {
   sim_entry *mine = holder(d, session);
   if (!mine || mine->n < item->n)
-    put_entry(d->holders, &d->n_holders, entry_of(session, item, repeated));
+    put_entry(d->holders, &d->n_holders, entry_of(t, session, item, repeated));
   else if (!repeated)
     mine->repeated = false;
   bury(t, d);
@@ -190,7 +193,7 @@ static void find_blockers(sim_table *t, sim_lock_doc *d, const char *session, mt
 
 static void line_up(sim_table *t, copy *c, sim_lock_doc *d, const char *session, mt_lock_item *item,
                     bool repeated) {
-  sim_entry e = entry_of(session, item, repeated);
+  sim_entry e = entry_of(t, session, item, repeated);
   e.until = sim_now(t->w) + MT_QUEUE_LIFE_MS;
   put_entry(d->queue, &d->n_queue, e);
   bury(t, d);
@@ -258,10 +261,29 @@ static void remove_document(copy *c, mt_lock_item *item) {
 static void evict(sim_table *t, copy *c, mt_lock_item *item) {
   sim_lock_doc *d = find_lock(c, item->place.path);
   sim_entry *hold = holder(d, item->session);
+  if (hold && hold->job && !item->guard) hold = NULL;
   if (hold) drop_entry(d->holders, &d->n_holders, hold);
   sim_entry *wait = waiter(d, item->session);
   if (wait) drop_entry(d->queue, &d->n_queue, wait);
   removed(t, c, d, item, hold || wait);
+}
+
+static void adopt(sim_table *t, copy *c, const char *session, mt_lock_item *item, bool repeated) {
+  sim_lock_doc *d = find_lock(c, item->place.path);
+  sim_entry *mine = holder(d, session), *theirs = holder(d, item->session);
+  item->result = mine && mine->n > item->n ? MT_LOCK_STALE : MT_LOCK_ABSENT;
+  if (item->result == MT_LOCK_STALE || (!theirs && !(mine && mine->n == item->n))) return;
+  if (theirs) {
+    sim_entry e = entry_of(t, session, item, repeated);
+    e.mode = mine ? mt_mode_join(mine->mode, theirs->mode) : theirs->mode;
+    drop_entry(d->holders, &d->n_holders, theirs);
+    put_entry(d->holders, &d->n_holders, e);
+    sim_entry *place = waiter(d, item->session);
+    if (place) drop_entry(d->queue, &d->n_queue, place);
+  }
+  bury(t, d);
+  item->result = MT_LOCK_ACKED;
+  item->version = d->version = next_version(c);
 }
 
 static void apply(sim_table *t, copy *c, const char *session, mt_lock_item *item, bool repeated) {
@@ -281,8 +303,9 @@ static void apply(sim_table *t, copy *c, const char *session, mt_lock_item *item
   case MT_LOCK_EVICT:
     evict(t, c, item);
     return;
-  default:
-    abort(); /* adopt: nobody here leaves a job behind */
+  case MT_LOCK_ADOPT:
+    adopt(t, c, session, item, repeated);
+    return;
   }
 }
 
@@ -290,8 +313,14 @@ static bool takes(const mt_lock_item *item) {
   return item->verb == MT_LOCK_SET || item->verb == MT_LOCK_CREATE;
 }
 
-bool sim_table_item(sim_table *t, sim_primary at, const char *session, mt_lock_item *item,
-                    bool repeated) {
+static bool has_guards(const sim_lock_doc *d) {
+  for (size_t i = 0; d && i < d->n_holders; i++)
+    if (d->holders[i].job) return true;
+  return false;
+}
+
+bool sim_table_item(sim_table *t, sim_primary at, const char *session, unsigned job,
+                    mt_lock_item *item, bool repeated) {
   static const char *const verbs[] = {"create", "set", "release", "delete", "evict", "adopt"};
   static const char *const results[] = {"no answer", "acked",  "queued",   "denied", "stale",
                                         "exists",    "absent", "conflict", "busy",   "failed"};
@@ -299,6 +328,11 @@ bool sim_table_item(sim_table *t, sim_primary at, const char *session, mt_lock_i
   uint64_t before = c->seq_no;
   const sim_entry *had = takes(item) ? holder(find_lock(c, item->place.path), session) : NULL;
   mt_mode mode_before = had ? had->mode : MT_NL;
+  const sim_lock_doc *d = find_lock(c, item->place.path);
+  bool guarded = !at && has_guards(d);
+  sim_lock_doc before_it;
+  if (guarded) before_it = *d;
+  t->job = job;
   apply(t, c, session, item, repeated);
   bool wrote = c->seq_no > before;
   const char *whose = item->verb == MT_LOCK_EVICT ? item->session : session;
@@ -309,8 +343,10 @@ bool sim_table_item(sim_table *t, sim_primary at, const char *session, mt_lock_i
             (unsigned long long)item->version.term, (unsigned long long)item->version.seq_no,
             item->n_blockers);
   if (at || !wrote) return wrote;
+  t->watch.applied(t->watch.ctx, session, item, guarded ? &before_it : NULL);
   if (takes(item)) t->watch.set(t->watch.ctx, session, item, mode_before);
   t->watch.written(t->watch.ctx, whose, item->place.path);
+  if (item->verb == MT_LOCK_ADOPT) t->watch.written(t->watch.ctx, item->session, item->place.path);
   return true;
 }
 
@@ -412,6 +448,41 @@ void sim_table_read(sim_table *t, sim_primary at, mt_session_read *r) {
   }
 }
 
+/* ---- Lock documents, read -------------------------------------------------------------------- */
+
+unsigned sim_job_number(const char *job) {
+  unsigned number = 0;
+  if (job && sscanf(job, "job-%u", &number) != 1) abort();
+  return number;
+}
+
+static void add_document(mt_buf *out, const sim_lock_doc *d) {
+  mt_buf_addf(out, "%s{\"ns\":\"sim\",\"path\":\"%s\",\"holders\":[", out->n > 1 ? "," : "",
+              d->path);
+  for (size_t i = 0; i < d->n_holders; i++) {
+    const sim_entry *e = &d->holders[i];
+    mt_buf_addf(out, "%s{\"session\":\"%s\",\"n\":%llu,\"mode\":\"%s\"", i ? "," : "", e->session,
+                (unsigned long long)e->n, mt_mode_name(e->mode));
+    if (e->job) mt_buf_addf(out, ",\"job\":\"job-%u\"", e->job);
+    mt_buf_addc(out, '}');
+  }
+  mt_buf_adds(out, "],\"queue\":[]}");
+}
+
+char *sim_table_documents(sim_table *t, sim_primary at, const mt_slice *paths, size_t n) {
+  mt_buf out;
+  mt_buf_init(&out, 1 << 20);
+  mt_buf_addc(&out, '[');
+  for (size_t i = 0; i < n; i++) {
+    const sim_lock_doc *d = find_lock(t->copies[at], paths[i]);
+    if (d) add_document(&out, d);
+  }
+  mt_buf_addc(&out, ']');
+  char *json = mt_buf_take(&out, NULL);
+  mt_buf_deinit(&out);
+  return sim_must(json);
+}
+
 /* ---- For the checks ------------------------------------------------------------------------- */
 
 const sim_lock_doc *sim_table_locks(const sim_table *t, size_t *n) {
@@ -421,6 +492,11 @@ const sim_lock_doc *sim_table_locks(const sim_table *t, size_t *n) {
 
 const sim_lock_doc *sim_table_lock(const sim_table *t, mt_slice path) {
   return find_lock(t->copies[SIM_PRIMARY], path);
+}
+
+mt_session_state sim_table_session_state(const sim_table *t, const char *session) {
+  const session_doc *d = find_session(t->copies[SIM_PRIMARY], session);
+  return d ? d->state : MT_SESSION_MISSING;
 }
 
 const sim_entry *sim_table_holder(const sim_table *t, mt_slice path, const char *session) {

@@ -15,6 +15,7 @@ typedef struct sim_entry {
   char session[MT_SESSION_ID];
   uint64_t n;
   mt_mode mode;
+  unsigned job;  /* 0: none */
   int64_t until; /* queue only */
   bool repeated; /* put there by a copy of a request that was answered */
 } sim_entry;
@@ -37,6 +38,9 @@ typedef struct sim_watch {
   void (*set)(void *ctx, const char *session, const mt_lock_item *item, mt_mode before);
   /* The entry of `session` at this path may have changed. */
   void (*written)(void *ctx, const char *session, mt_slice path);
+  /* An item was applied; `before` is the document as it was, NULL where there was none. */
+  void (*applied)(void *ctx, const char *session, const mt_lock_item *item,
+                  const sim_lock_doc *before);
   void (*session)(void *ctx, const mt_session_write *write, mt_session_state before,
                   mt_session_state after);
 } sim_watch;
@@ -46,10 +50,14 @@ void sim_table_free(sim_table *t);
 
 /* Each applies one write and fills its `out`; true: something was written. `repeated`: nobody gets
  * the answer. */
-bool sim_table_item(sim_table *t, sim_primary at, const char *session, mt_lock_item *item,
-                    bool repeated);
+bool sim_table_item(sim_table *t, sim_primary at, const char *session, unsigned job,
+                    mt_lock_item *item, bool repeated);
 bool sim_table_session(sim_table *t, sim_primary at, mt_session_write *write);
 void sim_table_read(sim_table *t, sim_primary at, mt_session_read *read);
+/* As mt_lock_read's `json`; owned. */
+char *sim_table_documents(sim_table *t, sim_primary at, const mt_slice *paths, size_t n);
+/* A job's id in batches is "job-N". */
+unsigned sim_job_number(const char *job);
 
 /* Another copy becomes the primary; the old one does not know. */
 void sim_table_fail_over(sim_table *t);
@@ -57,6 +65,7 @@ void sim_table_fail_over(sim_table *t);
 /* The primary's. NULL: there is none. */
 const sim_lock_doc *sim_table_locks(const sim_table *t, size_t *n);
 const sim_lock_doc *sim_table_lock(const sim_table *t, mt_slice path);
+mt_session_state sim_table_session_state(const sim_table *t, const char *session);
 const sim_entry *sim_table_holder(const sim_table *t, mt_slice path, const char *session);
 
 #endif

@@ -25,7 +25,16 @@ static mt_attempt *of(const mt_wait *w) {
   return (mt_attempt *)w;
 }
 
+/* What two adopt at once would be given up by neither alone. */
+static mortise_status check_adopting(const mt_manager *m, mortise_error *err) {
+  const char *wrong = m->job ? NULL : "only the session of a job adopts locks";
+  for (const mt_wait *w = m->waits->first; w && !wrong; w = w->next)
+    if (((const mt_attempt *)w)->a->adopts) wrong = "this session is adopting locks already";
+  return wrong ? mt_error_set(err, MORTISE_INVALID_ARGUMENT, "%s", wrong) : MORTISE_OK;
+}
+
 mortise_status mt_attempt_new(mt_manager *m, mt_acquire *a, mortise_error *err) {
+  if (a->adopts && check_adopting(m, err)) return err->code;
   mt_attempt *at = mt_calloc(1, sizeof *at);
   mt_lock *lock = at ? mt_lock_new(m, a, err) : NULL;
   if (!lock) {
@@ -294,7 +303,7 @@ static void ask(mt_attempt *at, mt_part *part, bool enqueue) {
 static bool covered(const mt_part *part, int64_t now) {
   const mt_hold *h = part->hold;
   if (part->state == MT_PART_HELD) return true;
-  if (part->target || !mt_mode_covers(h->mode, part->mode)) return false;
+  if (part->target || h->adopts || !mt_mode_covers(h->mode, part->mode)) return false;
   bool looking = h->send == MT_SEND_SENT || h->asks;
   return looking || now - h->written_ms < REWRITE_MS;
 }

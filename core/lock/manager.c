@@ -279,8 +279,6 @@ void mt_manager_acquire(mt_manager *m, mt_acquire *a) {
   mortise_error *err = &a->error;
   if (m->closing)
     mt_error_set(err, MORTISE_INVALID_ARGUMENT, "the client is closed");
-  else if (a->adopts && !m->job)
-    mt_error_set(err, MORTISE_INVALID_ARGUMENT, "only a job's session adopts locks");
   else
     mt_attempt_new(m, a, err);
   if (err->code) {

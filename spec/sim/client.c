@@ -334,6 +334,10 @@ static void take_some(task *t) {
     t->wants[i] = (mt_want){mt_slice_of(sim_paths[dice(t, D_PATH + i, 0, SIM_PATHS_COMMON - 1)]),
                             some_modes[dice(t, D_MODE + i, 0, SOME_MODES - 1)]};
   bool adopts = t->client->job && chance(t, D_ADOPTS, 600);
+  for (unsigned i = 0; i < TASKS; i++) { /* one at a time */
+    const task *other = &t->client->tasks[i];
+    adopts &= other->state != TASK_TAKING || !other->acquire.adopts;
+  }
   sim_task_take(t, n, how_long_to_wait(t), adopts);
 }
 

@@ -1,7 +1,7 @@
--- renamer.lua INDEX INSIDE OUTSIDE RECORDS STOP NUMBER: renames single files, each under its own tree
--- lock, until the file STOP is there: in one task those listed in INSIDE, in another those in OUTSIDE
--- (lines `id TAB ...`), so that the one does not wait with the other. Each rename that was acknowledged
--- becomes a line in RECORDS: fence, id, new name, directory, ms waited, pid of who was waited for.
+-- renamer.lua INDEX INSIDE OUTSIDE RECORDS STOP NUMBER: renames single files, each under its own tree lock,
+-- until the file STOP exists: in one task those listed in INSIDE, in another those in OUTSIDE (lines `id TAB
+-- ...`), so that one does not wait with the other. Each rename that was acknowledged becomes a line in
+-- RECORDS: fence, id, new name, directory, ms waited, pid of who was waited for.
 local core = require "mortise.core"
 
 local index, inside, outside, records, stop, number = ...
@@ -17,7 +17,7 @@ local function stopped()
   return file and file:close()
 end
 
--- The lock, the ms that it took to wait for it, and the process that was in the way.
+-- Returns the lock, the ms that it waited for it, and the process that blocked it.
 local function take(paths)
   local lock, why = mortise.try_lock {tree = paths}
   if lock then return lock, 0, 0 end
@@ -27,7 +27,7 @@ local function take(paths)
   return lock, core.now_ms() - started, blocker and blocker.pid or 0
 end
 
--- The name without what an earlier rename has added, and a mark that nobody else adds.
+-- The name without the mark of an earlier rename, with a unique new mark.
 local function new_name(name, count)
   return ("%s~%s.%d"):format(name:match "^(.-)~%d+%.%d+$" or name, number, count)
 end
@@ -40,8 +40,8 @@ local function write(lock, doc, name)
   writer:finish()
 end
 
--- A directory above may be renamed between the reading and the lock: then the lock is on a path
--- where the file no longer is, and all begins again.
+-- A directory above may be renamed between the reading and the lock: then the locked path no longer has the
+-- file, and everything starts over.
 local function rename(id, count)
   local waited, blocker = 0, 0
   while true do

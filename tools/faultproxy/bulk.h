@@ -1,4 +1,4 @@
-/* Bulk requests and their answers, cut apart by items. */
+/* Splits bulk requests and their answers into items. */
 #ifndef MT_FAULT_BULK_H
 #define MT_FAULT_BULK_H
 
@@ -13,7 +13,7 @@ bool fault_bulk_find(mt_slice body, const char *text, size_t *i);
  * `item` is the request's. An empty `answer` stands for one without items. */
 bool fault_bulk_splice(mt_slice answer, mt_slice item, size_t i, int status, bool instead,
                        mt_buf *out);
-/* What a server calls such a failure. */
+/* A server's name for such a failure. */
 const char *fault_error_type(int status);
 
 #endif

@@ -98,7 +98,7 @@ static int serve(fault_proxy *proxy) {
   control c = {.proxy = proxy, .watch = {.ready = typed, .ctx = &c}};
   mortise_error err;
   mt_watch_set(loop, &c.watch, EPOLLIN,
-               NULL); /* a stdin that is no pipe or terminal says nothing */
+               NULL); /* a stdin that is not a pipe or terminal is ignored */
   printf("listening on 127.0.0.1:%u\n", fault_proxy_port(proxy));
   fflush(stdout);
   int failed = 0;

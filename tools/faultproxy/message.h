@@ -1,4 +1,4 @@
-/* HTTP/1.1 messages as the proxy needs them: where one ends, and what is inside. */
+/* HTTP/1.1 messages as the proxy needs them: where one ends, and its parts. */
 #ifndef MT_FAULT_MESSAGE_H
 #define MT_FAULT_MESSAGE_H
 

@@ -1,4 +1,4 @@
-/* The last answers that went through the proxy, with what was asked. */
+/* The last answers that went through the proxy, with their requests. */
 #ifndef MT_FAULT_PAST_H
 #define MT_FAULT_PAST_H
 
@@ -18,8 +18,8 @@ typedef struct fault_past {
 void fault_past_init(fault_past *past);
 void fault_past_deinit(fault_past *past);
 void fault_past_add(fault_past *past, mt_slice path, mt_slice body, mt_slice answer);
-/* The latest answer to the like: about the same documents, else at the same path, else any. Empty:
- * there is none. Borrowed. */
+/* The latest answer to a similar request: about the same documents, else to the same path, else
+ * any. Empty: there is none. Borrowed. */
 mt_slice fault_past_find(const fault_past *past, mt_slice path, mt_slice body);
 
 #endif

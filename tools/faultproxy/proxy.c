@@ -21,13 +21,13 @@ enum { RULES_MAX = 64, POOL_MAX = 16, MESSAGE_MAX = 256 << 20, READ = 65536, PAC
 
 typedef struct job job;
 
-/* A client's connection. It has one request at a time; what it sends meanwhile waits in `in`. */
+/* A client's connection. It handles one request at a time; later bytes wait in `in`. */
 typedef struct client {
   fault_proxy *p;
   mt_watch watch;
   mt_timer pace; /* of a slow answer */
   unsigned number;
-  mt_buf in, out, again; /* `again`: the answer that comes once more before the next one */
+  mt_buf in, out, again; /* `again`: the answer that is repeated before the next one */
   size_t sent;
   int64_t per_pace; /* bytes of a slow answer in PACE_MS; 0: as fast as it goes */
   bool last;        /* closed once `out` is sent */
@@ -35,7 +35,7 @@ typedef struct client {
   struct client *prev, *next;
 } client;
 
-/* A request on its way to the server. It goes on when its client has left. */
+/* A request on its way to the server. It continues even if its client has left. */
 struct job {
   fault_proxy *p;
   client *client; /* NULL: gone, or it is a second copy */
@@ -133,7 +133,8 @@ static void watch_client(client *c) {
     client_free(c);
 }
 
-/* Sends what it may now; at the end the next request's turn comes. May free the client. */
+/* Sends as much as it may now, and after the last byte starts the next request. May free the
+ * client. */
 static void client_flush(client *c) {
   size_t left = c->out.n - c->sent;
   size_t most = c->per_pace && (size_t)c->per_pace < left ? (size_t)c->per_pace : left;
@@ -459,8 +460,8 @@ static fault_rule *find_rule(fault_proxy *p, const fault_message *m) {
   return NULL;
 }
 
-/* Finds the item that goes wrong and, unless it is only lied about, takes it out of the request.
- * false: there is no such item. */
+/* Finds the item with the fault and, unless only its answer is falsified, removes it from the
+ * request. false: there is no such item. */
 static bool prepare_item(job *j) {
   mt_slice item;
   size_t i = (size_t)j->rule.item;
@@ -500,7 +501,7 @@ static void forward_without_item(job *j) {
 static void send_twice(fault_proxy *p, client *c, const fault_message *m, const fault_rule *rule,
                        job *first) {
   job *second = job_new(p, c, m, rule);
-  if (second) second->client = NULL; /* its answer is nobody's */
+  if (second) second->client = NULL; /* nobody gets its answer */
   job_start(first);
   if (second) job_hold(second, rule->amount);
 }
@@ -584,7 +585,7 @@ static void client_next(client *c) {
   case FAULT_WHOLE:
     break;
   }
-  /* Taken out first: handling it may begin with the next one. */
+  /* Taken out first, since handling it may start the next one. */
   mt_buf request = c->in;
   mt_buf_init(&c->in, MESSAGE_MAX);
   mt_buf_add(&c->in, request.p + m.n, request.n - m.n);

@@ -8,7 +8,8 @@
 
 /* ---- Ticks ---------------------------------------------------------------------------------- */
 
-/* The timer is reserved: without a tick nobody would be told of anything any more. */
+/* The timer's memory is reserved, so starting it cannot fail: without a tick no notice would be
+ * given. */
 static void arm(mt_client_session *s) {
   mt_loop *loop = s->client->loop;
   int64_t due = mt_manager_due(s->manager);
@@ -18,7 +19,8 @@ static void arm(mt_client_session *s) {
     mt_timer_start(loop, &s->tick, due, NULL);
 }
 
-/* The manager stops the heartbeat of a session that it finds dead: then nobody else says so. */
+/* When the manager finds the session dead, it stops the heartbeat, so only this reports the
+ * loss. */
 static void tell_if_lost(mt_client_session *s) {
   const mt_env *env = mt_env_system();
   const mt_client_hooks *hooks = &s->client->hooks;
@@ -106,7 +108,7 @@ static mt_manager *new_manager(mt_client_session *s, const char *job, mortise_er
   return mt_manager_new(s->client->store, mt_env_system(), &config, err);
 }
 
-/* It stands in every entry of the job's, and is shown in lines of messages. */
+/* The id is in every entry of the job, and is shown within lines of messages. */
 static mortise_status check_job(const char *job, mortise_error *err) {
   mt_slice s = mt_slice_of(job);
   bool good = s.n > 0 && s.n <= MORTISE_JOB_MAX && mt_utf8_valid(s) == s.n;

@@ -1,6 +1,6 @@
-/* One session of a client: a manager, the thread of its heartbeat, and its place in the client's loop.
- * Each has a lease of its own, so that the loss of one says nothing of the others, and a thread of its
- * own, so that no heartbeat waits behind another's. */
+/* One session of a client: a manager, the thread of its heartbeat, and its place in the client's
+ * loop. Each has a lease of its own, so that the loss of one does not affect the others, and a
+ * thread of its own, so that no heartbeat waits behind another's. */
 #ifndef MT_CLIENT_SESSION_H
 #define MT_CLIENT_SESSION_H
 
@@ -25,8 +25,8 @@ typedef struct mt_client_session {
 } mt_client_session;
 
 /* Made without I/O: the tables are verified, and the session's document written, before its first
- * grant. `job`: the id of that whose it is, or NULL for the client's own. The client's until it is
- * freed. */
+ * grant. `job`: the id of the job that it belongs to, or NULL for the client's own session. The
+ * client owns it until it is freed. */
 mt_client_session *mt_client_session_new(mortise_client *client, const char *job,
                                          mortise_error *err);
 /* Gives back all its locks, or with `keep_guard` leaves what a job's session holds in the store, where it
@@ -40,9 +40,9 @@ void mt_client_session_free(mt_client_session *s); /* with nothing said to the s
 /* Frees those that were closed beside the client's own. Not from the loop's callbacks. */
 void mt_client_sweep(mortise_client *client);
 
-/* Since when the store has not answered it; 0: it has. */
+/* The time since which the store has not answered it; 0: it has answered. */
 int64_t mt_client_session_asked_ms(const mt_client_session *s, int64_t now);
-/* What is left of its lease; -1: it never had one. */
+/* The time left of its lease; -1: it never had one. */
 int64_t mt_client_session_left_ms(const mt_client_session *s, int64_t now);
 
 #endif

@@ -51,6 +51,7 @@ static void fail_op(change_op *o, const mortise_error *e) {
   o->failed = o->units.stopped = true;
   o->c->error = *e;
   if (o->writer) mt_writer_stop(o->writer, e);
+  if (o->c->journal) mt_writer_stop(o->c->journal->writer, e);
 }
 
 static void free_op(change_op *o) {
@@ -400,6 +401,7 @@ static mortise_status make_parts(change_op *o, mortise_error *err) {
   if (config.in_flight > MT_WRITER_LANES) config.in_flight = MT_WRITER_LANES;
   o->units = (mt_units){.index = c->index,
                         .transform = c->transform,
+                        .journal = c->plan ? NULL : c->journal,
                         .result = &c->result,
                         .idle_matches = c->until_none,
                         .failed = on_failed,
@@ -474,4 +476,9 @@ bool mt_change_applied(const mt_change *c) {
   const change_op *o = c->op;
   if (c->plan) return false;
   return c->result.changed || c->result.unknown || (o && o->units.busy);
+}
+
+size_t mt_change_open_batches(const mt_change *c, uint64_t *numbers, size_t n) {
+  const op *o = c->op;
+  return o ? mt_units_open(&o->units, numbers, n) : 0;
 }

@@ -25,6 +25,7 @@ typedef struct mt_change {
   /* A document that was changed no longer matches: the change ends with a count, and passes again
    * over what is left (new documents, conflicts). Else there is one pass. */
   bool until_none;
+  struct mt_unit_journal *journal; /* written before each batch is (unit.h); NULL: there is none */
   bool plan; /* nothing is written, in one pass: `changed` is how many would be */
   /* Called once the index is known to be fit; may set `query` and `beside`. NULL: nothing to add. */
   mortise_status (*described)(struct mt_change *c, const mt_describe *d, mortise_error *err);
@@ -66,6 +67,9 @@ void mt_change_cancel(mt_change *c);
 /* Ends it at once, without `done`; writes under way may still be applied, and are in `unknown`. Not
  * from inside its own callbacks. Nothing happens to one that has ended. */
 void mt_change_abandon(mt_change *c);
+
+/* The numbers of batches in its journal that are not accounted for yet, at most `n` of them. */
+size_t mt_change_open_batches(const mt_change *c, uint64_t *numbers, size_t n);
 
 /* Has it changed a document, or may it have, or may it still? */
 bool mt_change_applied(const mt_change *c);

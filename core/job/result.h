@@ -2,6 +2,8 @@
 #ifndef MT_JOB_RESULT_H
 #define MT_JOB_RESULT_H
 
+#include "base/buf.h"
+
 #include <stdint.h>
 
 enum { MT_REJECTS_SHOWN = 20, MT_REJECT_ID_MAX = 512 };
@@ -30,5 +32,8 @@ typedef struct mt_change_result {
   uint64_t round_trips; /* requests of the store meanwhile */
   int64_t duration_ms;
 } mt_change_result;
+
+/* Counts a document that was set aside, and keeps it where it is one of the first. */
+void mt_result_reject(mt_change_result *r, mt_slice id, const char *type, const char *reason);
 
 #endif

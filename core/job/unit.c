@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-enum { BODIES_MAX = 256 << 20 /* of one page */ };
+enum { BODIES_MAX = 256 << 20 /* of one page */, ENTRIES_MAX = 512 << 20 };
 
 /* ---- Sinks ---------------------------------------------------------------------------------- */
 
@@ -49,20 +49,8 @@ static void free_redone(mt_unit *u) {
   }
 }
 
-static void remember_reject(mt_change_result *r, mt_slice id, const char *type,
-                            const char *reason) {
-  if (r->rejected < MT_REJECTS_SHOWN) {
-    mt_reject *to = &r->rejects[r->rejected];
-    snprintf(to->id, sizeof to->id, "%.*s",
-             (int)(id.n < MT_REJECT_ID_MAX ? id.n : MT_REJECT_ID_MAX), id.p);
-    snprintf(to->type, sizeof to->type, "%s", type);
-    snprintf(to->reason, sizeof to->reason, "%.159s", reason);
-  }
-  r->rejected++;
-}
-
 static void set_aside(mt_units *all, mt_slice id, const mortise_error *e) {
-  remember_reject(all->result, id, mortise_status_name(e->code), e->message);
+  mt_result_reject(all->result, id, mortise_status_name(e->code), e->message);
 }
 
 /* True when the change of `doc` stands in u->bodies. */
@@ -181,6 +169,18 @@ static mt_again again(void *ctx, mt_write_batch *b, mt_item *item, const mt_doc 
   return next;
 }
 
+/* With a journal: what someone else has changed is left to the next pass, which reads and journals it
+ * anew. But what now stands there may be this very write, whose answer was lost; only the
+ * acknowledgement of another proves that it will stay. */
+static mt_again again_journaled(void *ctx, mt_write_batch *b, mt_item *item, const mt_doc *doc) {
+  (void)ctx;
+  (void)b;
+  if (!doc->found) return MT_AGAIN_DONE;
+  if (!mt_slice_eq(doc->source, item->write.body)) return MT_AGAIN_CONFLICT;
+  item->write.if_version = doc->version;
+  return MT_AGAIN_WRITE;
+}
+
 static void account(mt_unit *u) {
   mt_change_result *r = u->all->result;
   const mt_write_batch *b = &u->batch;
@@ -190,7 +190,7 @@ static void account(mt_unit *u) {
   r->unknown += b->dirty;
   for (size_t i = 0; b->counts[MT_OUTCOME_REJECTED] && i < b->n; i++) {
     const mt_write *w = &b->items[i].write;
-    if (b->items[i].outcome == MT_OUTCOME_REJECTED) remember_reject(r, w->id, w->type, w->reason);
+    if (b->items[i].outcome == MT_OUTCOME_REJECTED) mt_result_reject(r, w->id, w->type, w->reason);
   }
 }
 
@@ -204,8 +204,18 @@ static void release(mt_unit *u) {
   u->all->busy--;
 }
 
+static void note_doubt(mt_unit *u) {
+  mt_unit_journal *j = u->all->journal;
+  const mt_write_batch *b = &u->batch;
+  if (!j || !b->dirty || j->n_doubtful == MT_JOB_UNITS_MAX) return;
+  j->doubtful[j->n_doubtful++] = u->number;
+  j->doubtful_changed += b->counts[MT_OUTCOME_APPLIED];
+  j->doubtful_unchanged += b->counts[MT_OUTCOME_ALREADY];
+}
+
 static void settle(mt_unit *u) {
   account(u);
+  note_doubt(u);
   if (u->batch.error.code) units_fail(u->all, &u->batch.error);
   release(u);
 }
@@ -222,7 +232,10 @@ static void make_items(mt_unit *u) {
   mt_units *all = u->all;
   mortise_error err;
   u->batch = (mt_write_batch){.done = on_written, .ctx = u, .index = all->index};
-  if (all->transform.decides) u->batch.again = again;
+  if (all->journal)
+    u->batch.again = again_journaled;
+  else if (all->transform.decides)
+    u->batch.again = again;
   mortise_status status = patch(u, &err);
   u->batch.items = u->items;
   u->phase = MT_UNIT_PATCHED;
@@ -234,14 +247,108 @@ static void send(mt_unit *u) {
   if (!u->all->sink.submit(u->all->sink.ctx, &u->batch)) settle(u);
 }
 
+/* ---- The journal ---------------------------------------------------------------------------- */
+
+/* The items are those documents of the page that are to be changed, in its order. */
+static mortise_status list_entries(mt_unit *u, mt_buf *text, mortise_error *err) {
+  const mt_unit_journal *j = u->all->journal;
+  const mt_doc *doc = u->page->docs;
+  mt_buf_clear(text);
+  for (size_t i = 0; i < u->batch.n; i++, doc++) {
+    const mt_write *w = &u->items[i].write;
+    while (doc->id.p != w->id.p) doc++;
+    mt_journal_entry e = {w->index, w->id, w->routing, w->if_version, "", doc->source};
+    if (j->no_sources) e.source = (mt_slice){NULL, 0};
+    if (!mt_journal_digest(w->body, e.after)) return mt_error_memory(err);
+    mt_journal_add(text, &e);
+  }
+  return mt_buf_status(text, "a batch of the journal", err);
+}
+
+static void on_journaled(void *ctx, mt_write_batch *b) {
+  mt_unit *u = ctx;
+  mt_units *all = u->all;
+  mortise_error err = b->error;
+  u->phase = MT_UNIT_JOURNALED;
+  if (!err.code && u->entry.outcome != MT_OUTCOME_APPLIED)
+    mt_error_set(&err,
+                 u->entry.outcome == MT_OUTCOME_CONFLICT ? MORTISE_CONFLICT : MORTISE_REJECTED,
+                 "the journal does not take a batch: %s", u->entry.write.reason);
+  if (err.code) units_fail(all, &err);
+  mt_units_step(all);
+  all->written(all->ctx);
+}
+
+/* It may have been written by a request whose answer was lost: then the same is written over it. */
+static mt_again again_entry(void *ctx, mt_write_batch *b, mt_item *item, const mt_doc *doc) {
+  (void)ctx;
+  (void)b;
+  if (!doc->found || !mt_slice_eq(doc->source, item->write.body)) return MT_AGAIN_CONFLICT;
+  item->write.kind = MT_WRITE_INDEX;
+  item->write.if_version = doc->version;
+  return MT_AGAIN_WRITE;
+}
+
+static mortise_status write_entry(mt_unit *u, mortise_error *err) {
+  mt_unit_journal *j = u->all->journal;
+  mortise_status status = list_entries(u, &j->text, err);
+  mt_buf_clear(&u->entries);
+  if (!status)
+    status = mt_journal_encode(&j->packer, j->ns, j->job, mt_buf_slice(&j->text), &u->entries, err);
+  if (status) return status;
+  u->number = j->next++;
+  u->entry = (mt_item){.write = {.kind = MT_WRITE_CREATE,
+                                 .id = mt_journal_id(u->id, j->ns, j->job, j->attempt, u->number),
+                                 .body = mt_buf_slice(&u->entries),
+                                 .skip_pipeline = true}};
+  u->entry_batch = (mt_write_batch){.done = on_journaled,
+                                    .ctx = u,
+                                    .index = j->index,
+                                    .items = &u->entry,
+                                    .n = 1,
+                                    .again = again_entry};
+  u->phase = MT_UNIT_JOURNALING;
+  mt_writer_submit(j->writer, &u->entry_batch);
+  return MORTISE_OK;
+}
+
+static void write_down(mt_unit *u) {
+  mortise_error err;
+  if (!write_entry(u, &err)) return;
+  units_fail(u->all, &err);
+  release(u);
+}
+
+/* ---- Steps ---------------------------------------------------------------------------------- */
+
+static bool is_under_way(const mt_unit *u) {
+  return u->phase == MT_UNIT_JOURNALING || u->phase == MT_UNIT_WRITING;
+}
+
+/* A job's document has room for so many batches that are done before an earlier one is. */
+static bool journal_is_full(const mt_units *all) {
+  uint64_t least = all->journal->next;
+  for (uint32_t i = 0; i < all->n; i++) {
+    const mt_unit *u = &all->list[i];
+    if (u->phase >= MT_UNIT_JOURNALING && u->number < least) least = u->number;
+  }
+  return all->journal->next - least >= MT_JOB_UNITS_MAX;
+}
+
 static void step(mt_unit *u) {
   const mt_units *all = u->all;
   if (u->phase == MT_UNIT_READ && !all->stopped) make_items(u);
-  if (u->phase == MT_UNIT_FREE || u->phase == MT_UNIT_WRITING) return;
+  if (u->phase == MT_UNIT_FREE || is_under_way(u)) return;
   if (all->stopped || !u->batch.n)
     release(u);
-  else if (!all->paused)
+  else if (u->phase == MT_UNIT_JOURNALED)
     send(u);
+  else if (all->paused)
+    return;
+  else if (!all->journal)
+    send(u);
+  else if (!journal_is_full(all))
+    write_down(u);
 }
 
 /* ---- All of them ---------------------------------------------------------------------------- */
@@ -253,7 +360,9 @@ mortise_status mt_units_init(mt_units *all, uint32_t n, mortise_error *err) {
   for (uint32_t i = 0; i < n; i++) {
     all->list[i].all = all;
     mt_buf_init(&all->list[i].bodies, BODIES_MAX);
+    mt_buf_init(&all->list[i].entries, ENTRIES_MAX);
   }
+  if (all->journal) mt_buf_init(&all->journal->text, ENTRIES_MAX);
   return MORTISE_OK;
 }
 
@@ -263,7 +372,13 @@ void mt_units_deinit(mt_units *all) {
     free_redone(u);
     mt_page_free(u->page);
     mt_buf_deinit(&u->bodies);
+    mt_buf_deinit(&u->entries);
     mt_free(u->items);
+  }
+  if (all->list && all->journal) {
+    mt_packer_free(all->journal->packer);
+    mt_buf_deinit(&all->journal->text);
+    all->journal->packer = NULL;
   }
   mt_free(all->list);
   *all = (mt_units){0};
@@ -283,6 +398,13 @@ void mt_units_take(mt_units *all, mt_page *page) {
 
 void mt_units_step(mt_units *all) {
   for (uint32_t i = 0; i < all->n; i++) step(&all->list[i]);
+}
+
+size_t mt_units_open(const mt_units *all, uint64_t *numbers, size_t n) {
+  size_t found = 0;
+  for (uint32_t i = 0; i < all->n && found < n; i++)
+    if (all->list[i].phase >= MT_UNIT_JOURNALING) numbers[found++] = all->list[i].number;
+  return found;
 }
 
 void mt_units_abandon(mt_units *all) {

@@ -1,14 +1,16 @@
 /* A page of documents on its way through a change:
  *
  *   FREE -> READ -> PATCHED -> WRITING -> FREE
+ *   FREE -> READ -> PATCHED -> JOURNALING -> JOURNALED -> WRITING -> FREE    where there is a journal
  *
- * READ has the documents, PATCHED the items that are to be written, WRITING has given them to the sink.
- * Between PATCHED and WRITING stands the one gate, at which all units of a change that is paused wait.
- * What came of each document is counted into the change's result. */
+ * READ has the documents, PATCHED the items that are to be written, JOURNALING waits until the journal
+ * has them, WRITING has given them to the sink. Behind PATCHED stands the one gate, at which all units
+ * of a change that is paused wait. What came of each document is counted into the change's result. */
 #ifndef MT_JOB_UNIT_H
 #define MT_JOB_UNIT_H
 
-#include "job/result.h"
+#include "job/journal.h"
+#include "job/record.h"
 #include "job/transform.h"
 #include "write/writer.h"
 
@@ -22,10 +24,27 @@ typedef struct mt_sink {
 mt_sink mt_sink_writer(mt_writer *writer);
 mt_sink mt_sink_plan(void); /* writes nothing: what would be written counts as applied */
 
+/* Where the items are written down before they go there. */
+typedef struct mt_unit_journal {
+  /* in; borrowed */
+  mt_writer *writer;
+  const char *index, *ns, *job;
+  uint64_t attempt;
+  bool no_sources; /* how the change is undone needs none */
+  uint64_t next;   /* in/out: of the next batch */
+  /* Out: batches of which some writes were never answered, and what is counted of them all the same. */
+  uint64_t doubtful[MT_JOB_UNITS_MAX], doubtful_changed, doubtful_unchanged;
+  size_t n_doubtful;
+  mt_packer *packer; /* the units' own, as all below; freed with them */
+  mt_buf text;
+} mt_unit_journal;
+
 typedef enum mt_unit_phase {
   MT_UNIT_FREE,
   MT_UNIT_READ,
   MT_UNIT_PATCHED,
+  MT_UNIT_JOURNALING,
+  MT_UNIT_JOURNALED,
   MT_UNIT_WRITING
 } mt_unit_phase;
 
@@ -40,6 +59,11 @@ typedef struct mt_unit {
   size_t cap;
   mt_write_batch batch;
   struct mt_redo *redone; /* bodies made anew for documents that were read again */
+  uint64_t number;        /* of its batch in the journal, from JOURNALING on */
+  char id[MT_JOURNAL_ID_MAX];
+  mt_buf entries; /* its document there */
+  mt_item entry;
+  mt_write_batch entry_batch;
 } mt_unit;
 
 struct mt_units {
@@ -47,6 +71,7 @@ struct mt_units {
   const char *index;
   mt_transform transform;
   mt_sink sink;
+  mt_unit_journal *journal; /* NULL: none */
   mt_change_result *result;
   bool
       idle_matches; /* who has nothing to change matches still, so it is no document out of the way */
@@ -69,6 +94,9 @@ bool mt_units_room(const mt_units *all);
 void mt_units_take(mt_units *all, mt_page *page);
 /* Takes every unit as far as it goes now. */
 void mt_units_step(mt_units *all);
+/* The numbers of batches in the journal that are not accounted for yet, in no order: at most `n` of
+ * them. */
+size_t mt_units_open(const mt_units *all, uint64_t *numbers, size_t n);
 /* The sink is gone: what was with it is accounted for as it stands. */
 void mt_units_abandon(mt_units *all);
 

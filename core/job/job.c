@@ -1,0 +1,583 @@
+#include "job/job.h"
+
+#include "base/mem.h"
+#include "job/replay.h"
+#include "job/undo.h"
+#include "job/unit.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+enum { CHECKPOINT_MS = 1000, RECORD_MAX = 32 << 20, BODY_MAX = 256 << 20, CLAIMS_MAX = 8 };
+
+typedef struct job_op {
+  mt_job *j;
+  mt_writer *records, *batches, *restores;
+  mt_journal_of of;
+  mt_unit_journal journal;
+  mt_attempt_close close;
+  mt_rewrite settle; /* of what the attempt that was closed had under way */
+  uint64_t number;   /* the next of its batches */
+  unsigned claims;   /* that met a write of the former owner's */
+  mt_undo undo;
+  mt_mget mget;
+  mt_timer tick; /* reserved */
+  /* The write of the job's document that is under way, and what comes after it. */
+  void (*written)(struct job_op *o);
+  mt_write_batch batch;
+  mt_item item;
+  mt_buf body, id;
+  mt_slice ids[1];
+  uint64_t noted_changed, noted_unchanged; /* of the change's result: in the document's counts */
+  bool reading, checkpointing, changing, undoing, ended, paused;
+} job_op;
+
+static void stop_work(job_op *o);
+static void read_record(job_op *o);
+
+/* ---- Ending --------------------------------------------------------------------------------- */
+
+static void free_op(job_op *o) {
+  mt_store *s = o->j->store;
+  if (o->reading) mt_store_cancel(s, &o->mget.req);
+  mt_mget_deinit(&o->mget);
+  mt_writer_free(o->records);
+  mt_writer_free(o->batches);
+  if (o->changing) mt_change_abandon(o->j->change);
+  mt_writer_free(o->restores);
+  mt_undo_deinit(&o->undo);
+  mt_rewrite_deinit(&o->settle);
+  mt_attempt_close_deinit(&o->close);
+  mt_timer_release(s->loop, &o->tick);
+  mt_buf_deinit(&o->body);
+  mt_buf_deinit(&o->id);
+  mt_free(o);
+}
+
+static void finish(job_op *o) {
+  mt_job *j = o->j;
+  j->op = NULL;
+  free_op(o);
+  j->done(j->ctx, j);
+}
+
+static void keep_error(job_op *o, const mortise_error *e) {
+  if (!o->j->error.code) o->j->error = *e;
+}
+
+static void fail(job_op *o, const mortise_error *e) {
+  keep_error(o, e);
+  finish(o);
+}
+
+/* ---- The job's document --------------------------------------------------------------------- */
+
+static void on_record(void *ctx, mt_write_batch *b) {
+  job_op *o = ctx;
+  mt_job *j = o->j;
+  mortise_error err = b->error;
+  bool first = o->item.write.kind == MT_WRITE_CREATE;
+  o->checkpointing = false;
+  if (!err.code && o->item.outcome == MT_OUTCOME_CONFLICT)
+    mt_error_set(&err, first ? MORTISE_CONFLICT : MORTISE_LOCK_LOST,
+                 first ? "there is a job %s already" : "job %s was taken over by another process",
+                 j->id);
+  else if (!err.code && o->item.outcome != MT_OUTCOME_APPLIED)
+    mt_error_set(&err, MORTISE_REJECTED, "the document of job %s cannot be written: %s", j->id,
+                 o->item.write.reason);
+  if (err.code) keep_error(o, &err);
+  j->record.version = o->item.write.version;
+  o->written(o);
+}
+
+/* What was written by a request whose answer was lost is written again, over itself. */
+static mt_again again_record(void *ctx, mt_write_batch *b, mt_item *item, const mt_doc *doc) {
+  (void)ctx;
+  (void)b;
+  if (!doc->found || !mt_slice_eq(doc->source, item->write.body)) return MT_AGAIN_CONFLICT;
+  item->write.kind = MT_WRITE_INDEX;
+  item->write.if_version = doc->version;
+  return MT_AGAIN_WRITE;
+}
+
+static mortise_status encode(job_op *o, mortise_error *err) {
+  mt_job *j = o->j;
+  mt_job_record *r = &j->record;
+  snprintf(r->session, sizeof r->session, "%s", j->permit->session->id);
+  r->updated_ms = j->wall_ms ? j->wall_ms() : 0;
+  if (!r->created_ms) r->created_ms = r->updated_ms;
+  mt_buf_clear(&o->body);
+  mt_job_record_encode(r, &o->body);
+  return mt_buf_status(&o->body, "a job's document", err);
+}
+
+/* `written` is called when it is known what came of it: j->error tells. */
+static void write_record(job_op *o, void (*written)(job_op *o)) {
+  mt_job *j = o->j;
+  mortise_error err;
+  o->written = written;
+  if (encode(o, &err)) {
+    keep_error(o, &err);
+    written(o);
+    return;
+  }
+  bool first = !j->record.version.term;
+  o->item = (mt_item){.write = {.kind = first ? MT_WRITE_CREATE : MT_WRITE_INDEX,
+                                .id = mt_buf_slice(&o->id),
+                                .body = mt_buf_slice(&o->body),
+                                .if_version = j->record.version,
+                                .skip_pipeline = true},
+                      .of_source = true};
+  o->batch = (mt_write_batch){.done = on_record,
+                              .ctx = o,
+                              .index = j->table,
+                              .items = &o->item,
+                              .n = 1,
+                              .again = again_record};
+  mt_writer_submit(o->records, &o->batch);
+}
+
+/* ---- The end -------------------------------------------------------------------------------- */
+
+static void on_last_record(job_op *o) {
+  finish(o);
+}
+
+/* Where the lock is lost another has the job, or will: there is nothing to be said of it any more. */
+static void end_as(job_op *o, mt_job_state state) {
+  mt_job *j = o->j;
+  mortise_error lost;
+  o->ended = true;
+  mt_timer_stop(j->store->loop, &o->tick);
+  j->record.state = state;
+  snprintf(j->record.reason, sizeof j->record.reason, "%s", j->error.code ? j->error.message : "");
+  if (j->permit->check(j->permit->lock, &lost) || j->error.code == MORTISE_LOCK_LOST)
+    finish(o);
+  else if (!o->checkpointing)
+    write_record(o, on_last_record);
+  /* else on_checkpoint goes on */
+}
+
+/* ---- Checkpoints ---------------------------------------------------------------------------- */
+
+/* Everything in the journal is accounted for, but what units still have in hand. */
+static void note_progress(job_op *o) {
+  mt_job_record *r = &o->j->record;
+  const mt_change_result *now = &o->j->change->result;
+  uint64_t open[MT_JOB_UNITS_MAX], least = o->journal.next;
+  size_t n = mt_change_open_batches(o->j->change, open, MT_JOB_UNITS_MAX);
+  for (size_t i = 0; i < o->journal.n_doubtful && n < MT_JOB_UNITS_MAX; i++)
+    open[n++] = o->journal.doubtful[i];
+  for (size_t i = 0; i < n; i++)
+    if (open[i] < least) least = open[i];
+  r->batches[r->attempts - 1] = least;
+  r->n_also = 0;
+  for (uint64_t k = least; k < o->journal.next; k++) {
+    bool is_open = false;
+    for (size_t i = 0; i < n; i++) is_open |= open[i] == k;
+    if (!is_open && r->n_also < MT_JOB_UNITS_MAX) r->also[r->n_also++] = k;
+  }
+  uint64_t changed = now->changed - o->journal.doubtful_changed;
+  uint64_t unchanged = now->unchanged - o->journal.doubtful_unchanged;
+  r->counts.changed += changed - o->noted_changed;
+  r->counts.unchanged += unchanged - o->noted_unchanged;
+  o->noted_changed = changed;
+  o->noted_unchanged = unchanged;
+  r->counts.matched = r->counts.changed + r->counts.unchanged;
+}
+
+static void start_tick(job_op *o) {
+  mt_loop *loop = o->j->store->loop;
+  int64_t every = o->j->checkpoint_ms ? o->j->checkpoint_ms : CHECKPOINT_MS;
+  mt_timer_start(loop, &o->tick, mt_loop_now(loop) + every, NULL);
+}
+
+/* A document that another has written ends the work: it is no longer ours. */
+static void on_checkpoint(job_op *o) {
+  if (o->ended) {
+    end_as(o, o->j->record.state);
+    return;
+  }
+  if (o->j->error.code)
+    stop_work(o);
+  else
+    start_tick(o);
+}
+
+static void on_tick(void *ctx) {
+  job_op *o = ctx;
+  if (o->changing) note_progress(o);
+  o->checkpointing = true;
+  write_record(o, on_checkpoint);
+}
+
+/* ---- Changing ------------------------------------------------------------------------------- */
+
+static void on_changed(void *ctx, mt_change *c) {
+  job_op *o = ctx;
+  mt_job *j = o->j;
+  mt_job_record *r = &j->record;
+  o->changing = false;
+  note_progress(o);
+  r->counts.conflicts = c->result.conflicts;
+  r->counts.rejected = c->result.rejected;
+  r->counts.matched += c->result.conflicts + c->result.rejected;
+  j->result = c->result;
+  if (c->error.code) keep_error(o, &c->error);
+  end_as(o, j->error.code ? MT_JOB_STOPPED : MT_JOB_DONE);
+}
+
+static void on_progress(void *ctx, mt_change *c, uint64_t changed, uint64_t total) {
+  mt_job *j = ((job_op *)ctx)->j;
+  (void)c;
+  j->progress(j->ctx, j, changed, total);
+}
+
+static void start_change(job_op *o) {
+  mt_job *j = o->j;
+  mt_change *c = j->change;
+  mortise_error err;
+  if (j->error.code) {
+    finish(o);
+    return;
+  }
+  o->journal = (mt_unit_journal){.writer = o->batches,
+                                 .index = j->table,
+                                 .ns = j->ns,
+                                 .job = j->id,
+                                 .attempt = j->record.attempts,
+                                 .no_sources = j->no_sources};
+  c->done = on_changed;
+  c->ctx = o;
+  c->progress = j->progress ? on_progress : NULL;
+  c->journal = &o->journal;
+  if (mt_change_start(c, &err)) {
+    keep_error(o, &err);
+    end_as(o, MT_JOB_STOPPED);
+    return;
+  }
+  o->changing = true;
+  mt_change_pause(c, o->paused);
+  start_tick(o);
+}
+
+/* ---- Undoing -------------------------------------------------------------------------------- */
+
+static void on_undone(void *ctx, mt_undo *u) {
+  job_op *o = ctx;
+  mt_job *j = o->j;
+  o->undoing = false;
+  if (u->error.code) keep_error(o, &u->error);
+  if (!j->error.code && j->result.conflicts + j->result.rejected)
+    mt_error_set(&j->error, j->result.rejected ? MORTISE_REJECTED : MORTISE_CONFLICT,
+                 "%" PRIu64 " documents were changed by others since and stay as they are; %" PRIu64
+                 " could not be written",
+                 j->result.conflicts, j->result.rejected);
+  bool whole = !j->record.undo_attempt;
+  end_as(o, whole ? MT_JOB_UNDONE : MT_JOB_UNDOING);
+}
+
+static void start_undo(job_op *o) {
+  mt_job *j = o->j;
+  if (j->error.code) {
+    finish(o);
+    return;
+  }
+  o->undo = (mt_undo){.done = on_undone,
+                      .ctx = o,
+                      .of = o->of,
+                      .writer = o->restores,
+                      .record = &j->record,
+                      .inverse = j->inverse,
+                      .result = &j->result,
+                      .paused = o->paused};
+  o->undoing = true;
+  start_tick(o);
+  mt_undo_start(&o->undo);
+}
+
+static void stop_work(job_op *o) {
+  if (o->changing) {
+    mt_change_cancel(o->j->change);
+  } else if (o->undoing) {
+    o->undo.stopped = true;
+    mt_undo_go_on(&o->undo);
+  }
+}
+
+/* ---- Taking it over ------------------------------------------------------------------------- */
+
+static void begin_attempt(job_op *o) {
+  mortise_error err;
+  if (mt_job_record_attempt(&o->j->record, &err))
+    fail(o, &err);
+  else
+    write_record(o, start_change);
+}
+
+static void begin_undo(job_op *o) {
+  mt_job_record *r = &o->j->record;
+  r->batches[r->attempts - 1] = o->close.end;
+  r->n_also = 0;
+  r->undo_attempt = r->attempts;
+  r->undo_number = r->batches[r->attempts - 1];
+  write_record(o, start_undo);
+}
+
+static mt_again change_one(mt_rewrite *w, mt_item *item, const mt_doc *doc) {
+  const mt_transform *t = &((job_op *)w->ctx)->j->change->transform;
+  mortise_error err;
+  mt_buf body;
+  mt_error_clear(&err);
+  mt_buf_init(&body, BODY_MAX);
+  mt_again next = MT_AGAIN_CONFLICT;
+  mt_transformed how = t->apply(t->ctx, doc, &body, &err);
+  if (how == MT_CHANGED) next = mt_rewrite_taking(w, item, &body);
+  if (how == MT_UNCHANGED) next = MT_AGAIN_DONE;
+  if (how == MT_STOP) next = mt_rewrite_fail(w, &err);
+  mt_buf_deinit(&body);
+  return next;
+}
+
+/* What the former attempt had under way is finished as it stands in the journal: what it has written is
+ * written once more, since only an acknowledgement proves it; what it has not is written now, so that a
+ * request of its that comes late does nothing. What others have changed is left to the search. */
+static mt_again finish_one(mt_rewrite *w, mt_item *item, const mt_journal_entry *e,
+                           const mt_doc *doc) {
+  char digest[MT_JOURNAL_DIGEST];
+  mortise_error err;
+  if (!doc->found) return MT_AGAIN_DONE;
+  item->write.if_version = doc->version;
+  if (mt_version_equal(doc->version, e->before)) return change_one(w, item, doc);
+  if (!mt_journal_digest(doc->source, digest)) {
+    mt_error_memory(&err);
+    return mt_rewrite_fail(w, &err);
+  }
+  if (!strcmp(digest, e->after)) return mt_rewrite_with(w, item, doc->source);
+  mt_again next = change_one(w, item, doc);
+  return next == MT_AGAIN_WRITE ? MT_AGAIN_CONFLICT : next;
+}
+
+static void next_open_batch(job_op *o);
+
+static void on_settled(void *ctx, mt_rewrite *w) {
+  job_op *o = ctx;
+  mt_job_record *r = &o->j->record;
+  mortise_error err = w->error;
+  r->counts.matched += w->written + w->right;
+  r->counts.changed += w->written;
+  r->counts.unchanged += w->right;
+  mt_rewrite_deinit(w);
+  o->number++;
+  if (err.code)
+    fail(o, &err);
+  else
+    next_open_batch(o);
+}
+
+static bool is_noted(const mt_job_record *r, uint64_t number) {
+  for (size_t i = 0; i < r->n_also; i++)
+    if (r->also[i] == number) return true;
+  return false;
+}
+
+static void next_open_batch(job_op *o) {
+  mt_job_record *r = &o->j->record;
+  while (o->number < o->close.end && is_noted(r, o->number)) o->number++;
+  if (o->number == o->close.end) {
+    r->batches[r->attempts - 1] = o->close.end;
+    begin_attempt(o);
+    return;
+  }
+  o->settle = (mt_rewrite){.done = on_settled,
+                           .ctx = o,
+                           .of = o->of,
+                           .writer = o->restores,
+                           .attempt = r->attempts,
+                           .number = o->number,
+                           .decide = finish_one,
+                           .result = &o->j->result};
+  mt_rewrite_start(&o->settle);
+}
+
+static void on_closed(void *ctx, mt_attempt_close *c) {
+  job_op *o = ctx;
+  if (c->error.code) {
+    fail(o, &c->error);
+    return;
+  }
+  o->number = c->from;
+  if (o->j->verb == MT_JOB_UNDO)
+    begin_undo(o);
+  else
+    next_open_batch(o);
+}
+
+/* From here on no write of the former owner's to the document succeeds; one that came in between is
+ * read first. */
+static void on_claimed(job_op *o) {
+  mt_job *j = o->j;
+  mt_job_record *r = &j->record;
+  mortise_error err;
+  if (o->item.outcome == MT_OUTCOME_CONFLICT && o->claims++ < CLAIMS_MAX) {
+    mt_error_clear(&j->error);
+    read_record(o);
+    return;
+  }
+  if (j->error.code) {
+    finish(o);
+    return;
+  }
+  if (r->undo_attempt) { /* it was being undone: all of its attempts are closed */
+    start_undo(o);
+    return;
+  }
+  o->close = (mt_attempt_close){.done = on_closed,
+                                .ctx = o,
+                                .of = o->of,
+                                .writer = o->records,
+                                .attempt = r->attempts,
+                                .from = r->batches[r->attempts - 1]};
+  if (mt_attempt_close_start(&o->close, &err)) fail(o, &err);
+}
+
+static void claim(job_op *o) {
+  mt_job *j = o->j;
+  mt_job_record *r = &j->record;
+  mt_job_state next = j->verb == MT_JOB_UNDO ? MT_JOB_UNDOING : MT_JOB_RUNNING;
+  mortise_error err;
+  if (r->state == (j->verb == MT_JOB_UNDO ? MT_JOB_UNDONE : MT_JOB_DONE)) {
+    finish(o); /* there is nothing left to do */
+    return;
+  }
+  if (!mt_job_state_may(r->state, next)) {
+    mt_error_set(&err, MORTISE_CONFLICT, "job %s is %s: it cannot be %s", j->id,
+                 mt_job_state_name(r->state), j->verb == MT_JOB_UNDO ? "undone" : "resumed");
+    fail(o, &err);
+    return;
+  }
+  r->state = next;
+  r->reason[0] = '\0';
+  write_record(o, on_claimed);
+}
+
+static void on_read(void *ctx, mt_req *req) {
+  job_op *o = ctx;
+  mt_job *j = o->j;
+  mortise_error err = req->error;
+  const mt_page *page = o->mget.page;
+  o->reading = false;
+  if (!err.code && (!page || page->n != 1 || !page->docs[0].found))
+    mt_error_set(&err, MORTISE_NOT_FOUND, "there is no job %s", j->id);
+  if (!err.code)
+    mt_job_record_decode(&j->record, page->docs[0].source, page->docs[0].version, &err);
+  mt_mget_deinit(&o->mget);
+  if (err.code)
+    fail(o, &err);
+  else
+    claim(o);
+}
+
+static void read_record(job_op *o) {
+  mt_job *j = o->j;
+  o->ids[0] = mt_buf_slice(&o->id);
+  o->mget = (mt_mget){.req = {.done = on_read, .ctx = o, .idempotent = true},
+                      .index = j->table,
+                      .ids = o->ids,
+                      .n = 1};
+  o->reading = true;
+  j->store->docs->mget(j->store, &o->mget);
+}
+
+/* ---- Starting and stopping ------------------------------------------------------------------ */
+
+static mortise_status make_writers(job_op *o, mortise_error *err) {
+  const mt_job *j = o->j;
+  mt_writer_config one = {.docs = MT_JOB_UNITS_MAX, .in_flight = 1};
+  mt_writer_config many = {.docs = 1, .in_flight = MT_WRITER_LANES};
+  mt_writer_config back = {0};
+  o->records = mt_writer_new(j->store, j->env, j->permit, &one, err);
+  o->batches = o->records ? mt_writer_new(j->store, j->env, j->permit, &many, err) : NULL;
+  o->restores = o->batches ? mt_writer_new(j->store, j->env, j->permit, &back, err) : NULL;
+  return o->restores ? MORTISE_OK : err->code;
+}
+
+static mortise_status make_new(job_op *o, mortise_error *err) {
+  mt_job *j = o->j;
+  mt_job_record *r = &j->record;
+  snprintf(r->ns, sizeof r->ns, "%s", j->ns);
+  snprintf(r->id, sizeof r->id, "%s", j->id);
+  mt_buf_addslice(&r->text, j->spec.n ? j->spec : MT_SLICE("{}"));
+  r->spec = mt_buf_slice(&r->text);
+  r->state = MT_JOB_RUNNING;
+  mortise_status status = mt_buf_status(&r->text, "what the job is", err);
+  return status ? status : mt_job_record_attempt(r, err);
+}
+
+static mortise_status make_parts(job_op *o, mortise_error *err) {
+  mt_job *j = o->j;
+  mt_buf_init(&o->body, RECORD_MAX);
+  mt_buf_init(&o->id, MT_JOURNAL_ID_MAX);
+  mt_job_record_id(&o->id, j->ns, j->id);
+  mortise_status status = mt_buf_status(&o->id, "a job's id", err);
+  if (!status) status = make_writers(o, err);
+  o->tick = (mt_timer){.fire = on_tick, .ctx = o};
+  if (!status) status = mt_timer_reserve(j->store->loop, &o->tick, err);
+  if (!status && j->verb == MT_JOB_RUN) status = make_new(o, err);
+  return status;
+}
+
+mortise_status mt_job_start(mt_job *j, mortise_error *err) {
+  mortise_error local;
+  if (!err) err = &local;
+  mt_error_clear(err);
+  mt_error_clear(&j->error);
+  memset(&j->result, 0, sizeof j->result);
+  mt_job_record_init(&j->record);
+  mortise_status status = mt_job_check_id(mt_slice_of(j->id), err);
+  if (status) return status;
+  job_op *o = mt_calloc(1, sizeof *o);
+  if (!o) return mt_error_memory(err);
+  o->j = j;
+  o->of = (mt_journal_of){j->store, j->table, j->ns, j->id};
+  status = make_parts(o, err);
+  if (status) {
+    free_op(o);
+    return status;
+  }
+  j->op = o;
+  if (j->verb == MT_JOB_RUN)
+    write_record(o, start_change);
+  else
+    read_record(o);
+  return MORTISE_OK;
+}
+
+void mt_job_pause(mt_job *j, bool paused) {
+  job_op *o = j->op;
+  if (!o || o->paused == paused) return;
+  o->paused = paused;
+  if (o->changing) mt_change_pause(j->change, paused);
+  o->undo.paused = paused;
+  if (o->undoing && !paused) mt_undo_go_on(&o->undo);
+}
+
+void mt_job_cancel(mt_job *j) {
+  job_op *o = j->op;
+  if (!o || o->ended) return;
+  mortise_error err;
+  mt_error_set(&err, MORTISE_INTERRUPTED, "the job was interrupted");
+  keep_error(o, &err);
+  stop_work(o);
+}
+
+void mt_job_abandon(mt_job *j) {
+  job_op *o = j->op;
+  if (!o) return;
+  j->op = NULL;
+  free_op(o);
+}
+
+void mt_job_deinit(mt_job *j) {
+  mt_job_record_deinit(&j->record);
+}

@@ -1,0 +1,59 @@
+/* A change that survives its process: what it is, how far it is and how it is undone stand in the store
+ * before anything is done.
+ *
+ * A job has a document (record.h), which only the process that has the job writes, by compare-and-set, and
+ * a journal (journal.h). Whoever takes a job over writes its document first, which makes the former
+ * owner's next write of it fail; then closes the former attempt (replay.h); then goes on as a new
+ * attempt. All of it happens under a lock that the caller holds, or has adopted, for this job.
+ *
+ * A state machine on the store's loop; time and randomness come from an mt_env. */
+#ifndef MT_JOB_JOB_H
+#define MT_JOB_JOB_H
+
+#include "job/change.h"
+#include "job/record.h"
+
+typedef enum mt_job_verb {
+  MT_JOB_RUN,    /* a new one; CONFLICT where there is one of that id */
+  MT_JOB_RESUME, /* goes on with what another process, or this one, has left half-done; one that is
+                    done is left as it is */
+  MT_JOB_UNDO,   /* also of one that is done; one that is undone is left as it is */
+} mt_job_verb;
+
+typedef struct mt_job {
+  /* in, as all up to `checkpoint_ms`; borrowed until the end */
+  void (*done)(void *ctx, struct mt_job *j); /* from the loop; may free the job's memory */
+  void *ctx;
+  mt_job_verb verb;
+  mt_store *store;
+  const mt_env *env;
+  const mt_permit *permit;
+  const char *table; /* the jobs' index */
+  const char *ns, *id;
+  mt_slice spec; /* RUN: what it is, a JSON object that is kept as it is */
+  /* RUN, RESUME: ready to be started, but for what is set here: done, ctx, progress, journal. What it changed
+   * must match no longer (until_none), so that what is left to do is what still matches. */
+  mt_change *change;
+  mt_transform inverse; /* UNDO, of a job without sources */
+  bool no_sources;      /* RUN: its journal keeps no sources, since `inverse` undoes it exactly */
+  void (*progress)(void *ctx, struct mt_job *j, uint64_t changed, uint64_t total); /* may be NULL */
+  int64_t (*wall_ms)(void); /* for people, who read when it was; NULL: it is not said */
+  int64_t checkpoint_ms;    /* how often its document is written; 0: 1,000 */
+  /* out; mt_job_deinit frees what it owns */
+  mt_job_record record;
+  mt_change_result result; /* of this attempt */
+  mortise_error error;
+  void *op;
+} mt_job;
+
+/* INVALID_ARGUMENT, LOCK_LOST, OUT_OF_MEMORY: nothing was started, and `done` is not called. */
+mortise_status mt_job_start(mt_job *j, mortise_error *err);
+/* Paused, it reads no further page and sends nothing more, until it goes on. */
+void mt_job_pause(mt_job *j, bool paused);
+/* Asks it to end: `done` is called with INTERRUPTED, and the job's document says that it stands. */
+void mt_job_cancel(mt_job *j);
+/* Ends it at once, without `done`, as if its process had died. */
+void mt_job_abandon(mt_job *j);
+void mt_job_deinit(mt_job *j); /* after its end */
+
+#endif

@@ -1,0 +1,134 @@
+#include "job/journal.h"
+
+#include "base/hash.h"
+#include "base/mem.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+enum { TEXT_MAX = 1 << 30, ENTRIES_MAX = 1 << 24 };
+
+bool mt_journal_digest(mt_slice source, char out[MT_JOURNAL_DIGEST]) {
+  char whole[65];
+  bool good = mt_sha256_hex(source, whole);
+  snprintf(out, MT_JOURNAL_DIGEST, "%.16s", whole);
+  return good;
+}
+
+mt_slice mt_journal_id(char out[MT_JOURNAL_ID_MAX], const char *ns, const char *job,
+                       uint64_t attempt, uint64_t number) {
+  snprintf(out, MT_JOURNAL_ID_MAX, "%s:%s:%" PRIu64 ":%" PRIu64, ns, job, attempt, number);
+  return mt_slice_of(out);
+}
+
+/* ---- Writing -------------------------------------------------------------------------------- */
+
+static void add_text(mt_buf *out, const char *key, mt_slice value) {
+  mt_json_add_key(out, key);
+  mt_json_add_string(out, value);
+}
+
+void mt_journal_add(mt_buf *text, const mt_journal_entry *e) {
+  mt_buf_adds(text, text->n ? ",{" : "{");
+  add_text(text, "index", e->index);
+  add_text(text, "id", e->id);
+  if (e->routing.p) add_text(text, "routing", e->routing);
+  mt_json_add_key(text, "seq_no");
+  mt_buf_addu(text, e->before.seq_no);
+  mt_json_add_key(text, "term");
+  mt_buf_addu(text, e->before.term);
+  add_text(text, "after", mt_slice_of(e->after));
+  if (e->source.p) {
+    mt_json_add_key(text, "source");
+    mt_buf_addslice(text, e->source);
+  }
+  mt_buf_addc(text, '}');
+}
+
+mortise_status mt_journal_encode(mt_packer **packer, const char *ns, const char *job, mt_slice text,
+                                 mt_buf *out, mortise_error *err) {
+  mt_buf_adds(out, "{\"kind\":\"batch\"");
+  add_text(out, "ns", mt_slice_of(ns));
+  add_text(out, "job", mt_slice_of(job));
+  mt_buf_adds(out, ",\"entries\":\"");
+  mortise_status status = mt_pack(packer, text, out, err);
+  mt_buf_adds(out, "\"}");
+  return status ? status : mt_buf_status(out, "a batch of the journal", err);
+}
+
+/* ---- Reading -------------------------------------------------------------------------------- */
+
+static mortise_status corrupt(mortise_error *err) {
+  return mt_error_set(err, MORTISE_CORRUPT_TABLE,
+                      "a batch of the journal is not as a job writes it");
+}
+
+/* Room for all that is decoded was made at once, so that no slice moves. */
+static bool take_text(mt_journal_batch *b, mt_json value, mt_slice *out) {
+  if (value.type != MT_JSON_STRING) return false;
+  if (mt_json_plain(value, out)) return true;
+  size_t at = b->decoded.n;
+  mt_json_text(value, &b->decoded);
+  *out = (mt_slice){b->decoded.p + at, b->decoded.n - at};
+  return !b->decoded.failed;
+}
+
+static bool read_entry(mt_journal_batch *b, mt_json json, mt_journal_entry *e) {
+  mt_json routing = mt_json_get(json, "routing"), source = mt_json_get(json, "source");
+  *e = (mt_journal_entry){0};
+  mt_json_copy(mt_json_get(json, "after"), e->after, sizeof e->after);
+  if (source.type) e->source = source.raw;
+  return take_text(b, mt_json_get(json, "index"), &e->index) &&
+         take_text(b, mt_json_get(json, "id"), &e->id) && e->id.n &&
+         (!routing.type || take_text(b, routing, &e->routing)) &&
+         (!source.type || source.type == MT_JSON_OBJECT) &&
+         mt_json_uint(mt_json_get(json, "seq_no"), &e->before.seq_no) &&
+         mt_json_uint(mt_json_get(json, "term"), &e->before.term) && e->before.term &&
+         strlen(e->after) == MT_JOURNAL_DIGEST - 1;
+}
+
+static mortise_status read_entries(mt_journal_batch *b, mortise_error *err) {
+  mt_json root;
+  size_t cap = 0;
+  if (mt_json_parse(mt_buf_slice(&b->text), "the batch", &root, NULL) || root.type != MT_JSON_ARRAY)
+    return corrupt(err);
+  if (!mt_buf_room(&b->decoded, b->text.n)) return mt_error_memory(err);
+  for (mt_json_iter it = mt_json_items(root); mt_json_next(&it);) {
+    if (!mt_grow((void **)&b->entries, &cap, b->n + 1, sizeof *b->entries, ENTRIES_MAX))
+      return mt_error_memory(err);
+    if (!read_entry(b, it.value, &b->entries[b->n++])) return corrupt(err);
+  }
+  return MORTISE_OK;
+}
+
+static mortise_status unpack(mt_slice source, mt_buf *text, mortise_error *err) {
+  mt_json root;
+  mt_slice packed;
+  mortise_error why;
+  if (mt_json_parse(source, "the batch", &root, NULL) ||
+      !mt_json_plain(mt_json_get(root, "entries"), &packed))
+    return corrupt(err);
+  mt_buf_addc(text, '[');
+  mortise_status status = mt_unpack(packed, text, &why);
+  mt_buf_addc(text, ']');
+  if (status == MORTISE_INVALID_ARGUMENT) return corrupt(err);
+  if (status && err) *err = why;
+  return status ? status : mt_buf_status(text, "a batch of the journal", err);
+}
+
+mortise_status mt_journal_decode(mt_slice source, mt_journal_batch *out, mortise_error *err) {
+  *out = (mt_journal_batch){0};
+  mt_buf_init(&out->text, TEXT_MAX);
+  mt_buf_init(&out->decoded, TEXT_MAX);
+  mortise_status status = unpack(source, &out->text, err);
+  if (!status) status = read_entries(out, err);
+  if (status) mt_journal_batch_deinit(out);
+  return status;
+}
+
+void mt_journal_batch_deinit(mt_journal_batch *b) {
+  mt_buf_deinit(&b->text);
+  mt_buf_deinit(&b->decoded);
+  mt_free(b->entries);
+  *b = (mt_journal_batch){0};
+}

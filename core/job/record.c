@@ -1,0 +1,226 @@
+#include "job/record.h"
+
+#include "base/mem.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+enum { FORMAT = 1, TEXT_MAX = 16 << 20 };
+
+/* ---- States --------------------------------------------------------------------------------- */
+
+static const char *const names[] = {
+    [MT_JOB_NONE] = "none", [MT_JOB_RUNNING] = "running", [MT_JOB_STOPPED] = "stopped",
+    [MT_JOB_DONE] = "done", [MT_JOB_UNDOING] = "undoing", [MT_JOB_UNDONE] = "undone",
+};
+enum { STATES = sizeof names / sizeof *names };
+
+static const struct {
+  mt_job_state from, to;
+} moves[] = {
+    {MT_JOB_NONE, MT_JOB_RUNNING},    {MT_JOB_RUNNING, MT_JOB_RUNNING}, /* taken over */
+    {MT_JOB_RUNNING, MT_JOB_STOPPED}, {MT_JOB_RUNNING, MT_JOB_DONE},
+    {MT_JOB_RUNNING, MT_JOB_UNDOING}, {MT_JOB_STOPPED, MT_JOB_RUNNING},
+    {MT_JOB_STOPPED, MT_JOB_UNDOING}, {MT_JOB_DONE, MT_JOB_UNDOING},
+    {MT_JOB_UNDOING, MT_JOB_UNDOING}, /* taken over, or gone on with */
+    {MT_JOB_UNDOING, MT_JOB_UNDONE},
+};
+
+const char *mt_job_state_name(mt_job_state state) {
+  return names[state];
+}
+
+bool mt_job_state_may(mt_job_state from, mt_job_state to) {
+  for (size_t i = 0; i < sizeof moves / sizeof *moves; i++)
+    if (moves[i].from == from && moves[i].to == to) return true;
+  return false;
+}
+
+/* ---- Ids ------------------------------------------------------------------------------------ */
+
+mortise_status mt_job_check_id(mt_slice id, mortise_error *err) {
+  static const char good[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+  size_t i = 0;
+  while (i < id.n && memchr(good, id.p[i], sizeof good - 1)) i++;
+  if (id.n && id.n <= MT_JOB_NAME_MAX && i == id.n) return MORTISE_OK;
+  return mt_error_set(err, MORTISE_INVALID_ARGUMENT,
+                      "a job's id has 1 to %d of A-Z, a-z, 0-9, '.', '_' and '-'", MT_JOB_NAME_MAX);
+}
+
+void mt_job_record_id(mt_buf *out, const char *ns, const char *id) {
+  mt_buf_addf(out, "%s:%s", ns, id);
+}
+
+/* ---- Writing -------------------------------------------------------------------------------- */
+
+static void add_text(mt_buf *out, const char *key, const char *value) {
+  mt_json_add_key(out, key);
+  mt_json_add_string(out, mt_slice_of(value));
+}
+
+static void add_int(mt_buf *out, const char *key, int64_t value) {
+  mt_json_add_key(out, key);
+  mt_buf_addi(out, value);
+}
+
+static void add_numbers(mt_buf *out, const char *key, const uint64_t *numbers, size_t n) {
+  mt_json_add_key(out, key);
+  mt_buf_addc(out, '[');
+  for (size_t i = 0; i < n; i++) {
+    if (i) mt_buf_addc(out, ',');
+    mt_buf_addu(out, numbers[i]);
+  }
+  mt_buf_addc(out, ']');
+}
+
+/* The members of `counts`, for writing and reading alike. */
+enum { COUNTS = 6 };
+static const char *const count_names[COUNTS] = {"matched",   "changed",  "unchanged",
+                                                "conflicts", "rejected", "restored"};
+static uint64_t *count_of(mt_job_record *r, size_t i) {
+  uint64_t *all[COUNTS] = {&r->counts.matched,   &r->counts.changed,  &r->counts.unchanged,
+                           &r->counts.conflicts, &r->counts.rejected, &r->counts.restored};
+  return all[i];
+}
+
+void mt_job_record_encode(const mt_job_record *r, mt_buf *out) {
+  mt_buf_adds(out, "{\"kind\":\"job\"");
+  add_int(out, "format", FORMAT);
+  add_text(out, "ns", r->ns);
+  add_text(out, "job", r->id);
+  add_text(out, "state", mt_job_state_name(r->state));
+  add_int(out, "created", r->created_ms);
+  add_int(out, "updated", r->updated_ms);
+  mt_buf_adds(out, ",\"body\":{");
+  add_text(out, "session", r->session);
+  add_text(out, "reason", r->reason);
+  add_numbers(out, "batches", r->batches, r->attempts);
+  add_numbers(out, "also", r->also, r->n_also);
+  add_numbers(out, "undo", (uint64_t[]){r->undo_attempt, r->undo_number}, 2);
+  mt_buf_adds(out, ",\"counts\":{");
+  for (size_t i = 0; i < COUNTS; i++) {
+    mt_json_add_key(out, count_names[i]);
+    mt_buf_addu(out, *count_of((mt_job_record *)(uintptr_t)r, i));
+  }
+  mt_buf_adds(out, "}");
+  mt_json_add_key(out, "spec");
+  mt_buf_addslice(out, r->spec.n ? r->spec : MT_SLICE("{}"));
+  mt_buf_adds(out, "}}");
+}
+
+/* ---- Reading -------------------------------------------------------------------------------- */
+
+void mt_job_record_init(mt_job_record *r) {
+  *r = (mt_job_record){0};
+  mt_buf_init(&r->text, TEXT_MAX);
+}
+
+void mt_job_record_deinit(mt_job_record *r) {
+  mt_free(r->batches);
+  mt_buf_deinit(&r->text);
+  mt_job_record_init(r);
+}
+
+static bool add_batches(mt_job_record *r, uint64_t n) {
+  uint64_t *more = r->attempts < MT_JOB_ATTEMPTS_MAX
+                       ? mt_realloc(r->batches, (r->attempts + 1) * sizeof *more)
+                       : NULL;
+  if (!more) return false;
+  r->batches = more;
+  r->batches[r->attempts++] = n;
+  return true;
+}
+
+mortise_status mt_job_record_attempt(mt_job_record *r, mortise_error *err) {
+  if (r->attempts == MT_JOB_ATTEMPTS_MAX)
+    return mt_error_set(err, MORTISE_REJECTED, "job %s was begun %d times: it is of no use", r->id,
+                        MT_JOB_ATTEMPTS_MAX);
+  if (!add_batches(r, 0)) return mt_error_memory(err);
+  r->n_also = 0;
+  return MORTISE_OK;
+}
+
+static bool take_state(mt_json value, mt_job_state *out) {
+  for (size_t i = 1; i < STATES; i++) {
+    if (!mt_json_is(value, names[i])) continue;
+    *out = (mt_job_state)i;
+    return true;
+  }
+  return false;
+}
+
+static bool take_batches(mt_job_record *r, mt_json list) {
+  for (mt_json_iter it = mt_json_items(list); mt_json_next(&it);) {
+    uint64_t n = 0;
+    if (!mt_json_uint(it.value, &n) || !add_batches(r, n)) return false;
+  }
+  return list.type == MT_JSON_ARRAY && r->attempts;
+}
+
+static bool take_also(mt_job_record *r, mt_json list) {
+  for (mt_json_iter it = mt_json_items(list); mt_json_next(&it);)
+    if (r->n_also == MT_JOB_UNITS_MAX || !mt_json_uint(it.value, &r->also[r->n_also++]))
+      return false;
+  return list.type == MT_JSON_ARRAY;
+}
+
+static bool take_undo(mt_job_record *r, mt_json list) {
+  mt_json_iter it = mt_json_items(list);
+  return mt_json_next(&it) && mt_json_uint(it.value, &r->undo_attempt) && mt_json_next(&it) &&
+         mt_json_uint(it.value, &r->undo_number) && r->undo_attempt <= r->attempts;
+}
+
+static bool take_counts(mt_job_record *r, mt_json counts) {
+  for (size_t i = 0; i < COUNTS; i++)
+    if (!mt_json_uint(mt_json_get(counts, count_names[i]), count_of(r, i))) return false;
+  return true;
+}
+
+static bool take_body(mt_job_record *r, mt_json body) {
+  mt_json spec = mt_json_get(body, "spec");
+  mt_json_copy(mt_json_get(body, "session"), r->session, sizeof r->session);
+  mt_json_copy(mt_json_get(body, "reason"), r->reason, sizeof r->reason);
+  r->spec = spec.raw;
+  return spec.type == MT_JSON_OBJECT && take_batches(r, mt_json_get(body, "batches")) &&
+         take_also(r, mt_json_get(body, "also")) && take_undo(r, mt_json_get(body, "undo")) &&
+         take_counts(r, mt_json_get(body, "counts"));
+}
+
+mortise_status mt_job_record_decode(mt_job_record *r, mt_slice source, mt_version version,
+                                    mortise_error *err) {
+  mt_json root;
+  int64_t format = 0;
+  mt_job_record_deinit(r);
+  mt_buf_addslice(&r->text, source);
+  mortise_status status = mt_buf_status(&r->text, "a job's document", err);
+  if (status) return status;
+  if (mt_json_parse(mt_buf_slice(&r->text), "a job's document", &root, err))
+    return mt_error_set(err, MORTISE_CORRUPT_TABLE, "a job's document is no JSON");
+  mt_json_copy(mt_json_get(root, "ns"), r->ns, sizeof r->ns);
+  mt_json_copy(mt_json_get(root, "job"), r->id, sizeof r->id);
+  if (!mt_json_is(mt_json_get(root, "kind"), "job") ||
+      !mt_json_int(mt_json_get(root, "format"), &format) || format != FORMAT ||
+      mt_job_check_id(mt_slice_of(r->id), NULL) ||
+      !take_state(mt_json_get(root, "state"), &r->state) ||
+      !mt_json_int(mt_json_get(root, "created"), &r->created_ms) ||
+      !mt_json_int(mt_json_get(root, "updated"), &r->updated_ms) ||
+      !take_body(r, mt_json_get(root, "body")))
+    return mt_error_set(err, MORTISE_CORRUPT_TABLE,
+                        "the document of job %s is not as this program writes it", r->id);
+  r->version = version;
+  return MORTISE_OK;
+}
+
+/* ---- The index ------------------------------------------------------------------------------ */
+
+mt_slice mt_job_table(void) {
+  return MT_SLICE(
+      "{\"settings\":{\"index\":{\"number_of_shards\":1,\"auto_expand_replicas\":\"0-1\","
+      "\"hidden\":true,\"translog.durability\":\"request\"}},\"mappings\":{\"dynamic\":"
+      "\"strict\",\"properties\":{\"kind\":{\"type\":\"keyword\"},\"format\":{\"type\":"
+      "\"integer\"},\"ns\":{\"type\":\"keyword\"},\"job\":{\"type\":\"keyword\"},"
+      "\"state\":{\"type\":\"keyword\"},\"created\":{\"type\":\"date\",\"format\":"
+      "\"epoch_millis\"},\"updated\":{\"type\":\"date\",\"format\":\"epoch_millis\"},"
+      "\"body\":{\"type\":\"object\",\"enabled\":false},\"entries\":{\"type\":\"binary\"}"
+      "}}}");
+}

@@ -1,0 +1,127 @@
+#include "job/rewrite.h"
+
+#include "base/mem.h"
+
+enum { BODY_MAX = 256 << 20 };
+
+/* A body that was made for an item, freed with the batch. */
+typedef struct mt_kept {
+  struct mt_kept *next;
+  char *bytes;
+} mt_kept;
+
+static void finish(mt_rewrite *w) {
+  w->done(w->ctx, w);
+}
+
+/* ---- One document --------------------------------------------------------------------------- */
+
+mt_again mt_rewrite_fail(mt_rewrite *w, const mortise_error *e) {
+  if (!w->error.code) w->error = *e;
+  return MT_AGAIN_CONFLICT;
+}
+
+mt_again mt_rewrite_taking(mt_rewrite *w, mt_item *item, mt_buf *source) {
+  mortise_error err;
+  mt_kept *k = mt_alloc(sizeof *k);
+  size_t n = 0;
+  char *bytes = k ? mt_buf_take(source, &n) : NULL;
+  if (!bytes) {
+    mt_free(k);
+    mt_error_memory(&err);
+    return mt_rewrite_fail(w, &err);
+  }
+  *k = (mt_kept){w->kept, bytes};
+  w->kept = k;
+  item->write.body = (mt_slice){bytes, n};
+  return MT_AGAIN_WRITE;
+}
+
+mt_again mt_rewrite_with(mt_rewrite *w, mt_item *item, mt_slice source) {
+  mt_buf copy;
+  mt_buf_init(&copy, BODY_MAX);
+  mt_buf_addslice(&copy, source);
+  mt_again next = mt_rewrite_taking(w, item, &copy);
+  mt_buf_deinit(&copy);
+  return next;
+}
+
+static const mt_journal_entry *entry_of(const mt_rewrite *w, const mt_item *item) {
+  const mt_journal_entry *e = w->read.batch.entries;
+  while (e->id.p != item->write.id.p) e++;
+  return e;
+}
+
+static mt_again again(void *ctx, mt_write_batch *b, mt_item *item, const mt_doc *doc) {
+  mt_rewrite *w = ctx;
+  (void)b;
+  return w->decide(w, item, entry_of(w, item), doc);
+}
+
+/* ---- The batch ------------------------------------------------------------------------------ */
+
+static void on_written(void *ctx, mt_write_batch *b) {
+  mt_rewrite *w = ctx;
+  if (b->error.code) mt_rewrite_fail(w, &b->error);
+  w->written += b->counts[MT_OUTCOME_APPLIED];
+  w->right += b->counts[MT_OUTCOME_ALREADY];
+  w->left += b->counts[MT_OUTCOME_CONFLICT];
+  for (size_t i = 0; i < b->n; i++) {
+    const mt_write *write = &b->items[i].write;
+    if (b->items[i].outcome == MT_OUTCOME_REJECTED)
+      mt_result_reject(w->result, write->id, write->type, write->reason);
+  }
+  finish(w);
+}
+
+static size_t make_items(mt_rewrite *w) {
+  size_t n = 0;
+  for (size_t i = 0; i < w->read.batch.n && !w->error.code; i++) {
+    const mt_journal_entry *e = &w->read.batch.entries[i];
+    mt_item *item = &w->items[n];
+    *item = (mt_item){.write = {.kind = MT_WRITE_INDEX,
+                                .index = e->index,
+                                .id = e->id,
+                                .routing = e->routing,
+                                .skip_pipeline = true},
+                      .of_source = true};
+    mt_again what = w->decide(w, item, e, &w->read.docs[i]);
+    n += what == MT_AGAIN_WRITE;
+    w->right += what == MT_AGAIN_DONE;
+    w->left += what == MT_AGAIN_CONFLICT;
+  }
+  return n;
+}
+
+static void on_read(void *ctx, mt_batch_read *r) {
+  mt_rewrite *w = ctx;
+  if (r->error.code) mt_rewrite_fail(w, &r->error);
+  if (!w->error.code) w->items = mt_calloc(r->batch.n ? r->batch.n : 1, sizeof *w->items);
+  if (!w->error.code && !w->items) mt_error_memory(&w->error);
+  size_t n = w->error.code ? 0 : make_items(w);
+  if (w->error.code || !n) {
+    finish(w);
+    return;
+  }
+  w->batch =
+      (mt_write_batch){.done = on_written, .ctx = w, .items = w->items, .n = n, .again = again};
+  mt_writer_submit(w->writer, &w->batch);
+}
+
+void mt_rewrite_start(mt_rewrite *w) {
+  w->read = (mt_batch_read){
+      .done = on_read, .ctx = w, .of = w->of, .attempt = w->attempt, .number = w->number};
+  mt_batch_read_start(&w->read);
+}
+
+void mt_rewrite_deinit(mt_rewrite *w) {
+  while (w->kept) {
+    mt_kept *k = w->kept;
+    w->kept = k->next;
+    mt_free(k->bytes);
+    mt_free(k);
+  }
+  mt_free(w->items);
+  mt_batch_read_deinit(&w->read);
+  *w = (mt_rewrite){0};
+}

@@ -1,0 +1,42 @@
+/* One batch of a journal once more: its documents are read, looked at, and written as is decided for
+ * each, by compare-and-set. */
+#ifndef MT_JOB_REWRITE_H
+#define MT_JOB_REWRITE_H
+
+#include "job/replay.h"
+#include "job/result.h"
+
+typedef struct mt_rewrite {
+  /* in; zero the rest */
+  void (*done)(void *ctx, struct mt_rewrite *w); /* from the loop */
+  void *ctx;
+  mt_journal_of of;
+  mt_writer *writer;
+  uint64_t attempt, number;
+  /* What becomes of a document, as it is now; asked again where someone changes it meanwhile. WRITE:
+   * the item's body and if_version are set (mt_rewrite_with). CONFLICT: it is left as it is. DONE: so is it,
+   * and that is right. An error is told by setting `error`. */
+  mt_again (*decide)(struct mt_rewrite *w, mt_item *item, const mt_journal_entry *e,
+                     const mt_doc *doc);
+  /* out */
+  uint64_t written, right, left;
+  mt_change_result *result; /* in: gets those that the store rejects */
+  mortise_error error;
+  /* its own */
+  mt_batch_read read;
+  mt_item *items;
+  mt_write_batch batch;
+  struct mt_kept *kept;
+} mt_rewrite;
+
+void mt_rewrite_start(mt_rewrite *w);
+void mt_rewrite_deinit(
+    mt_rewrite *w); /* the writer must be freed before, unless `done` was called */
+
+/* For `decide`: the item is written with these bytes, which are copied; or which the buffer gives away. */
+mt_again mt_rewrite_with(mt_rewrite *w, mt_item *item, mt_slice source);
+mt_again mt_rewrite_taking(mt_rewrite *w, mt_item *item, mt_buf *source);
+/* For `decide`: it fails. */
+mt_again mt_rewrite_fail(mt_rewrite *w, const mortise_error *e);
+
+#endif

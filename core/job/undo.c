@@ -1,0 +1,92 @@
+#include "job/undo.h"
+
+enum { BODY_MAX = 256 << 20 };
+
+static void step(mt_undo *u);
+
+static mt_again invert(mt_rewrite *w, mt_item *item, const mt_doc *doc) {
+  const mt_transform *t = &((mt_undo *)w->ctx)->inverse;
+  mortise_error err;
+  mt_buf body;
+  mt_error_clear(&err);
+  mt_buf_init(&body, BODY_MAX);
+  mt_again next = MT_AGAIN_CONFLICT;
+  mt_transformed how = t->apply ? t->apply(t->ctx, doc, &body, &err) : MT_ASIDE;
+  if (how == MT_CHANGED) next = mt_rewrite_taking(w, item, &body);
+  if (how == MT_STOP) next = mt_rewrite_fail(w, &err);
+  mt_buf_deinit(&body);
+  return next;
+}
+
+static mt_again restore(mt_rewrite *w, mt_item *item, const mt_journal_entry *e,
+                        const mt_doc *doc) {
+  char digest[MT_JOURNAL_DIGEST];
+  mortise_error err;
+  if (!doc->found) return MT_AGAIN_CONFLICT;
+  item->write.if_version = doc->version;
+  if (mt_version_equal(doc->version, e->before)) return mt_rewrite_with(w, item, doc->source);
+  if (!mt_journal_digest(doc->source, digest)) {
+    mt_error_memory(&err);
+    return mt_rewrite_fail(w, &err);
+  }
+  bool ours = !strcmp(digest, e->after);
+  if (!e->source.p) return ours ? invert(w, item, doc) : MT_AGAIN_CONFLICT;
+  if (!ours && !mt_slice_eq(doc->source, e->source)) return MT_AGAIN_CONFLICT;
+  item->write.body = e->source;
+  return MT_AGAIN_WRITE;
+}
+
+static void finish(mt_undo *u) {
+  u->done(u->ctx, u);
+}
+
+static void on_batch(void *ctx, mt_rewrite *w) {
+  mt_undo *u = ctx;
+  mt_change_result *r = u->result;
+  u->error = w->error;
+  r->matched += w->written + w->right + w->left;
+  r->changed += w->written;
+  r->unchanged += w->right;
+  r->conflicts += w->left;
+  u->record->counts.restored += w->written;
+  mt_rewrite_deinit(w);
+  if (u->error.code) {
+    finish(u);
+    return;
+  }
+  u->record->undo_number--;
+  step(u);
+}
+
+static void step(mt_undo *u) {
+  mt_job_record *record = u->record;
+  while (record->undo_attempt && !record->undo_number)
+    if (--record->undo_attempt) record->undo_number = record->batches[record->undo_attempt - 1];
+  if (!record->undo_attempt || u->stopped) {
+    finish(u);
+    return;
+  }
+  u->idle = u->paused;
+  if (u->idle) return;
+  u->rewrite = (mt_rewrite){.done = on_batch,
+                            .ctx = u,
+                            .of = u->of,
+                            .writer = u->writer,
+                            .attempt = record->undo_attempt,
+                            .number = record->undo_number - 1,
+                            .decide = restore,
+                            .result = u->result};
+  mt_rewrite_start(&u->rewrite);
+}
+
+void mt_undo_start(mt_undo *u) {
+  step(u);
+}
+
+void mt_undo_go_on(mt_undo *u) {
+  if (u->idle) step(u);
+}
+
+void mt_undo_deinit(mt_undo *u) {
+  mt_rewrite_deinit(&u->rewrite);
+}

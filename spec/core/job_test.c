@@ -1,0 +1,455 @@
+/* Jobs on every store there is: killed at any request, also while they are resumed or undone, with the
+ * last request of the dead lost, carried out, or carried out much later. */
+#include "job/job.h"
+#include "job/rename.h"
+
+#include "fake_docs.h"
+#include "support/support.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { LEASE_MS = 60000, DOCS = 60, PAGE = 7, NEVER = 1 << 30 };
+
+typedef enum death {
+  LOST,    /* the request in which it died was never sent */
+  APPLIED, /* it was carried out, unanswered */
+  LATE,    /* it will be, while others are at work already, or after */
+  FATES,
+} death;
+
+/* A copy of a bulk whose sender has died. */
+typedef struct late_bulk {
+  char *index;
+  mt_write *items;
+  size_t n;
+} late_bulk;
+
+typedef struct fixture {
+  const mt_test_place *place;
+  mt_test_store theirs; /* whoever looks at what became of it, and brings late requests */
+  char index[96], table[96];
+  mt_test_random *random;
+  late_bulk late;
+  int late_at; /* event of the life under way at which it comes */
+} fixture;
+
+/* One process that is at the job. */
+typedef struct life {
+  fixture *f;
+  mt_test_store mine;
+  mt_docs_ops ops;
+  const mt_docs_ops *real;
+  fake_lock lock;
+  mt_rename rename;
+  mt_job job;
+  int events, bulks, die_at;
+  death fate;
+  bool dead, done;
+} life;
+
+static life *current;
+
+/* ---- Dying ---------------------------------------------------------------------------------- */
+
+#define OK(f, r)                                                                                   \
+  MT_CHECK(mt_test_pump((f)->theirs.store, &(r).req) == MORTISE_OK, "%s: %s", (f)->place->name,    \
+           (r).req.error.message)
+
+static mt_slice keep(mt_slice s) {
+  return s.p ? (mt_slice){mt_strndup(s.p, s.n), s.n} : s;
+}
+
+static late_bulk copy_bulk(const mt_bulk *r) {
+  late_bulk b = {mt_strdup(r->index ? r->index : ""), calloc(r->n, sizeof *b.items), r->n};
+  for (size_t i = 0; i < r->n; i++) {
+    const mt_write *w = &r->items[i];
+    b.items[i] = (mt_write){.kind = w->kind,
+                            .index = keep(w->index),
+                            .id = keep(w->id),
+                            .routing = keep(w->routing),
+                            .body = keep(w->body),
+                            .if_version = w->if_version,
+                            .skip_pipeline = w->skip_pipeline};
+  }
+  return b;
+}
+
+static void bring(fixture *f, late_bulk *b) {
+  if (!b->n) return;
+  mt_bulk r = {.index = *b->index ? b->index : NULL, .items = b->items, .n = b->n};
+  f->theirs.store->docs->bulk(f->theirs.store, &r);
+  OK(f, r);
+  for (size_t i = 0; i < b->n; i++) {
+    mt_free((char *)(uintptr_t)b->items[i].index.p);
+    mt_free((char *)(uintptr_t)b->items[i].id.p);
+    mt_free((char *)(uintptr_t)b->items[i].routing.p);
+    mt_free((char *)(uintptr_t)b->items[i].body.p);
+  }
+  free(b->items);
+  mt_free(b->index);
+  *b = (late_bulk){0};
+}
+
+/* True: the request is not sent, and nothing after it. */
+static bool dies(life *l) {
+  if (++l->events == l->f->late_at) bring(l->f, &l->f->late);
+  if (l->dead || l->events < l->die_at) return l->dead;
+  return l->dead = true;
+}
+
+static void dying_bulk(mt_store *s, mt_bulk *r) {
+  life *l = current;
+  bool was_dead = l->dead;
+  l->bulks++;
+  if (!dies(l)) {
+    l->real->bulk(s, r);
+    return;
+  }
+  if (was_dead || l->fate == LOST) return;
+  bring(l->f, &l->f->late); /* of the one before, if it has not come yet */
+  l->f->late = copy_bulk(r);
+  l->f->late_at = 1 + (int)mt_test_below(l->f->random, 40);
+  if (l->fate == APPLIED) bring(l->f, &l->f->late);
+}
+
+#define DYING(op, type)                                                                            \
+  static void dying_##op(mt_store *s, type *r) {                                                   \
+    if (!dies(current)) current->real->op(s, r);                                                   \
+  }
+DYING(mget, mt_mget)
+DYING(count, mt_count)
+DYING(refresh, mt_refresh)
+DYING(describe, mt_describe)
+DYING(scan_open, mt_scan_open)
+DYING(scan_next, mt_scan_next)
+
+/* ---- One life ------------------------------------------------------------------------------- */
+
+static void on_done(void *ctx, mt_job *j) {
+  (void)j;
+  ((life *)ctx)->done = true;
+}
+
+static void be_born(life *l, fixture *f, mt_job_verb verb, int die_at, death fate) {
+  mortise_error err;
+  *l = (life){.f = f, .die_at = die_at, .fate = fate};
+  current = l;
+  assert_true(mt_test_store_open(&l->mine, f->place));
+  l->real = l->mine.store->docs;
+  l->ops = *l->real;
+  l->ops.bulk = dying_bulk;
+  l->ops.mget = dying_mget;
+  l->ops.count = dying_count;
+  l->ops.refresh = dying_refresh;
+  l->ops.describe = dying_describe;
+  l->ops.scan_open = dying_scan_open;
+  l->ops.scan_next = dying_scan_next;
+  l->mine.store->docs = &l->ops;
+  fake_lock_init(&l->lock, mt_env_system(), LEASE_MS);
+  assert_int_equal(mt_rename_init(&l->rename, MT_SLICE("path"), MT_SLICE("/clinton"),
+                                  MT_SLICE("/projects/clinton"), &err),
+                   MORTISE_OK);
+  l->rename.merge = l->rename.allow_empty = true;
+  mt_change *c = &l->rename.change;
+  c->store = l->mine.store;
+  c->env = mt_env_system();
+  c->permit = fake_permit(&l->lock);
+  c->index = f->index;
+  c->options.page = PAGE;
+  c->options.slices = 1;
+  l->job = (mt_job){.done = on_done,
+                    .ctx = l,
+                    .verb = verb,
+                    .store = l->mine.store,
+                    .env = mt_env_system(),
+                    .permit = c->permit,
+                    .table = f->table,
+                    .ns = "default",
+                    .id = "move-1",
+                    .spec = MT_SLICE("{\"what\":\"a rename\"}"),
+                    .change = c,
+                    .checkpoint_ms = 1 + (int64_t)mt_test_below(f->random, 30)};
+  MT_CHECK(!mt_job_start(&l->job, &err), "%s: %s", f->place->name, err.message);
+}
+
+static void live(life *l) {
+  int64_t end = mt_test_ns() + (int64_t)MT_TEST_HANG_MS * 1000000;
+  while (!l->done && !l->dead && mt_test_ns() < end) mt_loop_step(l->mine.loop, 100, NULL);
+  MT_CHECK(l->done || l->dead, "%s: the job hangs", l->f->place->name);
+  if (!l->done) mt_job_abandon(&l->job);
+}
+
+static void be_buried(life *l) {
+  mt_job_deinit(&l->job);
+  mt_rename_deinit(&l->rename);
+  mt_test_store_close(&l->mine);
+}
+
+/* ---- Setting up, looking -------------------------------------------------------------------- */
+
+static void make_index(fixture *f, const char *index, mt_slice body) {
+  mt_index_admin r = {.index = index, .body = body};
+  f->theirs.store->docs->index_create(f->theirs.store, &r);
+  OK(f, r);
+}
+
+static void drop_index(fixture *f, const char *index) {
+  mt_index_admin r = {.index = index};
+  f->theirs.store->docs->index_drop(f->theirs.store, &r);
+  OK(f, r);
+}
+
+static void source_of(size_t i, const char *below, char *out, size_t size) {
+  snprintf(out, size, "{\"n\" : %zu,\"e\":[ ], \"path\":\"%s/dir%zu/f\\u00e9%zu\" }", i, below,
+           i % 7, i);
+}
+
+static void fill(fixture *f) {
+  mt_write items[DOCS];
+  char ids[DOCS][16], sources[DOCS][160];
+  for (size_t i = 0; i < DOCS; i++) {
+    snprintf(ids[i], sizeof ids[i], "d%zu", i);
+    source_of(i, "/clinton", sources[i], sizeof sources[i]);
+    items[i] = (mt_write){.kind = MT_WRITE_INDEX,
+                          .id = mt_slice_of(ids[i]),
+                          .routing = i % 3 ? (mt_slice){NULL, 0} : MT_SLICE("r"),
+                          .body = mt_slice_of(sources[i]),
+                          .skip_pipeline = true};
+  }
+  mt_bulk r = {.index = f->index, .items = items, .n = DOCS};
+  f->theirs.store->docs->bulk(f->theirs.store, &r);
+  OK(f, r);
+  for (size_t i = 0; i < DOCS; i++) assert_int_equal(items[i].result, MT_WRITE_APPLIED);
+}
+
+static void open_fixture(fixture *f, const mt_test_place *place, mt_test_random *random) {
+  static unsigned number;
+  *f = (fixture){.place = place, .random = random};
+  snprintf(f->index, sizeof f->index, "%s-job%u", place->prefix, ++number);
+  snprintf(f->table, sizeof f->table, "%s-jobs%u", place->prefix, number);
+  assert_true(mt_test_store_open(&f->theirs, place));
+  make_index(f, f->index,
+             MT_SLICE("{\"settings\":{\"number_of_shards\":2,\"number_of_replicas\":0,"
+                      "\"refresh_interval\":\"30s\"},\"mappings\":{\"properties\":{\"path\":"
+                      "{\"type\":\"keyword\"}}}}"));
+  make_index(f, f->table, mt_job_table());
+  fill(f);
+}
+
+static void close_fixture(fixture *f) {
+  drop_index(f, f->index);
+  drop_index(f, f->table);
+  mt_test_store_close(&f->theirs);
+}
+
+/* Every document is this one, to the byte. */
+static void expect_all(fixture *f, const char *below) {
+  char ids[DOCS][16], want[160];
+  mt_slice id[DOCS], routing[DOCS];
+  for (size_t i = 0; i < DOCS; i++) {
+    snprintf(ids[i], sizeof ids[i], "d%zu", i);
+    id[i] = mt_slice_of(ids[i]);
+    routing[i] = i % 3 ? (mt_slice){NULL, 0} : MT_SLICE("r");
+  }
+  mt_mget r = {.index = f->index, .ids = id, .routing = routing, .n = DOCS};
+  f->theirs.store->docs->mget(f->theirs.store, &r);
+  OK(f, r);
+  for (size_t i = 0; i < DOCS; i++) {
+    source_of(i, below, want, sizeof want);
+    MT_CHECK(mt_slice_eq(r.page->docs[i].source, mt_slice_of(want)), "%s: %s is %.*s, not %s",
+             f->place->name, ids[i], (int)r.page->docs[i].source.n, r.page->docs[i].source.p, want);
+  }
+  mt_mget_deinit(&r);
+}
+
+/* ---- Killed anywhere ------------------------------------------------------------------------ */
+
+/* Lives until one is not killed. The last one's job is left for the caller. */
+static void run_through(fixture *f, life *l, unsigned kills, mt_job_verb after, int most) {
+  mt_job_verb verb = MT_JOB_RUN;
+  for (unsigned k = 0;; k++) {
+    int die_at = k < kills ? 1 + (int)mt_test_below(f->random, (size_t)most) : NEVER;
+    be_born(l, f, verb, die_at, (death)mt_test_below(f->random, FATES));
+    live(l);
+    const mortise_error *e = &l->job.error;
+    bool missing = l->done && e->code == MORTISE_NOT_FOUND && verb != MT_JOB_RUN;
+    bool exists = l->done && e->code == MORTISE_CONFLICT && verb == MT_JOB_RUN;
+    if (l->done && !missing && !exists) return;
+    verb = missing ? MT_JOB_RUN : after;
+    if (missing || exists) k--;
+    be_buried(l);
+  }
+}
+
+static void check_end(fixture *f, life *l, mt_job_verb after) {
+  const mt_job_record *r = &l->job.record;
+  bool undone = after == MT_JOB_UNDO && r->state == MT_JOB_UNDONE;
+  MT_CHECK(!l->job.error.code, "%s: %s", f->place->name, l->job.error.message);
+  MT_CHECK(undone || r->state == MT_JOB_DONE, "%s: %s", f->place->name,
+           mt_job_state_name(r->state));
+  expect_all(f, undone ? "/clinton" : "/projects/clinton");
+  if (!undone) {
+    /* What a late request did is not ours, unless it is seen in time. */
+    MT_CHECK(r->counts.matched == DOCS && r->counts.changed + r->counts.unchanged == DOCS,
+             "%s: %" PRIu64 " of %" PRIu64 " counted as changed", f->place->name, r->counts.changed,
+             r->counts.matched);
+  }
+  bring(f, &f->late);
+  expect_all(f, undone ? "/clinton" : "/projects/clinton");
+}
+
+static void test_killed(const mt_test_place *place, unsigned rounds) {
+  mt_test_random random = mt_test_random_for("killed");
+  for (unsigned i = 0; i < rounds; i++) {
+    fixture f;
+    life l;
+    open_fixture(&f, place, &random);
+    mt_job_verb after = mt_test_chance(&random, 50) ? MT_JOB_UNDO : MT_JOB_RESUME;
+    run_through(&f, &l, (unsigned)mt_test_below(&random, 5), after, 60);
+    check_end(&f, &l, after);
+    be_buried(&l);
+    close_fixture(&f);
+  }
+}
+
+/* ---- Not killed ----------------------------------------------------------------------------- */
+
+static void test_whole(const mt_test_place *place) {
+  mt_test_random random = mt_test_random_for("whole");
+  fixture f;
+  life l;
+  open_fixture(&f, place, &random);
+  be_born(&l, &f, MT_JOB_RUN, NEVER, LOST);
+  live(&l);
+  check_end(&f, &l, MT_JOB_RUN);
+  assert_int_equal(l.job.result.changed, DOCS);
+  be_buried(&l);
+
+  be_born(&l, &f, MT_JOB_RUN, NEVER, LOST); /* an id is used once */
+  live(&l);
+  assert_int_equal(l.job.error.code, MORTISE_CONFLICT);
+  be_buried(&l);
+
+  be_born(&l, &f, MT_JOB_RESUME, NEVER, LOST); /* what is done needs no more */
+  live(&l);
+  assert_int_equal(l.job.error.code, MORTISE_OK);
+  assert_int_equal(l.bulks, 0);
+  be_buried(&l);
+
+  be_born(&l, &f, MT_JOB_UNDO, NEVER, LOST);
+  live(&l);
+  check_end(&f, &l, MT_JOB_UNDO);
+  assert_int_equal(l.job.result.changed, DOCS);
+  assert_string_equal(l.job.record.reason, "");
+  MT_CHECK(mt_slice_eq(l.job.record.spec, MT_SLICE("{\"what\":\"a rename\"}")), "the spec is %.*s",
+           (int)l.job.record.spec.n, l.job.record.spec.p);
+  be_buried(&l);
+  close_fixture(&f);
+}
+
+/* What someone has changed since stays, and is counted. */
+static void test_others(const mt_test_place *place) {
+  mt_test_random random = mt_test_random_for("others");
+  fixture f;
+  life l;
+  open_fixture(&f, place, &random);
+  be_born(&l, &f, MT_JOB_RUN, NEVER, LOST);
+  live(&l);
+  be_buried(&l);
+  mt_write theirs[2] = {
+      {.kind = MT_WRITE_INDEX, .id = MT_SLICE("d1"), .body = MT_SLICE("{\"path\":\"/elsewhere\"}")},
+      {.kind = MT_WRITE_DELETE, .id = MT_SLICE("d2")}};
+  mt_bulk r = {.index = f.index, .items = theirs, .n = 2};
+  f.theirs.store->docs->bulk(f.theirs.store, &r);
+  OK(&f, r);
+  be_born(&l, &f, MT_JOB_UNDO, NEVER, LOST);
+  live(&l);
+  assert_int_equal(l.job.error.code, MORTISE_CONFLICT);
+  assert_int_equal(l.job.record.state, MT_JOB_UNDONE);
+  assert_int_equal(l.job.result.changed, DOCS - 2);
+  assert_int_equal(l.job.result.conflicts, 2);
+  be_buried(&l);
+  close_fixture(&f);
+}
+
+/* Stopped by its owner it says so, and goes on later. */
+static void test_cancelled(const mt_test_place *place) {
+  mt_test_random random = mt_test_random_for("cancelled");
+  fixture f;
+  life l;
+  open_fixture(&f, place, &random);
+  be_born(&l, &f, MT_JOB_RUN, NEVER, LOST);
+  while (l.events < 12 && !l.done) mt_loop_step(l.mine.loop, 100, NULL);
+  mt_job_cancel(&l.job);
+  live(&l);
+  assert_int_equal(l.job.error.code, MORTISE_INTERRUPTED);
+  assert_int_equal(l.job.record.state, MT_JOB_STOPPED);
+  assert_non_null(strstr(l.job.record.reason, "interrupted"));
+  be_buried(&l);
+  be_born(&l, &f, MT_JOB_RESUME, NEVER, LOST);
+  live(&l);
+  check_end(&f, &l, MT_JOB_RESUME);
+  be_buried(&l);
+  close_fixture(&f);
+}
+
+/* Two at it: the one whose document was written by the other ends, and changes nothing any more. */
+static void test_taken_over(const mt_test_place *place) {
+  mt_test_random random = mt_test_random_for("taken over");
+  fixture f;
+  life first, second;
+  open_fixture(&f, place, &random);
+  be_born(&first, &f, MT_JOB_RUN, NEVER, LOST);
+  while (first.events < 12 && !first.done) mt_loop_step(first.mine.loop, 100, NULL);
+  be_born(&second, &f, MT_JOB_UNDO, NEVER, LOST);
+  live(&second);
+  check_end(&f, &second, MT_JOB_UNDO);
+  current = &first;
+  live(&first);
+  assert_true(first.job.error.code != MORTISE_OK);
+  expect_all(&f, "/clinton");
+  be_buried(&second);
+  be_buried(&first);
+  close_fixture(&f);
+}
+
+/* ---- Every place ---------------------------------------------------------------------------- */
+
+static mt_test_place places[MT_TEST_PLACES];
+static size_t n_places;
+
+static unsigned rounds_on(const mt_test_place *place) {
+  const char *more = getenv("MORTISE_TEST_ROUNDS");
+  return (place->elastic ? 40 : 150) * (more ? (unsigned)strtoul(more, NULL, 10) : 1);
+}
+
+#define EVERYWHERE(what, ...)                                                                      \
+  static void everywhere_##what(void **state) {                                                    \
+    (void)state;                                                                                   \
+    for (size_t i = 0; i < n_places; i++) {                                                        \
+      print_message("    %s\n", places[i].name);                                                   \
+      test_##what(&places[i] __VA_ARGS__);                                                         \
+    }                                                                                              \
+  }
+EVERYWHERE(whole)
+EVERYWHERE(others)
+EVERYWHERE(cancelled)
+EVERYWHERE(taken_over)
+EVERYWHERE(killed, , rounds_on(&places[i]))
+
+int main(void) {
+  n_places = mt_test_places(places);
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(everywhere_whole),     cmocka_unit_test(everywhere_others),
+      cmocka_unit_test(everywhere_cancelled), cmocka_unit_test(everywhere_taken_over),
+      cmocka_unit_test(everywhere_killed),
+  };
+  int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  for (size_t i = 0; i < n_places; i++) mt_test_place_clean(&places[i]);
+  return failed;
+}

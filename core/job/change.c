@@ -479,6 +479,6 @@ bool mt_change_applied(const mt_change *c) {
 }
 
 size_t mt_change_open_batches(const mt_change *c, uint64_t *numbers, size_t n) {
-  const op *o = c->op;
+  const change_op *o = c->op;
   return o ? mt_units_open(&o->units, numbers, n) : 0;
 }

@@ -1,6 +1,7 @@
 #include "job/job.h"
 
 #include "base/mem.h"
+#include "base/pump.h"
 #include "job/replay.h"
 #include "job/undo.h"
 #include "job/unit.h"
@@ -58,7 +59,7 @@ static void finish(job_op *o) {
   mt_job *j = o->j;
   j->op = NULL;
   free_op(o);
-  j->done(j->ctx, j);
+  MT_FINISH(j);
 }
 
 static void keep_error(job_op *o, const mortise_error *e) {
@@ -533,6 +534,7 @@ mortise_status mt_job_start(mt_job *j, mortise_error *err) {
   mt_error_clear(err);
   mt_error_clear(&j->error);
   memset(&j->result, 0, sizeof j->result);
+  j->finished = false;
   mt_job_record_init(&j->record);
   mortise_status status = mt_job_check_id(mt_slice_of(j->id), err);
   if (status) return status;

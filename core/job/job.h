@@ -22,7 +22,8 @@ typedef enum mt_job_verb {
 
 typedef struct mt_job {
   /* in, as all up to `checkpoint_ms`; borrowed until the end */
-  void (*done)(void *ctx, struct mt_job *j); /* from the loop; may free the job's memory */
+  void (*done)(void *ctx,
+               struct mt_job *j); /* from the loop; may free the job's memory; NULL: pumped */
   void *ctx;
   mt_job_verb verb;
   mt_store *store;
@@ -40,6 +41,7 @@ typedef struct mt_job {
   int64_t (*wall_ms)(void); /* for people, who read when it was; NULL: it is not said */
   int64_t checkpoint_ms;    /* how often its document is written; 0: 1,000 */
   /* out; mt_job_deinit frees what it owns */
+  bool finished;
   mt_job_record record;
   mt_change_result result; /* of this attempt */
   mortise_error error;

@@ -49,7 +49,7 @@ typedef struct life {
   mt_job job;
   int events, bulks, die_at;
   death fate;
-  bool dead, done;
+  bool dead;
 } life;
 
 static life *current;
@@ -130,11 +130,6 @@ DYING(scan_next, mt_scan_next)
 
 /* ---- One life ------------------------------------------------------------------------------- */
 
-static void on_done(void *ctx, mt_job *j) {
-  (void)j;
-  ((life *)ctx)->done = true;
-}
-
 static void be_born(life *l, fixture *f, mt_job_verb verb, int die_at, death fate) {
   mortise_error err;
   *l = (life){.f = f, .die_at = die_at, .fate = fate};
@@ -162,9 +157,7 @@ static void be_born(life *l, fixture *f, mt_job_verb verb, int die_at, death fat
   c->index = f->index;
   c->options.page = PAGE;
   c->options.slices = 1;
-  l->job = (mt_job){.done = on_done,
-                    .ctx = l,
-                    .verb = verb,
+  l->job = (mt_job){.verb = verb,
                     .store = l->mine.store,
                     .env = mt_env_system(),
                     .permit = c->permit,
@@ -179,9 +172,9 @@ static void be_born(life *l, fixture *f, mt_job_verb verb, int die_at, death fat
 
 static void live(life *l) {
   int64_t end = mt_test_ns() + (int64_t)MT_TEST_HANG_MS * 1000000;
-  while (!l->done && !l->dead && mt_test_ns() < end) mt_loop_step(l->mine.loop, 100, NULL);
-  MT_CHECK(l->done || l->dead, "%s: the job hangs", l->f->place->name);
-  if (!l->done) mt_job_abandon(&l->job);
+  while (!l->job.finished && !l->dead && mt_test_ns() < end) mt_loop_step(l->mine.loop, 100, NULL);
+  MT_CHECK(l->job.finished || l->dead, "%s: the job hangs", l->f->place->name);
+  if (!l->job.finished) mt_job_abandon(&l->job);
 }
 
 static void be_buried(life *l) {
@@ -277,9 +270,9 @@ static void run_through(fixture *f, life *l, unsigned kills, mt_job_verb after, 
     be_born(l, f, verb, die_at, (death)mt_test_below(f->random, FATES));
     live(l);
     const mortise_error *e = &l->job.error;
-    bool missing = l->done && e->code == MORTISE_NOT_FOUND && verb != MT_JOB_RUN;
-    bool exists = l->done && e->code == MORTISE_CONFLICT && verb == MT_JOB_RUN;
-    if (l->done && !missing && !exists) return;
+    bool missing = l->job.finished && e->code == MORTISE_NOT_FOUND && verb != MT_JOB_RUN;
+    bool exists = l->job.finished && e->code == MORTISE_CONFLICT && verb == MT_JOB_RUN;
+    if (l->job.finished && !missing && !exists) return;
     verb = missing ? MT_JOB_RUN : after;
     if (missing || exists) k--;
     be_buried(l);
@@ -384,7 +377,7 @@ static void test_cancelled(const mt_test_place *place) {
   life l;
   open_fixture(&f, place, &random);
   be_born(&l, &f, MT_JOB_RUN, NEVER, LOST);
-  while (l.events < 12 && !l.done) mt_loop_step(l.mine.loop, 100, NULL);
+  while (l.events < 12 && !l.job.finished) mt_loop_step(l.mine.loop, 100, NULL);
   mt_job_cancel(&l.job);
   live(&l);
   assert_int_equal(l.job.error.code, MORTISE_INTERRUPTED);
@@ -405,7 +398,7 @@ static void test_taken_over(const mt_test_place *place) {
   life first, second;
   open_fixture(&f, place, &random);
   be_born(&first, &f, MT_JOB_RUN, NEVER, LOST);
-  while (first.events < 12 && !first.done) mt_loop_step(first.mine.loop, 100, NULL);
+  while (first.events < 12 && !first.job.finished) mt_loop_step(first.mine.loop, 100, NULL);
   be_born(&second, &f, MT_JOB_UNDO, NEVER, LOST);
   live(&second);
   check_end(&f, &second, MT_JOB_UNDO);

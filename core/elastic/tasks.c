@@ -12,6 +12,22 @@ static void not_understood(mt_call *c, const char *what) {
   mt_call_error(c, MORTISE_UNAVAILABLE, "%s: what answered is not understood", what);
 }
 
+static bool all_of(const char *p, const char *end, const char *more) {
+  for (; p < end; p++) {
+    bool digit = *p >= '0' && *p <= '9';
+    bool letter = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z');
+    if (!digit && !(more && (letter || strchr(more, *p)))) return false;
+  }
+  return true;
+}
+
+/* NODE:NUMBER, as servers name tasks. */
+static bool task_id_is_fit(const char *id) {
+  const char *colon = id ? strchr(id, ':') : NULL;
+  return colon && colon > id && colon[1] && strlen(id) < MT_SERVER_TASK_ID &&
+         all_of(id, colon, "_-") && all_of(colon + 1, colon + strlen(colon), NULL);
+}
+
 /* ---- Beginning ------------------------------------------------------------------------------ */
 
 static void on_begun(mt_call *c) {
@@ -19,8 +35,10 @@ static void on_begun(mt_call *c) {
   mt_json root;
   if (!mt_call_ok(c, "update by query", r->index)) return;
   if (!mt_call_json(c, "the answer to an update by query", &root)) return;
-  mt_json_copy(mt_json_get(root, "task"), r->task, sizeof r->task);
-  if (!r->task[0]) {
+  mt_json task = mt_json_get(root, "task");
+  mt_json_copy(task, r->task, sizeof r->task);
+  if (task.raw.n != strlen(r->task) + 2 || !task_id_is_fit(r->task)) {
+    r->task[0] = '\0';
     not_understood(c, "update by query");
     return;
   }
@@ -28,7 +46,7 @@ static void on_begun(mt_call *c) {
   mt_call_finish(c);
 }
 
-/* A default pipeline would change what is written again. */
+/* `_none`: a default pipeline would change the documents. */
 static void add_begin_path(mt_call *c, const mt_update_by_query *r) {
   mt_buf_addf(&c->path,
               "/_update_by_query?wait_for_completion=false&conflicts=proceed&pipeline=_none"
@@ -66,21 +84,22 @@ void mt_elastic_update_by_query(mt_store *s, mt_update_by_query *r) {
 
 /* ---- One task ------------------------------------------------------------------------------- */
 
-static void read_counts(mt_json status, mt_server_task_state *out) {
-  mt_json_uint(mt_json_get(status, "total"), &out->total);
-  mt_json_uint(mt_json_get(status, "updated"), &out->updated);
-  mt_json_uint(mt_json_get(status, "noops"), &out->noops);
-  mt_json_uint(mt_json_get(status, "version_conflicts"), &out->conflicts);
+/* False if one of them is missing. */
+static bool read_counts(mt_json status, mt_server_task_state *out) {
+  return mt_json_uint(mt_json_get(status, "total"), &out->total) &
+         mt_json_uint(mt_json_get(status, "updated"), &out->updated) &
+         mt_json_uint(mt_json_get(status, "noops"), &out->noops) &
+         mt_json_uint(mt_json_get(status, "version_conflicts"), &out->conflicts);
 }
 
-/* Of an error the innermost cause says most: the outer ones are "runtime error". */
+/* The innermost cause says most; the outer ones say "runtime error". */
 static void read_error(mt_json error, mt_server_task_state *out) {
   mt_json_copy(mt_json_get(error, "type"), out->type, sizeof out->type);
   for (mt_json cause = error; cause.type; cause = mt_json_get(cause, "caused_by"))
     mt_json_copy(mt_json_get(cause, "reason"), out->reason, sizeof out->reason);
 }
 
-/* Why it did not look at all documents, or nothing. */
+/* Why it did not finish; sets nothing if it did. */
 static void read_why(mt_json root, mt_json response, mt_server_task_state *out) {
   bool yes = false;
   mt_json error = mt_json_get(root, "error"), cancelled = mt_json_get(response, "canceled");
@@ -97,7 +116,7 @@ static void read_why(mt_json root, mt_json response, mt_server_task_state *out) 
   } else {
     return;
   }
-  /* To cancel it may have made its search fail. */
+  /* Cancelling may make its search fail. */
   yes = cancelled.type != MT_JSON_NONE;
   mt_json_bool(mt_json_at(root, "task", "cancelled", NULL), &yes);
   if (yes) snprintf(out->type, sizeof out->type, "canceled");
@@ -106,12 +125,15 @@ static void read_why(mt_json root, mt_json response, mt_server_task_state *out) 
 static void read_end(mt_json root, mt_server_task_state *out) {
   mt_json response = mt_json_get(root, "response");
   out->phase = MT_SERVER_TASK_ENDED;
-  read_counts(response, out);
+  bool counted = read_counts(response, out);
   read_why(root, response, out);
-  out->complete = response.type == MT_JSON_OBJECT && !out->type[0] && !out->reason[0];
+  out->complete = counted && !out->type[0] && !out->reason[0] &&
+                  out->updated + out->noops + out->conflicts == out->total;
+  if (!out->complete && !out->type[0] && !out->reason[0])
+    snprintf(out->reason, sizeof out->reason, "not all that matched is accounted for");
 }
 
-/* 404: not known, or its node is not. */
+/* 404: the task is not known, or its node is not. */
 static void read_missing(mt_call *c, mt_server_task_state *out) {
   mt_json root;
   char reason[512] = "";
@@ -122,9 +144,20 @@ static void read_missing(mt_call *c, mt_server_task_state *out) {
   mt_call_finish(c);
 }
 
+/* A task's own id: of `node` and `id`. */
+static bool read_task_id(mt_json task, char out[MT_SERVER_TASK_ID]) {
+  char node[MT_SERVER_TASK_ID];
+  uint64_t number;
+  mt_json_copy(mt_json_get(task, "node"), node, sizeof node);
+  if (!mt_json_uint(mt_json_get(task, "id"), &number)) return false;
+  int n = snprintf(out, MT_SERVER_TASK_ID, "%s:%llu", node, (unsigned long long)number);
+  return n < MT_SERVER_TASK_ID && task_id_is_fit(out);
+}
+
 static void on_task(mt_call *c) {
   mt_server_task *r = (mt_server_task *)c->req;
   mt_json root;
+  char id[MT_SERVER_TASK_ID];
   bool completed;
   mortise_status status = mt_call_check(c, "look at a task", NULL);
   if (status == MORTISE_NOT_FOUND && !strcmp(r->req.error.type, "resource_not_found_exception")) {
@@ -136,7 +169,8 @@ static void on_task(mt_call *c) {
     return;
   }
   if (!mt_call_json(c, "the answer about a task", &root)) return;
-  if (!mt_json_bool(mt_json_get(root, "completed"), &completed)) {
+  if (!mt_json_bool(mt_json_get(root, "completed"), &completed) ||
+      !read_task_id(mt_json_get(root, "task"), id) || strcmp(id, r->task) != 0) {
     not_understood(c, "look at a task");
     return;
   }
@@ -153,7 +187,7 @@ static void task_look(mt_call *c) {
   mt_call_send(c, "GET", on_task);
 }
 
-/* A task that has ended already is not found, which is no error here. */
+/* Not finding a task that has ended already is no error here. */
 static void on_cancelled(mt_call *c) {
   mortise_status status = mt_call_check(c, "cancel a task", NULL);
   if (status && (status != MORTISE_NOT_FOUND || c->http.error.code)) {
@@ -168,7 +202,7 @@ void mt_elastic_task(mt_store *s, mt_server_task *r) {
   r->state = (mt_server_task_state){0};
   mt_call *c = mt_call_new(mt_elastic_of(s), &r->req);
   if (!c) return;
-  if (!r->task || !strchr(r->task, ':') || strlen(r->task) >= MT_SERVER_TASK_ID) {
+  if (!task_id_is_fit(r->task)) {
     mt_call_error(c, MORTISE_INVALID_ARGUMENT, "\"%.100s\" is no task's id",
                   r->task ? r->task : "");
     return;
@@ -187,7 +221,7 @@ void mt_elastic_task(mt_store *s, mt_server_task *r) {
 
 enum { FOUND_MAX = 10000 };
 
-/* "NAME/" and what http adds; and not a slice of another task. */
+/* http appends "/" and more to the name. A slice of another task does not count. */
 static bool is_named(mt_json task, const char *name) {
   char id[MT_SERVER_TASK_NAME_MAX + 80];
   size_t n = strlen(name);
@@ -197,14 +231,12 @@ static bool is_named(mt_json task, const char *name) {
 
 static mortise_status add_found(mt_server_task_find *r, size_t *cap, mt_json task,
                                 mortise_error *err) {
-  char node[48];
-  uint64_t number;
-  mt_json_copy(mt_json_get(task, "node"), node, sizeof node);
-  if (!node[0] || !mt_json_uint(mt_json_get(task, "id"), &number) || number > INT64_MAX)
+  char id[MT_SERVER_TASK_ID];
+  if (!read_task_id(task, id))
     return mt_error_set(err, MORTISE_UNAVAILABLE, "list tasks: what answered is not understood");
   if (!mt_grow((void **)&r->tasks, cap, r->n + 1, sizeof *r->tasks, FOUND_MAX))
     return mt_error_memory(err);
-  snprintf(r->tasks[r->n++], MT_SERVER_TASK_ID, "%.40s:%llu", node, (unsigned long long)number);
+  memcpy(r->tasks[r->n++], id, sizeof id);
   return MORTISE_OK;
 }
 

@@ -22,7 +22,7 @@ static void end_incomplete(mt_server_task_state *state, const char *type, const 
   snprintf(state->reason, sizeof state->reason, "%s", reason);
 }
 
-/* One document; its new body is in `bodies`, which still may move. */
+/* Appends a changed document to `bodies`, which may still move. */
 static mortise_status change_one(change_run *u, const mt_doc *doc, mortise_error *err) {
   size_t before = u->bodies.n;
   mt_transformed how = MT_UNCHANGED;
@@ -53,7 +53,7 @@ static mortise_status change_page(change_run *u, const mt_page *page, mortise_er
   return status;
 }
 
-/* A server ends an update by query at the first document that it refuses, too. */
+/* False if a document was refused: a server ends there too. */
 static bool count_writes(change_run *u) {
   mt_server_task_state *state = &u->r->state;
   bool refused = false;
@@ -101,7 +101,7 @@ static mortise_status run_pages(change_run *u, mortise_error *err) {
   return MORTISE_OK;
 }
 
-/* As a server tells of it: the task had begun. */
+/* A server reports a missing index as the end of its task. */
 static mortise_status end_without_index(mt_server_task_state *state, const mortise_error *err) {
   if (strcmp(err->type, "index_not_found_exception") != 0) return err->code;
   end_incomplete(state, err->type, err->message);

@@ -204,11 +204,11 @@ typedef struct mt_scan_next {
   mt_page *page;        /* out, owned by the caller; NULL at the end */
 } mt_scan_next;
 
-/* A change that the store makes by itself, with no more traffic: each document that matches is given to
- * a list of transforms. On a server it is a task in the background, which no lock protects and which
- * outlives its sender: an answer that was lost does not mean that there is no task. */
+/* A change that the store makes by itself: it applies a list of transforms to each document that matches.
+ * On a server this is a background task. No lock protects it, and it goes on without its sender; if the
+ * answer was lost, there may be a task nevertheless. */
 typedef enum mt_server_task_phase {
-  MT_SERVER_TASK_UNKNOWN = 0, /* no such task is known: it ended some time ago, or never was */
+  MT_SERVER_TASK_UNKNOWN = 0, /* the store knows no such task: it ended long ago, or never began */
   MT_SERVER_TASK_RUNNING,
   MT_SERVER_TASK_ENDED,
   MT_SERVER_TASK_LOST, /* its node has left the cluster, and may still be running it */
@@ -216,13 +216,15 @@ typedef enum mt_server_task_phase {
 
 enum { MT_SERVER_TASK_ID = 64, MT_SERVER_TASK_NAME_MAX = 128 };
 
+/* If it is not complete, it may have done more than the numbers say: a server loses the count of a
+ * cancelled part (seen on OpenSearch 2.19). */
 typedef struct mt_server_task_state {
   mt_server_task_phase phase;
   uint64_t total; /* documents that matched, once that is known */
   uint64_t updated;
-  uint64_t noops;             /* nothing to change, or set aside */
-  uint64_t conflicts;         /* written by others meanwhile, and left as they are */
-  bool complete;              /* ENDED, and all that matched were looked at */
+  uint64_t noops;             /* unchanged, or set aside */
+  uint64_t conflicts;         /* written by others meanwhile, so not changed */
+  bool complete;              /* ENDED, and each document that matched is in these numbers */
   char type[64], reason[256]; /* if it ended without being complete: why, in the server's words;
                                  the type is "canceled" if it was asked to end */
 } mt_server_task_state;
@@ -232,20 +234,19 @@ typedef struct mt_update_by_query {
   const char *index;                      /* in: index or alias */
   mt_slice query;                         /* in: Query DSL object, or empty for all */
   const struct mt_transforms *transforms; /* in */
-  const char *
-      name; /* in: NULL, or how mt_server_task_find finds it: at most MT_SERVER_TASK_NAME_MAX bytes, no
-                            "/" */
-  int64_t
-      not_after_ms; /* in: 0, or ends incomplete, before another batch is changed, from then on by
-                            the store's clock (milliseconds since 1970) */
-  uint32_t slices;  /* in: parallel parts; 0: the store decides; as all below not on sqlite */
-  uint32_t batch;   /* in: documents a batch; 0: 1000 */
-  uint32_t per_second;          /* in: documents; 0: as fast as it can */
+  /* in: how mt_server_task_find finds it: at most MT_SERVER_TASK_NAME_MAX bytes, no "/"; or NULL */
+  const char *name;
+  /* in: on the store's clock, milliseconds since 1970: no batch is begun from then on, and it ends
+   * incomplete; a batch under way may end later. 0: never */
+  int64_t not_after_ms;
+  uint32_t slices;              /* in: parallel parts; 0: the store decides; not on sqlite */
+  uint32_t batch;               /* in: documents a batch; 0: 1000 */
+  uint32_t per_second;          /* in: documents; 0: as fast as it can; not on sqlite */
   char task[MT_SERVER_TASK_ID]; /* out: "" if it ended in this request, as on sqlite */
   mt_server_task_state state;   /* out */
 } mt_update_by_query;
 
-/* Reads what has become of a task; asks it to end first, which it does some time later. */
+/* Reads the state of a task. With `cancel` it asks the task to end first, which may take some time. */
 typedef struct mt_server_task {
   mt_req req;
   const char *task;           /* in */
@@ -253,8 +254,8 @@ typedef struct mt_server_task {
   mt_server_task_state state; /* out */
 } mt_server_task;
 
-/* The tasks of that name that are running now. It fails with UNAVAILABLE unless all nodes answered.
- * One that was asked for a moment ago may not have begun. */
+/* Finds the running tasks of that name. UNAVAILABLE unless all nodes answered. A task that was requested
+ * a moment ago may not have begun yet. */
 typedef struct mt_server_task_find {
   mt_req req;
   const char *name;                 /* in */

@@ -1,4 +1,4 @@
-/* The transforms of a member as a whole. */
+/* Transforms that add, replace or remove a field as a whole. */
 #include "transform/parts.h"
 
 /* ---- set, default --------------------------------------------------------------------------- */
@@ -65,7 +65,7 @@ const char *mt_do_copy_field(mt_work_on *w) {
   return mt_same_value(p.from.value, p.to.value) ? NULL : "has another value";
 }
 
-/* The key that stands for `to` in the same object, with as many dots as the one that is there. */
+/* The key to put in place of the old one, if the object stays the same and it has as many dots. */
 static bool key_instead(const mt_step *s, const mt_place *from, mt_slice *key) {
   const mt_name *a = &s->field, *b = &s->target;
   if (a->n != b->n) return false;

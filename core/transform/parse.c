@@ -17,7 +17,7 @@ const char *const mt_step_names[MT_STEP_KINDS] = {
     [MT_STEP_JOIN] = "join",
 };
 
-/* The members that each has, all of them needed. */
+/* The members of each, all required. */
 enum { FIELD, FROM, TO, VALUE, BY, MEMBERS };
 static const char *const member_names[MEMBERS] = {"field", "from", "to", "value", "by"};
 static const bool wants[MT_STEP_KINDS][MEMBERS] = {
@@ -66,8 +66,7 @@ static mortise_status read_text(parser *p, int which, mt_slice *out) {
   return MORTISE_OK;
 }
 
-/* The inside of a JSON string; it is no longer than any other spelling of the same text, and the
- * quotes pass away. */
+/* The inside of the text as a JSON string. It is not longer than the spelling that was given. */
 static mt_slice raw_text(parser *p, mt_slice decoded) {
   mt_buf b;
   mt_slice out = {p->at, 0};
@@ -134,7 +133,7 @@ static const char *members_problem(mt_json object) {
   return why;
 }
 
-/* What one of the three places would not take, or take otherwise. At most MT_JSON_DEPTH deep. */
+/* What C, SQL or a server would refuse, or understand otherwise. At most MT_JSON_DEPTH deep. */
 static const char *value_problem(mt_json value) {
   double d;
   const char *why = NULL;
@@ -270,7 +269,7 @@ static mortise_status read_one(parser *p, mt_json item, size_t number) {
   p->step->kind = (mt_step_kind)kind;
   mortise_status status = take_members(p, it.value);
   if (!status) status = read_parts(p);
-  if (status == MORTISE_INVALID_ARGUMENT)
+  if (status == MORTISE_INVALID_ARGUMENT && !p->t->only)
     mt_error_prefix(p->err, "transform %zu (%s)", number, mt_step_names[kind]);
   return status;
 }
@@ -302,15 +301,16 @@ static mortise_status check_list(mt_slice json, mt_json *root, size_t *n, mortis
   return MORTISE_OK;
 }
 
-mortise_status mt_transforms_parse(mt_transforms *t, mt_slice json, mortise_error *err) {
+mortise_status mt_transforms_compile(mt_transforms *t, mt_slice json, bool only,
+                                     mortise_error *err) {
   mt_json root;
   mortise_error local;
-  *t = (mt_transforms){0};
+  *t = (mt_transforms){.only = only};
   if (!err) err = &local;
   mt_error_clear(err);
   mortise_status status = check_list(json, &root, &t->n, err);
   if (status) return status;
-  /* The list as it is; each text decoded, and perhaps once more as JSON spells it at its shortest. */
+  /* Room for the list, for each text decoded, and for each text once more as raw_text spells it. */
   size_t n = root.raw.n;
   t->text = mt_alloc(3 * n);
   t->steps = mt_calloc(t->n, sizeof *t->steps);
@@ -323,6 +323,10 @@ mortise_status mt_transforms_parse(mt_transforms *t, mt_slice json, mortise_erro
   }
   if (status) mt_transforms_deinit(t);
   return status;
+}
+
+mortise_status mt_transforms_parse(mt_transforms *t, mt_slice json, mortise_error *err) {
+  return mt_transforms_compile(t, json, false, err);
 }
 
 void mt_transforms_deinit(mt_transforms *t) {

@@ -28,7 +28,7 @@ typedef struct mt_name {
   uint16_t n;
 } mt_name;
 
-/* The parts from..to of a name, counted from 0, `to` included. */
+/* Parts `from` to `to` of a name, both included, counted from 0. */
 static inline mt_slice mt_name_parts(const mt_name *name, size_t from, size_t to) {
   size_t start = from ? name->ends[from - 1] + 1u : 0;
   return (mt_slice){name->text.p + start, name->ends[to] - start};
@@ -46,13 +46,18 @@ typedef struct mt_step {
   mt_json value;
 } mt_step;
 
-/* ---- Texts (text.c): the raw insides of JSON strings, compared with what they mean -------------- */
+/* mt_transforms_parse, with t->only. */
+mortise_status mt_transforms_compile(mt_transforms *t, mt_slice json, bool only,
+                                     mortise_error *err);
 
-/* Where the raw text goes on behind `text`; NULL where it does not begin so. */
+/* ---- Texts (text.c) -----------------------------------------------------------------------------
+ * [p, end) is the raw inside of a JSON string; `text` is decoded. */
+
+/* The place behind `text`, if the string begins with it; else NULL. */
 const char *mt_text_after(const char *p, const char *end, mt_slice text);
-/* The first `text` in it: where it begins, and in `*behind` where it ends. NULL: there is none. */
+/* The place of the first `text` in the string, and in `*behind` the place behind it; else NULL. */
 const char *mt_text_find(const char *p, const char *end, mt_slice text, const char **behind);
-/* The same type and value, whatever the order of members. As deep as the shallower of the two. */
+/* Have they the same type and value, whatever the order of members? Recurses as deep as both are. */
 bool mt_same_value(mt_json a, mt_json b);
 bool mt_is_integer(mt_json number); /* no fraction, no exponent */
 
@@ -67,15 +72,16 @@ typedef struct mt_place {
   bool in_array;
 } mt_place;
 
-/* Calls `visit` for each place, in the order of the document, until one returns why the document must
- * be set aside. Returns that, or another reason, or NULL. */
+/* Calls `visit` for each place, in the order of the document, until it returns a reason to set the
+ * document aside. Returns that reason, or one of its own, or NULL. */
 typedef const char *mt_place_fn(void *ctx, const mt_place *place);
 const char *mt_each_place(mt_json root, const mt_name *name, mt_place_fn *visit, void *ctx);
 
-/* The only place, outside arrays; `*found` says whether there is one. Else why not. */
+/* Finds the only place, if there is one (`*found`). Returns a reason if there are several or it is in an
+ * array. */
 const char *mt_one_place(mt_json root, const mt_name *name, mt_place *out, bool *found);
 
-/* Where a field that is missing is added. */
+/* The object to which a missing field is added. */
 typedef struct mt_spot {
   mt_json object;
   size_t part; /* of the name, from which it is missing */
@@ -90,7 +96,7 @@ typedef struct mt_patch {
   bool changed;
 } mt_patch;
 
-/* Copies up to `from` and goes on at `to`; what is appended in between stands instead. */
+/* Copies up to `from` and continues at `to`; what the caller then appends replaces the bytes between. */
 void mt_patch_skip(mt_patch *p, const char *from, const char *to);
 void mt_patch_remove(mt_patch *p, const mt_place *place);
 void mt_patch_add(mt_patch *p, const mt_spot *spot, const mt_name *name, mt_slice value);
@@ -104,7 +110,7 @@ typedef struct mt_work_on {
   const mt_name *whose; /* out: the field that a reason is about */
 } mt_work_on;
 
-/* Each returns why the document must be set aside, or NULL. */
+/* Each returns a reason to set the document aside, or NULL. */
 typedef const char *mt_step_fn(mt_work_on *w);
 mt_step_fn mt_do_replace_prefix, mt_do_cast, mt_do_split, mt_do_join;
 mt_step_fn mt_do_set, mt_do_remove, mt_do_rename_field, mt_do_copy_field, mt_do_default;

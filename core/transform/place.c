@@ -13,7 +13,7 @@ typedef struct walk {
 
 static const char *walk_value(walk *w, mt_json value, size_t part, bool in_array);
 
-/* Which parts of the name, from `part` on, the key is: the last of them, or -1. */
+/* If the key is the parts of the name from `part` to another one, that one; else -1. */
 static int parts_of_key(const mt_name *name, size_t part, mt_slice key) {
   for (size_t last = part; last < name->n; last++)
     if (mt_json_key_is(key, mt_name_parts(name, part, last))) return (int)last;
@@ -105,7 +105,7 @@ static const char *skip_space(const char *p) {
   return p;
 }
 
-/* A member goes with the comma before it, the first one with the comma behind it. */
+/* Removes the comma before the member too, or, of the first member, the comma behind it. */
 void mt_patch_remove(mt_patch *p, const mt_place *place) {
   const char *behind = mt_end_of(place->value);
   if (place->before) {
@@ -116,7 +116,7 @@ void mt_patch_remove(mt_patch *p, const mt_place *place) {
   mt_patch_skip(p, place->key.p - 1, *comma == ',' ? skip_space(comma + 1) : behind);
 }
 
-/* Behind the last member, before any white space there. */
+/* Adds behind the last member, before any white space there. */
 void mt_patch_add(mt_patch *p, const mt_spot *spot, const mt_name *name, mt_slice value) {
   const char *place = spot->object.raw.p + 1;
   bool empty = true;

@@ -15,14 +15,15 @@ void mt_prefix_query(mt_buf *out, mt_slice field, mt_slice from, mt_slice hidden
  * found. */
 void mt_tree_query(mt_buf *out, mt_slice field, mt_slice path, mt_slice except);
 
-/* How the values of a field are found: mt_prefix_query's `field` and `hidden`. */
+/* How searches find the values of a field: `field` and `hidden` of mt_prefix_query. */
 typedef struct mt_search_name {
   mt_slice field, hidden;
 } mt_search_name;
 
-/* Appends Query DSL that finds at least every document which the list changes or would set aside.
- * `names` has one for each transform; NULL: each field by its own name. UNSUPPORTED, and nothing is
- * appended, unless all are replace_prefix: no search finds nulls, or what is not indexed. */
+/* Appends Query DSL that finds at least each document that the list changes or sets aside. `names` has
+ * one entry for each transform; NULL: each field is searched by its own name. UNSUPPORTED, with nothing
+ * appended, unless all are replace_prefix: for the others a search may miss nulls and what is not
+ * indexed. */
 mortise_status mt_transforms_query(const mt_transforms *t, const mt_search_name *names, mt_buf *out,
                                    mortise_error *err);
 

@@ -39,7 +39,7 @@ static bool same_text(mt_slice a, mt_slice b) {
       if (*p++ != *q++) return false;
       continue;
     }
-    /* What one of them escapes may be several bytes of the other. */
+    /* An escape in one may be several bytes in the other. */
     bool escaped = *p == '\\';
     size_t n = escaped ? mt_json_piece(&p, a_end, x) : mt_json_piece(&q, b_end, x);
     for (size_t i = 0; i < n;) {
@@ -58,7 +58,7 @@ bool mt_is_integer(mt_json number) {
   return true;
 }
 
-/* Integers are spelled in one way each, but for 0. */
+/* Each integer has one spelling, except 0. */
 static bool same_number(mt_json a, mt_json b) {
   double x, y;
   int64_t m, n;
@@ -78,7 +78,7 @@ static bool same_items(mt_json a, mt_json b) {
   }
 }
 
-/* Looked for from the member behind the last one found: most often that is it. */
+/* Starts behind the last member found, which is usually the right place. */
 static bool find_member(mt_json_iter *at, mt_json object, mt_slice key) {
   mt_json_iter from = *at;
   while (mt_json_next(at))

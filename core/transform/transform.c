@@ -2,15 +2,15 @@
 
 /* ---- Applying ------------------------------------------------------------------------------- */
 
-static mt_transformed set_aside(const mt_step *s, size_t number, const mt_name *whose,
+static mt_transformed set_aside(const mt_transforms *t, size_t i, const mt_name *whose,
                                 const char *why, mortise_error *err) {
   mt_slice name = whose->text;
-  mt_error_set(err, MORTISE_REJECTED, "transform %zu (%s): %.*s %s", number, mt_step_names[s->kind],
-               (int)(name.n < 200 ? name.n : 200), name.p, why);
+  mt_error_set(err, MORTISE_REJECTED, "%.*s %s", (int)(name.n < 200 ? name.n : 200), name.p, why);
+  if (!t->only) mt_error_prefix(err, "transform %zu (%s)", i + 1, mt_step_names[t->steps[i].kind]);
   return MT_ASIDE;
 }
 
-/* One step; what it makes is appended. */
+/* Appends the result of one step. */
 static mt_transformed apply_one(const mt_transforms *t, size_t i, mt_slice source, mt_buf *out,
                                 mortise_error *err) {
   static mt_step_fn *const doers[MT_STEP_KINDS] = {
@@ -33,14 +33,14 @@ static mt_transformed apply_one(const mt_transforms *t, size_t i, mt_slice sourc
   const char *why = doers[s->kind](&w);
   if (why) {
     mt_buf_cut(out, before);
-    return set_aside(s, i + 1, w.whose, why, err);
+    return set_aside(t, i, w.whose, why, err);
   }
   if (!w.patch.changed && !out->failed) return MT_UNCHANGED;
   mt_buf_add(out, w.patch.copied, (size_t)(source.p + source.n - w.patch.copied));
   return MT_CHANGED;
 }
 
-/* From the one into the other and back; the last outcome goes to `out`. */
+/* The results go to one buffer and the other in turn, the last one to `out`. */
 static mt_transformed apply_all(const mt_transforms *t, mt_slice source, mt_buf between[2],
                                 mt_buf *out, mortise_error *err) {
   mt_transformed so_far = MT_UNCHANGED;
@@ -84,10 +84,10 @@ static void open_step(mt_buf *b, mt_step_kind kind) {
   mt_buf_addf(b, "%s{\"%s\":{", b->n > 1 ? "," : "", mt_step_names[kind]);
 }
 
-static mortise_status parse_made(mt_transforms *t, mt_buf *b, mortise_error *err) {
+static mortise_status compile_made(mt_transforms *t, mt_buf *b, bool only, mortise_error *err) {
   mt_buf_adds(b, "]");
   mortise_status status = mt_buf_status(b, "the list of transforms", err);
-  if (!status) status = mt_transforms_parse(t, mt_buf_slice(b), err);
+  if (!status) status = mt_transforms_compile(t, mt_buf_slice(b), only, err);
   mt_buf_deinit(b);
   return status;
 }
@@ -107,7 +107,7 @@ mortise_status mt_transforms_prefix(mt_transforms *t, mt_slice field, mt_slice f
   mt_buf_init(&b, MT_TRANSFORMS_TEXT_MAX);
   mt_buf_adds(&b, "[");
   add_prefix(&b, field, from, to);
-  return parse_made(t, &b, err);
+  return compile_made(t, &b, true, err);
 }
 
 bool mt_transforms_is_prefix(const mt_transforms *t, size_t i, mt_prefix *out) {
@@ -116,7 +116,7 @@ bool mt_transforms_is_prefix(const mt_transforms *t, size_t i, mt_prefix *out) {
   return s->kind == MT_STEP_REPLACE_PREFIX;
 }
 
-/* ---- Taking back ---------------------------------------------------------------------------- */
+/* ---- Undoing ---------------------------------------------------------------------------- */
 
 static bool same_parent(const mt_name *a, const mt_name *b) {
   return a->n == b->n &&
@@ -160,7 +160,7 @@ mortise_status mt_transforms_inverse(const mt_transforms *t, mt_transforms *out,
     return mt_error_set(err, MORTISE_UNSUPPORTED, "transform %zu (%s) has no inverse", i + 1,
                         mt_step_names[t->steps[i].kind]);
   }
-  return parse_made(out, &b, err);
+  return compile_made(out, &b, false, err);
 }
 
 bool mt_transforms_restores(const mt_transforms *inverse, mt_slice source, mt_slice changed) {

@@ -1,64 +1,70 @@
-/* Declared changes of one document: a list of transforms, which has one meaning in the three places where
- * it runs: in C on the bytes of the source, as a script on the servers (elastic/scripts/
- * transform.painless) and as an SQL function in the embedded store (which calls the C).
+/* Declared changes of one document: a list of transforms. It means the same wherever it runs: in C on
+ * the bytes of the source, on the servers as a script (elastic/scripts/transform.painless), and in the
+ * embedded store as an SQL function that calls the C.
  *
  *   [{"replace_prefix": {"field": "path", "from": "/a", "to": "/b"}}, {"cast": {"field": "n", "to": "integer"}}]
  *
- * Fields. A name is split at its dots, and means what the servers index under it: {"a": {"b": 1}},
- * {"a.b": 1} and {"a": [{"b": 1}, {"b": 2}]} all have "a.b". Each such value is a place of the field.
- * A field is missing where it has no place; null is a value.
+ * Fields. A name is split at its dots and means what the servers index under it: "a.b" is in
+ * {"a": {"b": 1}}, in {"a.b": 1} and in {"a": [{"b": 1}, {"b": 2}]}. Each such value is a place of the
+ * field. A field without a place is missing; null is a value.
  *
- * Three things may come of a document: it is changed, or unchanged, or set aside, since one transform
- * of the list cannot be done, and then none of them is. One after the other, each sees what the one
- * before it made.
+ * Results. A document is changed, unchanged or set aside. It is set aside if one transform of the list
+ * cannot be done; then none of them is. Each transform sees the result of the one before it.
  *
- * | transform      | members            | at each place, or once                                       |
- * | -------------- | ------------------ | ------------------------------------------------------------ |
- * | replace_prefix | field, from, to    | text that is the path `from`, or begins with `from`/, has `to` |
- * |                |                    | instead; elements of arrays too; other values stay           |
- * | remove         | field              | the member goes; an object that is left empty stays          |
- * | cast           | field, to          | null stays, of an array each element is cast (table below)   |
- * | split          | field, by          | text becomes an array of the texts between `by`, "" becomes  |
- * |                |                    | []; null and arrays stay; else aside                         |
- * | join           | field, by          | an array of texts becomes one, [] becomes ""; null and text  |
- * |                |                    | stay; else aside, as is what a split would not give back: an |
- * |                |                    | element with `by` in it or running into it, and [""]         |
- * | set            | field, value       | once: the value is replaced, or added (below)                |
- * | default        | field, value       | once: the same where the field is missing or null            |
- * | copy_field     | from, to           | once: `to` gets the value; one that has another is aside     |
- * | rename_field   | from, to           | once: `to` gets the value, `from` goes; `to` is there: aside |
+ * | transform      | members         | what it does                                                    |
+ * | -------------- | --------------- | --------------------------------------------------------------- |
+ * | replace_prefix | field, from, to | at each place: in text that is the path `from` or begins with   |
+ * |                |                 | `from`/, replaces `from` by `to`; also in elements of arrays;   |
+ * |                |                 | other values stay                                               |
+ * | remove         | field           | removes each place; an object left empty stays                  |
+ * | cast           | field, to       | at each place: converts as in the table below; null stays; in   |
+ * |                |                 | an array, converts each element                                 |
+ * | split          | field, by       | at each place: text becomes the array of the texts between `by`,|
+ * |                |                 | "" becomes []; null and arrays stay; else set aside             |
+ * | join           | field, by       | at each place: an array of texts becomes one text, [] becomes   |
+ * |                |                 | ""; null and text stay; else set aside, also if a split would   |
+ * |                |                 | not give the array back                                         |
+ * | set            | field, value    | replaces the value or adds the field                            |
+ * | default        | field, value    | the same, only if the field is missing or null                  |
+ * | copy_field     | from, to        | adds `to` with the value of `from`; set aside if `to` has       |
+ * |                |                 | another value                                                   |
+ * | rename_field   | from, to        | adds `to` with the value of `from` and removes `from`; set      |
+ * |                |                 | aside if `to` is there                                          |
  *
- * - Where the field is missing, nothing happens but to `set` and `default`.
- * - "Once" wants at most one place, and not in an array: else aside.
- * - A field is added at the end of the deepest object on its way (names of objects tried from the
- *   shortest), its missing objects with it; where something else stands on its way, null too: aside.
- * - rename_field replaces only the key where the object stays the same and the new key has as many dots,
- *   so that {"a": {"b": 1}} keeps its order; else the field is removed and added.
- * - Equal is what has the same type and value, whatever the order of members: {"set": 1} leaves 1,
- *   and changes 1.0. An integer is a number without fraction and exponent.
- * - An object that has a key on a field's way twice is aside.
- * - Paths begin with "/", and have no empty segment; a "/" at the end is dropped. `to` may not lie
- *   inside `from`; a text which would match again is aside ("/a/b" to "/a" of "/a/b/b").
+ * - If the field is missing, nothing happens, except for `set` and `default`.
+ * - The last four need a field with one place at most, and not in an array; else the document is set
+ *   aside.
+ * - A field is added at the end of the deepest object on its way, with its missing parent objects. To
+ *   find that object, names are tried from the shortest on. If anything else than an object is on the
+ *   way, even null, the document is set aside.
+ * - rename_field replaces only the key if the object stays the same and the new key has as many dots, so
+ *   {"a": {"b": 1}} keeps its order. Otherwise it removes the field and adds the new one.
+ * - Values are equal if they have the same type and value, whatever the order of members: setting 1
+ *   leaves 1 and changes 1.0. An integer is a number without fraction and exponent.
+ * - An object that has a key on a field's way twice sets its document aside.
+ * - Paths begin with "/" and have no empty segment; a "/" at the end is dropped. `to` must not lie
+ *   inside `from`. A text that would match again is set aside: "/a/b/b" when "/a/b" becomes "/a".
  *
- * | cast to | of       | gives                                                                        |
- * | ------- | -------- | ---------------------------------------------------------------------------- |
- * | integer | integer  | itself, within 64 bits with sign                                             |
- * |         | float    | the whole number that it is                                                  |
- * |         | string   | what the number that it spells gives: as JSON spells them, 63 bytes at most  |
- * | float   | float    | itself                                                                       |
- * |         | integer  | the same number, where a double has it exactly                               |
- * |         | string   | as above; of digits that are no integer's, the nearest double                |
- * | string  | string   | itself                                                                       |
- * |         | integer  | its digits                                                                   |
- * |         | float    | its decimals, "1.5", "100.0": up to 15 digits, 0 or from 0.0001 to below 1e15 |
- * |         | boolean  | "true", "false"                                                              |
- * | boolean | boolean  | itself                                                                       |
- * |         | string   | of "true" and "false"                                                        |
+ * | cast to | from    | result                                                                       |
+ * | ------- | ------- | ---------------------------------------------------------------------------- |
+ * | integer | integer | unchanged, if it fits into 64 bits with sign                                 |
+ * |         | float   | the integer of the same value                                                |
+ * |         | string  | the number in it, spelled as in JSON in at most 63 bytes, then as above      |
+ * | float   | float   | unchanged                                                                    |
+ * |         | integer | the double of exactly the same value                                         |
+ * |         | string  | as above; a number that is no integer becomes the nearest double             |
+ * | string  | string  | unchanged                                                                    |
+ * |         | integer | its digits                                                                   |
+ * |         | float   | its decimals, as "1.5" or "100.0", if 15 digits are enough and it is 0, or   |
+ * |         |         | at least 0.0001 and below 1e15                                               |
+ * |         | boolean | "true" or "false"                                                            |
+ * | boolean | boolean | unchanged                                                                    |
+ * |         | string  | of "true" and "false"                                                        |
  *
- * All else is aside. A float beyond the doubles is none.
+ * Everything else is set aside, as is a float beyond the doubles.
  *
- * What is the same in all three places is the value. In C every byte that is not changed stays; a
- * server writes the document anew, with other white space and floats as its doubles. */
+ * Only values are the same everywhere. The C keeps every byte that it does not change; a server writes
+ * the document anew, with other white space and with floats rounded to doubles. */
 #ifndef MT_TRANSFORM_TRANSFORM_H
 #define MT_TRANSFORM_TRANSFORM_H
 
@@ -67,8 +73,8 @@
 typedef enum mt_transformed {
   MT_UNCHANGED = 0, /* nothing was appended */
   MT_CHANGED,       /* the whole new source was appended */
-  MT_ASIDE,         /* this document cannot be changed: `err` says why; it is set aside, listed */
-  MT_STOP,          /* the whole change ends with `err` */
+  MT_ASIDE, /* this document cannot be changed; `err` says why. It is set aside and listed */
+  MT_STOP,  /* the whole change ends with `err` */
 } mt_transformed;
 
 enum {
@@ -78,18 +84,19 @@ enum {
   MT_FIELD_PARTS_MAX = 32,  /* of a field's name, between its dots */
 };
 
-/* A compiled list. It is not changed by use, so that threads may share one. */
+/* A compiled list. Using it does not change it, so threads may share one. */
 typedef struct mt_transforms {
   mt_slice json; /* the list as it was given, into `text` */
   struct mt_step *steps;
   size_t n;
   char *text; /* all that the steps point into */
+  bool only;  /* there is one by construction, so messages name neither its number nor its kind */
 } mt_transforms;
 
-/* Compiles a JSON array of transforms. INVALID_ARGUMENT says which transform is wrong, and what is.
- * Copies what it is given. On failure there is nothing to deinit. */
+/* Compiles a JSON array of transforms. INVALID_ARGUMENT says which transform is wrong and why. Copies
+ * what it is given. On failure there is nothing to deinit. */
 mortise_status mt_transforms_parse(mt_transforms *t, mt_slice json, mortise_error *err);
-/* The list of one replace_prefix. */
+/* The list of one replace_prefix, whose messages do not say that it is a list. */
 mortise_status mt_transforms_prefix(mt_transforms *t, mt_slice field, mt_slice from, mt_slice to,
                                     mortise_error *err);
 void mt_transforms_deinit(mt_transforms *t); /* also of one that is zero */
@@ -105,19 +112,20 @@ bool mt_transforms_is_prefix(const mt_transforms *t, size_t i, mt_prefix *out);
 mt_transformed mt_transforms_apply(const mt_transforms *t, mt_slice source, mt_buf *out,
                                    mortise_error *err);
 
-/* The list that takes back: the inverses in the other order. UNSUPPORTED where a transform has none:
- * replace_prefix has one unless `from` lies inside `to`, rename_field one where only the last part of
- * the name is another, split and join are each other's; the others forget what was there.
+/* The list that undoes: the inverses in reverse order. UNSUPPORTED if a transform has none.
+ * replace_prefix has one unless `from` lies inside `to`; rename_field has one if only the last part of
+ * the name differs; split and join are each other's. The others forget what was there.
  *
- * Of one transform it makes the old value again from each document that the transform changed and that
- * the inverse, before, would not have changed (say one that had "/a/x" and "/b/x" when /a became /b);
- * and the old bytes, unless a key or text that went was spelled with needless escapes, or a joined array
- * with white space. So an index can be taken back as a whole only where the inverse would have changed
- * no document of it. Of several transforms, and of bytes, mt_transforms_restores says it. */
+ * The inverse of one transform restores the value of each document that the transform changed, if the
+ * inverse would not have changed that document before. (With /a to /b, it would have changed one that
+ * had "/a/x" and "/b/x".) It restores the bytes too, unless a key or text was spelled with needless
+ * escapes or a joined array had white space. So a whole index can be restored only if the inverse would
+ * have changed none of its documents before. For lists of several transforms, and for bytes, use
+ * mt_transforms_restores. */
 mortise_status mt_transforms_inverse(const mt_transforms *t, mt_transforms *out,
                                      mortise_error *err);
 
-/* Does `inverse` make the bytes of `source` again from `changed`? It is tried. */
+/* Tries it: does `inverse` turn `changed` into exactly the bytes of `source`? */
 bool mt_transforms_restores(const mt_transforms *inverse, mt_slice source, mt_slice changed);
 
 #endif

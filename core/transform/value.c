@@ -1,4 +1,4 @@
-/* The transforms of the values that a field has. */
+/* Transforms that change the values of a field. */
 #include "transform/parts.h"
 
 #include "base/number.h"
@@ -21,8 +21,8 @@ static const char *each_element(mt_work_on *w, mt_json value, change_fn *change,
 
 /* ---- replace_prefix ------------------------------------------------------------------------- */
 
-/* Where the rest begins after the path `prefix`; NULL where it does not begin so, or the prefix ends
- * inside a segment. */
+/* The place behind the path `prefix`; NULL if the text does not begin with it or it ends inside a
+ * segment. */
 static const char *after_path(const char *p, const char *end, mt_slice prefix) {
   const char *rest = mt_text_after(p, end, prefix);
   if (!rest || rest == end || *rest == '/') return rest;
@@ -54,7 +54,7 @@ const char *mt_do_replace_prefix(mt_work_on *w) {
 
 enum { NUMBER_TEXT_MAX = 63 };
 
-/* The number that a string spells, into `copy`; NONE where it spells none. */
+/* The number in a string, copied to `copy`; NONE if there is none. */
 static mt_json spelled_number(mt_json string, char copy[NUMBER_TEXT_MAX + 1]) {
   mt_json number;
   const char *p = string.raw.p + 1, *end = mt_end_of(string) - 1;
@@ -65,7 +65,7 @@ static mt_json spelled_number(mt_json string, char copy[NUMBER_TEXT_MAX + 1]) {
     copy[n++] = piece[0];
   }
   if (p < end || n > NUMBER_TEXT_MAX) return (mt_json){0};
-  /* JSON allows white space around a value, a number has none. */
+  /* JSON allows white space around a value; a number has none. */
   if (mt_json_parse((mt_slice){copy, n}, "", &number, NULL) || number.raw.n != n) number.type = 0;
   return number.type == MT_JSON_NUMBER ? number : (mt_json){0};
 }
@@ -79,7 +79,7 @@ static bool whole(mt_json number, int64_t *out) {
   return (double)*out == d;
 }
 
-/* The double of a number, where an integer is exactly that. */
+/* The nearest double; of an integer, only an equal one. */
 static bool exact(mt_json number, double *out) {
   int64_t n;
   if (!mt_is_integer(number)) return mt_json_double(number, out);
@@ -122,7 +122,7 @@ static size_t significant_digits(const char *text) {
   return n && length > 2 && !strcmp(text + length - 2, ".0") ? n - 1 : n;
 }
 
-/* In decimals, where these have one form: 15 digits survive a double. */
+/* False if it has no one form in decimals: a double keeps 15 digits, not more. */
 static bool decimals(mt_json number, char text[MT_NUMBER_TEXT]) {
   double d;
   if (!mt_json_double(number, &d)) return false;
@@ -205,7 +205,7 @@ const char *mt_do_split(mt_work_on *w) {
   return mt_each_place(w->root, &w->step->field, split_at, w);
 }
 
-/* Does `by`, put behind the text, begin in it? "a," is not given back by ",,". */
+/* Would `by`, appended to the text, be found before its end? "a," followed by ",," is split after "a". */
 static bool runs_into(mt_slice text, mt_slice by) {
   const char *p = text.p, *end = text.p + text.n;
   char piece[4];
@@ -221,7 +221,7 @@ static bool runs_into(mt_slice text, mt_slice by) {
   return false;
 }
 
-/* Only what a split makes again is joined: [""] would come back as []. */
+/* Joins only what a split gives back: [""] would come back as []. */
 static const char *check_elements(mt_json array, mt_slice by) {
   const char *behind;
   size_t left = mt_json_count(array);

@@ -238,6 +238,61 @@ static void test_refused(void **state) {
     refused(mt_slice_of(lists[i][0]), lists[i][1]);
 }
 
+/* Who gave no list is told of none. */
+static void test_only_prefix(void **state) {
+  (void)state;
+  mt_transforms t;
+  mortise_error err;
+  assert_int_equal(mt_transforms_prefix(&t, MT_SLICE("p"), MT_SLICE("/a"), MT_SLICE("/a"), &err),
+                   MORTISE_INVALID_ARGUMENT);
+  assert_string_equal(err.message, "`from` and `to` are the same path: /a");
+  t = compiled_prefix("p", "/a/b", "/a");
+  outcome_is(&t, "{\"p\":\"/a/b/b\"}", "!p would begin with `from` again");
+  mt_buf out;
+  mt_buf_init(&out, 100);
+  mt_transforms_apply(&t, MT_SLICE("{\"p\":\"/a/b/b\"}"), &out, &err);
+  assert_string_equal(err.message, "p would begin with `from` again");
+  mt_buf_deinit(&out);
+  mt_transforms_deinit(&t);
+}
+
+/* Whatever a list is, it is refused or it changes documents into documents. */
+static void test_random_lists(void **state) {
+  (void)state;
+  static const char marks[] = "{}[]\",:\\0-ea.u/ \xff";
+  rng r = {property_seed() + 1};
+  size_t good = 0;
+  mt_buf list, source, out;
+  mt_buf_init(&list, 1 << 16);
+  mt_buf_init(&source, 1 << 16);
+  mt_buf_init(&out, 1 << 16);
+  for (size_t i = property_rounds(40000); i > 0; i--) {
+    mt_transforms t;
+    mortise_error err;
+    mt_json root;
+    mt_buf_clear(&list);
+    mt_buf_clear(&source);
+    mt_buf_clear(&out);
+    random_list(&r, &list, 1 + rng_below(&r, 3));
+    for (size_t times = rng_below(&r, 3); times > 0; times--)
+      list.p[rng_below(&r, list.n)] = marks[rng_below(&r, sizeof marks - 1)];
+    if (mt_transforms_parse(&t, mt_buf_slice(&list), &err)) {
+      assert_int_equal(err.code, MORTISE_INVALID_ARGUMENT);
+      continue;
+    }
+    good++;
+    random_document(&r, &source, true);
+    if (mt_transforms_apply(&t, mt_buf_slice(&source), &out, &err) == MT_CHANGED &&
+        (mt_json_parse(mt_buf_slice(&out), "it", &root, &err) || root.raw.n != out.n))
+      fail_msg("%s %s: %s: %s", list.p, source.p, out.p, err.message);
+    mt_transforms_deinit(&t);
+  }
+  assert_true(good > 1000);
+  mt_buf_deinit(&list);
+  mt_buf_deinit(&source);
+  mt_buf_deinit(&out);
+}
+
 static void test_limits(void **state) {
   (void)state;
   mt_buf b;
@@ -554,7 +609,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_prefixes),       cmocka_unit_test(test_rows),
       cmocka_unit_test(test_twice_on_a_key), cmocka_unit_test(test_other_bytes_stay),
-      cmocka_unit_test(test_refused),        cmocka_unit_test(test_limits),
+      cmocka_unit_test(test_refused),        cmocka_unit_test(test_only_prefix),
+      cmocka_unit_test(test_random_lists),   cmocka_unit_test(test_limits),
       cmocka_unit_test(test_query),          cmocka_unit_test(test_inverse),
       cmocka_unit_test(test_restores),       cmocka_unit_test(test_random_inverses),
       cmocka_unit_test(test_deep),           cmocka_unit_test(test_random_paths),

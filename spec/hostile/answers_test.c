@@ -8,6 +8,7 @@
 #include "elastic/elastic.h"
 #include "elastic/internal.h"
 #include "support/support.h"
+#include "transform/transform.h"
 
 #include "../core/http_server.h"
 
@@ -351,6 +352,51 @@ static void ask_scan(void) {
   store->docs->scan_close(store, r.scan);
 }
 
+static void ask_by_query(void) {
+  mt_transforms list;
+  MT_CHECK(!mt_transforms_parse(&list, MT_SLICE("[{\"remove\":{\"field\":\"a\"}}]"), NULL),
+           "a list");
+  mt_update_by_query r = {.req = patient(), .index = "x", .transforms = &list};
+  store->docs->update_by_query(store, &r);
+  if (!finish(&r.req))
+    CHECK(!said || !strcmp(r.task, text_of(said, "task")), "another task: %s", r.task);
+  mt_transforms_deinit(&list);
+}
+
+static bool says_count(json_t *counts, const char *key, uint64_t is) {
+  return number_in(counts, key, (json_int_t)is, (json_int_t)is);
+}
+
+static void ask_task(void) {
+  mt_server_task r = {.req = patient(), .task = "node-1:7"};
+  store->docs->task(store, &r);
+  if (finish(&r.req) || !said) return;
+  const mt_server_task_state *s = &r.state;
+  json_t *task = json_object_get(said, "task"), *end = json_object_get(said, "response");
+  CHECK(!strcmp(text_of(task, "node"), "node-1") && number_in(task, "id", 7, 7), "another task");
+  CHECK(json_is_boolean(json_object_get(said, "completed")) &&
+            (s->phase == MT_SERVER_TASK_ENDED) == json_is_true(json_object_get(said, "completed")),
+        "phase %d", (int)s->phase);
+  if (s->complete)
+    CHECK(says_count(end, "total", s->total) && says_count(end, "updated", s->updated) &&
+              says_count(end, "noops", s->noops) &&
+              s->updated + s->noops + s->conflicts == s->total &&
+              !json_array_size(json_object_get(end, "failures")),
+          "complete, and does not say so");
+}
+
+static void ask_tasks(void) {
+  mt_server_task_find r = {.req = patient(), .name = "job"};
+  store->docs->task_find(store, &r);
+  if (!finish(&r.req) && said) {
+    json_t *tasks = json_object_get(said, "tasks");
+    CHECK(json_is_array(tasks) && r.n <= json_array_size(tasks), "%zu tasks", r.n);
+    CHECK(!json_array_size(json_object_get(said, "node_failures")), "not all nodes answered");
+    for (size_t i = 0; i < r.n; i++) CHECK(strchr(r.tasks[i], ':'), "no id: %s", r.tasks[i]);
+  }
+  mt_server_task_find_deinit(&r);
+}
+
 static void ask_refresh(void) {
   mt_refresh r = {.req = patient(), .index = "x"};
   store->docs->refresh(store, &r);
@@ -524,6 +570,10 @@ static void ask_lock_read(void) {
   mt_lock_read_deinit(&r);
 }
 
+#define TASK(headers)                                                                              \
+  "{\"node\":\"node-1\",\"id\":7,\"action\":\"indices:data/write/update/byquery\",\"status\":{"    \
+  "\"total\":9,\"updated\":5,\"noops\":3,\"version_conflicts\":1},\"cancelled\":false" headers "}"
+
 #define TABLE                                                                                      \
   "{\"mortise-locks-000001\":{\"aliases\":{\"mortise-locks\":{\"is_hidden\":true}},\"mappings\":"  \
   "{\"dynamic\":\"strict\",\"_meta\":{\"format\":1,\"epoch\":\"" SID                               \
@@ -553,6 +603,16 @@ static const struct {
     {"mget", ask_mget, {"{\"docs\":[" DOC("a", "5") "," DOC("b", "6") "]}"}},
     {"count", ask_count, {"{\"count\":42," SHARDS "}"}},
     {"scan", ask_scan, {HITS("3", DOC("a", "5") "," DOC("b", "6")), HITS("3", DOC("c", "7"))}},
+    {"update by query", ask_by_query, {"{\"task\":\"node-1:7\"}"}},
+    {"task",
+     ask_task,
+     {"{\"completed\":true,\"task\":" TASK(
+         "") ",\"response\":{\"total\":9,\"updated\":5,\"noops\":3,"
+             "\"version_conflicts\":1,\"timed_out\":false,\"failures\":[]}}"}},
+    {"tasks",
+     ask_tasks,
+     {"{\"tasks\":[" TASK(",\"headers\":{\"X-Opaque-Id\":\"job/1\"}") "," TASK(
+         ",\"headers\":{\"X-Opaque-Id\":\"other/1\"}") "," TASK("") "],\"node_failures\":[]}"}},
     {"refresh", ask_refresh, {"{" SHARDS "}"}},
     {"describe", ask_describe, {TABLE}},
     {"info",

@@ -99,8 +99,8 @@ static void read_error(mt_json error, mt_server_task_state *out) {
     mt_json_copy(mt_json_get(cause, "reason"), out->reason, sizeof out->reason);
 }
 
-/* Why it did not finish; sets nothing if it did. */
-static void read_why(mt_json root, mt_json response, mt_server_task_state *out) {
+/* Did something keep it from looking at all documents? Then `out` says what. */
+static bool read_why(mt_json root, mt_json response, mt_server_task_state *out) {
   bool yes = false;
   mt_json error = mt_json_get(root, "error"), cancelled = mt_json_get(response, "canceled");
   mt_json_iter failures = mt_json_items(mt_json_get(response, "failures"));
@@ -114,23 +114,25 @@ static void read_why(mt_json root, mt_json response, mt_server_task_state *out) 
   } else if (cancelled.type) {
     mt_json_copy(cancelled, out->reason, sizeof out->reason);
   } else {
-    return;
+    return false;
   }
   /* Cancelling may make its search fail. */
   yes = cancelled.type != MT_JSON_NONE;
   mt_json_bool(mt_json_at(root, "task", "cancelled", NULL), &yes);
   if (yes) snprintf(out->type, sizeof out->type, "canceled");
+  return true;
 }
 
 static void read_end(mt_json root, mt_server_task_state *out) {
   mt_json response = mt_json_get(root, "response");
   out->phase = MT_SERVER_TASK_ENDED;
-  bool counted = read_counts(response, out);
-  read_why(root, response, out);
-  out->complete = counted && !out->type[0] && !out->reason[0] &&
-                  out->updated + out->noops + out->conflicts == out->total;
+  bool counted = read_counts(response, out) &&
+                 mt_json_get(response, "failures").type == MT_JSON_ARRAY &&
+                 out->updated + out->noops + out->conflicts == out->total;
+  bool kept = read_why(root, response, out);
+  out->complete = counted && !kept;
   if (!out->complete && !out->type[0] && !out->reason[0])
-    snprintf(out->reason, sizeof out->reason, "not all that matched is accounted for");
+    snprintf(out->reason, sizeof out->reason, "the server does not say what became of all");
 }
 
 /* 404: the task is not known, or its node is not. */

@@ -73,15 +73,19 @@ describe("sessions", function()
     local list = {
       entry "/b", entry("/a", gone), entry("/a", {waits = true, known = true, more = 2, mode = "S"}),
       entry("/", {waits = true, known = false, mode = "IX"}),
+      entry("/j", {job = "job-1", verdict = sessions.guarding(sessions.judge(nil, now), "job-1")}),
+      entry("/k", {job = "job-2", verdict = sessions.guarding(sessions.judge(live, now), "job-2")}),
     }
     for i, each in ipairs(list) do each.at = i end
-    local living, dead = locks.rows(list, now, "default")
-    assert.equal(4, #living)
+    local living, dead, orphaned = locks.rows(list, now, "default")
+    assert.equal(5, #living)
     assert.same({"/", "IX", "waits at"}, {table.unpack(living[2], 1, 3)})
     assert.same({"/a (and 2 more)", "S", "waits"}, {table.unpack(living[3], 1, 3)})
     assert.same({"/b", "X", "holds", "sessions/3", "3s"}, {table.unpack(living[4], 1, 5)})
     assert.equal(2, #dead)
     assert.same({"other:/a", "X", "holds"}, {table.unpack(dead[2], 1, 3)})
+    assert.equal(2, #orphaned)
+    assert.same({"/j", "its session is gone: guards job job-1"}, {orphaned[2][1], orphaned[2][7]})
   end)
 
   it("say what they run, and where", function()

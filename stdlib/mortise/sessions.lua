@@ -95,6 +95,16 @@ sessions.stray = {
 
 local late_ms = 60000 -- allowed difference of clocks
 
+-- The verdict on what a session of this verdict holds for a job: nobody takes that over.
+function sessions.guarding(verdict, job)
+  if not verdict.dead then return verdict end
+  local result = {}
+  for name, value in pairs(verdict) do result[name] = value end
+  result.orphaned = true
+  result.text = verdict.text:gsub("will be taken over$", function() return "guards job " .. job end)
+  return result
+end
+
 -- The verdict on a session at `now_ms`: {state, silent_ms, dead, text}.
 function sessions.judge(session, now_ms)
   if not session then

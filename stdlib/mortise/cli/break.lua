@@ -138,27 +138,28 @@ local function locks_of(client, id, named)
   return found
 end
 
--- What would be removed: {path=, mode=, n=} of each hold that is not an intention lock, and the number of all
--- entries.
+-- What would be removed: {path=, mode=, n=} of each hold that is not an intention lock, the number of all
+-- entries, and the job that they guard, or nil.
 local function holds_of(client, id, named)
-  local found, entries = {}, 0
+  local found, entries, job = {}, 0, nil
   for _, lock in ipairs(locks_of(client, id, named)) do
     for _, entry in ipairs(lock.holders or {}) do
       if entry.session == id then
         entries = entries + 1
+        job = entry.job or job
         if not holds.is_intention(entry.mode) then
           found[#found + 1] = {path = lock.path, mode = entry.mode, n = entry.n, since = entry.since}
         end
       end
     end
   end
-  return found, entries
+  return found, entries, job
 end
 
 local shown_most = 20
 
--- `found` and `entries` as from holds_of.
-local function explain(session, id, found, entries)
+-- `found`, `entries` and `job` as from holds_of.
+local function explain(session, id, found, entries, job)
   local now = core.wall_ms()
   local verdict = sessions.judge(session, now)
   local lines = {("session %s of %s"):format(id, sessions.owner_text(session and session.owner))}
@@ -169,6 +170,10 @@ local function explain(session, id, found, entries)
     say("  %s  %s  since %s", found[i].path, found[i].mode, holds.age(found[i].since, now))
   end
   if #found > shown_most then say("  and %d more", #found - shown_most) end
+  if job then
+    say("they guard job %s: what that has changed half-way stays as it is, and others get at it", job)
+    say("resume the job or roll it back where you can, in place of this")
+  end
   if verdict.damaged then
     say("its document is damaged, so nobody can say how long its owner would believe: others get in at once")
     say("make sure that no process works under it")
@@ -259,15 +264,15 @@ function breaking.run(ctx)
   if not id then return 3 end
   local damaged = id == "damaged"
   local record = not damaged and client:_read_sessions {id}[id] or nil
-  local found, entries
+  local found, entries, job
   if damaged then
     found, entries = damaged_at(client, path)
   else
-    found, entries = holds_of(client, id, path)
+    found, entries, job = holds_of(client, id, path)
   end
   if not ctx.options.json then
     local lines = damaged and explain_damaged(path, entries)
-      or explain(record, id, found, entries)
+      or explain(record, id, found, entries, job)
     for _, line in ipairs(lines) do output.line(io.stderr, line) end
   end
   if not confirmed(ctx) then return 3 end

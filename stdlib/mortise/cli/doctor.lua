@@ -36,6 +36,7 @@ local advice_for = {
   not_found = "run `mortise init` once, with the rights it prints",
   corrupt_table = "see what differs; `mortise init` makes a new epoch once the table is empty",
   invalid_argument = "see `mortise config` and `mortise help`",
+  orphaned_job = "a job is not finished: resume it or roll it back; see `mortise locks`",
   lock_timeout = "others hold the lock; see `mortise locks`",
 }
 
@@ -145,9 +146,10 @@ local function check_clock(findings, mine)
   add(findings, "clocks", "warning", text, "locks do not depend on it, but ages and logs will mislead you")
 end
 
--- The number of holds of each session, the sessions' ids, and the paths with damaged entries.
+-- The number of holds of each session, the sessions' ids, the paths with damaged entries, and the job that
+-- each session guards.
 local function count_locks(client)
-  local held, ids, damaged = {}, {}, {}
+  local held, ids, damaged, jobs = {}, {}, {}, {}
   for lock in client:_each {kind = "locks", ns = client:namespace()} do
     for _, entries in ipairs {lock.holders, lock.queue} do
       for _, entry in ipairs(entries) do
@@ -159,10 +161,11 @@ local function count_locks(client)
       if not entry.damaged then
         if not held[entry.session] then ids[#ids + 1] = entry.session end
         held[entry.session] = (held[entry.session] or 0) + 1
+        jobs[entry.session] = entry.job or jobs[entry.session]
       end
     end
   end
-  return held, ids, damaged
+  return held, ids, damaged, jobs
 end
 
 -- Sessions that have not ended, and ended or missing ones that left something.
@@ -183,7 +186,7 @@ local dead_most = 20 -- dead sessions listed one by one
 -- `just`: this session was opened a moment ago.
 local function check_sessions(findings, client, own, just)
   local now = core.wall_ms()
-  local held, ids, damaged = count_locks(client)
+  local held, ids, damaged, jobs = count_locks(client)
   local known = all_sessions(client, ids)
   if just then check_clock(findings, known[own]) end
   local alive, dead = 0, 0
@@ -194,6 +197,10 @@ local function check_sessions(findings, client, own, just)
         "see what it holds (`mortise locks`), then `mortise locks break --session` it")
     elseif id ~= own and not verdict.dead then
       alive = alive + 1
+    elseif id ~= own and held[id] and jobs[id] then
+      add(findings, "sessions", "warning", ("job %s is not finished: %s (%s) left %d entries that guard it")
+        :format(jobs[id], sessions.owner_text(session and session.owner), id:sub(1, 8), held[id]),
+        "resume the job or roll it back: nobody takes them over")
     elseif id ~= own and held[id] then
       dead = dead + 1
       if dead <= dead_most then

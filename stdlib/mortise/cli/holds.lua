@@ -104,18 +104,20 @@ local function wanted_at(session, path)
   end
 end
 
-local function entry_of(lock, entry, owner)
+local function entry_of(lock, entry, owner, waits)
+  local job = type(entry.job) == "string" and entry.job ~= "" and entry.job or nil
+  local guards = job and not waits and not entry.damaged
   return {
     namespace = lock.ns, path = lock.path, mode = entry.mode, session = entry.session, n = entry.n,
-    since = entry.since, job = type(entry.job) == "string" and entry.job or nil, record = owner.record,
-    verdict = owner.verdict, damaged = entry.damaged, waits = false,
+    since = entry.since, job = job, record = owner.record, waits = waits or false,
+    verdict = guards and sessions.guarding(owner.verdict, job) or owner.verdict, damaged = entry.damaged,
   }
 end
 
 local function waiter_of(lock, entry, owner)
-  local found = entry_of(lock, entry, owner)
+  local found = entry_of(lock, entry, owner, true)
   local wanted = wanted_at(owner.record, lock.path)
-  found.waits, found.queued_at, found.queued_mode = true, lock.path, entry.mode
+  found.queued_at, found.queued_mode = lock.path, entry.mode
   -- An intention lock is always on the way to another path, which is published only after a while.
   found.known = wanted ~= nil or not intention[entry.mode]
   if wanted then
@@ -242,7 +244,8 @@ function holds.object(entry)
     hold = holds.name(entry), session = entry.session, n = entry.n, since = holds.iso(entry.since),
     damaged = entry.damaged, job = entry.job,
     queued_at = entry.queued_at, path_known = entry.known, more = entry.more,
-    state = entry.verdict.state, dead = entry.verdict.dead, verdict = entry.verdict.text,
+    state = entry.verdict.state, dead = entry.verdict.dead, orphaned = entry.verdict.orphaned,
+    verdict = entry.verdict.text,
     owner = owner_object(session), opened = session and holds.iso(session.opened),
     last_beat = session and holds.iso(session.beat_at), lease_ms = session and session.lease_ms,
   }

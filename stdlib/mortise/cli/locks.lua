@@ -16,7 +16,8 @@ local command = {
 Lists the locks of the store: path (with its namespace where that is another), mode, which hold it is,
 since when, who (script or command, user and host, process), and whether that process is alive as far
 as can be told from here. Who waits is shown at the path it wants; "waits at" an ancestor of that where
-it has not said yet. What dead ones left stands apart: the next who wants it takes it over. Marks of
+it has not said yet. What dead ones left stands apart: the next who wants it takes it over. So does what
+guards a job whose process is gone: nobody takes that over before the job is resumed or rolled back. Marks of
 intention (IS and IX, which every lock leaves on the paths above its own) are shown with --all.
 
 With PATH (or NAMESPACE:PATH): what is held or waited for at it, below it, and above it what reaches
@@ -120,24 +121,31 @@ local function by_path(a, b)
   return a.at < b.at
 end
 
--- The rows of the list, for live and for dead sessions, each with a heading unless empty.
+-- The rows of the list, for live sessions, for dead ones, and for the guards of orphaned jobs, each with a
+-- heading unless empty.
 function command.rows(entries, now, namespace)
   table.sort(entries, by_path)
-  local living, dead = {}, {}
+  local living, dead, orphaned = {}, {}, {}
   for _, entry in ipairs(entries) do
-    local rows = entry.verdict.dead and dead or living
+    local rows = entry.verdict.orphaned and orphaned or entry.verdict.dead and dead or living
     if #rows == 0 then rows[1] = heading end
     rows[#rows + 1] = row_of(entry, now, namespace)
   end
-  return living, dead
+  return living, dead, orphaned
 end
 
 local function print_table(entries, client)
-  local living, dead = command.rows(entries, core.wall_ms(), client:namespace())
+  local living, dead, orphaned = command.rows(entries, core.wall_ms(), client:namespace())
+  local blank = #living > 0 and "\n" or ""
+  local function print_apart(title, rows)
+    if #rows == 0 then return end
+    io.stdout:write(blank, title, ":\n")
+    output.columns(rows, 1)
+    blank = "\n"
+  end
   output.columns(living, 1)
-  if #dead == 0 then return end
-  io.stdout:write(#living > 0 and "\n" or "", "Left by the dead, for the next who wants it:\n")
-  output.columns(dead, 1)
+  print_apart("Left by the dead, for the next who wants it", dead)
+  print_apart("Guards of jobs, until they are resumed or rolled back", orphaned)
 end
 
 -- Quotes a word for the shell if needed.
@@ -156,6 +164,9 @@ local function advice_of(entry, namespace)
   local owner = entry.record and entry.record.owner
   if entry.verdict.stray then
     return {"nothing: no lock can be there", "or, to be rid of it: " .. break_line(entry, namespace)}
+  elseif entry.verdict.orphaned then
+    return {("resume job %s, or roll it back: it is not finished"):format(entry.job),
+      "or, to leave what it changed as it is: " .. break_line(entry, namespace)}
   elseif entry.verdict.dead then
     return {"nothing: the next who wants it takes it over"}
   elseif entry.damaged then

@@ -29,7 +29,7 @@ function output.json(value)
 end
 
 local error_fields = {"message", "status", "type", "reason", "retryable", "ambiguous", "blockers",
-  "blockers_total"}
+  "blockers_total", "job"}
 
 -- An error in its JSON form.
 function output.error_object(value)

@@ -30,7 +30,7 @@ static void tick(void *ctx) {
 
 static bool known_dead(void *ctx, const char *owner_json) {
   const mt_breaker *k = ctx;
-  return mt_identity_gone(k->client->identity, owner_json);
+  return mt_identity_gone(k->client->base.identity, owner_json);
 }
 
 static mt_breaker *start(mortise_client *client, const char *session, const char *path,
@@ -49,7 +49,7 @@ static mt_breaker *start(mortise_client *client, const char *session, const char
   const mt_breaking_config config = {.ns = o->ns,
                                      .session = session,
                                      .path = k->path,
-                                     .by = client->identity->json,
+                                     .by = client->base.identity->json,
                                      .margin_ms = o->margin_ms,
                                      .known_dead = known_dead,
                                      .changed = arm,

@@ -101,13 +101,21 @@ static void free_locks(mortise_client *c) {
   }
 }
 
+static void free_sessions(mortise_client *c) {
+  while (c->sessions) {
+    mt_client_session *s = c->sessions;
+    c->sessions = s->next;
+    mt_client_session_free(s);
+  }
+}
+
 void mt_client_free(mortise_client *c) {
   if (!c || forked(c, NULL)) return;
   free_locks(c);
-  while (c->sessions) mt_client_session_free(c->sessions);
+  free_sessions(c);
   if (c->loop) mt_timer_stop(c->loop, &c->look);
   mt_store_close(c->store);
-  mt_identity_free(c->identity);
+  mt_identity_free(c->base.identity);
   mt_loop_free(c->own_loop);
   mt_client_options_deinit(&c->options);
   mt_free(c);
@@ -153,7 +161,7 @@ static void look(void *ctx) {
   c->silent_ms = silent ? since : 0;
 }
 
-mortise_status mt_client_look(mortise_client *c, mortise_error *err) {
+static mortise_status start_look(mortise_client *c, mortise_error *err) {
   if (!c->options.notice || c->look.fire) return MORTISE_OK;
   c->look = (mt_timer){.fire = look, .ctx = c};
   mortise_status status = mt_timer_start(c->loop, &c->look, mt_loop_now(c->loop) + LOOK_MS, err);
@@ -163,14 +171,48 @@ mortise_status mt_client_look(mortise_client *c, mortise_error *err) {
 
 /* ---- Sessions -------------------------------------------------------------------------------- */
 
-mt_store *mt_client_open_store(mortise_client *c, mt_loop *loop, mortise_error *err) {
+static mt_store *open_another(void *ctx, mt_loop *loop, mortise_error *err) {
+  const mortise_client *c = ctx;
   return open_store(&c->options, loop, &c->log, err);
 }
 
-mt_identity *mt_client_identity(mortise_client *c, mortise_error *err) {
+static void session_closed(void *ctx);
+
+/* The identity of this process is determined at first use. */
+static bool make_base(mortise_client *c, mortise_error *err) {
   const mortise_options *o = &c->options;
-  if (!c->identity) c->identity = mt_identity_new(o->program, o->script, o->job, err);
-  return c->identity;
+  if (c->base.identity) return true;
+  c->base = (mt_session_base){.loop = c->loop,
+                              .store = c->store,
+                              .options = o,
+                              .hooks = &c->hooks,
+                              .identity = mt_identity_new(o->program, o->script, o->job, err),
+                              .open_store = open_another,
+                              .closed = session_closed,
+                              .ctx = c};
+  return c->base.identity;
+}
+
+mt_client_session *mt_client_session_new(mortise_client *c, const char *job, mortise_error *err) {
+  if (!make_base(c, err) || start_look(c, err)) return NULL;
+  mt_client_session *s = mt_client_session_make(&c->base, c->last_session, job, err);
+  if (!s) return NULL;
+  c->last_session++;
+  s->next = c->sessions;
+  c->sessions = s;
+  return s;
+}
+
+void mt_client_sweep(mortise_client *c) {
+  for (mt_client_session **link = &c->sessions; *link;) {
+    mt_client_session *s = *link;
+    if (!s->closed || s == c->own) {
+      link = &s->next;
+      continue;
+    }
+    *link = s->next;
+    mt_client_session_free(s);
+  }
 }
 
 mt_manager *mt_client_manager(mortise_client *c, mortise_error *err) {
@@ -180,7 +222,8 @@ mt_manager *mt_client_manager(mortise_client *c, mortise_error *err) {
 
 /* ---- Closing -------------------------------------------------------------------------------- */
 
-void mt_client_session_closed(mortise_client *c) {
+static void session_closed(void *ctx) {
+  mortise_client *c = ctx;
   if (!c->closed) return;
   for (const mt_client_session *s = c->sessions; s; s = s->next)
     if (!s->closed) return;
@@ -198,7 +241,7 @@ void mt_client_close(mortise_client *c, void (*done)(void *ctx), void *ctx) {
     if (!s->closing) mt_client_session_close(s, true, NULL, NULL);
   c->closed = done;
   c->closed_ctx = ctx;
-  mt_client_session_closed(c);
+  session_closed(c);
 }
 
 void mortise_client_free(mortise_client *c) {

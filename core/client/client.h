@@ -10,13 +10,6 @@
 
 #include <mortise/mortise.h>
 
-/* Callbacks of a host. All may be NULL. */
-typedef struct mt_client_hooks {
-  bool (*inherits)(void *ctx, uint64_t holder, uint64_t task); /* as in mt_manager_config */
-  void (*lost)(void *ctx); /* a session was lost; from the loop, a heartbeat's thread, or both */
-  void *ctx;
-} mt_client_hooks;
-
 struct mortise_client {
   unsigned process; /* mt_process_number of the process that opened it */
   mt_loop *loop;
@@ -24,11 +17,11 @@ struct mortise_client {
   mt_client_session *own;      /* NULL until mt_client_manager */
   mt_client_session *sessions; /* all of them, owned; youngest first */
   uint64_t last_session;       /* number of the last one */
-  mt_loop *own_loop;   /* NULL: the caller's */
+  mt_loop *own_loop;           /* NULL: the caller's */
   mt_log log;
   mortise_options options; /* strings owned */
   mt_client_hooks hooks;
-  struct mt_identity *identity; /* of this process */
+  mt_session_base base;
   mt_timer look;     /* checks whether the store answers; runs if there is a notice callback */
   int64_t silent_ms; /* since when it has not answered, as notices said; 0: it answers */
   void (*closed)(void *ctx); /* called at the end of closing; NULL: not closing */
@@ -42,6 +35,12 @@ mortise_client *mt_client_open(const mortise_options *options, mt_loop *loop,
 
 /* The manager of the client's own session, made at first use without I/O. */
 mt_manager *mt_client_manager(mortise_client *client, mortise_error *err);
+
+/* One more session, of the job with this id, made as mt_client_session_make does; the client owns it. */
+mt_client_session *mt_client_session_new(mortise_client *client, const char *job,
+                                         mortise_error *err);
+/* Frees those that were closed beside the client's own. Not from the loop's callbacks. */
+void mt_client_sweep(mortise_client *client);
 
 /* The asynchronous part of mortise_client_free: ends all sessions, of which those of jobs keep their
  * guard. mt_client_free then frees the memory. */
@@ -60,17 +59,6 @@ void mt_wants_deinit(mt_wants *w);
 mt_mode mt_wants_mode(mortise_lock_mode mode);
 /* Checks the arguments of a request or conversion: INVALID_ARGUMENT if out of range. */
 mortise_status mt_wants_check(mortise_lock_mode mode, int64_t wait_ms, mortise_error *err);
-
-/* ---- For its sessions ------------------------------------------------------------------------ */
-
-/* Opens another handle of the same store on another loop. Any thread may use it. */
-mt_store *mt_client_open_store(mortise_client *client, mt_loop *loop, mortise_error *err);
-/* The identity of this process, determined at first use. NULL with `err`. */
-struct mt_identity *mt_client_identity(mortise_client *client, mortise_error *err);
-/* From now on the notice callback, if any, is called when the store does not answer. */
-mortise_status mt_client_look(mortise_client *client, mortise_error *err);
-/* Called by a session that has closed. */
-void mt_client_session_closed(mortise_client *client);
 
 /* The options in force. Borrowed. */
 const mortise_options *mt_client_options(const mortise_client *client);

@@ -2,7 +2,6 @@
 
 #include "base/mem.h"
 #include "base/utf8.h"
-#include "client/client.h"
 #include "client/identity.h"
 #include "client/pulse.h"
 
@@ -11,7 +10,7 @@
 /* The timer's memory is reserved, so starting it cannot fail: without a tick no notice would be
  * given. */
 static void arm(mt_client_session *s) {
-  mt_loop *loop = s->client->loop;
+  mt_loop *loop = s->base->loop;
   int64_t due = mt_manager_due(s->manager);
   if (due == INT64_MAX)
     mt_timer_stop(loop, &s->tick);
@@ -23,7 +22,7 @@ static void arm(mt_client_session *s) {
  * loss. */
 static void tell_if_lost(mt_client_session *s) {
   const mt_env *env = mt_env_system();
-  const mt_client_hooks *hooks = &s->client->hooks;
+  const mt_client_hooks *hooks = s->base->hooks;
   mt_session *session = mt_manager_session(s->manager);
   if (session && hooks->lost && mt_session_dead(session, env->now_ms(env->ctx)))
     hooks->lost(hooks->ctx);
@@ -44,13 +43,14 @@ static void due_changed(void *ctx) {
 /* ---- The heartbeat -------------------------------------------------------------------------- */
 
 static mt_store *open_pulse_store(void *ctx, mt_loop *loop, mortise_error *err) {
-  return mt_client_open_store(((mt_client_session *)ctx)->client, loop, err);
+  const mt_session_base *base = ((mt_client_session *)ctx)->base;
+  return base->open_store(base->ctx, loop, err);
 }
 
 static void pulse_lost(void *ctx) {
   mt_client_session *s = ctx;
-  const mt_client_hooks *hooks = &s->client->hooks;
-  mt_loop_post(s->client->loop, &s->lost);
+  const mt_client_hooks *hooks = s->base->hooks;
+  mt_loop_post(s->base->loop, &s->lost);
   if (hooks->lost) hooks->lost(hooks->ctx);
 }
 
@@ -71,18 +71,18 @@ static void nudge(void *ctx) {
 /* ---- What the manager asks ------------------------------------------------------------------ */
 
 static bool inherits(void *ctx, uint64_t holder, uint64_t task) {
-  const mt_client_hooks *hooks = &((mt_client_session *)ctx)->client->hooks;
+  const mt_client_hooks *hooks = ((mt_client_session *)ctx)->base->hooks;
   return hooks->inherits && hooks->inherits(hooks->ctx, holder, task);
 }
 
 static bool known_dead(void *ctx, const char *owner_json) {
-  return mt_identity_gone(((mt_client_session *)ctx)->client->identity, owner_json);
+  return mt_identity_gone(((mt_client_session *)ctx)->base->identity, owner_json);
 }
 
 /* Each manager numbers its own waits. */
 static void notice(void *ctx, const mortise_notice *n) {
   const mt_client_session *s = ctx;
-  const mortise_options *o = mt_client_options(s->client);
+  const mortise_options *o = s->base->options;
   mortise_notice copy = *n;
   copy.wait |= s->number << 40;
   o->notice(o->notice_ctx, &copy);
@@ -91,7 +91,7 @@ static void notice(void *ctx, const mortise_notice *n) {
 /* ---- Making and ending ---------------------------------------------------------------------- */
 
 static mt_manager *new_manager(mt_client_session *s, const char *job, mortise_error *err) {
-  const mortise_options *o = mt_client_options(s->client);
+  const mortise_options *o = s->base->options;
   const mt_manager_config config = {
       .ns = o->ns,
       .job = s->guards ? job : NULL,
@@ -105,7 +105,7 @@ static mt_manager *new_manager(mt_client_session *s, const char *job, mortise_er
       .due_changed = due_changed,
       .ctx = s,
   };
-  return mt_manager_new(s->client->store, mt_env_system(), &config, err);
+  return mt_manager_new(s->base->store, mt_env_system(), &config, err);
 }
 
 /* The id is in every entry of the job, and is shown within lines of messages. */
@@ -120,26 +120,25 @@ static mortise_status check_job(const char *job, mortise_error *err) {
 }
 
 static bool make(mt_client_session *s, const char *job, mortise_error *err) {
-  mortise_client *c = s->client;
-  const mortise_options *o = mt_client_options(c);
-  s->owner = mt_identity_owner(c->identity, o->program, o->script, job ? job : o->job, err);
-  if (!s->owner || mt_timer_reserve(c->loop, &s->tick, err)) return false;
+  const mt_session_base *base = s->base;
+  const mortise_options *o = base->options;
+  s->owner = mt_identity_owner(base->identity, o->program, o->script, job ? job : o->job, err);
+  if (!s->owner || mt_timer_reserve(base->loop, &s->tick, err)) return false;
   s->manager = new_manager(s, job, err);
-  return s->manager && !mt_client_look(c, err);
+  return s->manager != NULL;
 }
 
-mt_client_session *mt_client_session_new(mortise_client *c, const char *job, mortise_error *err) {
-  if ((job && check_job(job, err)) || !mt_client_identity(c, err)) return NULL;
+mt_client_session *mt_client_session_make(const mt_session_base *base, uint64_t number,
+                                          const char *job, mortise_error *err) {
+  if (job && check_job(job, err)) return NULL;
   mt_client_session *s = mt_calloc(1, sizeof *s);
   if (!s) {
     mt_error_memory(err);
     return NULL;
   }
-  *s = (mt_client_session){
-      .client = c, .number = c->last_session++, .guards = job, .next = c->sessions};
+  *s = (mt_client_session){.base = base, .number = number, .guards = job};
   s->tick = (mt_timer){.fire = tick, .ctx = s};
   s->lost = (mt_post){.run = tick, .ctx = s};
-  c->sessions = s;
   if (make(s, job, err)) return s;
   mt_client_session_free(s);
   return NULL;
@@ -147,10 +146,10 @@ mt_client_session *mt_client_session_new(mortise_client *c, const char *job, mor
 
 static void finished(void *ctx) {
   mt_client_session *s = ctx;
-  mortise_client *c = s->client;
+  const mt_session_base *base = s->base;
   s->closed = true;
   if (s->done) s->done(s->ctx);
-  mt_client_session_closed(c);
+  base->closed(base->ctx);
 }
 
 void mt_client_session_close(mt_client_session *s, bool keep_guard, void (*done)(void *ctx),
@@ -158,8 +157,7 @@ void mt_client_session_close(mt_client_session *s, bool keep_guard, void (*done)
   s->closing = true;
   s->done = done;
   s->ctx = ctx;
-  const mortise_client *c = s->client;
-  int64_t deadline = mt_loop_now(c->loop) + mt_client_options(c)->request_ms;
+  int64_t deadline = mt_loop_now(s->base->loop) + s->base->options->request_ms;
   if (keep_guard && s->guards)
     mt_manager_leave(s->manager, deadline, finished, s);
   else
@@ -172,23 +170,12 @@ void mt_client_session_forget(mt_client_session *s) {
 
 void mt_client_session_free(mt_client_session *s) {
   if (!s) return;
-  mortise_client *c = s->client;
-  mt_client_session **link = &c->sessions;
-  while (*link != s) link = &(*link)->next;
-  *link = s->next;
   mt_manager_free(s->manager);
   mt_pulse_stop(s->pulse);
-  mt_timer_release(c->loop, &s->tick);
-  mt_loop_unpost(c->loop, &s->lost);
+  mt_timer_release(s->base->loop, &s->tick);
+  mt_loop_unpost(s->base->loop, &s->lost);
   mt_free(s->owner);
   mt_free(s);
-}
-
-void mt_client_sweep(mortise_client *c) {
-  for (mt_client_session *s = c->sessions, *next; s; s = next) {
-    next = s->next;
-    if (s->closed && s != c->own) mt_client_session_free(s);
-  }
 }
 
 /* ---- What it says --------------------------------------------------------------------------- */

@@ -9,8 +9,28 @@
 
 #include <mortise/mortise.h>
 
+/* Callbacks of a client's host. All may be NULL. */
+typedef struct mt_client_hooks {
+  bool (*inherits)(void *ctx, uint64_t holder, uint64_t task); /* as in mt_manager_config */
+  void (*lost)(void *ctx); /* a session was lost; from the loop, a heartbeat's thread, or both */
+  void *ctx;
+} mt_client_hooks;
+
+/* What the sessions of a client stand on. Borrowed by each until it is freed. */
+typedef struct mt_session_base {
+  mt_loop *loop;
+  mt_store *store;
+  const mortise_options *options;
+  const mt_client_hooks *hooks;
+  struct mt_identity *identity; /* of this process */
+  /* Opens another handle of the same store on another loop. Any thread may call it. */
+  mt_store *(*open_store)(void *ctx, mt_loop *loop, mortise_error *err);
+  void (*closed)(void *ctx); /* one of them has closed; last in its event */
+  void *ctx;
+} mt_session_base;
+
 typedef struct mt_client_session {
-  mortise_client *client;
+  const mt_session_base *base;
   mt_manager *manager;
   char *owner;            /* JSON, owned: this process, and the job */
   struct mt_pulse *pulse; /* the heartbeat's thread, or NULL */
@@ -25,10 +45,10 @@ typedef struct mt_client_session {
 } mt_client_session;
 
 /* Made without I/O: the tables are verified, and the session's document written, before its first
- * grant. `job`: the id of the job that it belongs to, or NULL for the client's own session. The
- * client owns it until it is freed. */
-mt_client_session *mt_client_session_new(mortise_client *client, const char *job,
-                                         mortise_error *err);
+ * grant. `job`: the id of the job that it belongs to, or NULL for the client's own session. Owned:
+ * mt_client_session_free. NULL with `err`. */
+mt_client_session *mt_client_session_make(const mt_session_base *base, uint64_t number,
+                                          const char *job, mortise_error *err);
 /* Gives back all its locks, or with `keep_guard` leaves what a job's session holds in the store, where it
  * guards the job's paths until it is adopted; then ends it. Bounded by the client's time-out of a
  * request. Once. */
@@ -36,9 +56,8 @@ void mt_client_session_close(mt_client_session *s, bool keep_guard, void (*done)
                              void *ctx);
 /* `done` is not called; the closing goes on. */
 void mt_client_session_forget(mt_client_session *s);
-void mt_client_session_free(mt_client_session *s); /* with nothing said to the store */
-/* Frees those that were closed beside the client's own. Not from the loop's callbacks. */
-void mt_client_sweep(mortise_client *client);
+void mt_client_session_free(
+    mt_client_session *s); /* with nothing said to the store; NULL is fine */
 
 /* The time since which the store has not answered it; 0: it has answered. */
 int64_t mt_client_session_asked_ms(const mt_client_session *s, int64_t now);

@@ -12,14 +12,40 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+enum { CHILD_SECONDS = 20, HUNG = -2 };
+
+/* A child that does not end is ended. */
+static pid_t fork_bounded(void) {
+  fflush(NULL);
+  pid_t pid = fork();
+  if (pid == 0) {
+    signal(SIGALRM, SIG_DFL);
+    alarm(CHILD_SECONDS);
+  }
+  return pid;
+}
+
+/* The exit status, -1, or HUNG: another child must be forked. gcc's address sanitizer, unlike libc, lets
+ * a fork happen while another thread is inside its allocator, whose lock the child then waits for. */
+static int wait_for(pid_t pid) {
+  static int hung;
+  int status = 0;
+  if (waitpid(pid, &status, 0) != pid) return -1;
+  if (WIFEXITED(status)) return WEXITSTATUS(status);
+#ifdef __SANITIZE_ADDRESS__
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM && hung++ < 3) return HUNG;
+#endif
+  (void)hung;
+  return -1;
+}
+
 static void scripts_do_not_end_the_program(void **state) {
   mortise_error err;
   assert_int_equal(run(*state, "os.exit(7)", &err), MORTISE_UNSUPPORTED);
   assert_non_null(strstr(err.message, "os.exit"));
   assert_int_equal(run(*state, "os.exit(true, true)", &err), MORTISE_UNSUPPORTED);
   mortise_host_allow_exit(*state, true);
-  fflush(NULL);
-  pid_t pid = fork();
+  pid_t pid = fork_bounded();
   if (pid == 0) {
     mortise_host *host = mortise_host_new(NULL, &err);
     mortise_host_allow_exit(host, true);
@@ -27,24 +53,18 @@ static void scripts_do_not_end_the_program(void **state) {
     run(host, "io.stdout:setvbuf 'no' os.exit(7)", &err);
     _exit(1);
   }
-  int status = 0;
-  assert_int_equal(waitpid(pid, &status, 0), pid);
-  assert_true(WIFEXITED(status));
-  assert_int_equal(WEXITSTATUS(status), 7);
+  assert_int_equal(wait_for(pid), 7);
 }
 
 /* (): forks; 0 in the child, or its number */
 static int lua_fork(lua_State *L) {
-  fflush(NULL);
-  lua_pushinteger(L, fork());
+  lua_pushinteger(L, fork_bounded());
   return 1;
 }
 
-/* (number) -> its exit status */
+/* (number) -> its exit status, -1, or HUNG */
 static int lua_wait(lua_State *L) {
-  int status = 0;
-  waitpid((pid_t)luaL_checkinteger(L, 1), &status, 0);
-  lua_pushinteger(L, WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+  lua_pushinteger(L, wait_for((pid_t)luaL_checkinteger(L, 1)));
   return 1;
 }
 
@@ -81,6 +101,8 @@ static mortise_host *host_with_a_lock(void) {
   lua_register(L, "fork", lua_fork);
   lua_register(L, "wait", lua_wait);
   lua_register(L, "finish", lua_end);
+  lua_pushinteger(L, HUNG);
+  lua_setglobal(L, "HUNG");
   passes(host, "mortise.client():init() lock = mortise.acquire {tree = '/fork'} lock:check()");
   return host;
 }
@@ -99,7 +121,8 @@ static void forks_in_a_script_have_nothing_of_its_locks(void **state) {
   (void)state;
   mortise_host *host = host_with_a_lock();
   passes(host,
-         "local pid = fork()\n"
+         "local status\n"
+         "repeat local pid = fork()\n"
          "if pid == 0 then\n"
          "  local ok, e = pcall(function()\n"
          "    local ok, e = pcall(lock.check, lock) assert(not ok and e.code == 'lock_lost', e)\n"
@@ -115,30 +138,35 @@ static void forks_in_a_script_have_nothing_of_its_locks(void **state) {
          "  if not ok then io.stderr:write(tostring(e), '\\n') end\n"
          "  finish(ok and 0 or 1)\n"
          "end\n"
-         "assert(wait(pid) == 0)");
+         "status = wait(pid)\n"
+         "until status ~= HUNG\n"
+         "assert(status == 0)");
   still_held(host);
   mortise_host_free(host);
   remove_store();
 }
 
+static void use_a_hosts_copy(mortise_host *host) {
+  mortise_error err;
+  int bad = run(host, "return 1", &err) != MORTISE_INVALID_ARGUMENT;
+  bad |= !strstr(err.message, "forked");
+  mortise_host_interrupt(host);
+  mortise_host_free(host);
+  mortise_host *own = mortise_host_new(NULL, &err); /* it may have its own */
+  bad |= !own || run(own, "mortise.sleep(0.01)", &err) != MORTISE_OK;
+  mortise_host_free(own);
+  _exit(bad);
+}
+
 static void forks_of_a_program_have_nothing_of_its_hosts(void **state) {
   (void)state;
-  mortise_error err;
   mortise_host *host = host_with_a_lock();
-  fflush(NULL);
-  pid_t pid = fork();
-  if (pid == 0) {
-    int bad = run(host, "return 1", &err) != MORTISE_INVALID_ARGUMENT;
-    bad |= !strstr(err.message, "forked");
-    mortise_host_interrupt(host);
-    mortise_host_free(host);
-    mortise_host *own = mortise_host_new(NULL, &err); /* it may have its own */
-    bad |= !own || run(own, "mortise.sleep(0.01)", &err) != MORTISE_OK;
-    mortise_host_free(own);
-    _exit(bad);
+  int status = HUNG;
+  while (status == HUNG) {
+    pid_t pid = fork_bounded();
+    if (pid == 0) use_a_hosts_copy(host);
+    status = wait_for(pid);
   }
-  int status = 0;
-  assert_int_equal(waitpid(pid, &status, 0), pid);
   assert_int_equal(status, 0);
   still_held(host);
   mortise_host_free(host);
@@ -152,15 +180,29 @@ static void forks_that_return_end_with_an_error(void **state) {
   mortise_host *host = host_with_a_lock();
   pid_t self = getpid();
   mortise_status result = run(host,
-                              "child = fork() if child == 0 then\n"
-                              "  mortise.spawn(function() mortise.sleep(600) end):join() end",
+                              "repeat child = fork() if child == 0 then\n"
+                              "  mortise.spawn(function() mortise.sleep(600) end):join() end\n"
+                              "status = wait(child) until status ~= HUNG",
                               &err);
   if (getpid() != self) _exit(result == MORTISE_INVALID_ARGUMENT ? 0 : 1);
   assert_int_equal(result, MORTISE_OK);
-  passes(host, "assert(wait(child) == 0)");
+  passes(host, "assert(status == 0)");
   still_held(host);
   mortise_host_free(host);
   remove_store();
+}
+
+static void use_a_clients_copy(mortise_client *client, mortise_lock *lock,
+                               const mortise_lock_request *request) {
+  mortise_error err;
+  int bad = mortise_lock_check(lock, &err) != MORTISE_LOCK_LOST;
+  bad |= !strstr(err.message, "forked") || mortise_lock_remaining_ms(lock) != 0;
+  bad |= mortise_lock_acquire(client, request, NULL, &err) != NULL;
+  bad |= err.code != MORTISE_INVALID_ARGUMENT;
+  bad |= mortise_lock_convert(lock, MORTISE_SHARED, 0, NULL, &err) != MORTISE_INVALID_ARGUMENT;
+  bad |= mortise_lock_release(lock, &err) != MORTISE_LOCK_LOST;
+  mortise_client_free(client);
+  _exit(bad);
 }
 
 static void clients_in_a_child_are_their_parents(void **state) {
@@ -182,20 +224,12 @@ static void clients_in_a_child_are_their_parents(void **state) {
   mortise_lock_request request = {.paths = paths, .n = 1, .wait_ms = 10000};
   mortise_lock *lock = mortise_lock_acquire(client, &request, NULL, &err);
   assert_non_null(lock);
-  fflush(NULL);
-  pid_t pid = fork();
-  if (pid == 0) {
-    int bad = mortise_lock_check(lock, &err) != MORTISE_LOCK_LOST;
-    bad |= !strstr(err.message, "forked") || mortise_lock_remaining_ms(lock) != 0;
-    bad |= mortise_lock_acquire(client, &request, NULL, &err) != NULL;
-    bad |= err.code != MORTISE_INVALID_ARGUMENT;
-    bad |= mortise_lock_convert(lock, MORTISE_SHARED, 0, NULL, &err) != MORTISE_INVALID_ARGUMENT;
-    bad |= mortise_lock_release(lock, &err) != MORTISE_LOCK_LOST;
-    mortise_client_free(client);
-    _exit(bad);
+  int status = HUNG;
+  while (status == HUNG) {
+    pid_t pid = fork_bounded();
+    if (pid == 0) use_a_clients_copy(client, lock, &request);
+    status = wait_for(pid);
   }
-  int status = 0;
-  assert_int_equal(waitpid(pid, &status, 0), pid);
   assert_int_equal(status, 0);
   usleep(1200000); /* the heartbeat goes on */
   assert_int_equal(mortise_lock_check(lock, &err), MORTISE_OK);

@@ -124,7 +124,8 @@ void party_begin(party *p, const char *path, bool shared, int64_t wait_ms) {
   }
   p->path = path;
   p->shared = shared;
-  p->acquire = (mt_acquire){.wants = wants.wants, .n = wants.n, .wait_ms = wait_ms};
+  p->acquire =
+      (mt_acquire){.wants = wants.wants, .n = wants.n, .wait_ms = wait_ms, .adopts = p->adopts};
   note(p->cell, "%s wants %s", p->name, path);
   mt_manager_acquire(p->manager, &p->acquire);
   mt_wants_deinit(&wants); /* the manager has copied them */

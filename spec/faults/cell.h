@@ -40,6 +40,7 @@ typedef struct party {
   mt_release release;
   const char *path;
   bool shared, closed;
+  bool adopts; /* its acquisitions take over a job's locks first */
 } party;
 
 enum { A, HOLDER, RIVAL, SWEEPER, PARTIES };

@@ -1,3 +1,4 @@
+#include "base/pump.h"
 #include "cell.h"
 #include "client/breaker.h"
 #include "client/pulse.h"
@@ -197,75 +198,57 @@ void scene_closed_dead(cell *c) {
 
 /* ---- Adopting ------------------------------------------------------------------------------- */
 
-enum { DEPTH = 4 };
-static const char *const down_to_leaf[DEPTH] = {"/", "/p", "/p/q", LEAF};
-
-/* Is the item done? One without an answer, or with a conflict, is not, and is sent again. */
-static bool item_done(cell *c, const mt_lock_item *item) {
-  if (item->result == MT_LOCK_ABSENT && item->verb == MT_LOCK_ADOPT)
-    cell_fail(c, "%.*s: nothing to adopt", (int)item->place.path.n, item->place.path.p);
-  return item->result == MT_LOCK_ACKED || item->result == MT_LOCK_ABSENT;
+/* From now on the party works for a job, in another session of its client. */
+static mt_client_session *begin_job(cell *c, party *p) {
+  mortise_error err;
+  if (*c->failure) return NULL;
+  mt_client_session *session = mt_client_session_new(p->client, "job-1", &err);
+  if (!session) cell_fail(c, "%s: %s", p->name, err.message);
+  if (session) p->manager = session->manager;
+  return session;
 }
 
-static bool send_items(cell *c, const char *session, mt_lock_item *items, size_t n) {
-  mt_store *store = c->parties[A].client->store;
-  mt_lock_batch b = {.req.deadline_ms = mt_loop_now(c->loop) + WAIT / 5,
-                     .ns = c->ns,
-                     .session = session,
-                     .items = items,
-                     .n = n};
-  store->locks->batch(store, &b);
-  bool sent = cell_pump(c, &b.req.finished, WAIT);
-  if (!sent) mt_store_cancel(store, &b.req);
-  mt_lock_batch_deinit(&b);
-  return sent;
+static void end_job(cell *c, party *p, mt_client_session *session, bool keep_guard) {
+  bool ended = false;
+  if (*c->failure) return;
+  p->claims[0].lock = NULL;
+  mt_client_session_close(session, keep_guard, mt_flag_set, &ended);
+  if (!cell_pump(c, &ended, 2 * WAIT)) cell_fail(c, "a session of %s has no end", p->name);
 }
 
-/* Takes every entry down to the leaf, or gives all back, with the same numbers until each is
- * acknowledged. */
-static void all_of_them(cell *c, const char *session, const char *from, mt_lock_verb verb) {
-  size_t left[DEPTH], n = DEPTH;
-  for (size_t i = 0; i < DEPTH; i++) left[i] = verb == MT_LOCK_ADOPT ? i : DEPTH - 1 - i;
-  for (int64_t end = mt_loop_now(c->loop) + 2 * WAIT; n && !*c->failure;) {
-    mt_lock_item items[DEPTH] = {0};
-    for (size_t i = 0; i < n; i++)
-      items[i] = (mt_lock_item){.verb = verb,
-                                .place.path = mt_slice_of(down_to_leaf[left[i]]),
-                                .n = left[i] + 1,
-                                .session = from};
-    if (!send_items(c, session, items, n)) cell_fail(c, "a batch has no end");
-    size_t still = 0;
-    for (size_t i = 0; i < n; i++)
-      if (!item_done(c, &items[i])) left[still++] = left[i];
-    n = still;
-    if (n && mt_loop_now(c->loop) > end) cell_fail(c, "%zu are not acknowledged", n);
-    if (n) cell_wait(c, 50);
-  }
+static void let_holder_leave_guard(cell *c) {
+  party *holder = &c->parties[HOLDER];
+  mortise_error err;
+  party_open(c, HOLDER, c->place->url, c->loop);
+  mt_client_session *session = begin_job(c, holder);
+  if (session && !party_take(holder, LEAF, false, WAIT, &err))
+    cell_fail(c, "the holder: %s", err.message);
+  if (session) end_job(c, holder, session, true);
+  party_close(holder);
 }
 
-/* Like the recovery of a dead session's job: a session of A takes its entries over, from the root
- * down to the leaf, and gives them back. Nobody gets in between. */
+/* The recovery of a job: a session of A takes over what its dead session holds, and gives it back.
+ * Nobody gets in between. If that fails, it leaves what it has got, and another session succeeds. */
 void scene_adopt(cell *c) {
-  static const char heir[MT_SESSION_ID] = "ad0ad0ad0ad0ad0ad0ad0ad0ad0ad0ad";
-  char dead[MT_SESSION_ID];
-  c->rival_patient = true; /* it would evict what is to be adopted */
-  mt_store *store = c->parties[A].client->store;
-  int64_t start = mt_test_ns();
-  let_holder_be_closed(c, dead);
-  if (*c->failure) return;
-  write_session(c, store,
-                (mt_session_write){.verb = MT_SESSION_OPEN,
-                                   .session = heir,
-                                   .owner = MT_SLICE("{\"host\":\"nowhere\"}"),
-                                   .lease_ms = 60000});
-  all_of_them(c, heir, dead, MT_LOCK_ADOPT);
-  c->rival_now = true;
-  cell_wait(c, 700);
+  party *a = &c->parties[A];
+  mt_client_session *session = NULL;
+  bool had = false;
+  c->rival_patient = true;
+  let_holder_leave_guard(c);
+  a->adopts = true;
+  for (int tries = 0; tries < 2 && !had && !*c->failure; tries++) {
+    if (session) end_job(c, a, session, true);
+    session = begin_job(c, a);
+    had = session && take(c, LEAF, false, WAIT);
+  }
+  if (!had && !*c->failure) cell_fail(c, "nobody can recover the job: %s", c->take.message);
+  if (!had) return;
+  hold(c, 700);
   if (!*c->failure && c->rival >= RIVAL_HOLDING) cell_fail(c, "the rival had what was adopted");
-  all_of_them(c, heir, NULL, MT_LOCK_RELEASE);
-  c->take_ms = (mt_test_ns() - start) / 1000000;
-  if (*c->failure) return;
-  write_session(c, store, (mt_session_write){.verb = MT_SESSION_CLOSE, .session = heir});
+  give(c);
+  end_job(c, a, session, false);
+  a->adopts = false;
+  a->manager = mt_client_manager(a->client, NULL);
 }
 
 /* ---- Breaking ------------------------------------------------------------------------------- */

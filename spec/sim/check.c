@@ -366,7 +366,9 @@ static void on_applied(void *ctx, const char *session, const mt_lock_item *item,
   mt_session_state state = sim_table_session_state(s->table, item->session);
   if (state == MT_SESSION_LIVE || state == MT_SESSION_BROKEN)
     sim_fail(s, "what a living session holds was adopted");
-  guard_of(s, session)->on[sim_path_number(item->place.path)] = true;
+  for (size_t i = 0; before && i < before->n_holders; i++) /* not where it is written again */
+    if (strcmp(before->holders[i].session, item->session) == 0)
+      guard_of(s, session)->on[sim_path_number(item->place.path)] = true;
 }
 
 static void on_session(void *ctx, const mt_session_write *write, mt_session_state before,

@@ -52,6 +52,14 @@ static void expect(const mt_server_task_state *s, uint64_t total, uint64_t updat
       (unsigned long long)s->total, (unsigned long long)s->noops, (unsigned long long)s->conflicts);
 }
 
+static void expect_source(mt_fixture *f, const char *id, const char *want) {
+  mt_buf source;
+  mt_buf_init(&source, 4096);
+  MT_CHECK(mt_get(f, mt_slice_of(id), &source, NULL), "%s", id);
+  MT_CHECK(mt_same_json(mt_buf_slice(&source), want), "%s: %s, not %s", id, source.p, want);
+  mt_buf_deinit(&source);
+}
+
 static const char tag_is_t1[] = "{\"term\":{\"tag\":\"t1\"}}";
 static const char tag_is_new[] = "{\"term\":{\"tag\":\"new\"}}";
 
@@ -67,13 +75,7 @@ static void what_matches(mt_fixture *f) {
   mt_server_task_state s = run(f, r);
   expect(&s, 40, 40);
   MT_CHECK(mt_count_of(f, tag_is_new) == 40 && !mt_count_of(f, tag_is_t1), "by their new value");
-  mt_buf source;
-  mt_buf_init(&source, 4096);
-  MT_CHECK(mt_get(f, MT_SLICE("d1"), &source, NULL), "d1");
-  MT_CHECK(
-      mt_same_json(mt_buf_slice(&source), "{\"path\":\"/dir/d1\",\"n\":\"1\",\"tag\":\"new\"}"),
-      "%s", source.p);
-  mt_buf_deinit(&source);
+  expect_source(f, "d1", "{\"path\":\"/dir/d1\",\"n\":\"1\",\"tag\":\"new\"}");
   MT_CHECK(mt_get(f, MT_SLICE("d2"), NULL, &after), "d2");
   MT_CHECK(mt_version_equal(before, after), "what does not match is not written");
   MT_CHECK(mt_get(f, MT_SLICE("d1"), NULL, &before), "d1");
@@ -84,6 +86,26 @@ static void what_matches(mt_fixture *f) {
   MT_CHECK(mt_version_equal(before, after), "what has nothing to change is not written");
   s = run(f, (mt_update_by_query){.transforms = &t});
   expect(&s, 200, 160);
+  mt_transforms_deinit(&t);
+}
+
+/* A value of the list that a later transform changes in one document is as it was for the next. */
+static void values_are_copied(mt_fixture *f) {
+  mt_transforms t = list_of("[{\"set\":{\"field\":\"x\",\"value\":{}}},"
+                            "{\"copy_field\":{\"from\":\"y\",\"to\":\"x.y\"}},"
+                            "{\"default\":{\"field\":\"z\",\"value\":{}}},"
+                            "{\"copy_field\":{\"from\":\"y\",\"to\":\"z.y\"}}]");
+  mt_make_index(f, 1);
+  mt_write items[] = {mt_write_of(MT_WRITE_INDEX, "a", "{\"x\":0,\"y\":1}"),
+                      mt_write_of(MT_WRITE_INDEX, "b", "{\"x\":0,\"y\":2}"),
+                      mt_write_of(MT_WRITE_INDEX, "c", "{\"y\":3,\"z\":null}")};
+  mt_bulk_run(f, items, 3);
+  mt_refresh_index(f);
+  mt_server_task_state s = run(f, (mt_update_by_query){.transforms = &t});
+  expect(&s, 3, 3);
+  expect_source(f, "a", "{\"x\":{\"y\":1},\"y\":1,\"z\":{\"y\":1}}");
+  expect_source(f, "b", "{\"x\":{\"y\":2},\"y\":2,\"z\":{\"y\":2}}");
+  expect_source(f, "c", "{\"x\":{\"y\":3},\"y\":3,\"z\":{\"y\":3}}");
   mt_transforms_deinit(&t);
 }
 
@@ -199,6 +221,7 @@ static void unknown_tasks(mt_fixture *f) {
 
 const mt_case mt_cases_by_query[] = {
     {"by query: what matches is changed and counted", what_matches},
+    {"by query: a document does not get another's values", values_are_copied},
     {"by query: what is set aside is left as it is", set_aside},
     {"by query: nothing is changed after its time", too_late},
     {"by query: an index that is missing", no_index},

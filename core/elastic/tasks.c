@@ -86,10 +86,11 @@ void mt_elastic_update_by_query(mt_store *s, mt_update_by_query *r) {
 
 /* False if one of them is missing. */
 static bool read_counts(mt_json status, mt_server_task_state *out) {
-  return mt_json_uint(mt_json_get(status, "total"), &out->total) &
-         mt_json_uint(mt_json_get(status, "updated"), &out->updated) &
-         mt_json_uint(mt_json_get(status, "noops"), &out->noops) &
-         mt_json_uint(mt_json_get(status, "version_conflicts"), &out->conflicts);
+  bool total = mt_json_uint(mt_json_get(status, "total"), &out->total);
+  bool updated = mt_json_uint(mt_json_get(status, "updated"), &out->updated);
+  bool noops = mt_json_uint(mt_json_get(status, "noops"), &out->noops);
+  bool conflicts = mt_json_uint(mt_json_get(status, "version_conflicts"), &out->conflicts);
+  return total && updated && noops && conflicts;
 }
 
 /* The innermost cause says most; the outer ones say "runtime error". */

@@ -100,8 +100,12 @@ void mt_patch_skip(mt_patch *p, const char *from, const char *to) {
   p->changed = true;
 }
 
+static bool is_space(char c) {
+  return c == ' ' || c == '\n' || c == '\r' || c == '\t';
+}
+
 static const char *skip_space(const char *p) {
-  while (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t') p++;
+  while (is_space(*p)) p++;
   return p;
 }
 
@@ -118,10 +122,9 @@ void mt_patch_remove(mt_patch *p, const mt_place *place) {
 
 /* Adds behind the last member, before any white space there. */
 void mt_patch_add(mt_patch *p, const mt_spot *spot, const mt_name *name, mt_slice value) {
-  const char *place = spot->object.raw.p + 1;
-  bool empty = true;
-  for (mt_json_iter it = mt_json_items(spot->object); mt_json_next(&it); empty = false)
-    place = mt_end_of(it.value);
+  const char *open = spot->object.raw.p, *place = mt_end_of(spot->object) - 1;
+  while (is_space(place[-1])) place--;
+  bool empty = place == open + 1;
   mt_patch_skip(p, place, place);
   if (!empty) mt_buf_addc(p->out, ',');
   for (size_t i = spot->part; i < name->n; i++) {

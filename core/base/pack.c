@@ -28,7 +28,10 @@ static mt_packer *make(void) {
   if (!p) return NULL;
   mt_buf_init(&p->small, BYTES_MAX);
   p->zstd = ZSTD_createCCtx();
-  if (p->zstd) return p;
+  bool good = p->zstd &&
+              !ZSTD_isError(ZSTD_CCtx_setParameter(p->zstd, ZSTD_c_compressionLevel, LEVEL)) &&
+              !ZSTD_isError(ZSTD_CCtx_setParameter(p->zstd, ZSTD_c_checksumFlag, 1));
+  if (good) return p;
   mt_packer_free(p);
   return NULL;
 }
@@ -46,7 +49,7 @@ mortise_status mt_pack(mt_packer **packer, mt_slice bytes, mt_buf *out, mortise_
   mt_buf_clear(small);
   char *room = mt_buf_room(small, most);
   if (!room) return mt_error_memory(err);
-  size_t n = ZSTD_compressCCtx((*packer)->zstd, room, most, bytes.p, bytes.n, LEVEL);
+  size_t n = ZSTD_compress2((*packer)->zstd, room, most, bytes.p, bytes.n);
   if (ZSTD_isError(n)) return mt_error_memory(err); /* with room enough, nothing else can fail */
   size_t digits = (n + 2) / 3 * 4;
   char *text = mt_buf_room(out, digits + 1); /* and a NUL */

@@ -12,7 +12,8 @@ void mt_packer_free(mt_packer *packer); /* NULL is fine */
  * release. OUT_OF_MEMORY, or REJECTED where `out` is too small or `bytes` has more than 1 GiB. */
 mortise_status mt_pack(mt_packer **packer, mt_slice bytes, mt_buf *out, mortise_error *err);
 
-/* Appends the bytes that were packed. INVALID_ARGUMENT where `text` was not made by mt_pack;
+/* Appends the bytes that were packed. INVALID_ARGUMENT where `text` was not made by mt_pack, or was
+ * changed since, which a checksum tells;
  * REJECTED where they are more than `out` may hold. */
 mortise_status mt_unpack(mt_slice text, mt_buf *out, mortise_error *err);
 

@@ -86,8 +86,10 @@ static void on_record(void *ctx, mt_write_batch *b) {
   else if (!err.code && o->item.outcome != MT_OUTCOME_APPLIED)
     mt_error_set(&err, MORTISE_REJECTED, "the document of job %s cannot be written: %s", j->id,
                  o->item.write.reason);
-  if (err.code) keep_error(o, &err);
-  j->record.version = o->item.write.version;
+  if (err.code)
+    keep_error(o, &err);
+  else
+    j->record.version = o->item.write.version;
   o->written(o);
 }
 
@@ -157,6 +159,16 @@ static void end_as(job_op *o, mt_job_state state) {
   else if (!o->checkpointing)
     write_record(o, on_last_record);
   /* else on_checkpoint goes on */
+}
+
+/* Its document was to be written. True: that failed, or it was cancelled meanwhile, and it ends. */
+static bool may_not_begin(job_op *o, mt_job_state as) {
+  if (!o->j->error.code) return false;
+  if (o->item.outcome == MT_OUTCOME_APPLIED)
+    end_as(o, as);
+  else
+    finish(o);
+  return true;
 }
 
 /* ---- Checkpoints ---------------------------------------------------------------------------- */
@@ -238,10 +250,7 @@ static void start_change(job_op *o) {
   mt_job *j = o->j;
   mt_change *c = j->change;
   mortise_error err;
-  if (j->error.code) {
-    finish(o);
-    return;
-  }
+  if (may_not_begin(o, MT_JOB_STOPPED)) return;
   o->journal = (mt_unit_journal){.writer = o->batches,
                                  .index = j->table,
                                  .ns = j->ns,
@@ -280,10 +289,7 @@ static void on_undone(void *ctx, mt_undo *u) {
 
 static void start_undo(job_op *o) {
   mt_job *j = o->j;
-  if (j->error.code) {
-    finish(o);
-    return;
-  }
+  if (may_not_begin(o, MT_JOB_UNDOING)) return;
   o->undo = (mt_undo){.done = on_undone,
                       .ctx = o,
                       .of = o->of,

@@ -127,6 +127,25 @@ static void set_aside(mt_fixture *f) {
   mt_transforms_deinit(&t);
 }
 
+static bool not_now(void *ctx) {
+  (void)ctx;
+  return false;
+}
+
+static void held_back(mt_fixture *f) {
+  mt_transforms t = list_of("[{\"set\":{\"field\":\"tag\",\"value\":\"new\"}}]");
+  mt_make_index(f, 1);
+  mt_fill(f, 20);
+  mt_update_by_query r = {.req = {.may_send = not_now}, .index = f->index, .transforms = &t};
+  f->s->docs->update_by_query(f->s, &r);
+  MT_EXPECT(f, r, MORTISE_LOCK_LOST);
+  MT_CHECK(!r.task[0] && !r.state.complete && !r.state.updated, "a task %s", r.task);
+  mt_test_sleep_ms(100);
+  mt_refresh_index(f);
+  MT_CHECK(!mt_count_of(f, tag_is_new), "nothing was changed");
+  mt_transforms_deinit(&t);
+}
+
 static void too_late(mt_fixture *f) {
   mt_transforms t = list_of("[{\"set\":{\"field\":\"tag\",\"value\":\"new\"}}]");
   mt_make_index(f, 1);
@@ -223,6 +242,7 @@ const mt_case mt_cases_by_query[] = {
     {"by query: what matches is changed and counted", what_matches},
     {"by query: a document does not get another's values", values_are_copied},
     {"by query: what is set aside is left as it is", set_aside},
+    {"by query: held back at the last moment", held_back},
     {"by query: nothing is changed after its time", too_late},
     {"by query: an index that is missing", no_index},
     {"by query: no pipeline takes part", no_pipeline},

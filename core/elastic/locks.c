@@ -362,7 +362,8 @@ static bool says_all(const mt_lock_item *item, const mt_answer *a) {
   bool grants =
       item->verb == MT_LOCK_CREATE || item->verb == MT_LOCK_SET || item->verb == MT_LOCK_ADOPT;
   if (a->applied == MT_APPLIED_NOOP) return item->verb != MT_LOCK_CREATE;
-  return grants ? mt_answer_written(a) : a->applied != MT_APPLIED_NONE && a->version.term;
+  if (grants) return mt_answer_written(a);
+  return a->applied != MT_APPLIED_NONE && a->applied != MT_APPLIED_NOT_FOUND && a->version.term;
 }
 
 static bool read_applied(const mt_lock_batch *r, mt_lock_item *item, const mt_answer *a) {

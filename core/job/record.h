@@ -3,7 +3,6 @@
 #ifndef MT_JOB_RECORD_H
 #define MT_JOB_RECORD_H
 
-#include "job/result.h"
 #include "store/store.h"
 
 /* A job's life. What stands in no row of `moves` in record.c cannot happen. */

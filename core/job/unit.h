@@ -11,6 +11,7 @@
 
 #include "job/journal.h"
 #include "job/record.h"
+#include "job/result.h"
 #include "job/transform.h"
 #include "write/writer.h"
 

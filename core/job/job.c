@@ -237,7 +237,8 @@ static void on_changed(void *ctx, mt_change *c) {
   r->counts.matched += c->result.conflicts + c->result.rejected;
   j->result = c->result;
   if (c->error.code) keep_error(o, &c->error);
-  end_as(o, j->error.code ? MT_JOB_STOPPED : MT_JOB_DONE);
+  bool nothing = r->attempts == 1 && !o->journal.next; /* what was never begun needs no undoing */
+  end_as(o, !j->error.code ? MT_JOB_DONE : nothing ? MT_JOB_UNDONE : MT_JOB_STOPPED);
 }
 
 static void on_progress(void *ctx, mt_change *c, uint64_t changed, uint64_t total) {

@@ -52,7 +52,8 @@ typedef struct mt_job {
 mortise_status mt_job_start(mt_job *j, mortise_error *err);
 /* Paused, it reads no further page and sends nothing more, until it goes on. */
 void mt_job_pause(mt_job *j, bool paused);
-/* Asks it to end: `done` is called with INTERRUPTED, and the job's document says that it stands. */
+/* Asks it to end: `done` is called with INTERRUPTED, and the job's document says that it stands (or, of a
+ * new one that has written nothing, that nothing of it is left). */
 void mt_job_cancel(mt_job *j);
 /* Ends it at once, without `done`, as if its process had died. */
 void mt_job_abandon(mt_job *j);

@@ -20,6 +20,7 @@ static const struct {
 } moves[] = {
     {MT_JOB_NONE, MT_JOB_RUNNING},    {MT_JOB_RUNNING, MT_JOB_RUNNING}, /* taken over */
     {MT_JOB_RUNNING, MT_JOB_STOPPED}, {MT_JOB_RUNNING, MT_JOB_DONE},
+    {MT_JOB_RUNNING, MT_JOB_UNDONE}, /* refused, before anything was written */
     {MT_JOB_RUNNING, MT_JOB_UNDOING}, {MT_JOB_STOPPED, MT_JOB_RUNNING},
     {MT_JOB_STOPPED, MT_JOB_UNDOING}, {MT_JOB_DONE, MT_JOB_UNDOING},
     {MT_JOB_UNDOING, MT_JOB_UNDOING}, /* taken over, or gone on with */

@@ -391,6 +391,29 @@ static void test_cancelled(const mt_test_place *place) {
   close_fixture(&f);
 }
 
+/* What is refused before anything was written leaves nothing to be resumed or undone. */
+static void test_refused(const mt_test_place *place) {
+  mt_test_random random = mt_test_random_for("refused");
+  fixture f;
+  life l;
+  open_fixture(&f, place, &random);
+  be_born(&l, &f, MT_JOB_RUN, NEVER, LOST);
+  l.rename.merge = false;
+  mt_write theirs = {.kind = MT_WRITE_INDEX,
+                     .id = MT_SLICE("there"),
+                     .body = MT_SLICE("{\"path\":\"/projects/clinton/x\"}")};
+  mt_bulk r = {.index = f.index, .items = &theirs, .n = 1};
+  f.theirs.store->docs->bulk(f.theirs.store, &r);
+  OK(&f, r);
+  live(&l);
+  assert_int_equal(l.job.error.code, MORTISE_CONFLICT);
+  assert_int_equal(l.job.record.state, MT_JOB_UNDONE);
+  assert_non_null(strstr(l.job.record.reason, "merge"));
+  expect_all(&f, "/clinton");
+  be_buried(&l);
+  close_fixture(&f);
+}
+
 /* Two at it: the one whose document was written by the other ends, and changes nothing any more. */
 static void test_taken_over(const mt_test_place *place) {
   mt_test_random random = mt_test_random_for("taken over");
@@ -433,6 +456,7 @@ EVERYWHERE(whole)
 EVERYWHERE(others)
 EVERYWHERE(cancelled)
 EVERYWHERE(taken_over)
+EVERYWHERE(refused)
 EVERYWHERE(killed, , rounds_on(&places[i]))
 
 int main(void) {
@@ -440,7 +464,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(everywhere_whole),     cmocka_unit_test(everywhere_others),
       cmocka_unit_test(everywhere_cancelled), cmocka_unit_test(everywhere_taken_over),
-      cmocka_unit_test(everywhere_killed),
+      cmocka_unit_test(everywhere_refused),   cmocka_unit_test(everywhere_killed),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   for (size_t i = 0; i < n_places; i++) mt_test_place_clean(&places[i]);

@@ -174,9 +174,14 @@ static bool line_allows(const mt_hold *h, const mt_part *part) {
   return true;
 }
 
+/* It will be given back before another task gets in. A guard is not given back. */
+static bool is_shut(const mt_hold *h) {
+  return h->contended && h->mode && !h->guard;
+}
+
 bool mt_hold_admits(const mt_hold *h, const mt_part *part, const mt_kin *kin) {
   if (!shares_allow(h, part, kin)) return false;
-  bool must_line_up = (h->contended && h->mode) || !line_allows(h, part);
+  bool must_line_up = is_shut(h) || !line_allows(h, part);
   return !must_line_up || inside(h, part, kin);
 }
 
@@ -226,7 +231,7 @@ mt_blocking mt_blocking_begin(const mt_part *part, const mt_kin *kin) {
   const mt_hold *h = part->hold;
   mt_blocking b = {.kin = kin, .part = part, .next = h->in.first, .in = true};
   b.must_line_up = !inside(h, part, kin);
-  b.all = b.must_line_up && h->contended && h->mode;
+  b.all = b.must_line_up && is_shut(h);
   return b;
 }
 

@@ -166,6 +166,23 @@ stores.each("a job's guard", function(store)
     nothing_left()
   end)
 
+  it("lets its heir in, who waits elsewhere while others wait for it", function()
+    local session, heir = open "job-1", open "job-1"
+    local beside = take(own, "/0")
+    take(session, "/a/b")
+    take(heir, "/warm"):release()
+    local waiting = core.spawn(take, own, "/a/b", {wait_ms = 20000})
+    core.sleep(300)
+    session:leave()
+    local wants = {"/0", "/a/b"} -- denied at the first, when the guard is its own already
+    local task = core.spawn(heir.acquire, heir, "tree", nil, wants, {adopts = true, wait_ms = 10000})
+    core.sleep(1000)
+    beside:release()
+    task:join():release()
+    pcall(waiting.join, waiting) -- it had it, or was told of the job
+    heir:close()
+  end)
+
   it("has one heir of two who try at once", function()
     for round = 1, 6 do
       leave("job-1", "/a/b")

@@ -1,0 +1,155 @@
+/* Recovering a job that is cut off anywhere: what guards it stays, nobody else gets in, and the next
+ * one recovers it. On the embedded store and on each server in MORTISE_TEST_URLS. */
+#include "lock_fixture.h"
+
+#include "base/mem.h"
+#include "base/pump.h"
+
+#include <stdio.h>
+
+static mt_test_place place; /* of the running group */
+
+enum { WAIT = 20000 };
+static const char job[] = "job-1", path[] = "/job/a/b";
+
+/* A server takes longer: there some are tried. */
+static int stride(int on_servers) {
+  return strncmp(place.url, "sqlite:", 7) == 0 ? 1 : on_servers;
+}
+
+static mt_client_session *open_job(mt_test_client *c) {
+  mortise_error err;
+  mt_client_session *s = mt_client_session_new(c->client, job, &err);
+  MT_CHECK(s, "%s", err.message);
+  return s;
+}
+
+static void end_job(mt_test_client *c, mt_client_session *s, bool keep_guard) {
+  bool ended = false;
+  mt_client_session_close(s, keep_guard, mt_flag_set, &ended);
+  MT_CHECK(mt_test_pump_until(c, 1, &ended, WAIT), "a session has no end");
+}
+
+static void begin_adopting(mt_client_session *s, mt_acquire *a, mt_want *want) {
+  *want = (mt_want){mt_slice_of(path), MT_X};
+  *a = (mt_acquire){.wants = want, .n = 1, .wait_ms = WAIT, .adopts = true};
+  mt_manager_acquire(s->manager, a);
+}
+
+static void leave_guard(mt_test_client *c) {
+  mt_client_session *s = open_job(c);
+  mt_test_client worker = {.client = c->client, .manager = s->manager};
+  mortise_error err;
+  MT_CHECK(mt_test_take(&worker, 1, 0, path, false, WAIT, &err), "%s", err.message);
+  end_job(c, s, true);
+}
+
+static void expect_guard(mt_test_client *stranger, int at) {
+  mortise_error err;
+  mt_lock *lock = mt_test_take(stranger, 1, 0, "/job", false, 2000, &err);
+  MT_CHECK(!lock, "%d: another one got in", at);
+  MT_CHECK(err.code == MORTISE_ORPHANED_JOB, "%d: %s", at, err.message);
+  assert_string_equal(stranger->blockers.list[0].job, job);
+}
+
+static void recover(mt_test_client *c) {
+  mt_client_session *s = open_job(c);
+  mt_acquire a;
+  mt_want want;
+  begin_adopting(s, &a, &want);
+  MT_CHECK(mt_test_pump_until(c, 1, &a.finished, WAIT), "recovering hangs");
+  MT_CHECK(a.lock, "%s", a.error.message);
+  mt_test_client heir = {.client = c->client, .manager = s->manager};
+  assert_int_equal(mt_test_give(&heir, 1, 0, a.lock), MORTISE_OK);
+  end_job(c, s, false);
+}
+
+/* Is cancelled after so many turns of its loop; false: it had ended before. */
+static bool cut_short(mt_test_client *c, int turns) {
+  mt_client_session *s = open_job(c);
+  mt_acquire a;
+  mt_want want;
+  begin_adopting(s, &a, &want);
+  for (int i = 0; i < turns && !a.finished; i++) mt_loop_step(c->client->loop, 1000, NULL);
+  bool ended = a.finished;
+  if (!ended) mt_manager_cancel(s->manager, &a);
+  end_job(c, s, true); /* also where it was granted */
+  return !ended;
+}
+
+static void test_cut_short(void **state) {
+  (void)state;
+  mt_test_client c = mt_test_client_open(&place, 0), stranger = mt_test_client_open(&place, 0);
+  bool more = true;
+  for (int turns = 0; more; turns += stride(3)) {
+    leave_guard(&c);
+    more = cut_short(&c, turns);
+    expect_guard(&stranger, turns);
+    recover(&c);
+    MT_CHECK(turns < 1000, "it never ends");
+  }
+  mt_test_client_close(&c);
+  mt_test_client_close(&stranger);
+  mt_test_expect_empty(&place);
+}
+
+/* ---- Without memory ------------------------------------------------------------------------- */
+
+static pthread_t tester;
+static long left;
+
+/* Only of the thread that runs the loop: the heartbeat's and the store's are tested elsewhere. */
+static bool allow(void *ctx, size_t size) {
+  (void)ctx;
+  (void)size;
+  return !pthread_equal(pthread_self(), tester) || --left != 0;
+}
+
+/* Fails the n-th allocation; false: there were fewer. */
+static bool starve(mt_test_client *c, int n) {
+  mt_client_session *s = open_job(c);
+  mt_acquire a;
+  mt_want want;
+  left = n;
+  mt_mem_hook(allow, NULL);
+  begin_adopting(s, &a, &want);
+  for (int i = 0; i < 5000 && !a.finished; i++) mt_loop_step(c->client->loop, 10, NULL);
+  mt_mem_hook(NULL, NULL);
+  MT_CHECK(a.finished, "%d: it hangs", n);
+  MT_CHECK(a.lock || a.error.code, "%d: it fails without saying why", n);
+  bool starved = left <= 0;
+  end_job(c, s, true);
+  return starved;
+}
+
+static void test_without_memory(void **state) {
+  (void)state;
+  mt_test_client c = mt_test_client_open(&place, 0), stranger = mt_test_client_open(&place, 0);
+  tester = pthread_self();
+  bool more = true;
+  for (int n = 1; more; n += stride(23)) {
+    leave_guard(&c);
+    more = starve(&c, n);
+    expect_guard(&stranger, n);
+    recover(&c);
+  }
+  mortise_error err;
+  mt_lock *all = mt_test_take(&stranger, 1, 0, "/", false, 2000, &err);
+  MT_CHECK(all, "something is left: %s", err.message);
+  mt_test_give(&stranger, 1, 0, all);
+  mt_test_client_close(&c);
+  mt_test_client_close(&stranger);
+}
+
+static int init_table(void **state) {
+  (void)state;
+  return mt_test_init_table(&place);
+}
+
+int main(void) {
+  static const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_cut_short),
+      cmocka_unit_test(test_without_memory),
+  };
+  return mt_test_each_place(&place, "adoption", tests, sizeof tests / sizeof tests[0], init_table);
+}

@@ -112,6 +112,21 @@ stores.each("a job's session", function(store)
     beside:release()
   end)
 
+  it("may be in a deadlock with the client's own", function()
+    open()
+    local session <close> = own:open_session "job-1"
+    local function both(from, one, other)
+      local lock <close> = take(from, one)
+      core.sleep(300)
+      local ok, why = pcall(take, from, other, 15000)
+      return ok and "had" or why.code
+    end
+    local tasks = {core.spawn(both, session, "/a", "/b"), core.spawn(both, own, "/b", "/a")}
+    local ends = {tasks[1]:join(), tasks[2]:join()}
+    table.sort(ends)
+    assert.same({"deadlock", "had"}, ends)
+  end)
+
   it("beats by itself", function()
     open {lease = "1s"}
     local sessions = {own:open_session "a", own:open_session "b", own:open_session "c"}

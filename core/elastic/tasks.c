@@ -100,9 +100,17 @@ static void read_error(mt_json error, mt_server_task_state *out) {
     mt_json_copy(mt_json_get(cause, "reason"), out->reason, sizeof out->reason);
 }
 
+/* Each server says it in its own place. */
+static bool was_cancelled(mt_json root, mt_json response) {
+  bool yes = false;
+  mt_json_bool(mt_json_at(root, "task", "cancelled", NULL), &yes);
+  return yes || mt_json_get(response, "canceled").type ||
+         mt_json_at(root, "task", "status", "canceled", NULL).type;
+}
+
 /* Did something keep it from looking at all documents? Then `out` says what. */
 static bool read_why(mt_json root, mt_json response, mt_server_task_state *out) {
-  bool yes = false;
+  bool late = false;
   mt_json error = mt_json_get(root, "error"), cancelled = mt_json_get(response, "canceled");
   mt_json_iter failures = mt_json_items(mt_json_get(response, "failures"));
   if (error.type) {
@@ -110,17 +118,15 @@ static bool read_why(mt_json root, mt_json response, mt_server_task_state *out) 
   } else if (mt_json_next(&failures)) {
     mt_json cause = mt_json_get(failures.value, "cause");
     read_error(cause.type ? cause : mt_json_get(failures.value, "reason"), out);
-  } else if (mt_json_bool(mt_json_get(response, "timed_out"), &yes) && yes) {
+  } else if (mt_json_bool(mt_json_get(response, "timed_out"), &late) && late) {
     snprintf(out->type, sizeof out->type, "timed_out");
   } else if (cancelled.type) {
     mt_json_copy(cancelled, out->reason, sizeof out->reason);
   } else {
     return false;
   }
-  /* Cancelling may make its search fail. */
-  yes = cancelled.type != MT_JSON_NONE;
-  mt_json_bool(mt_json_at(root, "task", "cancelled", NULL), &yes);
-  if (yes) snprintf(out->type, sizeof out->type, "canceled");
+  /* It may have failed because it was cancelled in the middle of a search. */
+  if (was_cancelled(root, response)) snprintf(out->type, sizeof out->type, "canceled");
   return true;
 }
 

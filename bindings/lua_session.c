@@ -52,32 +52,32 @@ static void drop(mt_dependent *self) {
   MT_CONTAINER(self, mt_session_handle, dependent)->session = NULL;
 }
 
-typedef struct close_op {
+typedef struct session_close_op {
   mt_op op;
   mt_dependent dependent;
   mt_client_session *session;
-} close_op; /* anchor: the session's handle */
+} session_close_op; /* anchor: the session's handle */
 
 static bool cancel_close(mt_op *op) { /* it goes on without us */
-  close_op *self = (close_op *)op;
+  session_close_op *self = (session_close_op *)op;
   mt_undepend(&self->dependent);
   mt_client_session_forget(self->session);
   return true;
 }
 
 static void drop_close(mt_dependent *self) {
-  mt_op_stop(&MT_CONTAINER(self, close_op, dependent)->op, "the client was closed");
+  mt_op_stop(&MT_CONTAINER(self, session_close_op, dependent)->op, "the client was closed");
 }
 
 static int finish_close(lua_State *L, mt_op *op, int index) {
   (void)L;
   (void)index;
-  mt_undepend(&((close_op *)op)->dependent);
+  mt_undepend(&((session_close_op *)op)->dependent);
   return 0;
 }
 
 static void deinit_close(mt_op *op) {
-  mt_undepend(&((close_op *)op)->dependent);
+  mt_undepend(&((session_close_op *)op)->dependent);
 }
 
 static const mt_op_type close_type = {cancel_close, finish_close, deinit_close, true, NULL};
@@ -89,7 +89,7 @@ static void on_closed(void *ctx) {
 static int end_session(lua_State *L, bool keep_guard) {
   mt_session_handle *handle = luaL_checkudata(L, 1, session_name);
   if (!handle->session || mt_driver_forked(handle->box->driver)) return 0;
-  close_op *self = mt_lua_op_new(L, sizeof *self, 1, &close_type);
+  session_close_op *self = mt_lua_op_new(L, sizeof *self, 1, &close_type);
   mt_op_anchor(L, -1, 1, 1);
   handle = lua_touserdata(L, 1);
   if (!handle->session) return 0; /* meanwhile */

@@ -11,8 +11,8 @@ static const char *field_add(mt_work_on *w, const mt_name *name, mt_slice value)
 }
 
 static const char *field_put(mt_work_on *w, bool only_null) {
-  const mt_step *s = w->step;
-  mt_place at;
+  const mt_list_step *s = w->step;
+  mt_member at;
   bool found;
   const char *why = mt_one_place(w->root, &s->field, &at, &found);
   if (why) return why;
@@ -34,7 +34,7 @@ const char *mt_do_default(mt_work_on *w) {
 
 /* ---- remove --------------------------------------------------------------------------------- */
 
-static const char *remove_place(void *ctx, const mt_place *place) {
+static const char *remove_place(void *ctx, const mt_member *place) {
   mt_patch_remove(ctx, place);
   return NULL;
 }
@@ -46,7 +46,7 @@ const char *mt_do_remove(mt_work_on *w) {
 /* ---- copy_field, rename_field --------------------------------------------------------------- */
 
 typedef struct pair {
-  mt_place from, to;
+  mt_member from, to;
   bool has_from, has_to;
 } pair;
 
@@ -66,7 +66,7 @@ const char *mt_do_copy_field(mt_work_on *w) {
 }
 
 /* The key to put in place of the old one, if the object stays the same and it has as many dots. */
-static bool key_instead(const mt_step *s, const mt_place *from, mt_slice *key) {
+static bool key_instead(const mt_list_step *s, const mt_member *from, mt_slice *key) {
   const mt_name *a = &s->field, *b = &s->target;
   if (a->n != b->n) return false;
   size_t part = from->part;
@@ -89,7 +89,7 @@ static const char *field_add_to_rest(mt_work_on *w, mt_json rest, mt_slice value
   return NULL;
 }
 
-static const char *field_move(mt_work_on *w, const mt_place *from) {
+static const char *field_move(mt_work_on *w, const mt_member *from) {
   mt_buf rest;
   const char *why = NULL;
   mt_buf_init(&rest, w->root.raw.n);

@@ -35,7 +35,7 @@ static const bool wants[MT_STEP_KINDS][MEMBERS] = {
 typedef struct parser {
   mt_transforms *t;
   char *at; /* the next free byte of t->text */
-  mt_step *step;
+  mt_list_step *step;
   mt_json members[MEMBERS];
   mortise_error *err;
 } parser;
@@ -173,7 +173,7 @@ static mortise_status read_path(parser *p, int which, mt_slice *out) {
 }
 
 static mortise_status read_paths(parser *p) {
-  mt_step *s = p->step;
+  mt_list_step *s = p->step;
   mortise_status status = read_path(p, FROM, &s->from);
   if (!status) status = read_path(p, TO, &s->to);
   if (status) return status;
@@ -193,7 +193,7 @@ static bool name_begins(const mt_name *inner, const mt_name *outer) {
 }
 
 static mortise_status read_fields(parser *p) {
-  mt_step *s = p->step;
+  mt_list_step *s = p->step;
   mortise_status status = read_name(p, FROM, &s->field);
   if (!status) status = read_name(p, TO, &s->target);
   if (status) return status;
@@ -221,7 +221,7 @@ static mortise_status read_type(parser *p) {
 }
 
 static mortise_status read_separator(parser *p) {
-  mt_step *s = p->step;
+  mt_list_step *s = p->step;
   mortise_status status = read_text(p, BY, &s->by);
   if (status) return status;
   if (!s->by.n) return REFUSE(p, "`by` is empty");

@@ -34,7 +34,7 @@ static inline mt_slice mt_name_parts(const mt_name *name, size_t from, size_t to
   return (mt_slice){name->text.p + start, name->ends[to] - start};
 }
 
-typedef struct mt_step {
+typedef struct mt_list_step {
   mt_step_kind kind;
   mt_cast cast;
   mt_name field;       /* or `from` of a rename or copy */
@@ -44,7 +44,7 @@ typedef struct mt_step {
   mt_slice below;      /* of `from` below `to`, where `to` is above it; else {NULL, 0} */
   mt_slice by, by_raw; /* decoded, and as the inside of a JSON string */
   mt_json value;
-} mt_step;
+} mt_list_step;
 
 /* mt_transforms_parse, with t->only. */
 mortise_status mt_transforms_compile(mt_transforms *t, mt_slice json, bool only,
@@ -63,23 +63,23 @@ bool mt_is_integer(mt_json number); /* no fraction, no exponent */
 
 /* ---- Places (place.c) -------------------------------------------------------------------------- */
 
-typedef struct mt_place {
+typedef struct mt_member {
   mt_json object; /* the one that has the member */
   mt_slice key;   /* raw */
   mt_json value;
   const char *before; /* the end of the member before it; NULL: it is the first */
   size_t part;        /* of the name, at which the key begins */
   bool in_array;
-} mt_place;
+} mt_member;
 
 /* Calls `visit` for each place, in the order of the document, until it returns a reason to set the
  * document aside. Returns that reason, or one of its own, or NULL. */
-typedef const char *mt_place_fn(void *ctx, const mt_place *place);
-const char *mt_each_place(mt_json root, const mt_name *name, mt_place_fn *visit, void *ctx);
+typedef const char *mt_member_fn(void *ctx, const mt_member *place);
+const char *mt_each_place(mt_json root, const mt_name *name, mt_member_fn *visit, void *ctx);
 
 /* Finds the only place, if there is one (`*found`). Returns a reason if there are several or it is in an
  * array. */
-const char *mt_one_place(mt_json root, const mt_name *name, mt_place *out, bool *found);
+const char *mt_one_place(mt_json root, const mt_name *name, mt_member *out, bool *found);
 
 /* The object to which a missing field is added. */
 typedef struct mt_spot {
@@ -98,13 +98,13 @@ typedef struct mt_patch {
 
 /* Copies up to `from` and continues at `to`; what the caller then appends replaces the bytes between. */
 void mt_patch_skip(mt_patch *p, const char *from, const char *to);
-void mt_patch_remove(mt_patch *p, const mt_place *place);
+void mt_patch_remove(mt_patch *p, const mt_member *place);
 void mt_patch_add(mt_patch *p, const mt_spot *spot, const mt_name *name, mt_slice value);
 
 /* ---- Transforms (value.c, field.c) ---------------------------------------------------------------- */
 
 typedef struct mt_work_on {
-  const mt_step *step;
+  const mt_list_step *step;
   mt_json root;
   mt_patch patch;
   const mt_name *whose; /* out: the field that a reason is about */

@@ -4,14 +4,14 @@
 
 /* ---- Finding -------------------------------------------------------------------------------- */
 
-typedef struct walk {
+typedef struct place_walk {
   const mt_name *name;
-  mt_place_fn *visit;
+  mt_member_fn *visit;
   void *ctx;
   size_t depth;
-} walk;
+} place_walk;
 
-static const char *walk_value(walk *w, mt_json value, size_t part, bool in_array);
+static const char *walk_value(place_walk *w, mt_json value, size_t part, bool in_array);
 
 /* If the key is the parts of the name from `part` to another one, that one; else -1. */
 static int parts_of_key(const mt_name *name, size_t part, mt_slice key) {
@@ -20,7 +20,7 @@ static int parts_of_key(const mt_name *name, size_t part, mt_slice key) {
   return -1;
 }
 
-static const char *walk_object(walk *w, mt_json object, size_t part, bool in_array) {
+static const char *walk_object(place_walk *w, mt_json object, size_t part, bool in_array) {
   _Static_assert(MT_FIELD_PARTS_MAX <= 32, "a bit for each part");
   uint32_t seen = 0;
   const char *before = NULL, *why = NULL;
@@ -32,14 +32,14 @@ static const char *walk_object(walk *w, mt_json object, size_t part, bool in_arr
       if (last + 1 < w->name->n)
         why = walk_value(w, it.value, (size_t)last + 1, in_array);
       else
-        why = w->visit(w->ctx, &(mt_place){object, it.key, it.value, before, part, in_array});
+        why = w->visit(w->ctx, &(mt_member){object, it.key, it.value, before, part, in_array});
     }
     before = mt_end_of(it.value);
   }
   return why;
 }
 
-static const char *walk_value(walk *w, mt_json value, size_t part, bool in_array) {
+static const char *walk_value(place_walk *w, mt_json value, size_t part, bool in_array) {
   const char *why = NULL;
   if (value.type == MT_JSON_OBJECT) return walk_object(w, value, part, in_array);
   if (value.type != MT_JSON_ARRAY) return NULL;
@@ -50,24 +50,24 @@ static const char *walk_value(walk *w, mt_json value, size_t part, bool in_array
   return why;
 }
 
-const char *mt_each_place(mt_json root, const mt_name *name, mt_place_fn *visit, void *ctx) {
-  return walk_object(&(walk){.name = name, .visit = visit, .ctx = ctx}, root, 0, false);
+const char *mt_each_place(mt_json root, const mt_name *name, mt_member_fn *visit, void *ctx) {
+  return walk_object(&(place_walk){.name = name, .visit = visit, .ctx = ctx}, root, 0, false);
 }
 
 typedef struct only {
-  mt_place *out;
+  mt_member *out;
   size_t n;
   bool in_array;
 } only;
 
-static const char *take_only(void *ctx, const mt_place *place) {
+static const char *take_only(void *ctx, const mt_member *place) {
   only *o = ctx;
   o->in_array |= place->in_array;
   if (!o->n++) *o->out = *place;
   return NULL;
 }
 
-const char *mt_one_place(mt_json root, const mt_name *name, mt_place *out, bool *found) {
+const char *mt_one_place(mt_json root, const mt_name *name, mt_member *out, bool *found) {
   only o = {.out = out};
   const char *why = mt_each_place(root, name, take_only, &o);
   *found = o.n > 0;
@@ -110,7 +110,7 @@ static const char *skip_space(const char *p) {
 }
 
 /* Removes the comma before the member too, or, of the first member, the comma behind it. */
-void mt_patch_remove(mt_patch *p, const mt_place *place) {
+void mt_patch_remove(mt_patch *p, const mt_member *place) {
   const char *behind = mt_end_of(place->value);
   if (place->before) {
     mt_patch_skip(p, place->before, behind);

@@ -24,7 +24,7 @@ static mt_transformed apply_one(const mt_transforms *t, size_t i, mt_slice sourc
       [MT_STEP_SPLIT] = mt_do_split,
       [MT_STEP_JOIN] = mt_do_join,
   };
-  const mt_step *s = &t->steps[i];
+  const mt_list_step *s = &t->steps[i];
   size_t before = out->n;
   mt_work_on w = {.step = s,
                   .root = {MT_JSON_OBJECT, source},
@@ -111,7 +111,7 @@ mortise_status mt_transforms_prefix(mt_transforms *t, mt_slice field, mt_slice f
 }
 
 bool mt_transforms_is_prefix(const mt_transforms *t, size_t i, mt_prefix *out) {
-  const mt_step *s = &t->steps[i];
+  const mt_list_step *s = &t->steps[i];
   *out = (mt_prefix){s->field.text, s->from, s->to};
   return s->kind == MT_STEP_REPLACE_PREFIX;
 }
@@ -123,7 +123,7 @@ static bool same_parent(const mt_name *a, const mt_name *b) {
          (a->n == 1 || mt_slice_eq(mt_name_parts(a, 0, a->n - 2u), mt_name_parts(b, 0, b->n - 2u)));
 }
 
-static bool add_inverse(mt_buf *b, const mt_step *s) {
+static bool add_inverse(mt_buf *b, const mt_list_step *s) {
   switch (s->kind) {
   case MT_STEP_REPLACE_PREFIX:
     if (s->below.p) return false;

@@ -87,7 +87,7 @@ enum {
 /* A compiled list. Using it does not change it, so threads may share one. */
 typedef struct mt_transforms {
   mt_slice json; /* the list as it was given, into `text` */
-  struct mt_step *steps;
+  struct mt_list_step *steps;
   size_t n;
   char *text; /* all that the steps point into */
   bool only;  /* there is one by construction, so messages name neither its number nor its kind */

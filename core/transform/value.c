@@ -30,7 +30,7 @@ static const char *after_path(const char *p, const char *end, mt_slice prefix) {
 }
 
 static const char *replace_path(mt_work_on *w, mt_json value) {
-  const mt_step *s = w->step;
+  const mt_list_step *s = w->step;
   if (value.type != MT_JSON_STRING) return NULL;
   const char *start = value.raw.p + 1, *end = mt_end_of(value) - 1;
   const char *rest = after_path(start, end, s->from);
@@ -42,7 +42,7 @@ static const char *replace_path(mt_work_on *w, mt_json value) {
   return NULL;
 }
 
-static const char *replace_at(void *ctx, const mt_place *place) {
+static const char *replace_at(void *ctx, const mt_member *place) {
   return each_element(ctx, place->value, replace_path, 0);
 }
 
@@ -166,7 +166,7 @@ static const char *cast_one(mt_work_on *w, mt_json value) {
   return value.type == MT_JSON_NULL ? NULL : casts[w->step->cast](w, value);
 }
 
-static const char *cast_at(void *ctx, const mt_place *place) {
+static const char *cast_at(void *ctx, const mt_member *place) {
   return each_element(ctx, place->value, cast_one, 0);
 }
 
@@ -182,7 +182,7 @@ static void add_quoted(mt_buf *out, const char *from, const char *to) {
   mt_buf_addc(out, '"');
 }
 
-static const char *split_at(void *ctx, const mt_place *place) {
+static const char *split_at(void *ctx, const mt_member *place) {
   mt_work_on *w = ctx;
   mt_json value = place->value;
   if (value.type == MT_JSON_NULL || value.type == MT_JSON_ARRAY) return NULL;
@@ -237,7 +237,7 @@ static const char *check_elements(mt_json array, mt_slice by) {
   return NULL;
 }
 
-static const char *join_at(void *ctx, const mt_place *place) {
+static const char *join_at(void *ctx, const mt_member *place) {
   mt_work_on *w = ctx;
   mt_json value = place->value;
   if (value.type == MT_JSON_NULL || value.type == MT_JSON_STRING) return NULL;

@@ -240,6 +240,11 @@ static void count(change_op *o, mt_slice query, mt_done_fn *done) {
   o->c->store->docs->count(o->c->store, &o->count);
 }
 
+static uint64_t matched(const change_op *o) {
+  if (!o->c->matches_on) return o->settled_before + o->open.total;
+  return o->open.total > o->settled_before ? o->open.total : o->settled_before;
+}
+
 static void on_open(void *ctx, mt_req *req) {
   change_op *o = ctx;
   if (!req->error.code) o->scan = o->open.scan;
@@ -248,7 +253,7 @@ static void on_open(void *ctx, mt_req *req) {
     finish(o);
     return;
   }
-  o->c->result.matched = o->settled_before + o->open.total;
+  o->c->result.matched = matched(o);
   if (o->counted)
     pump(o);
   else if (o->c->beside.n)

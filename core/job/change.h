@@ -25,6 +25,7 @@ typedef struct mt_change {
   /* A document that was changed no longer matches: the change ends with a count, and passes again
    * over what is left (new documents, conflicts). Else there is one pass. */
   bool until_none;
+  bool matches_on; /* `until_none`, but a document that was changed may match still */
   struct mt_unit_journal *journal; /* written before each batch is (unit.h); NULL: there is none */
   bool plan; /* nothing is written, in one pass: `changed` is how many would be */
   /* Called once the index is known to be fit; may set `query` and `beside`. NULL: nothing to add. */

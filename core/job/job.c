@@ -30,6 +30,7 @@ typedef struct job_op {
   mt_buf body, id;
   mt_slice ids[1];
   uint64_t noted_changed, noted_unchanged; /* of the change's result: in the document's counts */
+  mt_job_state stood;                      /* before its last write */
   bool reading, checkpointing, changing, undoing, ended, paused;
 } job_op;
 
@@ -142,7 +143,9 @@ static void write_record(job_op *o, void (*written)(job_op *o)) {
 
 /* ---- The end -------------------------------------------------------------------------------- */
 
+/* It is as the document says. */
 static void on_last_record(job_op *o) {
+  if (o->item.outcome != MT_OUTCOME_APPLIED) o->j->record.state = o->stood;
   finish(o);
 }
 
@@ -152,6 +155,7 @@ static void end_as(job_op *o, mt_job_state state) {
   mortise_error lost;
   o->ended = true;
   mt_timer_stop(j->store->loop, &o->tick);
+  if (j->record.state != state) o->stood = j->record.state;
   j->record.state = state;
   snprintf(j->record.reason, sizeof j->record.reason, "%s", j->error.code ? j->error.message : "");
   if (j->permit->check(j->permit->lock, &lost) || j->error.code == MORTISE_LOCK_LOST)
@@ -232,6 +236,7 @@ static void on_changed(void *ctx, mt_change *c) {
   mt_job_record *r = &j->record;
   o->changing = false;
   note_progress(o);
+  j->began |= o->journal.next > 0;
   r->counts.conflicts = c->result.conflicts;
   r->counts.rejected = c->result.rejected;
   r->counts.matched += c->result.conflicts + c->result.rejected;
@@ -410,11 +415,14 @@ static void next_open_batch(job_op *o) {
 
 static void on_closed(void *ctx, mt_attempt_close *c) {
   job_op *o = ctx;
+  const mt_job_record *r = &o->j->record;
   if (c->error.code) {
     fail(o, &c->error);
     return;
   }
   o->number = c->from;
+  o->j->began = c->end > 0;
+  for (size_t i = 0; i + 1 < r->attempts; i++) o->j->began |= r->batches[i] > 0;
   if (o->j->verb == MT_JOB_UNDO)
     begin_undo(o);
   else
@@ -437,6 +445,7 @@ static void on_claimed(job_op *o) {
     return;
   }
   if (r->undo_attempt) { /* it was being undone: all of its attempts are closed */
+    j->began = true;
     start_undo(o);
     return;
   }
@@ -475,8 +484,10 @@ static void on_read(void *ctx, mt_req *req) {
   mortise_error err = req->error;
   const mt_page *page = o->mget.page;
   o->reading = false;
-  if (!err.code && (!page || page->n != 1 || !page->docs[0].found))
+  if (!err.code && (!page || page->n != 1 || !page->docs[0].found)) {
     mt_error_set(&err, MORTISE_NOT_FOUND, "there is no job %s", j->id);
+    j->began = false;
+  }
   if (!err.code)
     mt_job_record_decode(&j->record, page->docs[0].source, page->docs[0].version, &err);
   mt_mget_deinit(&o->mget);
@@ -542,6 +553,7 @@ mortise_status mt_job_start(mt_job *j, mortise_error *err) {
   mt_error_clear(&j->error);
   memset(&j->result, 0, sizeof j->result);
   j->finished = false;
+  j->began = j->verb != MT_JOB_RUN; /* as long as nothing else is known */
   mt_job_record_init(&j->record);
   mortise_status status = mt_job_check_id(mt_slice_of(j->id), err);
   if (status) return status;

@@ -42,6 +42,9 @@ typedef struct mt_job {
   int64_t checkpoint_ms;    /* how often its document is written; 0: 1,000 */
   /* out; mt_job_deinit frees what it owns */
   bool finished;
+  /* Has this attempt, or one before, written to the journal, so that documents may be changed? True where that
+   * is not known. */
+  bool began;
   mt_job_record record;
   mt_change_result result; /* of this attempt */
   mortise_error error;

@@ -18,4 +18,8 @@ typedef struct mt_transform {
 /* Borrows the list. It decides where all of it is replace_prefix. */
 mt_transform mt_transform_list(const mt_transforms *t);
 
+/* The same for work that may come to a document twice: one that the list would change again is set
+ * aside, so that what it leaves unchanged is done. It always decides. */
+mt_transform mt_transform_once(const mt_transforms *t);
+
 #endif

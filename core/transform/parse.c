@@ -17,6 +17,10 @@ const char *const mt_step_names[MT_STEP_KINDS] = {
     [MT_STEP_JOIN] = "join",
 };
 
+const char *mt_transform_name(size_t i) {
+  return i < MT_STEP_KINDS ? mt_step_names[i] : NULL;
+}
+
 /* The members of each, all required. */
 enum { FIELD, FROM, TO, VALUE, BY, MEMBERS };
 static const char *const member_names[MEMBERS] = {"field", "from", "to", "value", "by"};

@@ -100,6 +100,8 @@ mortise_status mt_transforms_parse(mt_transforms *t, mt_slice json, mortise_erro
 mortise_status mt_transforms_prefix(mt_transforms *t, mt_slice field, mt_slice from, mt_slice to,
                                     mortise_error *err);
 void mt_transforms_deinit(mt_transforms *t); /* also of one that is zero */
+/* The names of all transforms there are; NULL behind the last. */
+const char *mt_transform_name(size_t i);
 
 /* Is transform `i` a replace_prefix? Then its parts, decoded, without a "/" at the end of a path. */
 typedef struct mt_prefix {

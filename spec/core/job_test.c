@@ -321,11 +321,13 @@ static void test_whole(const mt_test_place *place) {
   live(&l);
   check_end(&f, &l, MT_JOB_RUN);
   assert_int_equal(l.job.result.changed, DOCS);
+  assert_true(l.job.began);
   be_buried(&l);
 
   be_born(&l, &f, MT_JOB_RUN, NEVER, LOST); /* an id is used once */
   live(&l);
   assert_int_equal(l.job.error.code, MORTISE_CONFLICT);
+  assert_false(l.job.began);
   be_buried(&l);
 
   be_born(&l, &f, MT_JOB_RESUME, NEVER, LOST); /* what is done needs no more */

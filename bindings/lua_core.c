@@ -21,6 +21,7 @@
 #include "bindings/lua_client.h"
 #include "bindings/lua_doc.h"
 #include "bindings/lua_error.h"
+#include "bindings/lua_job.h"
 #include "bindings/lua_json.h"
 #include "bindings/lua_list.h"
 #include "bindings/lua_lock.h"
@@ -92,26 +93,29 @@ static const luaL_Reg core_functions[] = {{"path_check", core_path_check},
 /* ---- What there is -------------------------------------------------------------------------- */
 
 static const luaL_Reg *const functions[] = {
-    core_functions,        mt_error_functions, mt_task_functions, mt_text_functions,
-    mt_settings_functions, mt_json_functions,  mt_doc_functions,  mt_client_functions};
+    core_functions,    mt_error_functions,    mt_task_functions,
+    mt_text_functions, mt_settings_functions, mt_json_functions,
+    mt_doc_functions,  mt_client_functions,   mt_job_functions};
 
 static const struct {
   const mt_lua_class *class;
-  const luaL_Reg *more[10]; /* methods that other files add; NULL ends them */
+  const luaL_Reg *more[11]; /* methods that other files add; NULL ends them */
 } classes[] = {
     {&mt_task_class, {NULL}},
     {&mt_view_class, {NULL}},
     {&mt_page_class, {NULL}},
     {&mt_client_class,
      {mt_store_methods, mt_bulk_methods, mt_scan_methods, mt_session_methods, mt_acquire_methods,
-      mt_holds_methods, mt_writer_methods, mt_list_methods, mt_break_methods, NULL}},
+      mt_holds_methods, mt_writer_methods, mt_list_methods, mt_break_methods, mt_job_plan_methods,
+      NULL}},
     {&mt_session_class, {mt_acquire_methods, NULL}},
     {&mt_scan_class, {NULL}},
     {&mt_list_class, {NULL}},
     {&mt_breaking_class, {NULL}},
-    {&mt_lock_class, {mt_writer_methods, mt_rename_methods, NULL}},
+    {&mt_lock_class, {mt_writer_methods, mt_rename_methods, mt_job_methods, NULL}},
     {&mt_writer_class, {NULL}},
     {&mt_rename_class, {NULL}},
+    {&mt_job_class, {NULL}},
 };
 
 static const mt_driver_hooks hooks = {mt_interrupt_look, mt_lost_check, mt_lost_wake, mt_lost_read,
@@ -131,6 +135,8 @@ int mt_core_open(lua_State *L) {
   lua_setfield(L, -2, "null");
   mt_client_options_push(L);
   lua_setfield(L, -2, "options");
+  mt_job_transforms_push(L);
+  lua_setfield(L, -2, "transforms");
   lua_pushinteger(L, MORTISE_TIME_MAX_MS);
   lua_setfield(L, -2, "time_max");
   lua_pushinteger(L, MT_SCAN_PAGE);

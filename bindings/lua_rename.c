@@ -101,7 +101,7 @@ static void push_reject(lua_State *L, const mt_reject *r) {
   lua_setfield(L, -2, "reason");
 }
 
-static void push_result(lua_State *L, const mt_change_result *r) {
+void mt_result_push(lua_State *L, const mt_change_result *r) {
   lua_createtable(L, 0, 14);
   mt_set_count(L, "matched", r->matched);
   mt_set_count(L, "changed", r->changed);
@@ -131,7 +131,7 @@ static moving *check_rename(lua_State *L) {
 }
 
 static int rename_result(lua_State *L) {
-  push_result(L, &check_rename(L)->rename.change.result);
+  mt_result_push(L, &check_rename(L)->rename.change.result);
   return 1;
 }
 
@@ -167,7 +167,7 @@ static int finish_run(lua_State *L, mt_op *op, int index) {
   (void)index;
   const mt_change *change = &((run_op *)op)->moving->rename.change;
   if (change->error.code) mt_error_raise(L, &change->error);
-  push_result(L, &change->result);
+  mt_result_push(L, &change->result);
   return 1;
 }
 

@@ -4,8 +4,10 @@ local core = require "mortise.core"
 local client = require "mortise.client"
 local config = require "mortise.config"
 local duration = require "mortise.duration"
+local job = require "mortise.job"
 local names = require "mortise.names"
 local options = require "mortise.options"
+local records = require "mortise.records"
 local reference = require "mortise.reference"
 local rename = require "mortise.rename"
 local settings = require "mortise.settings"
@@ -74,6 +76,10 @@ end
 
 -- ---- The default client's methods ------------------------------------------------------------------
 
+function client.class:job(given) return job.new(self, given) end
+function client.class:get_job(id, given) return job.get(self, id, given) end
+function client.class:jobs() return records.list(self) end
+
 for name, method in pairs(client.class) do
   if type(method) == "function" and not name:find "^_" and mortise[name] == nil then
     mortise[name] = function(...) return method(mortise.client(), ...) end
@@ -114,7 +120,7 @@ end
 reference.holders = {
   {"mortise", mortise}, {"client", mortise}, {"client", client.class},
   {"lock", require("mortise.lock").class}, {"writer", require("mortise.writer").class},
-  {"scan", require("mortise.scan").class},
+  {"scan", require("mortise.scan").class}, {"job", job.class},
 }
 
 for _, each in ipairs(reference.holders) do

@@ -7,6 +7,7 @@
 #include "client/identity.h"
 #include "client/options.h"
 #include "elastic/elastic.h"
+#include "job/record.h"
 #include "sqlite/sqlite.h"
 
 /* ---- The store ------------------------------------------------------------------------------ */
@@ -53,6 +54,15 @@ static bool forked(const mortise_client *c, mortise_error *err) {
   return true;
 }
 
+static char *name_jobs(const char *table) {
+  mt_buf name;
+  mt_buf_init(&name, 1024);
+  mt_buf_addf(&name, "%s-jobs", table);
+  char *text = mt_buf_take(&name, NULL);
+  mt_buf_deinit(&name);
+  return text;
+}
+
 /* ---- Opening and freeing -------------------------------------------------------------------- */
 
 static void log_line(void *ctx, mortise_log_level level, const char *line) {
@@ -66,7 +76,8 @@ mortise_client *mt_client_open(const mortise_options *options, mt_loop *loop,
   if (mt_client_options_check(options, err) || mt_random_bytes(&probe, sizeof probe, err))
     return NULL;
   mortise_client *c = mt_calloc(1, sizeof *c);
-  if (!c || !mt_client_options_copy(&c->options, options)) {
+  if (c && mt_client_options_copy(&c->options, options)) c->jobs = name_jobs(c->options.table);
+  if (!c || !c->jobs) {
     mt_error_memory(err);
     mt_client_free(c);
     return NULL;
@@ -118,6 +129,7 @@ void mt_client_free(mortise_client *c) {
   mt_identity_free(c->base.identity);
   mt_loop_free(c->own_loop);
   mt_client_options_deinit(&c->options);
+  mt_free(c->jobs);
   mt_free(c);
 }
 
@@ -258,6 +270,16 @@ static mortise_status is_null(const char *what, mortise_error *err) {
   return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "the %s is NULL", what);
 }
 
+/* The index that holds jobs; there already is fine. */
+static mortise_status init_jobs(mortise_client *c, mortise_error *err) {
+  mt_index_admin create = {.index = c->jobs, .body = mt_job_table()};
+  c->store->docs->index_create(c->store, &create);
+  mortise_status status = mt_store_wait(c->store, &create.req, -1);
+  if (status == MORTISE_CONFLICT) return MORTISE_OK;
+  if (err) *err = create.req.error;
+  return status;
+}
+
 mortise_status mortise_client_init_tables(mortise_client *c, mortise_error *err) {
   if (!c) return is_null("client", err);
   if (forked(c, err)) return MORTISE_INVALID_ARGUMENT;
@@ -266,7 +288,7 @@ mortise_status mortise_client_init_tables(mortise_client *c, mortise_error *err)
   mortise_status status = mt_store_wait(c->store, &init.req, -1);
   if (err) *err = init.req.error;
   mt_locks_admin_deinit(&init);
-  return status;
+  return status ? status : init_jobs(c, err);
 }
 
 static void link_lock(mortise_lock *lock) {

@@ -14,6 +14,7 @@ struct mortise_client {
   unsigned process; /* mt_process_number of the process that opened it */
   mt_loop *loop;
   mt_store *store;
+  char *jobs;                  /* the index of jobs and their journals, owned: TABLE-jobs */
   mt_client_session *own;      /* NULL until mt_client_manager */
   mt_client_session *sessions; /* all of them, owned; youngest first */
   uint64_t last_session;       /* number of the last one */

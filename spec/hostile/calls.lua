@@ -18,6 +18,7 @@ end
 
 -- The index that the calls are about, filled; another store's client is given.
 function calls.fill(client, index)
+  client:init()
   pcall(client.drop_index, client, index)
   client:create_index(index, {mappings = {properties = {path = {type = "keyword"}}}})
   local items = {}
@@ -55,6 +56,15 @@ local function body(e)
   local doc = page(e)[1]
   doc.text = "changed"
   return doc
+end
+
+local transforms = '[{"default":{"field":"n","value":1}}]'
+
+local function job_id() return "calls-" .. math.random(3) end
+
+local function job(e)
+  return e.client:job {id = job_id(), index = e.index, rename = {from = "/none", to = "/nowhere"},
+    allow_empty = true, merge = true, wait = 0}
 end
 
 -- How to get a handle of each kind.
@@ -98,6 +108,12 @@ calls.make = {
   ["core.rename"] = function(e)
     return core_lock(e):rename {index = e.index, field = "path", from = "/none", to = "/nowhere",
       allow_empty = true, merge = true}
+  end,
+  job = job,
+  ["core.job"] = function(e)
+    local verbs = {"run", "resume", "undo"}
+    return core_lock(e):job {verb = verbs[math.random(3)], id = job_id(), index = e.index,
+      transforms = transforms}
   end,
 }
 
@@ -143,6 +159,11 @@ calls.arguments = {
       return {index = e.index, from = "/none", to = "/nowhere", field = "path", allow_empty = true,
         merge = true}
     end,
+    job = function(e)
+      return {name = "calls", index = e.index, query = {match_all = {}}, lock = {tree = path()}, page = 2,
+        change = {{default = {field = "n", value = {1, {}}}}, {remove = {field = "nosuch"}}}}
+    end,
+    get_job = function() return job_id(), {wait = 0} end, jobs = nothing,
     with_tree_lock = function() return {path(), path()}, {mode = "shared"}, fn end,
     with_document_locks = function(e) return e.index, {"1", "2"}, {}, fn end,
     with_lock = function() return "calls", "name", {}, fn end,
@@ -163,6 +184,7 @@ calls.arguments = {
     add = function() return {op = "index", id = "a", doc = {path = "/a"}} end,
     flush = nothing, report = nothing, finish = function() return {} end, close = nothing,
   },
+  job = {plan = nothing, run = nothing, resume = nothing, rollback = nothing, status = nothing},
   scan = {next = nothing, next_page = nothing, close = nothing},
   task = {join = nothing, cancel = nothing, done = nothing},
   document = {
@@ -177,6 +199,8 @@ calls.arguments = {
     json = function(e) return {doc = body(e), list = {1, 2, {a = "b\n"}}, c = "d"} end,
     json_decode = function() return '{"a":[1,{"b":"\\n"}]}' end,
     view = function() return '{"a":1}', {id = "1", routing = "r"} end,
+    change_check = function() return {transforms = transforms} end, job_id_check = job_id,
+    job_table = nothing,
   },
   ["core.client"] = {
     describe = index, index_create = function(e) return e.index .. "-new", "{}" end,
@@ -194,8 +218,9 @@ calls.arguments = {
     acquire_paths = function() return {{path(), "X"}, {path(), "S"}}, {wait_ms = 100} end,
     holds = core_lock, writer = function(e) return e.index, {strength = "none"} end,
     break_session = function() return nobody end,
+    plan_job = function(e) return {index = e.index, transforms = transforms, query = '{"match_all":{}}'} end,
     url = nothing, init = function() return true end, verify = nothing, stats = nothing, session = nothing,
-    namespace = nothing, close = nothing,
+    jobs_index = nothing, namespace = nothing, close = nothing,
   },
   ["core.lock"] = {
     check = nothing, remaining = nothing, release = nothing,
@@ -205,6 +230,10 @@ calls.arguments = {
       return {index = e.index, field = "path", from = "/none", to = "/nowhere", query = '{"match_all":{}}',
         allow_empty = true, strength = "stamp", stamp_field = "stamp"}
     end,
+    job = function(e)
+      return {verb = "run", id = job_id(), spec = "{}", index = e.index, field = "path", from = "/none",
+        to = "/nowhere", query = '{"match_all":{}}', allow_empty = true, page = 2, in_flight = 1}
+    end,
   },
   ["core.writer"] = {write = function(e) return core_items(e) end, close = nothing},
   ["core.scan"] = {next = nothing, close = nothing},
@@ -212,6 +241,7 @@ calls.arguments = {
   ["core.list"] = {next = nothing, close = nothing},
   ["core.breaking"] = {progress = nothing, close = nothing},
   ["core.rename"] = {run = nothing, result = nothing, progress = nothing, cancel = nothing, settle = nothing},
+  ["core.job"] = {run = nothing, result = nothing, progress = nothing, cancel = nothing, settle = nothing},
 }
 
 -- Which method closes a handle of a kind.
@@ -219,6 +249,7 @@ calls.closers = {
   client = "close", lock = "release", writer = "close", scan = "close", task = "cancel",
   ["core.client"] = "close", ["core.lock"] = "release", ["core.writer"] = "close", ["core.scan"] = "close",
   ["core.page"] = "close", ["core.list"] = "close", ["core.breaking"] = "close", ["core.rename"] = "cancel",
+  ["core.job"] = "cancel",
 }
 
 -- The functions behind handle[name], also of the bindings' userdata.

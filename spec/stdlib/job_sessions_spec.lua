@@ -116,7 +116,7 @@ stores.each("a job's session", function(store)
     open()
     local session <close> = own:open_session "job-1"
     local function both(from, one, other)
-      local lock <close> = take(from, one)
+      local _ <close> = take(from, one)
       core.sleep(300)
       local ok, why = pcall(take, from, other, 15000)
       return ok and "had" or why.code

@@ -125,10 +125,30 @@ function Client:url()
   return self:_open_core():url()
 end
 
--- Creates the lock tables if they are missing. -> {epoch, created, text}; with `print` only the text: the
--- requests and the minimal role.
+-- The index of jobs and their journals; there already is fine.
+local function make_jobs(own)
+  local ok, why = pcall(own.index_create, own, own:jobs_index(), core.job_table())
+  if not ok and errors.code(why) ~= "conflict" then error(why, 0) end
+end
+
+local jobs_text = [[
+
+# The index of jobs and their journals, which it makes too.
+PUT /%s
+%s
+]]
+
+-- Creates the lock tables and the index of jobs where they are missing. -> {epoch, created, text}; with
+-- `print` only the text: the requests and the minimal role.
 function Client:init(print)
-  return core.object(self:_open_core():init(print or false))
+  local own = self:_open_core()
+  local result = core.object(own:init(print or false))
+  if print then
+    result.text = result.text .. jobs_text:format(own:jobs_index(), core.job_table())
+  else
+    make_jobs(own)
+  end
+  return result
 end
 
 -- The namespace of its locks.

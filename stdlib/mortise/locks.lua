@@ -2,76 +2,30 @@
 local argument = require "mortise.argument"
 local core = require "mortise.core"
 local errors = require "mortise.errors"
-local check_path = require "mortise.path"
 local lock = require "mortise.lock"
 local options = require "mortise.options"
+local request = require "mortise.request"
 
 local locks = {}
 
 -- ---- Requests ------------------------------------------------------------------------------------
 
-local common_rows = {
-  {name = "mode", type = "string", default = "exclusive", values = lock.modes,
-    help = "shared: others may share it; SIX: read all, to change some under locks below"},
-  {name = "wait", type = "duration", help = "how long to wait; 0: try once"},
-}
-
-local acquire_rows = options.join({
-  {name = "tree", type = "any", help = "a path or a list of them, each with all below it"},
-  {name = "document", type = "string", help = "an index; with `ids`"},
-  {name = "ids", type = "table", help = "ids of documents"},
-  {name = "named", type = "table", help = "{category, name}"},
-  {name = "global", type = "boolean", help = "true: everything"},
-}, common_rows)
+local common_rows, acquire_rows = request.common_rows, request.rows
 
 options.register({"acquire", "try_lock"}, acquire_rows)
 options.register({"with_tree_lock", "with_document_locks", "with_lock", "with_global_lock"}, common_rows)
 
-local function tree_request(call, tree)
-  if type(tree) == "string" then tree = {tree} end
-  local paths = {}
-  for i, path in ipairs(argument.names(call, "path", tree)) do paths[i] = check_path(path) end
-  return {kind = "tree", paths = paths}
-end
-
-local function document_request(call, index, ids)
-  argument.name(call, "index", index)
-  argument.names(call, "ids", ids)
-  return {kind = "document", index = index, paths = ids, ids = ids}
-end
-
-local function named_request(call, category, name)
-  argument.name(call, "category", category)
-  argument.name(call, "name", name)
-  return {kind = "named", index = category, paths = {name}}
-end
-
-local function to_request(call, o)
-  local given = {}
-  for _, kind in ipairs {"tree", "document", "named", "global"} do
-    if o[kind] then given[#given + 1] = kind end
-  end
-  if #given ~= 1 then
-    errors.bad("%s: exactly one of `tree`, `document`, `named`, `global`, not %d of them", call, #given)
-  end
-  if o.ids and not o.document then errors.bad("%s: `ids` belongs to `document`", call) end
-  if o.tree then return tree_request(call, o.tree) end
-  if o.document then return document_request(call, o.document, o.ids) end
-  if o.named then return named_request(call, o.named[1], o.named[2]) end
-  return {kind = "global", paths = {}}
-end
-
-local function take(client, request, o)
-  request.mode = o.mode
-  local held = client:_lock_core():acquire(request.kind, request.index, request.paths,
+local function take(client, what, o)
+  what.mode = o.mode
+  local held = client:_lock_core():acquire(what.kind, what.index, what.paths,
     {mode = o.mode, wait_ms = o.wait})
-  return lock.new(client, held, request)
+  return lock.new(client, held, what)
 end
 
 -- acquire{tree=, mode=, wait=} -> lock; raises lock_timeout, deadlock, ...
 function locks:acquire(given)
   local o = options.check("acquire", acquire_rows, given)
-  return take(self, to_request("acquire", o), o)
+  return take(self, request.of("acquire", o), o)
 end
 
 local not_had = {lock_timeout = true, deadlock = true, orphaned_job = true}
@@ -80,7 +34,7 @@ local not_had = {lock_timeout = true, deadlock = true, orphaned_job = true}
 function locks:try_lock(given)
   local o = options.check("try_lock", acquire_rows, given)
   o.wait = o.wait or 0
-  local ok, result = pcall(take, self, to_request("try_lock", o), o)
+  local ok, result = pcall(take, self, request.of("try_lock", o), o)
   if ok then return result end
   if not_had[errors.code(result)] then return nil, result end
   error(result, 0)
@@ -114,7 +68,7 @@ end
 function locks:with_tree_lock(tree, given, fn)
   local o
   o, fn = rest("with_tree_lock", given, fn)
-  return run(take(self, tree_request("with_tree_lock", tree), o), fn)
+  return run(take(self, request.tree("with_tree_lock", tree), o), fn)
 end
 
 -- with_global_lock([opts], fn): calls fn(lock) while nobody else holds any lock of this namespace.
@@ -128,7 +82,7 @@ end
 function locks:with_lock(category, name, given, fn)
   local o
   o, fn = rest("with_lock", given, fn)
-  return run(take(self, named_request("with_lock", category, name), o), fn)
+  return run(take(self, request.named("with_lock", category, name), o), fn)
 end
 
 -- ---- Documents that a query finds -----------------------------------------------------------------
@@ -167,7 +121,7 @@ local function take_found(client, index, query, o)
   local ids = find_ids(client, index, query)
   for _ = 1, rounds_max do
     local held = #ids == 0 and take_none(client, index, o)
-      or take(client, document_request("with_document_locks", index, ids), o)
+      or take(client, request.document("with_document_locks", index, ids), o)
     local ok, found = pcall(find_ids, client, index, query)
     if not ok then
       pcall(held.release, held)
@@ -200,7 +154,7 @@ function locks:with_document_locks(index, what, given, fn)
   end
   argument.names("with_document_locks", "ids", what, true)
   if #what == 0 then return run(take_none(self, index, o), fn) end
-  return run(take(self, document_request("with_document_locks", index, what), o), fn)
+  return run(take(self, request.document("with_document_locks", index, what), o), fn)
 end
 
 return locks

@@ -1,10 +1,10 @@
 -- Renaming a tree of documents: mortise.rename{index=, from=, to=, ...}.
 local check_path = require "mortise.path"
-local context = require "mortise.context"
 local core = require "mortise.core"
 local errors = require "mortise.errors"
 local json = require "mortise.json"
 local options = require "mortise.options"
+local watched = require "mortise.watched"
 
 local rows = {
   {name = "index", type = "string", required = true, help = "index or alias"},
@@ -27,44 +27,6 @@ local rows = {
 
 options.register({"rename"}, rows)
 
-local progress_ms = 200
-
-local function tell(moving, o)
-  local done, all = moving:progress()
-  local _ <close> = context.at("on_progress of renaming %s in %s: %d of %d documents done", o.from, o.index,
-    done, all)
-  o.on_progress(done, all)
-end
-
--- Calls on_progress a few times a second; an error in it ends the rename.
-local function watch(moving, o, state)
-  return core.spawn(function()
-    local ok, why = pcall(function()
-      while true do
-        core.sleep(progress_ms)
-        tell(moving, o)
-      end
-    end)
-    if not ok and not state.over then
-      state.failed, state.why = true, why
-      moving:cancel()
-    end
-  end)
-end
-
-local function run_watched(moving, o)
-  local state = {}
-  local watcher = watch(moving, o, state)
-  local ok, result = pcall(moving.run, moving)
-  state.over = true
-  watcher:cancel()
-  watcher:join()
-  if state.failed then error(state.why, 0) end
-  if not ok then error(result, 0) end
-  tell(moving, o)
-  return result
-end
-
 local function finished(result)
   result.seconds = result.duration_ms / 1000
   result.duration_ms = nil
@@ -79,12 +41,7 @@ local function move(lock, o)
     page = o.page, slices = o.slices, in_flight = o.in_flight, passes = o.passes,
     strength = o.strength, stamp_field = o.stamp_field, merge = o.merge, allow_empty = o.allow_empty,
   }
-  local ok, result
-  if o.on_progress then
-    ok, result = pcall(run_watched, moving, o)
-  else
-    ok, result = pcall(moving.run, moving)
-  end
+  local ok, result = pcall(watched, moving, o.on_progress, ("renaming %s in %s"):format(o.from, o.index))
   if ok then return finished(result) end
   pcall(moving.settle, moving) -- nothing of ours is in flight any more when the lock is released
   if core.is_error(result) then result.result = finished(moving:result()) end

@@ -12,9 +12,9 @@ local command = {
   usage = "[--json]",
   help = [[
 Checks, one after another: the settings; that the store answers, and its version; the lock table; the
-rights, by taking a lock of its own and giving it back; the clocks; the sessions' heartbeats and locks
-that dead ones left. On a server it also removes the documents of sessions that ended more than a week
-ago. Each finding says what to do. Exit status 1 when something is wrong.]],
+index of jobs; the rights, by taking a lock of its own and giving it back; the clocks; the sessions'
+heartbeats and locks that dead ones left. On a server it also removes the documents of sessions that ended
+more than a week ago. Each finding says what to do. Exit status 1 when something is wrong.]],
   options = {output.json_row},
   arguments = {0, 0},
 }
@@ -114,6 +114,16 @@ local function check_table(findings, client)
   return known
 end
 
+-- Without it there are no jobs; all else works.
+local function check_jobs(findings, client)
+  local index = client:_open_core():jobs_index()
+  local found = try(findings, "jobs", function() return client:describe(index) end)
+  if not found then return end
+  if found.exists then return add(findings, "jobs", "fine", ("their index %s is there"):format(index)) end
+  add(findings, "jobs", "warning", ("their index %s is missing"):format(index),
+    "run `mortise init` once, where jobs are to run")
+end
+
 -- Taking and releasing one lock uses every right needed at run time. -> was it granted; are the rights there,
 -- because at least the blockers were seen?
 local function check_rights(findings, client)
@@ -200,7 +210,7 @@ local function check_sessions(findings, client, own, just)
     elseif id ~= own and held[id] and jobs[id] then
       add(findings, "sessions", "warning", ("job %s is not finished: %s (%s) left %d entries that guard it")
         :format(jobs[id], sessions.owner_text(session and session.owner), id:sub(1, 8), held[id]),
-        "resume the job or roll it back: nobody takes them over")
+        ("resume the job or roll it back (`mortise jobs show %s`): nobody takes them over"):format(jobs[id]))
     elseif id ~= own and held[id] then
       dead = dead + 1
       if dead <= dead_most then
@@ -283,6 +293,7 @@ function command.findings()
   if not client then return findings end
   local guard <close> = client
   if not (check_server(findings, guard) and check_table(findings, guard)) then return findings end
+  check_jobs(findings, guard)
   local had, may = check_rights(findings, guard)
   if may then
     check_lists(findings, guard, had)

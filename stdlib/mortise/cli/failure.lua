@@ -72,6 +72,8 @@ function failure.text(value, verbose, where)
   elseif value.code == "script_error" then
     shown = place and cut(traceback)
   end
+  local job = value.code == "orphaned_job" and value.job
+  if job then text = ("%s\nmortise jobs show %s says what may be done"):format(text, core.tostring(job)) end
   return printable(shown and text .. "\n" .. shown or text, true)
 end
 

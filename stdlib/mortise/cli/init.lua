@@ -6,9 +6,9 @@ local command = {
   summary = "create the lock tables in a store",
   usage = "[--print] [--json]",
   help = [[
-Creates the lock table and stores its scripts, once for an installation; again is fine. It needs more
-rights than running scripts does: --print shows the requests, and the least role for everyone else,
-and sends nothing.]],
+Creates the lock table, stores its scripts and creates the index of jobs, once for an installation; again
+is fine. It needs more rights than running scripts does: --print shows the requests, and the least role for
+everyone else, and sends nothing.]],
   options = {
     {name = "print", type = "boolean", flag = "--print",
       help = "only show what would be sent, and the least role"},

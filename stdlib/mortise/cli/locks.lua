@@ -166,6 +166,7 @@ local function advice_of(entry, namespace)
     return {"nothing: no lock can be there", "or, to be rid of it: " .. break_line(entry, namespace)}
   elseif entry.verdict.orphaned then
     return {("resume job %s, or roll it back: it is not finished"):format(entry.job),
+      "mortise jobs show " .. entry.job,
       "or, to leave what it changed as it is: " .. break_line(entry, namespace)}
   elseif entry.verdict.dead then
     return {"nothing: the next who wants it takes it over"}

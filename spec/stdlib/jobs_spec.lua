@@ -1,0 +1,301 @@
+-- Jobs as scripts see them: what they are made of, what they do, how they are gone on with and undone.
+local fails = require "spec.support.fails"
+local mortise = require "mortise"
+local stores = require "spec.support.stores"
+
+local function says(text, message) assert.truthy(message:find(text, 1, true), message) end
+
+stores.each("a job", function(store)
+  local client, other, index
+
+  before_each(function()
+    client, other = stores.connect_two(store)
+    local documents = {elsewhere = {path = "/z", n = "9"}}
+    for i = 1, 40 do documents["d" .. i] = {path = "/a/" .. i, n = tostring(i)} end
+    index = stores.fill(client, documents)
+  end)
+
+  after_each(function()
+    client:drop_index(index)
+    client:close()
+    other:close()
+  end)
+
+  local function sources()
+    local all = {}
+    client:refresh(index)
+    for doc in client:scan(index) do all[doc._id] = doc:_source() end
+    return all
+  end
+
+  local function moving(also)
+    local given = {name = "move", index = index, rename = {from = "/a", to = "/b"}, page = 7}
+    for name, value in pairs(also or {}) do given[name] = value end
+    return client:job(given)
+  end
+
+  local function casting(also)
+    local given = {
+      name = "cast", index = index, change = {{cast = {field = "n", to = "integer"}}}, lock = {"/a", "/z"},
+      page = 7,
+    }
+    for name, value in pairs(also or {}) do given[name] = value end
+    return client:job(given)
+  end
+
+  local function is_free(...)
+    for _, path in ipairs {...} do other:acquire({tree = path, wait = 0}):release() end
+  end
+
+  -- A job that stands half-done, since its on_progress failed.
+  local function cut_off(also)
+    local given = {on_progress = function(done) if done > 0 then error("enough", 0) end end}
+    for name, value in pairs(also or {}) do given[name] = value end
+    local job = moving(given)
+    local ok, why = pcall(job.run, job)
+    return job, ok, why
+  end
+
+  it("plans without a lock, and writes nothing", function()
+    local before = sources()
+    local held <close> = other:acquire {tree = "/"}
+    local job = casting()
+    local plan = job:plan()
+    assert.same({41, 41, 0}, {plan.matched, plan.changed, plan.unchanged})
+    assert.equal(40, moving():plan().changed)
+    assert.is_nil(job:status())
+    assert.same(before, sources())
+    held:check()
+  end)
+
+  it("renames a tree, and undoes it byte for byte", function()
+    local before = sources()
+    local job = moving()
+    assert.matches("^move%-%x%x%x%x%x%x%x%x$", job.id)
+    local result = job:run()
+    assert.same({job.id, "done", 40, 40, 0}, {result.job, result.state, result.matched, result.changed,
+      result.unchanged})
+    is_free("/a", "/b")
+    assert.equal("/b/7", client:get(index, "d7").path)
+    local record = job:status()
+    assert.same({"done", false, false, 40, "/a"}, {record.state, record.stands, record.alive,
+      record.counts.changed, record.spec.rename.from})
+    assert.equal(40, job:rollback().changed)
+    assert.same(before, sources())
+    assert.same({"undone", 40}, {job:status().state, job:status().counts.restored})
+    is_free("/a", "/b")
+    assert.equal(0, job:rollback().changed)
+    assert.matches("is undone: it cannot be resumed", fails("conflict", job.resume, job).message)
+    is_free("/a", "/b")
+  end)
+
+  it("makes a list of transforms, and proves that nothing is left", function()
+    local before = sources()
+    local job = casting {query = {prefix = {path = "/a"}}}
+    local result = job:run()
+    assert.same({"done", 40, 40, 0}, {result.state, result.matched, result.changed, result.rejected})
+    assert.same({7, "9"}, {client:get(index, "d7").n, client:get(index, "elsewhere").n})
+    local found = client:get_job(job.id)
+    local spec = found:status().spec
+    assert.same({"cast", "/a", "/z", "/a"}, {next(spec.change[1]), spec.lock.paths[1], spec.lock.paths[2],
+      spec.query.prefix.path})
+    assert.equal(0, found:resume().changed) -- a second pass of another one writes nothing
+    found:rollback()
+    assert.same(before, sources())
+  end)
+
+  it("tells how far it is", function()
+    local last, all
+    moving({on_progress = function(done, total) last, all = done, total end}):run()
+    assert.same({40, 40}, {last, all})
+  end)
+
+  it("is run once where it says so", function()
+    local job = casting {name = stores.name "once", once = true}
+    assert.equal(41, job:run().changed)
+    local again = job:run()
+    assert.same({true, "done", 0}, {again.already, again.state, again.changed})
+    job:rollback()
+    assert.matches("was undone: give it another name", fails("conflict", job.run, job).message)
+    local taken = casting {id = job.id, name = nil}
+    says("there is a job " .. job.id .. " already", fails("conflict", taken.run, taken).message)
+    is_free("/a", "/z")
+  end)
+
+  it("gives its lock back where it is refused before anything is changed", function()
+    local before = sources()
+    client:index(index, "there", {path = "/b/x"}, {refresh = true})
+    local job = moving()
+    local why = fails("conflict", job.run, job)
+    assert.matches("1 document lies below /b already", why.message)
+    assert.same({job.id, 0}, {why.job, why.result.changed})
+    is_free("/a", "/b")
+    assert.same({"undone", false}, {job:status().state, job:status().stands})
+    says("below /b already", job:status().reason)
+    fails("conflict", job.resume, job)
+    is_free("/a", "/b")
+    client:delete(index, "there", {refresh = true})
+    assert.same(before, sources())
+    local empty = client:job {name = "none", index = index, rename = {from = "/nosuch", to = "/b"}}
+    fails("not_found", empty.run, empty)
+    is_free("/nosuch", "/b")
+  end)
+
+  it("refuses a list that would change a document again each time", function()
+    local before = sources()
+    local list = {{rename_field = {from = "n", to = "m"}}, {default = {field = "n", value = "0"}}}
+    local job = casting {change = list}
+    assert.matches("the list would change it again each time", fails("rejected", job.run, job).message)
+    assert.same(before, sources())
+    is_free("/a")
+  end)
+
+  it("that is cut off stands, keeps its paths, and says what to type", function()
+    local job, ok, why = cut_off {page = 1, in_flight = 1}
+    if ok or job:status().state == "done" then return end -- it was faster
+    says("enough (on_progress of job " .. job.id, why)
+    says("`mortise jobs resume " .. job.id .. "` goes on, `mortise jobs rollback", why)
+    local record = job:status()
+    assert.same({"stopped", true}, {record.state, record.stands})
+    local orphan = fails("orphaned_job", other.acquire, other, {tree = "/a/1", wait = "5s"})
+    assert.equal(job.id, orphan.job)
+    local result = other:get_job(job.id):resume()
+    assert.equal("done", result.state)
+    is_free("/a", "/b")
+    assert.equal(40, client:count(index, {prefix = {path = "/b/"}}))
+  end)
+
+  it("whose change fails half-way is resumed, once what was wrong is mended, or rolled back", function()
+    client:index(index, "d13", {path = "/a/13", n = "many"}, {refresh = true})
+    local before = sources()
+    local job = casting()
+    local why = fails("rejected", job.run, job)
+    says("1 of 41 documents could not be changed, the first is d13", why.message)
+    says("stands half-done: `mortise jobs resume " .. job.id, why.message)
+    assert.same({"d13", 40}, {why.result.rejects[1].id, why.result.changed})
+    fails("orphaned_job", other.acquire, other, {tree = "/a"})
+    fails("rejected", job.resume, job)
+    fails("orphaned_job", other.acquire, other, {tree = "/a"})
+    local once = casting {name = "n", id = nil}
+    fails("orphaned_job", once.run, once)
+    client:index(index, "d13", {path = "/a/13", n = "13"}, {refresh = true})
+    assert.equal(1, job:resume().changed)
+    is_free("/a", "/z")
+    client:index(index, "d13", mortise.json {path = "/a/13", n = "many"}, {refresh = true})
+    local undone = fails("conflict", job.rollback, job) -- d13 is another's now
+    assert.same({40, 1}, {undone.result.changed, undone.result.conflicts})
+    is_free("/a", "/z")
+    local after = sources()
+    before.d13, after.d13 = nil, nil
+    assert.same(before, after)
+    assert.equal("undone", job:status().state)
+  end)
+
+  it("is listed", function()
+    assert.same({}, {table.unpack(client:jobs())})
+    local first, second = moving(), casting()
+    first:run()
+    second:run()
+    local list = client:jobs()
+    assert.same({2, first.id, second.id}, {#list, list[1].job, list[2].job})
+    local elsewhere <close> = stores.connect(store)
+    assert.equal(0, #elsewhere:jobs())
+    fails("not_found", elsewhere.get_job, elsewhere, first.id)
+  end)
+
+  it("needs its index", function()
+    local bare <close> = stores.connect(store, {table = "luaspec-bare"})
+    if not store.store:find "^sqlite:" then bare:init() end
+    pcall(bare.drop_index, bare, "luaspec-bare-jobs")
+    local job = bare:job {name = "x", index = index, rename = {from = "/a", to = "/b"}}
+    for _, call in ipairs {job.run, job.resume, job.rollback, job.status} do
+      assert.matches("no index luaspec%-bare%-jobs for jobs in .*: run `mortise init`",
+        fails("not_found", call, job).message)
+    end
+    assert.matches("run `mortise init`", fails("not_found", bare.jobs, bare).message)
+    bare:init()
+    assert.is_nil(job:status())
+    bare:init()
+  end)
+
+  it("can wait for its lock", function()
+    local held = other:acquire {tree = "/a"}
+    local job = moving {wait = 0}
+    fails("lock_timeout", job.run, job)
+    assert.is_nil(job:status())
+    held:release()
+    assert.equal("done", job:run().state)
+  end)
+
+  it("whose document others have spoiled is of no use, and in nobody's way", function()
+    local name, job = client:_open_core():jobs_index(), casting()
+    job:run()
+    local ns = client:namespace()
+    client:index(name, ns .. ":" .. job.id, {kind = "job", ns = ns, job = "x"})
+    assert.matches("is not as this program writes it", fails("corrupt_table", job.status, job).message)
+    fails("corrupt_table", client.get_job, client, job.id)
+    casting():run()
+    local list = client:jobs()
+    assert.same({2, "damaged", "done"}, {#list, list[1].state, list[2].state})
+  end)
+
+  it("that is not there is not found", function()
+    fails("not_found", client.get_job, client, "nosuch")
+    local job = moving {id = "never", name = nil}
+    fails("not_found", job.resume, job)
+    fails("not_found", job.rollback, job)
+    is_free("/a", "/b")
+  end)
+end)
+
+describe("what a job is given", function()
+  local client = mortise.connect {store = "sqlite:" .. stores.temporary ".db"}
+  local change = {{set = {field = "a", value = 1}}}
+
+  local function refused(text, given)
+    assert.matches(text, fails(given.code or "invalid_argument", client.job, client, given.with).message)
+  end
+
+  for text, given in pairs {
+    ["option `index` is missing"] = {name = "x"},
+    ["unknown option `chnge`: did you mean `change`"] = {chnge = change, index = "i"},
+    ["option `name` is missing"] = {index = "i", change = change, lock = "/a"},
+    ["`once` makes the id from the name"] = {id = "x", once = true, index = "i", change = change},
+    ["a job's id has 1 to 128"] = {id = "a b", index = "i", change = change, lock = "/a"},
+    ["exactly one of `change` and `rename`"] = {name = "x", index = "i", lock = "/a"},
+    ["option `lock` is missing"] = {name = "x", index = "i", change = change},
+    ["its lock is exclusive"] = {name = "x", index = "i", change = change,
+      lock = {tree = "/a", mode = "SIX"}},
+    ["job: lock: unknown option `tre`: did you mean `tree`"] = {name = "x", index = "i", change = change,
+      lock = {tre = "/a"}},
+    ["job: rename: unknown option `form`: did you mean `from`"] = {name = "x", index = "i",
+      rename = {form = "/a", to = "/b"}},
+    ["the lock does not cover /b"] = {name = "x", index = "i", lock = "/a",
+      rename = {from = "/a", to = "/b"}},
+    ["`merge` and `allow_empty` belong to `rename`"] = {name = "x", index = "i", change = change, lock = "/a",
+      merge = true},
+    ["transform 1: there is no `sett`: did you mean `set`"] = {name = "x", index = "i", lock = "/a",
+      change = {{sett = {field = "a", value = 1}}}},
+    ["transform 2"] = {name = "x", index = "i", lock = "/a",
+      change = {{remove = {field = "a"}}, {set = {field = "a"}}}},
+    ["is a list of transforms"] = {name = "x", index = "i", lock = "/a", change = {set = {field = "a"}}},
+    ["`query` is no JSON object"] = {name = "x", index = "i", lock = "/a", change = change, query = "{"},
+    ["inside"] = {name = "x", index = "i", rename = {from = "/a", to = "/a/b"}},
+  } do
+    it("is refused: " .. text, function() refused(text, {with = given}) end)
+  end
+
+  it("is no function yet", function()
+    for _, each in ipairs {print, {print}} do
+      refused("a Lua function cannot be resumed by another process",
+        {code = "unsupported", with = {name = "x", index = "i", lock = "/a", change = each}})
+    end
+  end)
+
+  it("may be any lock that is exclusive", function()
+    for _, lock in ipairs {"/a", {"/a", "/b"}, {tree = "/a", wait = "1s"}, {global = true},
+      {document = "i", ids = {"1"}}, {named = {"c", "n"}}} do
+      assert.matches("^x%-", client:job({name = "x", index = "i", change = change, lock = lock}).id)
+    end
+  end)
+end)

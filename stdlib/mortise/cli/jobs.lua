@@ -1,0 +1,203 @@
+-- mortise jobs
+local core = require "mortise.core"
+local duration = require "mortise.duration"
+local errors = require "mortise.errors"
+local holds = require "mortise.cli.holds"
+local job = require "mortise.job"
+local mortise = require "mortise"
+local output = require "mortise.cli.output"
+local records = require "mortise.records"
+local suggest = require "mortise.suggest"
+
+local command = {
+  summary = "list jobs, and finish or undo what was cut off",
+  usage = "[ls] | show ID | resume ID | rollback ID",
+  help = [[
+Jobs are changes that a script has begun with mortise.job{...}: what each is to do, how far it is and how it
+is undone stand in the store, so that any process may go on with it.
+
+ls         lists the jobs of the namespace. One whose process is gone, or which was stopped, stands
+           half-done: its lock guards its paths until it is resumed or rolled back.
+show       all about one, and what may be done.
+resume     does what is left of it. One that is done stays as it is.
+rollback   undoes what it has done: each document that still is what the job made of it becomes what it
+           was. What others have changed since is left, counted, and the exit status is 1.
+
+Both take the job's lock over from its dead process, and give it back at the end.]],
+  options = {
+    output.json_row,
+  },
+  arguments = {0, 2},
+}
+
+-- ---- For people ----------------------------------------------------------------------------------
+
+local function state_text(record)
+  if record.stands and record.state ~= "stopped" then return record.state .. ", left" end
+  return record.state
+end
+
+local function ago(seconds)
+  return duration.text(core.wall_ms() - math.floor(seconds * 1000)) .. " ago"
+end
+
+local function paths_text(lock)
+  if lock.kind == "global" then return "everything" end
+  local text = table.concat(lock.paths, " ", 1, math.min(#lock.paths, 3))
+  if lock.kind ~= "tree" then text = lock.index .. ": " .. text end
+  return #lock.paths > 3 and ("%s and %d more"):format(text, #lock.paths - 3) or text
+end
+
+local function change_text(spec)
+  local rename = spec.rename
+  if rename then return ("%s: %s becomes %s"):format(rename.field, rename.from, rename.to) end
+  local list = {}
+  for i, each in ipairs(spec.change) do list[i] = (next(each)) end
+  return table.concat(list, ", ")
+end
+
+local function print_list(list)
+  if #list == 0 then return output.line(io.stdout, "there are no jobs") end
+  local rows = {{"JOB", "STATE", "CHANGED", "INDEX", "LOCKS", "UPDATED"}}
+  local standing
+  for _, record in ipairs(list) do
+    rows[#rows + 1] = record.state == "damaged" and {record.job, record.state, "", "", "", ""} or {
+      record.job, state_text(record), core.tostring(record.counts.changed), record.spec.index,
+      paths_text(record.spec.lock), ago(record.updated),
+    }
+    standing = standing or record.stands and record.job
+  end
+  output.columns(rows, 5)
+  if standing then
+    output.line(io.stderr, "mortise: note: what stands half-done keeps its lock; mortise jobs show ",
+      standing, " says what may be done")
+  end
+end
+
+local function steps_of(record)
+  local steps = records.next_steps(record)
+  for i, step in ipairs(steps) do
+    steps[i] = ("mortise jobs %s %s  (%s)"):format(step.verb, record.job, step.why)
+  end
+  if #steps == 0 then
+    steps[1] = record.alive and "nothing: wait until it ends, or stop its process" or "nothing"
+  end
+  return steps
+end
+
+local function print_one(record)
+  local function say(what, format, ...)
+    output.line(io.stdout, ("  %-8s "):format(what), format:format(...))
+  end
+  local counts, spec = record.counts, record.spec
+  output.line(io.stdout, record.job)
+  say("state", "%s%s", state_text(record), record.reason and ": " .. record.reason or "")
+  if record.owner then say("who", "%s", record.owner) end
+  if record.stands and record.state ~= "stopped" then say("who", "nobody: its process is gone") end
+  say("index", "%s", spec.index)
+  say("change", "%s", change_text(spec))
+  if spec.query then say("query", "%s", core.json(spec.query)) end
+  say("locks", "%s", paths_text(spec.lock))
+  say("done", "%d documents changed, %d had nothing to change, %d rejected, %d conflicts, %d restored",
+    counts.changed, counts.unchanged, counts.rejected, counts.conflicts, counts.restored)
+  say("begun", "%s, %d attempt%s", ago(record.created), record.attempts, record.attempts == 1 and "" or "s")
+  say("updated", "%s", ago(record.updated))
+  for i, step in ipairs(steps_of(record)) do say(i == 1 and "do" or "", "%s", step) end
+end
+
+-- ---- The verbs -----------------------------------------------------------------------------------
+
+local function record_for_programs(record)
+  if record.state == "damaged" then return record end
+  record.created, record.updated = holds.iso(math.floor(record.created * 1000)),
+    holds.iso(math.floor(record.updated * 1000))
+  local steps = core.array {}
+  for i, step in ipairs(records.next_steps(record)) do steps[i] = step.verb end
+  record.next = steps
+  return record
+end
+
+local verbs = {}
+
+function verbs.ls(client, ctx)
+  local list = client:jobs()
+  if not ctx.options.json then return print_list(list) end
+  for _, record in ipairs(list) do record_for_programs(record) end
+  output.json {jobs = list}
+end
+
+function verbs.show(client, ctx, id)
+  local record = records.get(client, id)
+  if not record then
+    errors.raise("not_found", "there is no job %s in namespace %s%s", id, client:namespace(),
+      #job.holds(client, id) > 0 and ("; its process died before it began: `mortise jobs rollback %s` gives "
+      .. "its lock back"):format(id) or "")
+  end
+  if ctx.options.json then output.json(record_for_programs(record)) else print_one(record) end
+end
+
+-- What is written if a second interrupt ends the program.
+local function set_last_words(id, verb)
+  output.last_words(("mortise: interrupted: job %s stands half-done\nto go on: mortise jobs %s %s"):format(id,
+    verb, id))
+end
+
+local function watcher(ctx)
+  if ctx.options.json then return nil end
+  return function(done, all)
+    if all > 0 then output.status(("%d of %d documents"):format(done, all)) end
+  end
+end
+
+local said = {resume = "is done", rollback = "is undone"}
+
+local function go_on(client, ctx, verb, id)
+  local found = client:get_job(id, {on_progress = watcher(ctx)})
+  set_last_words(id, verb)
+  local ok, result = pcall(found[verb], found)
+  output.status(nil)
+  if not ok then error(result, 0) end
+  output.last_words(nil)
+  if ctx.options.json then return output.json(result) end
+  output.line(io.stdout, ("job %s %s: %d documents changed in %s"):format(id, said[verb], result.changed,
+    duration.text(result.seconds * 1000)))
+end
+
+function verbs.resume(client, ctx, id) go_on(client, ctx, "resume", id) end
+
+function verbs.rollback(client, ctx, id)
+  if not records.get(client, id) then
+    local n = job.clear(client, id)
+    if n > 0 then
+      if ctx.options.json then return output.json {job = id, state = "none", released = n} end
+      return output.line(io.stdout, ("job %s had not begun: its lock was given back"):format(id))
+    end
+  end
+  go_on(client, ctx, "rollback", id)
+end
+
+local needs_id = {show = true, resume = true, rollback = true}
+
+local function check(ctx)
+  local verb, id = ctx.arguments[1] or "ls", ctx.arguments[2]
+  if not verbs[verb] then
+    local near = suggest(verb, {"ls", "show", "resume", "rollback"})
+    errors.bad("jobs: there is no `%s`%s", verb, near and (": did you mean `%s`?"):format(near)
+      or "; there are: ls, show, resume, rollback")
+  end
+  if (id ~= nil) ~= (needs_id[verb] or false) then errors.bad("usage: mortise jobs %s", command.usage) end
+  if id then core.job_id_check(id) end
+  return verb, id
+end
+
+function command.works_on(arguments)
+  return "jobs " .. table.concat(arguments, " ")
+end
+
+function command.run(ctx)
+  local verb, id = check(ctx)
+  local client <close> = mortise.connect {}
+  verbs[verb](client, ctx, id)
+end
+
+return command

@@ -1,0 +1,346 @@
+-- Jobs: changes of many documents that outlive their process. mortise.job{name=, index=, ...} makes one,
+-- mortise.get_job(id) finds one, mortise.jobs() lists them.
+local check_path = require "mortise.path"
+local context = require "mortise.context"
+local core = require "mortise.core"
+local errors = require "mortise.errors"
+local json = require "mortise.json"
+local options = require "mortise.options"
+local records = require "mortise.records"
+local request = require "mortise.request"
+local suggest = require "mortise.suggest"
+local watched = require "mortise.watched"
+
+local Job = {__name = "mortise.job"}
+Job.__index = Job
+
+local job = {class = Job}
+
+job.rows = {
+  {name = "name", type = "string", help = "the beginning of its id; needed unless `id` is given"},
+  {name = "id", type = "string", help = "its id, if it is not to be made from the name"},
+  {name = "once", type = "boolean", help = "its id is its name: a second run of a finished one does nothing"},
+  {name = "index", type = "string", required = true, help = "index or alias"},
+  {name = "query", type = "query", help = "Query DSL that documents must match"},
+  {name = "change", type = "any", help = "a list of transforms"},
+  {name = "rename", type = "table", help = "instead of it: {from=, to=, field=}, as mortise.rename's"},
+  {name = "merge", type = "boolean", help = "of a rename: there may be documents below `to` already"},
+  {name = "allow_empty", type = "boolean", help = "of a rename: there may be none below `from`"},
+  {name = "lock", type = "any", help = "a path, a list of them, or what acquire takes; a rename's own paths"},
+  {name = "wait", type = "duration", help = "how long to wait for the lock"},
+  {name = "on_progress", type = "function", help = "called with the numbers done and in all"},
+  {name = "page", type = "count", default_text = core.scan_page, help = "documents a page, and in a batch"},
+  {name = "in_flight", type = "count", help = "write requests at the same time"},
+}
+
+local rename_rows = {
+  {name = "from", type = "string", required = true, help = "the path that is renamed, with all below it"},
+  {name = "to", type = "string", required = true, help = "what it becomes"},
+  {name = "field", type = "string", default = "path", help = "the field that holds a document's path"},
+}
+
+options.register({"job"}, job.rows)
+
+-- ---- What it is ----------------------------------------------------------------------------------
+
+local function random_hex()
+  local handle = io.open("/dev/urandom", "rb")
+  local bytes = handle and handle:read(4)
+  if handle then handle:close() end
+  if not bytes then errors.raise("unavailable", "job: there are no random numbers for an id; give `id`") end
+  return ("%08x"):format(string.unpack("<I4", bytes))
+end
+
+local function make_id(o)
+  if not (o.id or o.name) then errors.bad "job: option `name` is missing (or `id`)" end
+  if o.once and o.id then errors.bad "job: `once` makes the id from the name: give no `id`" end
+  local id = o.id or o.once and o.name or o.name .. "-" .. random_hex()
+  core.job_id_check(id)
+  return id
+end
+
+-- The core checks the rest.
+local function check_transform_name(i, each)
+  local name = type(each) == "table" and next(each)
+  if type(name) ~= "string" then return end
+  for _, known in ipairs(core.transforms) do
+    if known == name then return end
+  end
+  local near = suggest(name, core.transforms)
+  errors.bad("job: transform %d: there is no `%s`%s", i, name, near and (": did you mean `%s`?"):format(near)
+    or "; there are: " .. table.concat(core.transforms, ", "))
+end
+
+-- A list of transforms as JSON text.
+local function to_transforms(change)
+  local list = type(change) == "table" and change or {change}
+  for _, each in ipairs(list) do
+    if type(each) == "function" then
+      errors.raise("unsupported", "job: a change that is a Lua function cannot be resumed by another process "
+        .. "yet: declare a list of transforms")
+    end
+  end
+  if list ~= change or next(change) ~= nil and #change == 0 then
+    errors.bad "job: option `change` is a list of transforms, like {{set = {field = \"a\", value = 1}}}"
+  end
+  for i, each in ipairs(change) do check_transform_name(i, each) end
+  return #change == 0 and "[]" or json.body(change)
+end
+
+local function to_rename(given)
+  local rename = options.check("job: rename", rename_rows, given)
+  rename.from, rename.to = check_path(rename.from, true), check_path(rename.to)
+  return rename
+end
+
+-- What is locked: {kind=, index=, paths=}
+local function to_lock(o, rename)
+  local lock = o.lock
+  if lock == nil and rename then lock = {rename.from, rename.to} end
+  if lock == nil then errors.bad "job: option `lock` is missing: the paths under which it works" end
+  local what
+  if type(lock) == "table" and #lock == 0 then
+    local checked = options.check("job: lock", request.rows, lock)
+    if checked.mode ~= "exclusive" then errors.bad "job: its lock is exclusive" end
+    what, o.wait = request.of("job: lock", checked), o.wait or checked.wait
+  else
+    what = request.tree("job: lock", lock)
+  end
+  return {kind = what.kind, index = what.index, paths = core.array(what.paths)}
+end
+
+local function is_inside(path, above)
+  return above == "/" or path == above or path:sub(1, #above + 1) == above .. "/"
+end
+
+local function covers(lock, path)
+  for _, own in ipairs(lock.kind == "tree" and lock.paths or {}) do
+    if is_inside(path, own) then return true end
+  end
+  return lock.kind == "global"
+end
+
+local function check_cover(lock, rename)
+  for _, path in ipairs {rename.from, rename.to} do
+    if not covers(lock, path) then
+      errors.bad("job: the lock does not cover %s: both paths of a rename are locked", path)
+    end
+  end
+end
+
+-- All that another process needs to go on with it; `query` and `change` are JSON text.
+local function to_spec(o)
+  if (o.change == nil) == (o.rename == nil) then errors.bad "job: exactly one of `change` and `rename`" end
+  local rename = o.rename and to_rename(o.rename)
+  local spec = {
+    name = o.name, index = o.index, query = json.body(o.query), lock = to_lock(o, rename), rename = rename,
+    change = not rename and to_transforms(o.change) or nil, merge = o.merge, allow_empty = o.allow_empty,
+    page = o.page, in_flight = o.in_flight,
+  }
+  if rename then
+    check_cover(spec.lock, rename)
+  elseif o.merge or o.allow_empty then
+    errors.bad "job: `merge` and `allow_empty` belong to `rename`"
+  end
+  core.change_check {
+    transforms = spec.change, field = rename and rename.field, from = rename and rename.from,
+    to = rename and rename.to,
+  }
+  if spec.query and not pcall(core.view, spec.query) then
+    errors.bad("job: option `query` is no JSON object: %s", spec.query)
+  end
+  return spec
+end
+
+-- As it is kept in the job's document.
+local function spec_text(spec)
+  local parts, rest = {}, core.object {}
+  for name, value in pairs(spec) do rest[name] = value end
+  for _, name in ipairs {"query", "change"} do
+    if spec[name] then parts[#parts + 1] = ('"%s":%s,'):format(name, spec[name]) end
+    rest[name] = nil
+  end
+  return "{" .. table.concat(parts) .. core.json(rest):sub(2)
+end
+
+-- The spec in a job's document, `view`.
+local function spec_of(view)
+  local spec = core.json_decode(core.json(view))
+  spec.query = spec.query and core.json(view.query)
+  spec.change = spec.change and core.json(view.change)
+  return spec
+end
+
+-- ---- Doing it ------------------------------------------------------------------------------------
+
+-- The core's options for its change.
+local function work_options(self)
+  local spec = self._spec
+  local rename = spec.rename or {}
+  return {
+    index = spec.index, query = spec.query, transforms = spec.change, field = rename.field,
+    from = rename.from, to = rename.to, merge = spec.merge, allow_empty = spec.allow_empty,
+    page = spec.page, in_flight = spec.in_flight,
+  }
+end
+
+local result_names = {"state", "attempts", "matched", "changed", "unchanged", "conflicts", "rejected",
+  "unknown", "beside", "rejects"}
+
+local function finished(self, result, began_ms)
+  local out = core.object {job = self.id, seconds = (core.now_ms() - began_ms) / 1000}
+  for _, name in ipairs(result_names) do out[name] = result[name] end
+  core.array(out.rejects)
+  return out
+end
+
+local over = {done = true, undone = true}
+
+local function advice(id, state)
+  local rollback = ("`mortise jobs rollback %s`"):format(id)
+  if state == "undoing" then return ("job %s is half undone: %s goes on"):format(id, rollback) end
+  local text = "job %s stands half-done: `mortise jobs resume %s` goes on, %s undoes it"
+  return text:format(id, id, rollback)
+end
+
+-- Takes its lock in `session`. One that resumes or undoes takes over what the job's dead sessions hold.
+local function take_lock(self, session, verb)
+  local lock = self._spec.lock
+  local ok, held = pcall(session.acquire, session, lock.kind, lock.index, lock.paths,
+    {wait_ms = self._wait, adopts = verb ~= "run"})
+  if ok then return held end
+  if verb == "run" then session:close() end -- there is nothing yet that it would guard
+  error(held, 0)
+end
+
+-- Does the work under the lock. -> did it go well, the result or error, how it stands
+local function work_under(self, held, verb)
+  local o = work_options(self)
+  o.verb, o.id, o.spec = verb, self.id, verb == "run" and spec_text(self._spec) or nil
+  local work = held:job(o)
+  local ok, result = pcall(watched, work, self._on_progress, "job " .. self.id)
+  if not ok then pcall(work.settle, work) end -- nothing of it is in flight when the session ends
+  return ok, result, work:result()
+end
+
+-- A session that is left by an error leaves its locks as the job's guard.
+local function carry_out(self, verb)
+  records.index(self._client)
+  local session <close> = self._client:_lock_core():open_session(self.id)
+  local held = take_lock(self, session, verb)
+  local began_ms = core.now_ms()
+  local ok, result, now = work_under(self, held, verb)
+  if ok then
+    session:close()
+    return finished(self, result, began_ms)
+  end
+  local stands = now.began and not over[now.state]
+  if not stands then session:close() end
+  if core.is_error(result) then result.job, result.result = self.id, finished(self, now, began_ms) end
+  if stands then context.add(result, advice(self.id, now.state)) end
+  error(result, 0)
+end
+
+-- What a second run of it finds: the result of one that is done, or an error; nil: it is the first.
+local function earlier(self)
+  local record = records.get(self._client, self.id)
+  if not record then return nil end
+  if record.state == "done" then
+    return core.object {job = self.id, state = "done", already = true, changed = 0}
+  elseif record.stands then
+    error(core.error {
+      code = "orphaned_job", message = advice(self.id, record.state), job = self.id, retryable = false,
+    }, 0)
+  elseif record.alive then
+    errors.raise("conflict", "job %s is at work already, of %s", self.id, record.owner)
+  end
+  errors.raise("conflict", "job %s was undone: give it another name to do it again", self.id)
+end
+
+-- Takes the lock and makes the change. -> {job=, state=, changed=, unchanged=, ...}, with `already` where
+-- `once` found it done. What stops it half-way is raised, and says how to go on; the lock then stays as a
+-- guard. What stops it before anything was changed gives the lock back.
+function Job:run()
+  return self._once and earlier(self) or carry_out(self, "run")
+end
+
+-- Does what is left of one whose process is gone, or which stopped. One that is done stays as it is.
+function Job:resume() return carry_out(self, "resume") end
+
+-- Undoes what it has done: each document that still is what the job made of it becomes what it was, byte for
+-- byte. Raises conflict, with all else undone, where others have changed documents since.
+function Job:rollback() return carry_out(self, "undo") end
+
+-- What the change would do, as of now: takes no lock, writes nothing. -> {matched=, changed=, ...}
+function Job:plan()
+  local began_ms = core.now_ms()
+  local work = self._client:_open_core():plan_job(work_options(self))
+  local result = watched(work, self._on_progress, "planning job " .. self.id)
+  result.state, result.attempts = nil, nil
+  return finished(self, result, began_ms)
+end
+
+-- Its record: {job=, state=, stands=, alive=, counts=, reason=, created=, updated=, spec=, ...}; nil before
+-- its first run.
+function Job:status()
+  return (records.get(self._client, self.id))
+end
+
+function Job:__tostring() return "job " .. self.id end
+
+-- ---- Finding it ----------------------------------------------------------------------------------
+
+local function new(client, id, spec, also)
+  return setmetatable({
+    id = id, name = spec.name, _client = client, _spec = spec, _wait = also.wait, _once = also.once,
+    _on_progress = also.on_progress,
+  }, Job)
+end
+
+-- A job that is not yet begun; nothing is sent.
+function job.new(client, given)
+  local o = options.check("job", job.rows, given)
+  local id = make_id(o)
+  return new(client, id, to_spec(o), o)
+end
+
+job.get_rows = {
+  {name = "wait", type = "duration", help = "how long to wait for the lock"},
+  {name = "on_progress", type = "function", help = "called with the numbers done and in all"},
+}
+
+options.register({"get_job"}, job.get_rows)
+
+-- The job of this id, from its document alone; raises not_found.
+function job.get(client, id, given)
+  local o = options.check("get_job", job.get_rows, given)
+  local record, view = records.get(client, id)
+  if not record then
+    errors.raise("not_found", "there is no job %s in namespace %s", id, client:namespace())
+  end
+  return new(client, id, spec_of(view), o)
+end
+
+-- {path, mode} of each entry that sessions of a job hold.
+function job.holds(client, id)
+  local list = {}
+  for lock in client:_each {kind = "locks", ns = client:namespace()} do
+    for _, entry in ipairs(lock.holders) do
+      if entry.job == id then list[#list + 1] = {lock.path, entry.mode} end
+    end
+  end
+  return list
+end
+
+-- Gives back what a process holds that died before it wrote the job's document. -> how many entries
+function job.clear(client, id)
+  core.job_id_check(id)
+  local list = job.holds(client, id)
+  if #list == 0 then return 0 end
+  local session <close> = client:_lock_core():open_session(id)
+  session:acquire_paths(list, {adopts = true})
+  session:close()
+  return #list
+end
+
+return job

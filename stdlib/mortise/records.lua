@@ -1,0 +1,115 @@
+-- The documents of jobs (core/job/record.h), as scripts and people read them.
+local argument = require "mortise.argument"
+local core = require "mortise.core"
+local errors = require "mortise.errors"
+local sessions = require "mortise.sessions"
+
+local records = {}
+
+-- Raises not_found where the jobs' index is missing. -> its name
+function records.index(client)
+  local own = client:_open_core()
+  local index = own:jobs_index()
+  if own:describe(index).exists then return index end
+  errors.raise("not_found", "there is no index %s for jobs in %s: run `mortise init` once", index,
+    client:url())
+end
+
+local count_names = {"matched", "changed", "unchanged", "conflicts", "rejected", "restored"}
+
+local function read_counts(body)
+  local counts = core.object {}
+  for _, name in ipairs(count_names) do counts[name] = body.counts[name] end
+  return counts
+end
+
+local states = {running = true, stopped = true, done = true, undoing = true, undone = true}
+
+local function is_text_list(list)
+  for _, each in ipairs(list) do
+    if type(each) ~= "string" then return false end
+  end
+  return true
+end
+
+-- Anyone with the right to write may have written anything there.
+local function check(record)
+  local spec = record.spec
+  local change = spec.rename or spec.change
+  assert(states[record.state] and type(record.job) == "string" and type(record.session) == "string")
+  assert(type(spec.index) == "string" and type(spec.lock.kind) == "string" and is_text_list(spec.lock.paths))
+  assert(type(change) == "table" and (not spec.rename or is_text_list {change.field, change.from, change.to}))
+  return record
+end
+
+local function read_sound(view)
+  local body = view.body
+  return check(core.object {
+    job = view.job, state = view.state, reason = body.reason ~= "" and body.reason or nil,
+    created = view.created / 1000, updated = view.updated / 1000, attempts = #body.batches,
+    session = body.session, counts = read_counts(body), spec = core.json_decode(core.json(body.spec)),
+  })
+end
+
+-- The record; nil where the document is not as this program writes it.
+local function read(view)
+  local ok, record = pcall(read_sound, view)
+  return ok and record or nil
+end
+
+local at_work = {running = true, undoing = true}
+
+-- Adds who is at each: `alive`, and whether it `stands` half-done, to be resumed or rolled back.
+local function judge(client, list)
+  local ids, now = {}, core.wall_ms()
+  for _, record in ipairs(list) do
+    if at_work[record.state] then ids[#ids + 1] = record.session end
+  end
+  local known = #ids > 0 and client:_read_sessions(ids) or {}
+  for _, record in ipairs(list) do
+    local session = at_work[record.state] and known[record.session]
+    record.alive = session and not sessions.judge(session, now).dead or false
+    record.owner = record.alive and sessions.owner_text(session.owner) or nil
+    record.stands = record.state == "stopped" or at_work[record.state] and not record.alive or false
+  end
+  return list
+end
+
+-- The job's record and its spec as a view; nil where there is none.
+function records.get(client, id)
+  core.job_id_check(argument.name("get_job", "id", id))
+  local index = records.index(client)
+  local view = client:get(index, client:namespace() .. ":" .. id)
+  if not view then return nil end
+  local record = read(view)
+  if not record then
+    errors.raise("corrupt_table", "the document of job %s is not as this program writes it", id)
+  end
+  return judge(client, {record})[1], view.body.spec
+end
+
+-- All of this namespace, the oldest first; one whose document is of no use has the state "damaged".
+function records.list(client)
+  local index, list = records.index(client), core.array {}
+  local query = {bool = {filter = {{term = {kind = "job"}}, {term = {ns = client:namespace()}}}}}
+  client:refresh(index)
+  for view in client:scan(index, {query = query}) do
+    list[#list + 1] = read(view)
+      or core.object {job = view._id, state = "damaged", created = 0, stands = false}
+  end
+  table.sort(list, function(a, b)
+    if a.created ~= b.created then return a.created < b.created end
+    return core.before(a.job, b.job)
+  end)
+  return judge(client, list)
+end
+
+-- What may be done about it: {verb = "resume" or "rollback", why =}, the likelier first.
+function records.next_steps(record)
+  if record.state == "done" then return {{verb = "rollback", why = "undoes it"}} end
+  if not record.stands then return {} end
+  if record.state == "undoing" then return {{verb = "rollback", why = "goes on undoing it"}} end
+  return {{verb = "resume", why = "does what is left"}, {verb = "rollback", why = "undoes what it did"}}
+end
+
+return records

@@ -19,8 +19,8 @@ typedef struct mt_change {
   mt_store *store;
   const mt_env *env;
   const mt_permit *permit; /* NULL: unprotected */
-  const char *index;   /* index or alias */
-  mt_slice query;      /* Query DSL object, or empty for all */
+  const char *index;       /* index or alias */
+  mt_slice query;          /* Query DSL object, or empty for all */
   mt_transform transform;
   /* A document that was changed no longer matches: the change ends with a count, and passes again
    * over what is left (new documents, conflicts). Else there is one pass. */

@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-enum { CHECKPOINT_MS = 1000, RECORD_MAX = 32 << 20, BODY_MAX = 256 << 20, CLAIMS_MAX = 8 };
+enum { CHECKPOINT_MS = 1000, RECORD_MAX = 32 << 20, CLAIMS_MAX = 8 };
 
 typedef struct job_op {
   mt_job *j;
@@ -94,16 +94,6 @@ static void on_record(void *ctx, mt_write_batch *b) {
   o->written(o);
 }
 
-/* What was written by a request whose answer was lost is written again, over itself. */
-static mt_again again_record(void *ctx, mt_write_batch *b, mt_item *item, const mt_doc *doc) {
-  (void)ctx;
-  (void)b;
-  if (!doc->found || !mt_slice_eq(doc->source, item->write.body)) return MT_AGAIN_CONFLICT;
-  item->write.kind = MT_WRITE_INDEX;
-  item->write.if_version = doc->version;
-  return MT_AGAIN_WRITE;
-}
-
 static mortise_status encode(job_op *o, mortise_error *err) {
   mt_job *j = o->j;
   mt_job_record *r = &j->record;
@@ -137,7 +127,7 @@ static void write_record(job_op *o, void (*written)(job_op *o)) {
                               .index = j->table,
                               .items = &o->item,
                               .n = 1,
-                              .again = again_record};
+                              .again = mt_again_itself};
   mt_writer_submit(o->records, &o->batch);
 }
 
@@ -338,18 +328,7 @@ static void begin_undo(job_op *o) {
 }
 
 static mt_again change_one(mt_rewrite *w, mt_item *item, const mt_doc *doc) {
-  const mt_transform *t = &((job_op *)w->ctx)->j->change->transform;
-  mortise_error err;
-  mt_buf body;
-  mt_error_clear(&err);
-  mt_buf_init(&body, BODY_MAX);
-  mt_again next = MT_AGAIN_CONFLICT;
-  mt_transformed how = t->apply(t->ctx, doc, &body, &err);
-  if (how == MT_CHANGED) next = mt_rewrite_taking(w, item, &body);
-  if (how == MT_UNCHANGED) next = MT_AGAIN_DONE;
-  if (how == MT_STOP) next = mt_rewrite_fail(w, &err);
-  mt_buf_deinit(&body);
-  return next;
+  return mt_rewrite_by(w, item, &((job_op *)w->ctx)->j->change->transform, doc);
 }
 
 /* What the former attempt had under way is finished as it stands in the journal: what it has written is

@@ -5,7 +5,8 @@
 #include "job/change.h"
 
 typedef struct mt_rename {
-  mt_change change; /* in: done, ctx, store, env, permit, index, progress, options; out: its result */
+  mt_change
+      change; /* in: done, ctx, store, env, permit, index, progress, options; out: its result */
   mt_transforms list;
   mt_prefix what;   /* the list's one transform */
   mt_slice also;    /* in: one more query that documents must match, or empty; borrowed */

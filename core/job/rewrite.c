@@ -46,6 +46,20 @@ mt_again mt_rewrite_with(mt_rewrite *w, mt_item *item, mt_slice source) {
   return next;
 }
 
+mt_again mt_rewrite_by(mt_rewrite *w, mt_item *item, const mt_transform *t, const mt_doc *doc) {
+  mortise_error err;
+  mt_buf body;
+  mt_error_clear(&err);
+  mt_buf_init(&body, BODY_MAX);
+  mt_again next = MT_AGAIN_CONFLICT;
+  mt_transformed how = t->apply(t->ctx, doc, &body, &err);
+  if (how == MT_CHANGED) next = mt_rewrite_taking(w, item, &body);
+  if (how == MT_UNCHANGED) next = MT_AGAIN_DONE;
+  if (how == MT_STOP) next = mt_rewrite_fail(w, &err);
+  mt_buf_deinit(&body);
+  return next;
+}
+
 static const mt_journal_entry *entry_of(const mt_rewrite *w, const mt_item *item) {
   const mt_journal_entry *e = w->read.batch.entries;
   while (e->id.p != item->write.id.p) e++;

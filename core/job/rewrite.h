@@ -5,6 +5,7 @@
 
 #include "job/replay.h"
 #include "job/result.h"
+#include "job/transform.h"
 
 typedef struct mt_rewrite {
   /* in; zero the rest */
@@ -36,6 +37,8 @@ void mt_rewrite_deinit(
 /* For `decide`: the item is written with these bytes, which are copied; or which the buffer gives away. */
 mt_again mt_rewrite_with(mt_rewrite *w, mt_item *item, mt_slice source);
 mt_again mt_rewrite_taking(mt_rewrite *w, mt_item *item, mt_buf *source);
+/* For `decide`: it is written as the transform changes it; DONE where nothing is to be changed. */
+mt_again mt_rewrite_by(mt_rewrite *w, mt_item *item, const mt_transform *t, const mt_doc *doc);
 /* For `decide`: it fails. */
 mt_again mt_rewrite_fail(mt_rewrite *w, const mortise_error *e);
 

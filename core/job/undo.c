@@ -1,22 +1,6 @@
 #include "job/undo.h"
 
-enum { BODY_MAX = 256 << 20 };
-
 static void step(mt_undo *u);
-
-static mt_again invert(mt_rewrite *w, mt_item *item, const mt_doc *doc) {
-  const mt_transform *t = &((mt_undo *)w->ctx)->inverse;
-  mortise_error err;
-  mt_buf body;
-  mt_error_clear(&err);
-  mt_buf_init(&body, BODY_MAX);
-  mt_again next = MT_AGAIN_CONFLICT;
-  mt_transformed how = t->apply ? t->apply(t->ctx, doc, &body, &err) : MT_ASIDE;
-  if (how == MT_CHANGED) next = mt_rewrite_taking(w, item, &body);
-  if (how == MT_STOP) next = mt_rewrite_fail(w, &err);
-  mt_buf_deinit(&body);
-  return next;
-}
 
 static mt_again restore(mt_rewrite *w, mt_item *item, const mt_journal_entry *e,
                         const mt_doc *doc) {
@@ -30,7 +14,9 @@ static mt_again restore(mt_rewrite *w, mt_item *item, const mt_journal_entry *e,
     return mt_rewrite_fail(w, &err);
   }
   bool ours = !strcmp(digest, e->after);
-  if (!e->source.p) return ours ? invert(w, item, doc) : MT_AGAIN_CONFLICT;
+  const mt_transform *inverse = &((mt_undo *)w->ctx)->inverse;
+  if (!e->source.p)
+    return ours && inverse->apply ? mt_rewrite_by(w, item, inverse, doc) : MT_AGAIN_CONFLICT;
   if (!ours && !mt_slice_eq(doc->source, e->source)) return MT_AGAIN_CONFLICT;
   item->write.body = e->source;
   return MT_AGAIN_WRITE;

@@ -170,15 +170,9 @@ static mt_again again(void *ctx, mt_write_batch *b, mt_item *item, const mt_doc 
 }
 
 /* With a journal: what someone else has changed is left to the next pass, which reads and journals it
- * anew. But what now stands there may be this very write, whose answer was lost; only the
- * acknowledgement of another proves that it will stay. */
+ * anew. */
 static mt_again again_journaled(void *ctx, mt_write_batch *b, mt_item *item, const mt_doc *doc) {
-  (void)ctx;
-  (void)b;
-  if (!doc->found) return MT_AGAIN_DONE;
-  if (!mt_slice_eq(doc->source, item->write.body)) return MT_AGAIN_CONFLICT;
-  item->write.if_version = doc->version;
-  return MT_AGAIN_WRITE;
+  return doc->found ? mt_again_itself(ctx, b, item, doc) : MT_AGAIN_DONE;
 }
 
 static void account(mt_unit *u) {
@@ -279,16 +273,6 @@ static void on_journaled(void *ctx, mt_write_batch *b) {
   all->written(all->ctx);
 }
 
-/* It may have been written by a request whose answer was lost: then the same is written over it. */
-static mt_again again_entry(void *ctx, mt_write_batch *b, mt_item *item, const mt_doc *doc) {
-  (void)ctx;
-  (void)b;
-  if (!doc->found || !mt_slice_eq(doc->source, item->write.body)) return MT_AGAIN_CONFLICT;
-  item->write.kind = MT_WRITE_INDEX;
-  item->write.if_version = doc->version;
-  return MT_AGAIN_WRITE;
-}
-
 static mortise_status write_entry(mt_unit *u, mortise_error *err) {
   mt_unit_journal *j = u->all->journal;
   mortise_status status = list_entries(u, &j->text, err);
@@ -306,7 +290,7 @@ static mortise_status write_entry(mt_unit *u, mortise_error *err) {
                                     .index = j->index,
                                     .items = &u->entry,
                                     .n = 1,
-                                    .again = again_entry};
+                                    .again = mt_again_itself};
   u->phase = MT_UNIT_JOURNALING;
   mt_writer_submit(j->writer, &u->entry_batch);
   return MORTISE_OK;

@@ -351,3 +351,12 @@ bool mt_item_written(mt_lane *l, mt_item *item, mt_write *sent) {
     settle(item, MT_OUTCOME_REJECTED);
   return true;
 }
+
+mt_again mt_again_itself(void *ctx, mt_write_batch *b, mt_item *item, const mt_doc *doc) {
+  (void)ctx;
+  (void)b;
+  if (!doc->found || !mt_slice_eq(doc->source, item->write.body)) return MT_AGAIN_CONFLICT;
+  item->write.kind = MT_WRITE_INDEX;
+  item->write.if_version = doc->version;
+  return MT_AGAIN_WRITE;
+}

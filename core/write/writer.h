@@ -18,8 +18,8 @@
 
 #include "base/env.h"
 #include "lock/permit.h"
-#include "write/stamp.h"
 #include "store/store.h"
+#include "write/stamp.h"
 
 typedef enum mt_outcome {
   MT_OUTCOME_NONE =
@@ -121,5 +121,10 @@ void mt_writer_submit(mt_writer *w, mt_write_batch *b);
 
 /* Sends nothing more: batches finish with this error once requests in flight have been answered. */
 void mt_writer_stop(mt_writer *w, const mortise_error *why);
+
+/* An `again` for writes that nobody else makes: where the document is what the item makes of it, a request whose
+ * answer was lost has written it, and it is written over itself, since only an acknowledgement proves
+ * that it stays. Anything else is a CONFLICT. */
+mt_again mt_again_itself(void *ctx, mt_write_batch *b, mt_item *item, const mt_doc *doc);
 
 #endif

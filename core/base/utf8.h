@@ -19,4 +19,9 @@ size_t mt_utf8_command(const char *p, size_t n);
  * terminated. */
 void mt_utf8_tame(char *s);
 
+/* A character that is printed as it is: most are, and need no closer look. */
+static inline bool mt_utf8_plain(char c) {
+  return c >= 0x20 && c < 0x7F;
+}
+
 #endif

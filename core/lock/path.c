@@ -17,8 +17,11 @@ static const char *segment_problem(mt_slice s) {
 /* The offset of the first control character (mt_utf8_command), or path.n. `path` is UTF-8. */
 static size_t first_command(mt_slice path) {
   size_t i = 0;
-  while (i < path.n && !mt_utf8_command(path.p + i, path.n - i))
-    i += mt_utf8_char(path.p + i, path.n - i);
+  while (i < path.n) {
+    bool plain = mt_utf8_plain(path.p[i]);
+    if (!plain && mt_utf8_command(path.p + i, path.n - i)) break;
+    i += plain ? 1 : mt_utf8_char(path.p + i, path.n - i);
+  }
   return i;
 }
 
@@ -83,8 +86,8 @@ size_t mt_path_depth(mt_slice path) {
 
 /* How many bytes at p need no escape: those of one character, or 0. */
 static size_t plain_bytes(const char *p, size_t n) {
-  bool escaped = *p == '/' || *p == '%' || mt_utf8_command(p, n);
-  return escaped ? 0 : mt_utf8_char(p, n);
+  if (mt_utf8_plain(*p)) return *p != '/' && *p != '%';
+  return mt_utf8_command(p, n) ? 0 : mt_utf8_char(p, n);
 }
 
 /* Injective: '%' never stands for itself, so what follows one says unambiguously which byte is

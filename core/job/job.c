@@ -327,27 +327,17 @@ static void begin_undo(job_op *o) {
   write_record(o, start_undo);
 }
 
-static mt_again change_one(mt_rewrite *w, mt_item *item, const mt_doc *doc) {
-  return mt_rewrite_by(w, item, &((job_op *)w->ctx)->j->change->transform, doc);
-}
-
 /* What the former attempt had under way is finished as it stands in the journal: what it has written is
  * written once more, since only an acknowledgement proves it; what it has not is written now, so that a
  * request of its that comes late does nothing. What others have changed is left to the search. */
 static mt_again finish_one(mt_rewrite *w, mt_item *item, const mt_journal_entry *e,
                            const mt_doc *doc) {
-  char digest[MT_JOURNAL_DIGEST];
-  mortise_error err;
-  if (!doc->found) return MT_AGAIN_DONE;
-  item->write.if_version = doc->version;
-  if (mt_version_equal(doc->version, e->before)) return change_one(w, item, doc);
-  if (!mt_journal_digest(doc->source, digest)) {
-    mt_error_memory(&err);
-    return mt_rewrite_fail(w, &err);
-  }
-  if (!strcmp(digest, e->after)) return mt_rewrite_with(w, item, doc->source);
-  mt_again next = change_one(w, item, doc);
-  return next == MT_AGAIN_WRITE ? MT_AGAIN_CONFLICT : next;
+  const mt_transform *t = &((job_op *)w->ctx)->j->change->transform;
+  mt_now now = mt_rewrite_look(w, item, e, doc);
+  if (now == MT_NOW_GONE) return MT_AGAIN_DONE;
+  if (now == MT_NOW_AFTER) return mt_rewrite_with(w, item, doc->source);
+  mt_again next = mt_rewrite_by(w, item, t, doc);
+  return next == MT_AGAIN_WRITE && now == MT_NOW_OTHER ? MT_AGAIN_CONFLICT : next;
 }
 
 static void next_open_batch(job_op *o);

@@ -21,6 +21,19 @@ mt_again mt_rewrite_fail(mt_rewrite *w, const mortise_error *e) {
   return MT_AGAIN_CONFLICT;
 }
 
+mt_now mt_rewrite_look(mt_rewrite *w, mt_item *item, const mt_journal_entry *e, const mt_doc *doc) {
+  char digest[MT_JOURNAL_DIGEST];
+  mortise_error err;
+  if (!doc->found) return MT_NOW_GONE;
+  item->write.if_version = doc->version;
+  if (mt_version_equal(doc->version, e->before)) return MT_NOW_BEFORE;
+  if (mt_journal_digest(doc->source, digest))
+    return strcmp(digest, e->after) ? MT_NOW_OTHER : MT_NOW_AFTER;
+  mt_error_memory(&err);
+  mt_rewrite_fail(w, &err);
+  return MT_NOW_GONE;
+}
+
 mt_again mt_rewrite_taking(mt_rewrite *w, mt_item *item, mt_buf *source) {
   mortise_error err;
   mt_kept *k = mt_alloc(sizeof *k);

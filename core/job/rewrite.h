@@ -34,6 +34,18 @@ void mt_rewrite_start(mt_rewrite *w);
 void mt_rewrite_deinit(
     mt_rewrite *w); /* the writer must be freed before, unless `done` was called */
 
+/* What a document is now, beside what the journal says of it. */
+typedef enum mt_now {
+  MT_NOW_GONE,
+  MT_NOW_BEFORE, /* as it was read for the batch */
+  MT_NOW_AFTER,  /* what the batch was to make of it */
+  MT_NOW_OTHER,
+} mt_now;
+
+/* For `decide`: sets the item's if_version, and says which. Where there is no memory it fails, and says
+ * GONE. */
+mt_now mt_rewrite_look(mt_rewrite *w, mt_item *item, const mt_journal_entry *e, const mt_doc *doc);
+
 /* For `decide`: the item is written with these bytes, which are copied; or which the buffer gives away. */
 mt_again mt_rewrite_with(mt_rewrite *w, mt_item *item, mt_slice source);
 mt_again mt_rewrite_taking(mt_rewrite *w, mt_item *item, mt_buf *source);

@@ -4,17 +4,11 @@ static void step(mt_undo *u);
 
 static mt_again restore(mt_rewrite *w, mt_item *item, const mt_journal_entry *e,
                         const mt_doc *doc) {
-  char digest[MT_JOURNAL_DIGEST];
-  mortise_error err;
-  if (!doc->found) return MT_AGAIN_CONFLICT;
-  item->write.if_version = doc->version;
-  if (mt_version_equal(doc->version, e->before)) return mt_rewrite_with(w, item, doc->source);
-  if (!mt_journal_digest(doc->source, digest)) {
-    mt_error_memory(&err);
-    return mt_rewrite_fail(w, &err);
-  }
-  bool ours = !strcmp(digest, e->after);
   const mt_transform *inverse = &((mt_undo *)w->ctx)->inverse;
+  mt_now now = mt_rewrite_look(w, item, e, doc);
+  bool ours = now == MT_NOW_AFTER;
+  if (now == MT_NOW_GONE) return MT_AGAIN_CONFLICT;
+  if (now == MT_NOW_BEFORE) return mt_rewrite_with(w, item, doc->source);
   if (!e->source.p)
     return ours && inverse->apply ? mt_rewrite_by(w, item, inverse, doc) : MT_AGAIN_CONFLICT;
   if (!ours && !mt_slice_eq(doc->source, e->source)) return MT_AGAIN_CONFLICT;

@@ -54,7 +54,7 @@ typedef struct working {
 
 /* ---- Its end -------------------------------------------------------------------------------- */
 
-static void abandon(working *self) {
+static void abandon_job(working *self) {
   mt_undepend(&self->dependent);
   if (mt_driver_forked(self->driver)) return;
   if (self->started && !self->ended) {
@@ -69,13 +69,13 @@ static void abandon(working *self) {
 static void drop_job(mt_dependent *d) {
   working *self = MT_CONTAINER(d, working, dependent);
   mt_op *runner = self->runner;
-  abandon(self); /* it must not look at a lock that is gone */
+  abandon_job(self); /* it must not look at a lock that is gone */
   if (runner) mt_op_stop(runner, "the lock was released");
 }
 
 static void end_job(mt_owned *owned) {
   working *self = MT_CONTAINER(owned, working, owned);
-  abandon(self);
+  abandon_job(self);
   mt_job_deinit(&self->job);
   mt_rename_deinit(&self->rename);
   mt_transforms_deinit(&self->list);
@@ -105,7 +105,7 @@ static void on_plan(void *ctx, mt_change *c) {
   on_end(ctx);
 }
 
-static void on_progress(void *ctx, mt_job *j, uint64_t changed, uint64_t total) {
+static void on_job_progress(void *ctx, mt_job *j, uint64_t changed, uint64_t total) {
   (void)j;
   working *self = ctx;
   self->changed = changed;
@@ -114,19 +114,19 @@ static void on_progress(void *ctx, mt_job *j, uint64_t changed, uint64_t total) 
 
 /* ---- Looking at it -------------------------------------------------------------------------- */
 
-static working *check_job(lua_State *L) {
+static working *check_job_handle(lua_State *L) {
   mt_driver_get(L);
   return luaL_checkudata(L, 1, job_name);
 }
 
-static const mt_change_result *result_of(const working *self) {
+static const mt_change_result *job_result_now(const working *self) {
   bool changes = self->plan || (self->job.change && !self->ended);
   return changes ? &self->rename.change.result : &self->job.result;
 }
 
 static void push_result(lua_State *L, const working *self) {
   const mt_job_record *r = &self->job.record;
-  mt_result_push(L, result_of(self));
+  mt_result_push(L, job_result_now(self));
   lua_pushstring(L, mt_job_state_name(r->state));
   lua_setfield(L, -2, "state");
   lua_pushstring(L, r->reason);
@@ -137,12 +137,12 @@ static void push_result(lua_State *L, const working *self) {
 }
 
 static int job_result(lua_State *L) {
-  push_result(L, check_job(L));
+  push_result(L, check_job_handle(L));
   return 1;
 }
 
 static int job_progress(lua_State *L) {
-  const working *self = check_job(L);
+  const working *self = check_job_handle(L);
   const mt_job_record *r = &self->job.record;
   bool undoes = self->job.verb == MT_JOB_UNDO;
   lua_pushinteger(L, (lua_Integer)(undoes ? r->counts.restored : self->changed));
@@ -150,7 +150,7 @@ static int job_progress(lua_State *L) {
   return 2;
 }
 
-static void cancel(working *self) {
+static void cancel_job(working *self) {
   if (!self->started || self->ended) return;
   if (self->plan)
     mt_change_cancel(&self->rename.change);
@@ -159,59 +159,59 @@ static void cancel(working *self) {
 }
 
 static int job_cancel(lua_State *L) {
-  cancel(check_job(L));
+  cancel_job(check_job_handle(L));
   return 0;
 }
 
 /* ---- run ------------------------------------------------------------------------------------ */
 
-typedef struct run_op {
+typedef struct job_run_op {
   mt_op op;
   working *working;
-} run_op;
+} job_run_op;
 
 /* What was sent is not undone: `settle` waits for it before the lock is released. */
-static bool cancel_run(mt_op *op) {
-  working *self = ((run_op *)op)->working;
+static bool cancel_job_run(mt_op *op) {
+  working *self = ((job_run_op *)op)->working;
   self->runner = NULL;
-  cancel(self);
+  cancel_job(self);
   return !self->plan;
 }
 
-static int finish_run(lua_State *L, mt_op *op, int index) {
+static int finish_job_run(lua_State *L, mt_op *op, int index) {
   (void)index;
-  const working *self = ((run_op *)op)->working;
+  const working *self = ((job_run_op *)op)->working;
   const mortise_error *e = self->plan ? &self->rename.change.error : &self->job.error;
   if (e->code) mt_error_raise(L, e);
   push_result(L, self);
   return 1;
 }
 
-static const mt_op_type run_type = {cancel_run, finish_run, NULL, false, NULL};
+static const mt_op_type job_run_type = {cancel_job_run, finish_job_run, NULL, false, NULL};
 
-static int finish_settle(lua_State *L, mt_op *op, int index) {
+static int finish_job_settle(lua_State *L, mt_op *op, int index) {
   (void)L, (void)op, (void)index;
   return 0;
 }
 
-static const mt_op_type settle_type = {cancel_run, finish_settle, NULL, false, NULL};
+static const mt_op_type job_settle_type = {cancel_job_run, finish_job_settle, NULL, false, NULL};
 
 /* The job at 1; raises an error if another task is waiting for it. */
-static working *check_free(lua_State *L) {
-  working *self = check_job(L);
+static working *check_idle_job(lua_State *L) {
+  working *self = check_job_handle(L);
   if (self->runner) luaL_error(L, "the job is in use by another task");
   return self;
 }
 
 static int job_settle(lua_State *L) {
-  const working *it = check_free(L);
+  const working *it = check_idle_job(L);
   if (!it->started || it->ended) return 0;
   lua_settop(L, 1);
   mt_task_check(L, mt_driver_get(L));
-  run_op *op = mt_lua_op_new(L, sizeof *op, 1, &settle_type);
+  job_run_op *op = mt_lua_op_new(L, sizeof *op, 1, &job_settle_type);
   mt_op_anchor(L, -1, 1, 1);
   op->op.checked = true;
-  working *self = check_free(L);
+  working *self = check_idle_job(L);
   if (self->ended) return 0;
   op->working = self;
   self->runner = &op->op;
@@ -219,21 +219,21 @@ static int job_settle(lua_State *L) {
   return mt_await(L, 2);
 }
 
-static working *check_new(lua_State *L) {
-  working *self = check_free(L);
+static working *check_unstarted_job(lua_State *L) {
+  working *self = check_idle_job(L);
   if (self->started) mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "a job runs once");
   if (!self->dependent.slot) mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "the lock was released");
   return self;
 }
 
 static int job_run(lua_State *L) {
-  check_new(L);
+  check_unstarted_job(L);
   lua_settop(L, 1);
   mt_task_check(L, mt_driver_get(L));
-  run_op *op = mt_lua_op_new(L, sizeof *op, 1, &run_type);
+  job_run_op *op = mt_lua_op_new(L, sizeof *op, 1, &job_run_type);
   mt_op_anchor(L, -1, 1, 1);
   op->op.checked = true;
-  working *self = check_new(L);
+  working *self = check_unstarted_job(L);
   op->working = self;
   mortise_error err;
   mortise_status status =
@@ -247,36 +247,36 @@ static int job_run(lua_State *L) {
 
 /* ---- Making one ----------------------------------------------------------------------------- */
 
-typedef struct options {
+typedef struct job_options {
   const char *verb, *id, *spec, *index, *query, *transforms, *field, *from, *to;
   int64_t page, in_flight;
   bool merge, allow_empty;
-} options;
+} job_options;
 
-static const mt_option rows[] = {MT_TEXT_OPTION(options, verb),
-                                 MT_TEXT_OPTION(options, id),
-                                 MT_TEXT_OPTION(options, spec),
-                                 MT_TEXT_OPTION(options, index),
-                                 MT_TEXT_OPTION(options, query),
-                                 MT_TEXT_OPTION(options, transforms),
-                                 MT_TEXT_OPTION(options, field),
-                                 MT_TEXT_OPTION(options, from),
-                                 MT_TEXT_OPTION(options, to),
-                                 MT_INT_OPTION(options, page, 1, MT_SCAN_PAGE_MAX),
-                                 MT_INT_OPTION(options, in_flight, 1, MT_WRITER_LANES),
-                                 MT_FLAG_OPTION(options, merge),
-                                 MT_FLAG_OPTION(options, allow_empty),
+static const mt_option rows[] = {MT_TEXT_OPTION(job_options, verb),
+                                 MT_TEXT_OPTION(job_options, id),
+                                 MT_TEXT_OPTION(job_options, spec),
+                                 MT_TEXT_OPTION(job_options, index),
+                                 MT_TEXT_OPTION(job_options, query),
+                                 MT_TEXT_OPTION(job_options, transforms),
+                                 MT_TEXT_OPTION(job_options, field),
+                                 MT_TEXT_OPTION(job_options, from),
+                                 MT_TEXT_OPTION(job_options, to),
+                                 MT_INT_OPTION(job_options, page, 1, MT_SCAN_PAGE_MAX),
+                                 MT_INT_OPTION(job_options, in_flight, 1, MT_WRITER_LANES),
+                                 MT_FLAG_OPTION(job_options, merge),
+                                 MT_FLAG_OPTION(job_options, allow_empty),
                                  MT_NO_OPTION};
 
 /* What an attempt before has moved lies below `to`, and may be all there was below `from`. */
-static mortise_status counted(mt_change *c, mortise_error *err) {
+static mortise_status count_resumed(mt_change *c, mortise_error *err) {
   working *self = MT_CONTAINER(c, working, rename.change);
   self->rename.merge |= self->job.began;
   self->rename.allow_empty |= self->job.began;
   return self->counted(c, err);
 }
 
-static mortise_status set_change(working *self, const options *o, mortise_error *err) {
+static mortise_status set_change(working *self, const job_options *o, mortise_error *err) {
   mt_change *c = &self->rename.change;
   if (o->transforms) {
     mortise_status status = mt_transforms_parse(&self->list, mt_slice_of(o->transforms), err);
@@ -293,16 +293,16 @@ static mortise_status set_change(working *self, const options *o, mortise_error 
   self->rename.merge = o->merge;
   self->rename.allow_empty = o->allow_empty;
   self->counted = c->counted;
-  c->counted = counted;
+  c->counted = count_resumed;
   return MORTISE_OK;
 }
 
-static bool has_change(const options *o) {
+static bool has_change(const job_options *o) {
   return o->transforms || (o->field && o->from && o->to);
 }
 
 /* Pushes one that is not set up, for the lock or client at 1 and the options at 2. */
-static working *new_job(lua_State *L, mt_driver *d, options *o) {
+static working *new_job(lua_State *L, mt_driver *d, job_options *o) {
   luaL_checktype(L, 2, LUA_TTABLE);
   lua_settop(L, 2);
   mt_options_read(L, 2, rows, o, "job");
@@ -319,7 +319,7 @@ static working *new_job(lua_State *L, mt_driver *d, options *o) {
 }
 
 /* Unless it undoes, which needs no change. */
-static void make_change(lua_State *L, working *self, const options *o) {
+static void make_change(lua_State *L, working *self, const job_options *o) {
   mortise_error err;
   if (self->job.verb == MT_JOB_UNDO) return;
   if (!o->index || !has_change(o))
@@ -327,7 +327,7 @@ static void make_change(lua_State *L, working *self, const options *o) {
   if (set_change(self, o, &err)) mt_error_raise(L, &err);
 }
 
-static void set_up(working *self, const options *o, const mortise_client *client) {
+static void set_up_job(working *self, const job_options *o, const mortise_client *client) {
   mt_change *c = &self->rename.change;
   c->store = client->store;
   c->env = mt_env_system();
@@ -345,7 +345,7 @@ static mt_job_verb check_verb(lua_State *L, const char *name) {
 
 static int lock_job(lua_State *L) {
   mt_driver *d = mt_driver_get(L);
-  options o = {0};
+  job_options o = {0};
   mt_check_lock(L, 1);
   working *self = new_job(L, d, &o);
   self->job.verb = check_verb(L, o.verb);
@@ -353,7 +353,7 @@ static int lock_job(lua_State *L) {
   make_change(L, self, &o);
   mt_lock_handle *lock = mt_check_lock(L, 1);
   const mortise_client *client = lock->box->client;
-  set_up(self, &o, client);
+  set_up_job(self, &o, client);
   self->permit = mt_manager_permit(lock->lock);
   self->rename.change.permit = &self->permit;
   self->job.done = on_job;
@@ -366,7 +366,7 @@ static int lock_job(lua_State *L) {
   self->job.id = o.id;
   self->job.spec = mt_slice_of(o.spec);
   self->job.change = self->job.verb == MT_JOB_UNDO ? NULL : &self->rename.change;
-  self->job.progress = on_progress;
+  self->job.progress = on_job_progress;
   self->job.wall_ms = mt_clock_wall_ms;
   mt_depend(&lock->users, &self->dependent);
   return 1;
@@ -374,13 +374,13 @@ static int lock_job(lua_State *L) {
 
 static int client_plan_job(lua_State *L) {
   mt_driver *d = mt_driver_get(L);
-  options o = {0};
+  job_options o = {0};
   mt_check_client(L, 1);
   working *self = new_job(L, d, &o);
   make_change(L, self, &o);
   mt_box *box = mt_check_client(L, 1);
   self->plan = true;
-  set_up(self, &o, box->client);
+  set_up_job(self, &o, box->client);
   self->rename.change.plan = true;
   self->rename.change.done = on_plan;
   self->rename.change.ctx = self;
@@ -410,7 +410,7 @@ static int core_job_id_check(lua_State *L) {
 /* By making one, which is thrown away. */
 static int core_change_check(lua_State *L) {
   mt_driver *d = mt_driver_get(L);
-  options o = {0};
+  job_options o = {0};
   mortise_error err;
   lua_settop(L, 1);
   lua_pushnil(L);

@@ -45,7 +45,7 @@ typedef struct moving {
 
 /* ---- Its end -------------------------------------------------------------------------------- */
 
-static void abandon(moving *self) {
+static void abandon_rename(moving *self) {
   mt_undepend(&self->dependent);
   if (mt_driver_forked(self->driver)) return;
   if (self->started && !self->ended) mt_change_abandon(&self->rename.change);
@@ -57,12 +57,12 @@ static void drop_rename(mt_dependent *d) {
   if (self->runner)
     mt_op_stop(self->runner, "the lock was released");
   else
-    abandon(self);
+    abandon_rename(self);
 }
 
 static void end_rename(mt_owned *owned) {
   moving *self = MT_CONTAINER(owned, moving, owned);
-  abandon(self);
+  abandon_rename(self);
   mt_rename_deinit(&self->rename);
 }
 
@@ -72,7 +72,7 @@ static int collect_rename(lua_State *L) {
   return 0;
 }
 
-static void on_done(void *ctx, mt_change *change) {
+static void on_rename_done(void *ctx, mt_change *change) {
   (void)change;
   moving *self = ctx;
   self->ended = true;
@@ -82,7 +82,7 @@ static void on_done(void *ctx, mt_change *change) {
   if (runner) mt_op_done(runner);
 }
 
-static void on_progress(void *ctx, mt_change *change, uint64_t changed, uint64_t total) {
+static void on_rename_progress(void *ctx, mt_change *change, uint64_t changed, uint64_t total) {
   (void)change;
   moving *self = ctx;
   self->changed = changed;
@@ -150,52 +150,53 @@ static int rename_cancel(lua_State *L) {
 
 /* ---- run ------------------------------------------------------------------------------------ */
 
-typedef struct run_op {
+typedef struct rename_run_op {
   mt_op op;
   moving *moving;
-} run_op;
+} rename_run_op;
 
 /* What was sent is not undone: `settle` waits for it before the lock is released. */
-static bool cancel_run(mt_op *op) {
-  moving *self = ((run_op *)op)->moving;
+static bool cancel_rename_run(mt_op *op) {
+  moving *self = ((rename_run_op *)op)->moving;
   self->runner = NULL;
   if (!self->ended) mt_change_cancel(&self->rename.change);
   return mt_change_applied(&self->rename.change);
 }
 
-static int finish_run(lua_State *L, mt_op *op, int index) {
+static int finish_rename_run(lua_State *L, mt_op *op, int index) {
   (void)index;
-  const mt_change *change = &((run_op *)op)->moving->rename.change;
+  const mt_change *change = &((rename_run_op *)op)->moving->rename.change;
   if (change->error.code) mt_error_raise(L, &change->error);
   mt_result_push(L, &change->result);
   return 1;
 }
 
-static const mt_op_type run_type = {cancel_run, finish_run, NULL, false, NULL};
+static const mt_op_type rename_run_type = {cancel_rename_run, finish_rename_run, NULL, false, NULL};
 
-static int finish_settle(lua_State *L, mt_op *op, int index) {
+static int finish_rename_settle(lua_State *L, mt_op *op, int index) {
   (void)L, (void)op, (void)index;
   return 0;
 }
 
-static const mt_op_type settle_type = {cancel_run, finish_settle, NULL, false, NULL};
+static const mt_op_type rename_settle_type = {cancel_rename_run, finish_rename_settle, NULL, false,
+                                              NULL};
 
 /* The rename at 1; raises an error if another task is waiting for it. */
-static moving *check_free(lua_State *L) {
+static moving *check_idle_rename(lua_State *L) {
   moving *self = check_rename(L);
   if (self->runner) luaL_error(L, "the rename is in use by another task");
   return self;
 }
 
 static int rename_settle(lua_State *L) {
-  const moving *it = check_free(L);
+  const moving *it = check_idle_rename(L);
   if (!it->started || it->ended) return 0;
   lua_settop(L, 1);
   mt_task_check(L, mt_driver_get(L));
-  run_op *op = mt_lua_op_new(L, sizeof *op, 1, &settle_type);
+  rename_run_op *op = mt_lua_op_new(L, sizeof *op, 1, &rename_settle_type);
   mt_op_anchor(L, -1, 1, 1);
   op->op.checked = true;
-  moving *self = check_free(L);
+  moving *self = check_idle_rename(L);
   if (self->ended) return 0;
   op->moving = self;
   self->runner = &op->op;
@@ -203,21 +204,21 @@ static int rename_settle(lua_State *L) {
   return mt_await(L, 2);
 }
 
-static moving *check_new(lua_State *L) {
-  moving *self = check_free(L);
+static moving *check_unstarted_rename(lua_State *L) {
+  moving *self = check_idle_rename(L);
   if (self->started) mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "a rename runs once");
   if (!self->dependent.slot) mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "the lock was released");
   return self;
 }
 
 static int rename_run(lua_State *L) {
-  check_new(L);
+  check_unstarted_rename(L);
   lua_settop(L, 1);
   mt_task_check(L, mt_driver_get(L));
-  run_op *op = mt_lua_op_new(L, sizeof *op, 1, &run_type);
+  rename_run_op *op = mt_lua_op_new(L, sizeof *op, 1, &rename_run_type);
   mt_op_anchor(L, -1, 1, 1);
   op->op.checked = true;
-  moving *self = check_new(L);
+  moving *self = check_unstarted_rename(L);
   op->moving = self;
   mortise_error err;
   if (mt_change_start(&self->rename.change, &err)) mt_error_raise(L, &err);
@@ -229,40 +230,40 @@ static int rename_run(lua_State *L) {
 
 /* ---- rename --------------------------------------------------------------------------------- */
 
-typedef struct options {
+typedef struct rename_options {
   const char *index, *field, *from, *to, *query, *strength, *stamp_field;
   int64_t page, slices, in_flight, passes, bytes;
   bool merge, allow_empty;
-} options;
+} rename_options;
 
-static const mt_option rows[] = {MT_TEXT_OPTION(options, index),
-                                 MT_TEXT_OPTION(options, field),
-                                 MT_TEXT_OPTION(options, from),
-                                 MT_TEXT_OPTION(options, to),
-                                 MT_TEXT_OPTION(options, query),
-                                 MT_TEXT_OPTION(options, strength),
-                                 MT_TEXT_OPTION(options, stamp_field),
-                                 MT_INT_OPTION(options, page, 1, MT_SCAN_PAGE_MAX),
-                                 MT_INT_OPTION(options, slices, 1, 1024),
-                                 MT_INT_OPTION(options, in_flight, 1, MT_WRITER_LANES),
-                                 MT_INT_OPTION(options, passes, 1, 1000),
-                                 MT_INT_OPTION(options, bytes, 1, 1 << 30),
-                                 MT_FLAG_OPTION(options, merge),
-                                 MT_FLAG_OPTION(options, allow_empty),
+static const mt_option rows[] = {MT_TEXT_OPTION(rename_options, index),
+                                 MT_TEXT_OPTION(rename_options, field),
+                                 MT_TEXT_OPTION(rename_options, from),
+                                 MT_TEXT_OPTION(rename_options, to),
+                                 MT_TEXT_OPTION(rename_options, query),
+                                 MT_TEXT_OPTION(rename_options, strength),
+                                 MT_TEXT_OPTION(rename_options, stamp_field),
+                                 MT_INT_OPTION(rename_options, page, 1, MT_SCAN_PAGE_MAX),
+                                 MT_INT_OPTION(rename_options, slices, 1, 1024),
+                                 MT_INT_OPTION(rename_options, in_flight, 1, MT_WRITER_LANES),
+                                 MT_INT_OPTION(rename_options, passes, 1, 1000),
+                                 MT_INT_OPTION(rename_options, bytes, 1, 1 << 30),
+                                 MT_FLAG_OPTION(rename_options, merge),
+                                 MT_FLAG_OPTION(rename_options, allow_empty),
                                  MT_NO_OPTION};
 
-static options read_options(lua_State *L, int index) {
-  options o = {0};
+static rename_options read_rename_options(lua_State *L, int index) {
+  rename_options o = {0};
   mt_options_read(L, index, rows, &o, "rename");
   if (!o.index || !o.field || !o.from || !o.to)
     mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "rename: index, field, from and to are needed");
   return o;
 }
 
-static void set_up(moving *self, const mt_lock_handle *lock, const options *o) {
+static void set_up_rename(moving *self, const mt_lock_handle *lock, const rename_options *o) {
   mt_change *c = &self->rename.change;
-  c->done = on_done;
-  c->progress = on_progress;
+  c->done = on_rename_done;
+  c->progress = on_rename_progress;
   c->ctx = self;
   c->store = lock->box->client->store;
   c->env = mt_env_system();
@@ -281,7 +282,7 @@ static int lock_rename(lua_State *L) {
   mt_check_lock(L, 1);
   luaL_checktype(L, 2, LUA_TTABLE);
   lua_settop(L, 2);
-  const options o = read_options(L, 2);
+  const rename_options o = read_rename_options(L, 2);
   moving *self = lua_newuserdatauv(L, sizeof *self, 4);
   *self = (moving){.dependent.drop = drop_rename, .driver = d};
   luaL_setmetatable(L, rename_name);
@@ -299,7 +300,7 @@ static int lock_rename(lua_State *L) {
                      &err))
     mt_error_raise(L, &err);
   mt_own(d, &self->owned, end_rename);
-  set_up(self, lock, &o);
+  set_up_rename(self, lock, &o);
   self->rename.also = mt_slice_of(query);
   self->rename.merge = o.merge;
   self->rename.allow_empty = o.allow_empty;

@@ -35,9 +35,9 @@ struct change_op {
   int64_t started_ms;
 };
 
-static void finish(change_op *o);
-static void pump(change_op *o);
-static void refresh(change_op *o);
+static void finish_change(change_op *o);
+static void pump_change(change_op *o);
+static void refresh_index(change_op *o);
 
 /* ---- Ending --------------------------------------------------------------------------------- */
 
@@ -54,7 +54,7 @@ static void fail_op(change_op *o, const mortise_error *e) {
   if (o->c->journal) mt_writer_stop(o->c->journal->writer, e);
 }
 
-static void free_op(change_op *o) {
+static void free_change_op(change_op *o) {
   mt_store *s = o->c->store;
   if (o->request) mt_store_cancel(s, o->request);
   mt_writer_free(o->writer);
@@ -78,7 +78,7 @@ static void say_how_far(const change_op *o) {
   memcpy(e->message + at, tail, strlen(tail) + 1);
 }
 
-static void finish(change_op *o) {
+static void finish_change(change_op *o) {
   mt_change *c = o->c;
   if (o->failed && o->request) {
     mt_store_cancel(c->store, o->request);
@@ -94,7 +94,7 @@ static void finish(change_op *o) {
   c->result.bytes = store_bytes(c->store) - o->bytes0;
   c->result.duration_ms = c->env->now_ms(c->env->ctx) - o->started_ms;
   c->op = NULL;
-  free_op(o);
+  free_change_op(o);
   MT_FINISH(c);
 }
 
@@ -119,7 +119,7 @@ static void conclude(change_op *o) {
   } else if (o->c->concluded) {
     o->c->concluded(o->c, e);
   }
-  finish(o);
+  finish_change(o);
 }
 
 /* Is there another pass as long as something matches? A plan leaves what it finds. */
@@ -137,7 +137,7 @@ static bool may_go_on(change_op *o) {
   return !o->failed;
 }
 
-static void begin(change_op *o, mt_req *req, mt_done_fn *done) {
+static void send_request(change_op *o, mt_req *req, mt_done_fn *done) {
   *req = (mt_req){.done = done, .ctx = o};
   o->request = req;
 }
@@ -165,7 +165,7 @@ mortise_status mt_change_fit(const mt_describe *d, mortise_error *err) {
   return MORTISE_OK;
 }
 
-static void on_describe(void *ctx, mt_req *req) {
+static void on_described(void *ctx, mt_req *req) {
   change_op *o = ctx;
   mt_change *c = o->c;
   mortise_error err;
@@ -176,14 +176,14 @@ static void on_describe(void *ctx, mt_req *req) {
   }
   mt_describe_deinit(&o->describe);
   if (o->failed)
-    finish(o);
+    finish_change(o);
   else
-    refresh(o);
+    refresh_index(o);
 }
 
-static void describe(change_op *o) {
+static void describe_index(change_op *o) {
   o->describe = (mt_describe){.index = o->c->index};
-  begin(o, &o->describe.req, on_describe);
+  send_request(o, &o->describe.req, on_described);
   o->c->store->docs->describe(o->c->store, &o->describe);
 }
 
@@ -212,7 +212,7 @@ static bool try_smaller(change_op *o, const mortise_error *e) {
   o->page = o->page > 4 ? o->page / 4 : 1;
   o->smaller = true;
   end_scan(o);
-  pump(o);
+  pump_change(o);
   return true;
 }
 
@@ -221,22 +221,22 @@ static void all_counted(change_op *o) {
   mortise_error err;
   o->counted = true;
   if (o->c->counted && o->c->counted(o->c, &err)) fail_op(o, &err);
-  pump(o);
+  pump_change(o);
 }
 
 static void on_beside(void *ctx, mt_req *req) {
   change_op *o = ctx;
   if (!arrived(o, req, "counting what is there already")) {
-    finish(o);
+    finish_change(o);
     return;
   }
   o->c->result.beside = o->count.count;
   all_counted(o);
 }
 
-static void count(change_op *o, mt_slice query, mt_done_fn *done) {
+static void count_matches(change_op *o, mt_slice query, mt_done_fn *done) {
   o->count = (mt_count){.index = o->c->index, .query = query};
-  begin(o, &o->count.req, done);
+  send_request(o, &o->count.req, done);
   o->c->store->docs->count(o->c->store, &o->count);
 }
 
@@ -250,26 +250,26 @@ static void on_open(void *ctx, mt_req *req) {
   if (!req->error.code) o->scan = o->open.scan;
   if (req->error.code && try_smaller(o, &req->error)) return;
   if (!arrived(o, req, "opening the scan")) {
-    finish(o);
+    finish_change(o);
     return;
   }
   o->c->result.matched = matched(o);
   if (o->counted)
-    pump(o);
+    pump_change(o);
   else if (o->c->beside.n)
-    count(o, o->c->beside, on_beside);
+    count_matches(o, o->c->beside, on_beside);
   else
     all_counted(o);
 }
 
-static void open_scan(change_op *o) {
+static void open_pass(change_op *o) {
   mt_change *c = o->c;
   if (o->smaller) c->result.passes--;
   o->smaller = false;
   start_pass(o);
   o->open = (mt_scan_open){
       .index = c->index, .query = c->query, .page = o->page, .slices = c->options.slices};
-  begin(o, &o->open.req, on_open);
+  send_request(o, &o->open.req, on_open);
   c->store->docs->scan_open(c->store, &o->open);
 }
 
@@ -289,34 +289,34 @@ static bool worth_a_pass(const change_op *o) {
          (o->c->transform.decides && o->units.idle && !r->rejected);
 }
 
-static void on_count(void *ctx, mt_req *req) {
+static void on_matches_counted(void *ctx, mt_req *req) {
   change_op *o = ctx;
   if (!arrived(o, req, "counting what is left")) {
-    finish(o);
+    finish_change(o);
     return;
   }
   o->c->result.left = o->count.count;
   if (worth_a_pass(o))
-    open_scan(o);
+    open_pass(o);
   else
     conclude(o);
 }
 
-static void on_refresh(void *ctx, mt_req *req) {
+static void on_index_refreshed(void *ctx, mt_req *req) {
   change_op *o = ctx;
   if (!arrived(o, req, "refreshing the index"))
-    finish(o);
+    finish_change(o);
   else if (o->c->result.passes && !o->smaller)
-    count(o, o->c->query, on_count);
+    count_matches(o, o->c->query, on_matches_counted);
   else
-    open_scan(o);
+    open_pass(o);
 }
 
 /* Searches see nothing that was acknowledged since the last one. */
-static void refresh(change_op *o) {
+static void refresh_index(change_op *o) {
   mt_change *c = o->c;
   o->refresh = (mt_refresh){.index = c->index};
-  begin(o, &o->refresh.req, on_refresh);
+  send_request(o, &o->refresh.req, on_index_refreshed);
   c->store->docs->refresh(c->store, &o->refresh);
 }
 
@@ -331,54 +331,54 @@ static void tell_progress(change_op *o) {
   c->progress(c->ctx, c, done, c->result.matched);
 }
 
-static void on_next(void *ctx, mt_req *req);
+static void on_page_scanned(void *ctx, mt_req *req);
 
-static void next_page(change_op *o) {
+static void scan_next_page(change_op *o) {
   o->next = (mt_scan_next){.scan = o->scan};
-  begin(o, &o->next.req, on_next);
+  send_request(o, &o->next.req, on_page_scanned);
   o->c->store->docs->scan_next(o->c->store, &o->next);
 }
 
-static void on_next(void *ctx, mt_req *req) {
+static void on_page_scanned(void *ctx, mt_req *req) {
   change_op *o = ctx;
   mt_page *page = o->next.page;
   if (try_smaller(o, &req->error)) return;
   if (!arrived(o, req, "scanning")) {
     mt_page_free(page);
-    finish(o);
+    finish_change(o);
     return;
   }
   if (!page) {
     end_scan(o);
-    pump(o);
+    pump_change(o);
     return;
   }
   mt_units_take(&o->units, page);
   /* The server fetches the next one while this one is patched. */
-  if (mt_units_room(&o->units) && !o->units.paused) next_page(o);
+  if (mt_units_room(&o->units) && !o->units.paused) scan_next_page(o);
   mt_units_step(&o->units);
   tell_progress(o);
-  pump(o);
+  pump_change(o);
 }
 
-static void on_written(void *ctx) {
+static void on_unit_written(void *ctx) {
   tell_progress(ctx);
-  pump(ctx);
+  pump_change(ctx);
 }
 
 /* Starts whatever can be started; last in each event. */
-static void pump(change_op *o) {
+static void pump_change(change_op *o) {
   if (!may_go_on(o)) {
-    finish(o);
+    finish_change(o);
     return;
   }
   if (o->request) return;
-  if (!o->scanned && mt_units_room(&o->units) && !o->units.paused) next_page(o);
+  if (!o->scanned && mt_units_room(&o->units) && !o->units.paused) scan_next_page(o);
   if (!o->scanned || o->units.busy) return;
   bool until_none = repeats(o->c), idle = until_none && !o->smaller && only_idle(o);
   if (idle) o->c->result.left = 0;
   if (until_none && !idle)
-    refresh(o);
+    refresh_index(o);
   else
     conclude(o);
 }
@@ -390,13 +390,13 @@ static void on_failed(void *ctx, const mortise_error *e) {
 }
 
 /* It was cancelled, or goes on. */
-static void on_kick(void *ctx) {
+static void on_change_kick(void *ctx) {
   change_op *o = ctx;
   mt_units_step(&o->units);
-  pump(o);
+  pump_change(o);
 }
 
-static mortise_status make_parts(change_op *o, mortise_error *err) {
+static mortise_status make_change_op(change_op *o, mortise_error *err) {
   mt_change *c = o->c;
   mt_writer_config config = {.docs = o->page,
                              .bytes = c->options.bytes,
@@ -410,11 +410,11 @@ static mortise_status make_parts(change_op *o, mortise_error *err) {
                         .result = &c->result,
                         .idle_matches = c->until_none,
                         .failed = on_failed,
-                        .written = on_written,
+                        .written = on_unit_written,
                         .ctx = o};
   mortise_status status = mt_units_init(&o->units, config.in_flight + PAGES_AHEAD, err);
   if (status) return status;
-  o->kick = (mt_timer){.fire = on_kick, .ctx = o};
+  o->kick = (mt_timer){.fire = on_change_kick, .ctx = o};
   if (mt_timer_reserve(c->store->loop, &o->kick, err)) return MORTISE_OUT_OF_MEMORY;
   if (!c->plan) o->writer = mt_writer_new(c->store, c->env, c->permit, &config, err);
   if (!c->plan && !o->writer) return err->code;
@@ -436,13 +436,13 @@ mortise_status mt_change_start(mt_change *c, mortise_error *err) {
   o->requests0 = c->store->stats.requests;
   o->bytes0 = store_bytes(c->store);
   o->started_ms = c->env->now_ms(c->env->ctx);
-  mortise_status status = make_parts(o, err);
+  mortise_status status = make_change_op(o, err);
   if (status) {
-    free_op(o);
+    free_change_op(o);
     return status;
   }
   c->op = o;
-  describe(o);
+  describe_index(o);
   return MORTISE_OK;
 }
 
@@ -473,7 +473,7 @@ void mt_change_abandon(mt_change *c) {
   mt_writer_free(o->writer);
   o->writer = NULL;
   mt_units_abandon(&o->units);
-  free_op(o);
+  free_change_op(o);
   c->op = NULL;
 }
 

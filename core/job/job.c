@@ -39,7 +39,7 @@ static void read_record(job_op *o);
 
 /* ---- Ending --------------------------------------------------------------------------------- */
 
-static void free_op(job_op *o) {
+static void free_job_op(job_op *o) {
   mt_store *s = o->j->store;
   if (o->reading) mt_store_cancel(s, &o->mget.req);
   mt_mget_deinit(&o->mget);
@@ -56,10 +56,10 @@ static void free_op(job_op *o) {
   mt_free(o);
 }
 
-static void finish(job_op *o) {
+static void finish_job(job_op *o) {
   mt_job *j = o->j;
   j->op = NULL;
-  free_op(o);
+  free_job_op(o);
   MT_FINISH(j);
 }
 
@@ -67,9 +67,9 @@ static void keep_error(job_op *o, const mortise_error *e) {
   if (!o->j->error.code) o->j->error = *e;
 }
 
-static void fail(job_op *o, const mortise_error *e) {
+static void fail_job(job_op *o, const mortise_error *e) {
   keep_error(o, e);
-  finish(o);
+  finish_job(o);
 }
 
 /* ---- The job's document --------------------------------------------------------------------- */
@@ -94,7 +94,7 @@ static void on_record(void *ctx, mt_write_batch *b) {
   o->written(o);
 }
 
-static mortise_status encode(job_op *o, mortise_error *err) {
+static mortise_status encode_record(job_op *o, mortise_error *err) {
   mt_job *j = o->j;
   mt_job_record *r = &j->record;
   snprintf(r->session, sizeof r->session, "%s", j->permit->session->id);
@@ -110,7 +110,7 @@ static void write_record(job_op *o, void (*written)(job_op *o)) {
   mt_job *j = o->j;
   mortise_error err;
   o->written = written;
-  if (encode(o, &err)) {
+  if (encode_record(o, &err)) {
     keep_error(o, &err);
     written(o);
     return;
@@ -136,7 +136,7 @@ static void write_record(job_op *o, void (*written)(job_op *o)) {
 /* It is as the document says. */
 static void on_last_record(job_op *o) {
   if (o->item.outcome != MT_OUTCOME_APPLIED) o->j->record.state = o->stood;
-  finish(o);
+  finish_job(o);
 }
 
 /* Where the lock is lost another has the job, or will: there is nothing to be said of it any more. */
@@ -149,7 +149,7 @@ static void end_as(job_op *o, mt_job_state state) {
   j->record.state = state;
   snprintf(j->record.reason, sizeof j->record.reason, "%s", j->error.code ? j->error.message : "");
   if (j->permit->check(j->permit->lock, &lost) || j->error.code == MORTISE_LOCK_LOST)
-    finish(o);
+    finish_job(o);
   else if (!o->checkpointing)
     write_record(o, on_last_record);
   /* else on_checkpoint goes on */
@@ -161,7 +161,7 @@ static bool may_not_begin(job_op *o, mt_job_state as) {
   if (o->item.outcome == MT_OUTCOME_APPLIED)
     end_as(o, as);
   else
-    finish(o);
+    finish_job(o);
   return true;
 }
 
@@ -236,7 +236,7 @@ static void on_changed(void *ctx, mt_change *c) {
   end_as(o, !j->error.code ? MT_JOB_DONE : nothing ? MT_JOB_UNDONE : MT_JOB_STOPPED);
 }
 
-static void on_progress(void *ctx, mt_change *c, uint64_t changed, uint64_t total) {
+static void on_change_progress(void *ctx, mt_change *c, uint64_t changed, uint64_t total) {
   mt_job *j = ((job_op *)ctx)->j;
   (void)c;
   j->progress(j->ctx, j, changed, total);
@@ -255,7 +255,7 @@ static void start_change(job_op *o) {
                                  .no_sources = j->no_sources};
   c->done = on_changed;
   c->ctx = o;
-  c->progress = j->progress ? on_progress : NULL;
+  c->progress = j->progress ? on_change_progress : NULL;
   c->journal = &o->journal;
   if (mt_change_start(c, &err)) {
     keep_error(o, &err);
@@ -313,7 +313,7 @@ static void stop_work(job_op *o) {
 static void begin_attempt(job_op *o) {
   mortise_error err;
   if (mt_job_record_attempt(&o->j->record, &err))
-    fail(o, &err);
+    fail_job(o, &err);
   else
     write_record(o, start_change);
 }
@@ -352,7 +352,7 @@ static void on_settled(void *ctx, mt_rewrite *w) {
   mt_rewrite_deinit(w);
   o->number++;
   if (err.code)
-    fail(o, &err);
+    fail_job(o, &err);
   else
     next_open_batch(o);
 }
@@ -382,11 +382,11 @@ static void next_open_batch(job_op *o) {
   mt_rewrite_start(&o->settle);
 }
 
-static void on_closed(void *ctx, mt_attempt_close *c) {
+static void on_attempt_closed(void *ctx, mt_attempt_close *c) {
   job_op *o = ctx;
   const mt_job_record *r = &o->j->record;
   if (c->error.code) {
-    fail(o, &c->error);
+    fail_job(o, &c->error);
     return;
   }
   o->number = c->from;
@@ -410,7 +410,7 @@ static void on_claimed(job_op *o) {
     return;
   }
   if (j->error.code) {
-    finish(o);
+    finish_job(o);
     return;
   }
   if (r->undo_attempt) { /* it was being undone: all of its attempts are closed */
@@ -418,13 +418,13 @@ static void on_claimed(job_op *o) {
     start_undo(o);
     return;
   }
-  o->close = (mt_attempt_close){.done = on_closed,
+  o->close = (mt_attempt_close){.done = on_attempt_closed,
                                 .ctx = o,
                                 .of = o->of,
                                 .writer = o->records,
                                 .attempt = r->attempts,
                                 .from = r->batches[r->attempts - 1]};
-  if (mt_attempt_close_start(&o->close, &err)) fail(o, &err);
+  if (mt_attempt_close_start(&o->close, &err)) fail_job(o, &err);
 }
 
 static void claim(job_op *o) {
@@ -433,13 +433,13 @@ static void claim(job_op *o) {
   mt_job_state next = j->verb == MT_JOB_UNDO ? MT_JOB_UNDOING : MT_JOB_RUNNING;
   mortise_error err;
   if (r->state == (j->verb == MT_JOB_UNDO ? MT_JOB_UNDONE : MT_JOB_DONE)) {
-    finish(o); /* there is nothing left to do */
+    finish_job(o); /* there is nothing left to do */
     return;
   }
   if (!mt_job_state_may(r->state, next)) {
     mt_error_set(&err, MORTISE_CONFLICT, "job %s is %s: it cannot be %s", j->id,
                  mt_job_state_name(r->state), j->verb == MT_JOB_UNDO ? "undone" : "resumed");
-    fail(o, &err);
+    fail_job(o, &err);
     return;
   }
   r->state = next;
@@ -447,7 +447,7 @@ static void claim(job_op *o) {
   write_record(o, on_claimed);
 }
 
-static void on_read(void *ctx, mt_req *req) {
+static void on_record_read(void *ctx, mt_req *req) {
   job_op *o = ctx;
   mt_job *j = o->j;
   mortise_error err = req->error;
@@ -461,7 +461,7 @@ static void on_read(void *ctx, mt_req *req) {
     mt_job_record_decode(&j->record, page->docs[0].source, page->docs[0].version, &err);
   mt_mget_deinit(&o->mget);
   if (err.code)
-    fail(o, &err);
+    fail_job(o, &err);
   else
     claim(o);
 }
@@ -469,7 +469,7 @@ static void on_read(void *ctx, mt_req *req) {
 static void read_record(job_op *o) {
   mt_job *j = o->j;
   o->ids[0] = mt_buf_slice(&o->id);
-  o->mget = (mt_mget){.req = {.done = on_read, .ctx = o, .idempotent = true},
+  o->mget = (mt_mget){.req = {.done = on_record_read, .ctx = o, .idempotent = true},
                       .index = j->table,
                       .ids = o->ids,
                       .n = 1};
@@ -502,7 +502,7 @@ static mortise_status make_new(job_op *o, mortise_error *err) {
   return status ? status : mt_job_record_attempt(r, err);
 }
 
-static mortise_status make_parts(job_op *o, mortise_error *err) {
+static mortise_status make_job_op(job_op *o, mortise_error *err) {
   mt_job *j = o->j;
   mt_buf_init(&o->body, RECORD_MAX);
   mt_buf_init(&o->id, MT_JOURNAL_ID_MAX);
@@ -530,9 +530,9 @@ mortise_status mt_job_start(mt_job *j, mortise_error *err) {
   if (!o) return mt_error_memory(err);
   o->j = j;
   o->of = (mt_journal_of){j->store, j->table, j->ns, j->id};
-  status = make_parts(o, err);
+  status = make_job_op(o, err);
   if (status) {
-    free_op(o);
+    free_job_op(o);
     return status;
   }
   j->op = o;
@@ -565,7 +565,7 @@ void mt_job_abandon(mt_job *j) {
   job_op *o = j->op;
   if (!o) return;
   j->op = NULL;
-  free_op(o);
+  free_job_op(o);
 }
 
 void mt_job_deinit(mt_job *j) {

@@ -23,21 +23,21 @@ mt_slice mt_journal_id(char out[MT_JOURNAL_ID_MAX], const char *ns, const char *
 
 /* ---- Writing -------------------------------------------------------------------------------- */
 
-static void add_text(mt_buf *out, const char *key, mt_slice value) {
+static void add_entry_text(mt_buf *out, const char *key, mt_slice value) {
   mt_json_add_key(out, key);
   mt_json_add_string(out, value);
 }
 
 void mt_journal_add(mt_buf *text, const mt_journal_entry *e) {
   mt_buf_adds(text, text->n ? ",{" : "{");
-  add_text(text, "index", e->index);
-  add_text(text, "id", e->id);
-  if (e->routing.p) add_text(text, "routing", e->routing);
+  add_entry_text(text, "index", e->index);
+  add_entry_text(text, "id", e->id);
+  if (e->routing.p) add_entry_text(text, "routing", e->routing);
   mt_json_add_key(text, "seq_no");
   mt_buf_addu(text, e->before.seq_no);
   mt_json_add_key(text, "term");
   mt_buf_addu(text, e->before.term);
-  add_text(text, "after", mt_slice_of(e->after));
+  add_entry_text(text, "after", mt_slice_of(e->after));
   if (e->source.p) {
     mt_json_add_key(text, "source");
     mt_buf_addslice(text, e->source);
@@ -48,8 +48,8 @@ void mt_journal_add(mt_buf *text, const mt_journal_entry *e) {
 mortise_status mt_journal_encode(mt_packer **packer, const char *ns, const char *job, mt_slice text,
                                  mt_buf *out, mortise_error *err) {
   mt_buf_adds(out, "{\"kind\":\"batch\"");
-  add_text(out, "ns", mt_slice_of(ns));
-  add_text(out, "job", mt_slice_of(job));
+  add_entry_text(out, "ns", mt_slice_of(ns));
+  add_entry_text(out, "job", mt_slice_of(job));
   mt_buf_adds(out, ",\"entries\":\"");
   mortise_status status = mt_pack(packer, text, out, err);
   mt_buf_adds(out, "\"}");
@@ -58,13 +58,13 @@ mortise_status mt_journal_encode(mt_packer **packer, const char *ns, const char 
 
 /* ---- Reading -------------------------------------------------------------------------------- */
 
-static mortise_status corrupt(mortise_error *err) {
+static mortise_status corrupt_batch(mortise_error *err) {
   return mt_error_set(err, MORTISE_CORRUPT_TABLE,
                       "a batch of the journal is not as a job writes it");
 }
 
 /* Room for all that is decoded was made at once, so that no slice moves. */
-static bool take_text(mt_journal_batch *b, mt_json value, mt_slice *out) {
+static bool decode_text(mt_journal_batch *b, mt_json value, mt_slice *out) {
   if (value.type != MT_JSON_STRING) return false;
   if (mt_json_plain(value, out)) return true;
   size_t at = b->decoded.n;
@@ -73,30 +73,30 @@ static bool take_text(mt_journal_batch *b, mt_json value, mt_slice *out) {
   return !b->decoded.failed;
 }
 
-static bool read_entry(mt_journal_batch *b, mt_json json, mt_journal_entry *e) {
+static bool decode_entry(mt_journal_batch *b, mt_json json, mt_journal_entry *e) {
   mt_json routing = mt_json_get(json, "routing"), source = mt_json_get(json, "source");
   *e = (mt_journal_entry){0};
   mt_json_copy(mt_json_get(json, "after"), e->after, sizeof e->after);
   if (source.type) e->source = source.raw;
-  return take_text(b, mt_json_get(json, "index"), &e->index) &&
-         take_text(b, mt_json_get(json, "id"), &e->id) && e->id.n &&
-         (!routing.type || take_text(b, routing, &e->routing)) &&
+  return decode_text(b, mt_json_get(json, "index"), &e->index) &&
+         decode_text(b, mt_json_get(json, "id"), &e->id) && e->id.n &&
+         (!routing.type || decode_text(b, routing, &e->routing)) &&
          (!source.type || source.type == MT_JSON_OBJECT) &&
          mt_json_uint(mt_json_get(json, "seq_no"), &e->before.seq_no) &&
          mt_json_uint(mt_json_get(json, "term"), &e->before.term) && e->before.term &&
          strlen(e->after) == MT_JOURNAL_DIGEST - 1;
 }
 
-static mortise_status read_entries(mt_journal_batch *b, mortise_error *err) {
+static mortise_status decode_entries(mt_journal_batch *b, mortise_error *err) {
   mt_json root;
   size_t cap = 0;
   if (mt_json_parse(mt_buf_slice(&b->text), "the batch", &root, NULL) || root.type != MT_JSON_ARRAY)
-    return corrupt(err);
+    return corrupt_batch(err);
   if (!mt_buf_room(&b->decoded, b->text.n)) return mt_error_memory(err);
   for (mt_json_iter it = mt_json_items(root); mt_json_next(&it);) {
     if (!mt_grow((void **)&b->entries, &cap, b->n + 1, sizeof *b->entries, ENTRIES_MAX))
       return mt_error_memory(err);
-    if (!read_entry(b, it.value, &b->entries[b->n++])) return corrupt(err);
+    if (!decode_entry(b, it.value, &b->entries[b->n++])) return corrupt_batch(err);
   }
   return MORTISE_OK;
 }
@@ -107,11 +107,11 @@ static mortise_status unpack(mt_slice source, mt_buf *text, mortise_error *err) 
   mortise_error why;
   if (mt_json_parse(source, "the batch", &root, NULL) ||
       !mt_json_plain(mt_json_get(root, "entries"), &packed))
-    return corrupt(err);
+    return corrupt_batch(err);
   mt_buf_addc(text, '[');
   mortise_status status = mt_unpack(packed, text, &why);
   mt_buf_addc(text, ']');
-  if (status == MORTISE_INVALID_ARGUMENT) return corrupt(err);
+  if (status == MORTISE_INVALID_ARGUMENT) return corrupt_batch(err);
   if (status && err) *err = why;
   return status ? status : mt_buf_status(text, "a batch of the journal", err);
 }
@@ -121,7 +121,7 @@ mortise_status mt_journal_decode(mt_slice source, mt_journal_batch *out, mortise
   mt_buf_init(&out->text, TEXT_MAX);
   mt_buf_init(&out->decoded, TEXT_MAX);
   mortise_status status = unpack(source, &out->text, err);
-  if (!status) status = read_entries(out, err);
+  if (!status) status = decode_entries(out, err);
   if (status) mt_journal_batch_deinit(out);
   return status;
 }

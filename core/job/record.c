@@ -54,17 +54,17 @@ void mt_job_record_id(mt_buf *out, const char *ns, const char *id) {
 
 /* ---- Writing -------------------------------------------------------------------------------- */
 
-static void add_text(mt_buf *out, const char *key, const char *value) {
+static void add_record_text(mt_buf *out, const char *key, const char *value) {
   mt_json_add_key(out, key);
   mt_json_add_string(out, mt_slice_of(value));
 }
 
-static void add_int(mt_buf *out, const char *key, int64_t value) {
+static void add_record_int(mt_buf *out, const char *key, int64_t value) {
   mt_json_add_key(out, key);
   mt_buf_addi(out, value);
 }
 
-static void add_numbers(mt_buf *out, const char *key, const uint64_t *numbers, size_t n) {
+static void add_record_numbers(mt_buf *out, const char *key, const uint64_t *numbers, size_t n) {
   mt_json_add_key(out, key);
   mt_buf_addc(out, '[');
   for (size_t i = 0; i < n; i++) {
@@ -78,7 +78,7 @@ static void add_numbers(mt_buf *out, const char *key, const uint64_t *numbers, s
 enum { COUNTS = 6 };
 static const char *const count_names[COUNTS] = {"matched",   "changed",  "unchanged",
                                                 "conflicts", "rejected", "restored"};
-static uint64_t *count_of(mt_job_record *r, size_t i) {
+static uint64_t *record_count(mt_job_record *r, size_t i) {
   uint64_t *all[COUNTS] = {&r->counts.matched,   &r->counts.changed,  &r->counts.unchanged,
                            &r->counts.conflicts, &r->counts.rejected, &r->counts.restored};
   return all[i];
@@ -86,22 +86,22 @@ static uint64_t *count_of(mt_job_record *r, size_t i) {
 
 void mt_job_record_encode(const mt_job_record *r, mt_buf *out) {
   mt_buf_adds(out, "{\"kind\":\"job\"");
-  add_int(out, "format", FORMAT);
-  add_text(out, "ns", r->ns);
-  add_text(out, "job", r->id);
-  add_text(out, "state", mt_job_state_name(r->state));
-  add_int(out, "created", r->created_ms);
-  add_int(out, "updated", r->updated_ms);
+  add_record_int(out, "format", FORMAT);
+  add_record_text(out, "ns", r->ns);
+  add_record_text(out, "job", r->id);
+  add_record_text(out, "state", mt_job_state_name(r->state));
+  add_record_int(out, "created", r->created_ms);
+  add_record_int(out, "updated", r->updated_ms);
   mt_buf_adds(out, ",\"body\":{");
-  add_text(out, "session", r->session);
-  add_text(out, "reason", r->reason);
-  add_numbers(out, "batches", r->batches, r->attempts);
-  add_numbers(out, "also", r->also, r->n_also);
-  add_numbers(out, "undo", (uint64_t[]){r->undo_attempt, r->undo_number}, 2);
+  add_record_text(out, "session", r->session);
+  add_record_text(out, "reason", r->reason);
+  add_record_numbers(out, "batches", r->batches, r->attempts);
+  add_record_numbers(out, "also", r->also, r->n_also);
+  add_record_numbers(out, "undo", (uint64_t[]){r->undo_attempt, r->undo_number}, 2);
   mt_buf_adds(out, ",\"counts\":{");
   for (size_t i = 0; i < COUNTS; i++) {
     mt_json_add_key(out, count_names[i]);
-    mt_buf_addu(out, *count_of((mt_job_record *)(uintptr_t)r, i));
+    mt_buf_addu(out, *record_count((mt_job_record *)(uintptr_t)r, i));
   }
   mt_buf_adds(out, "}");
   mt_json_add_key(out, "spec");
@@ -173,7 +173,7 @@ static bool take_undo(mt_job_record *r, mt_json list) {
 
 static bool take_counts(mt_job_record *r, mt_json counts) {
   for (size_t i = 0; i < COUNTS; i++)
-    if (!mt_json_uint(mt_json_get(counts, count_names[i]), count_of(r, i))) return false;
+    if (!mt_json_uint(mt_json_get(counts, count_names[i]), record_count(r, i))) return false;
   return true;
 }
 

@@ -115,7 +115,7 @@ static mortise_status set_query(mt_rename *r, mt_slice field, bool ignores, mort
   return status ? status : mt_buf_status(&r->beside, "the query", err);
 }
 
-static mortise_status described(mt_change *c, const mt_describe *d, mortise_error *err) {
+static mortise_status search_field(mt_change *c, const mt_describe *d, mortise_error *err) {
   mt_rename *r = (mt_rename *)c;
   mt_buf name;
   bool ignores = false;
@@ -127,20 +127,20 @@ static mortise_status described(mt_change *c, const mt_describe *d, mortise_erro
 }
 
 /* What stands behind a long path must not be cut off. */
-static int shown(mt_slice path) {
+static int shown_length(mt_slice path) {
   return path.n < 160 ? (int)path.n : 160;
 }
 
 /* Whether they are there because an earlier run of the same rename was cut off cannot be known: it
  * leaves no trace but the documents themselves. */
-static mortise_status counted(mt_change *c, mortise_error *err) {
+static mortise_status refuse_beside(mt_change *c, mortise_error *err) {
   const mt_rename *r = (const mt_rename *)c;
   uint64_t n = c->result.beside;
   if (!n || !c->result.matched || r->merge) return MORTISE_OK;
   return mt_error_set(err, MORTISE_CONFLICT,
                       "%" PRIu64 " document%s below %.*s already; `merge` is needed to join them, "
                       "also to finish a rename that was cut off",
-                      n, n == 1 ? " lies" : "s lie", shown(r->what.to), r->what.to.p);
+                      n, n == 1 ? " lies" : "s lie", shown_length(r->what.to), r->what.to.p);
 }
 
 static mortise_status concluded(mt_change *c, mortise_error *err) {
@@ -150,8 +150,8 @@ static mortise_status concluded(mt_change *c, mortise_error *err) {
   if (c->result.changed || c->result.unchanged || r->allow_empty) return MORTISE_OK;
   if (n) snprintf(also, sizeof also, "; %" PRIu64 " below ", n);
   return mt_error_set(err, MORTISE_NOT_FOUND, "there are no documents below %.*s%s%.*s",
-                      shown(r->what.from), r->what.from.p, also, n ? shown(r->what.to) : 0,
-                      r->what.to.p);
+                      shown_length(r->what.from), r->what.from.p, also,
+                      n ? shown_length(r->what.to) : 0, r->what.to.p);
 }
 
 static mortise_status check_path(mortise_status (*check)(mt_slice, mt_slice *, mortise_error *),
@@ -174,8 +174,8 @@ mortise_status mt_rename_init(mt_rename *r, mt_slice field, mt_slice from, mt_sl
   mt_buf_init(&r->beside, QUERY_MAX);
   r->change.transform = mt_transform_list(&r->list);
   r->change.until_none = true;
-  r->change.described = described;
-  r->change.counted = counted;
+  r->change.described = search_field;
+  r->change.counted = refuse_beside;
   r->change.concluded = concluded;
   return MORTISE_OK;
 }

@@ -22,7 +22,7 @@ static void fail_read(mt_batch_read *r, const mortise_error *e) {
   finish_read(r, &err);
 }
 
-static void read_documents(mt_batch_read *r);
+static void fetch_documents(mt_batch_read *r);
 
 static bool keep_page(mt_batch_read *r) {
   if (!mt_grow((void **)&r->pages, &r->cap_pages, r->n_pages + 1, sizeof *r->pages, PAGES_MAX))
@@ -45,7 +45,7 @@ static void on_documents(void *ctx, mt_req *req) {
     return;
   }
   for (size_t i = 0; i < r->asked; i++) r->docs[r->places[i]] = page->docs[i];
-  read_documents(r);
+  fetch_documents(r);
 }
 
 /* Has the document of this entry been asked for? Then it names its index, found or not. */
@@ -54,7 +54,7 @@ static bool is_read(const mt_batch_read *r, size_t i) {
 }
 
 /* One request names one index: that of the first entry which is not read yet. */
-static void read_documents(mt_batch_read *r) {
+static void fetch_documents(mt_batch_read *r) {
   mt_slice index = {NULL, 0};
   r->asked = 0;
   for (size_t i = 0; i < r->batch.n; i++) {
@@ -80,7 +80,7 @@ static void read_documents(mt_batch_read *r) {
   r->of.store->docs->mget(r->of.store, &r->mget);
 }
 
-static mortise_status make_room(mt_batch_read *r, mortise_error *err) {
+static mortise_status make_batch_arrays(mt_batch_read *r, mortise_error *err) {
   size_t n = r->batch.n ? r->batch.n : 1;
   r->docs = mt_calloc(n, sizeof *r->docs);
   r->ids = mt_calloc(n, sizeof *r->ids);
@@ -96,7 +96,7 @@ static bool is_mark(mt_slice source) {
          mt_json_is(mt_json_get(root, "kind"), "end");
 }
 
-static void on_batch(void *ctx, mt_req *req) {
+static void on_batch_fetched(void *ctx, mt_req *req) {
   mt_batch_read *r = ctx;
   mortise_error err = req->error;
   const mt_doc *doc = r->mget.page && r->mget.page->n == 1 ? &r->mget.page->docs[0] : NULL;
@@ -104,19 +104,19 @@ static void on_batch(void *ctx, mt_req *req) {
     mt_error_set(&err, MORTISE_UNAVAILABLE, "another number of documents was answered");
   if (!err.code && doc->found && !is_mark(doc->source)) {
     r->found = true;
-    if (!mt_journal_decode(doc->source, &r->batch, &err)) make_room(r, &err);
+    if (!mt_journal_decode(doc->source, &r->batch, &err)) make_batch_arrays(r, &err);
   }
   mt_mget_deinit(&r->mget);
   if (err.code)
     fail_read(r, &err);
   else
-    read_documents(r);
+    fetch_documents(r);
 }
 
 void mt_batch_read_start(mt_batch_read *r) {
   r->busy = true;
   r->own = mt_journal_id(r->id, r->of.ns, r->of.job, r->attempt, r->number);
-  r->mget = (mt_mget){.req = {.done = on_batch, .ctx = r, .idempotent = true},
+  r->mget = (mt_mget){.req = {.done = on_batch_fetched, .ctx = r, .idempotent = true},
                       .index = r->of.table,
                       .ids = &r->own,
                       .n = 1};
@@ -138,7 +138,7 @@ void mt_batch_read_deinit(mt_batch_read *r) {
 
 /* ---- The end of an attempt ------------------------------------------------------------------- */
 
-static void finish_close(mt_attempt_close *c, const mortise_error *e) {
+static void finish_attempt_close(mt_attempt_close *c, const mortise_error *e) {
   if (e) {
     c->error = *e;
     mt_error_prefix(&c->error, "closing attempt %" PRIu64 " of job %s", c->attempt, c->of.job);
@@ -165,12 +165,12 @@ static void on_taken(void *ctx, mt_req *req) {
   }
   mt_mget_deinit(&c->mget);
   if (err.code) {
-    finish_close(c, &err);
+    finish_attempt_close(c, &err);
   } else if (last) {
     c->end = last;
     next_window(c);
   } else {
-    finish_close(c, NULL);
+    finish_attempt_close(c, NULL);
   }
 }
 
@@ -195,11 +195,11 @@ static void on_marked(void *ctx, mt_write_batch *b) {
       mt_error_set(&err, MORTISE_REJECTED, "%s", item->write.reason);
   }
   if (err.code)
-    finish_close(c, &err);
+    finish_attempt_close(c, &err);
   else if (n)
     read_taken(c, n);
   else
-    finish_close(c, NULL);
+    finish_attempt_close(c, NULL);
 }
 
 /* The next MT_JOB_UNITS_MAX numbers behind the last batch that is known. */

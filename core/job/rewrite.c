@@ -10,7 +10,7 @@ typedef struct mt_kept {
   char *bytes;
 } mt_kept;
 
-static void finish(mt_rewrite *w) {
+static void finish_rewrite(mt_rewrite *w) {
   w->done(w->ctx, w);
 }
 
@@ -73,21 +73,21 @@ mt_again mt_rewrite_by(mt_rewrite *w, mt_item *item, const mt_transform *t, cons
   return next;
 }
 
-static const mt_journal_entry *entry_of(const mt_rewrite *w, const mt_item *item) {
+static const mt_journal_entry *entry_of_item(const mt_rewrite *w, const mt_item *item) {
   const mt_journal_entry *e = w->read.batch.entries;
   while (e->id.p != item->write.id.p) e++;
   return e;
 }
 
-static mt_again again(void *ctx, mt_write_batch *b, mt_item *item, const mt_doc *doc) {
+static mt_again decide_again(void *ctx, mt_write_batch *b, mt_item *item, const mt_doc *doc) {
   mt_rewrite *w = ctx;
   (void)b;
-  return w->decide(w, item, entry_of(w, item), doc);
+  return w->decide(w, item, entry_of_item(w, item), doc);
 }
 
 /* ---- The batch ------------------------------------------------------------------------------ */
 
-static void on_written(void *ctx, mt_write_batch *b) {
+static void on_rewritten(void *ctx, mt_write_batch *b) {
   mt_rewrite *w = ctx;
   if (b->error.code) mt_rewrite_fail(w, &b->error);
   w->written += b->counts[MT_OUTCOME_APPLIED];
@@ -98,10 +98,10 @@ static void on_written(void *ctx, mt_write_batch *b) {
     if (b->items[i].outcome == MT_OUTCOME_REJECTED)
       mt_result_reject(w->result, write->id, write->type, write->reason);
   }
-  finish(w);
+  finish_rewrite(w);
 }
 
-static size_t make_items(mt_rewrite *w) {
+static size_t decide_all(mt_rewrite *w) {
   size_t n = 0;
   for (size_t i = 0; i < w->read.batch.n && !w->error.code; i++) {
     const mt_journal_entry *e = &w->read.batch.entries[i];
@@ -120,24 +120,24 @@ static size_t make_items(mt_rewrite *w) {
   return n;
 }
 
-static void on_read(void *ctx, mt_batch_read *r) {
+static void on_batch_read(void *ctx, mt_batch_read *r) {
   mt_rewrite *w = ctx;
   if (r->error.code) mt_rewrite_fail(w, &r->error);
   if (!w->error.code) w->items = mt_calloc(r->batch.n ? r->batch.n : 1, sizeof *w->items);
   if (!w->error.code && !w->items) mt_error_memory(&w->error);
-  size_t n = w->error.code ? 0 : make_items(w);
+  size_t n = w->error.code ? 0 : decide_all(w);
   if (w->error.code || !n) {
-    finish(w);
+    finish_rewrite(w);
     return;
   }
-  w->batch =
-      (mt_write_batch){.done = on_written, .ctx = w, .items = w->items, .n = n, .again = again};
+  w->batch = (mt_write_batch){
+      .done = on_rewritten, .ctx = w, .items = w->items, .n = n, .again = decide_again};
   mt_writer_submit(w->writer, &w->batch);
 }
 
 void mt_rewrite_start(mt_rewrite *w) {
   w->read = (mt_batch_read){
-      .done = on_read, .ctx = w, .of = w->of, .attempt = w->attempt, .number = w->number};
+      .done = on_batch_read, .ctx = w, .of = w->of, .attempt = w->attempt, .number = w->number};
   mt_batch_read_start(&w->read);
 }
 

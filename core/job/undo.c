@@ -1,6 +1,6 @@
 #include "job/undo.h"
 
-static void step(mt_undo *u);
+static void undo_next_batch(mt_undo *u);
 
 static mt_again restore(mt_rewrite *w, mt_item *item, const mt_journal_entry *e,
                         const mt_doc *doc) {
@@ -16,11 +16,11 @@ static mt_again restore(mt_rewrite *w, mt_item *item, const mt_journal_entry *e,
   return MT_AGAIN_WRITE;
 }
 
-static void finish(mt_undo *u) {
+static void finish_undo(mt_undo *u) {
   u->done(u->ctx, u);
 }
 
-static void on_batch(void *ctx, mt_rewrite *w) {
+static void on_batch_restored(void *ctx, mt_rewrite *w) {
   mt_undo *u = ctx;
   mt_change_result *r = u->result;
   u->error = w->error;
@@ -31,24 +31,24 @@ static void on_batch(void *ctx, mt_rewrite *w) {
   u->record->counts.restored += w->written;
   mt_rewrite_deinit(w);
   if (u->error.code) {
-    finish(u);
+    finish_undo(u);
     return;
   }
   u->record->undo_number--;
-  step(u);
+  undo_next_batch(u);
 }
 
-static void step(mt_undo *u) {
+static void undo_next_batch(mt_undo *u) {
   mt_job_record *record = u->record;
   while (record->undo_attempt && !record->undo_number)
     if (--record->undo_attempt) record->undo_number = record->batches[record->undo_attempt - 1];
   if (!record->undo_attempt || u->stopped) {
-    finish(u);
+    finish_undo(u);
     return;
   }
   u->idle = u->paused;
   if (u->idle) return;
-  u->rewrite = (mt_rewrite){.done = on_batch,
+  u->rewrite = (mt_rewrite){.done = on_batch_restored,
                             .ctx = u,
                             .of = u->of,
                             .writer = u->writer,
@@ -60,11 +60,11 @@ static void step(mt_undo *u) {
 }
 
 void mt_undo_start(mt_undo *u) {
-  step(u);
+  undo_next_batch(u);
 }
 
 void mt_undo_go_on(mt_undo *u) {
-  if (u->idle) step(u);
+  if (u->idle) undo_next_batch(u);
 }
 
 void mt_undo_deinit(mt_undo *u) {

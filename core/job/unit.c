@@ -49,7 +49,7 @@ static void free_redone(mt_unit *u) {
   }
 }
 
-static void set_aside(mt_units *all, mt_slice id, const mortise_error *e) {
+static void reject_document(mt_units *all, mt_slice id, const mortise_error *e) {
   mt_result_reject(all->result, id, mortise_status_name(e->code), e->message);
 }
 
@@ -65,7 +65,7 @@ static bool transform_one(mt_unit *u, const mt_doc *doc, mortise_error *err) {
   if (how == MT_CHANGED && u->bodies.n > before) return true;
   mt_buf_cut(&u->bodies, before);
   if (how == MT_ASIDE) {
-    set_aside(all, doc->id, err);
+    reject_document(all, doc->id, err);
   } else if (how == MT_STOP) {
     units_fail(all, err);
   } else {
@@ -84,7 +84,7 @@ static void place_bodies(mt_unit *u, size_t n) {
   }
 }
 
-static mortise_status patch(mt_unit *u, mortise_error *err) {
+static mortise_status patch_documents(mt_unit *u, mortise_error *err) {
   mt_units *all = u->all;
   const mt_page *page = u->page;
   size_t n = 0;
@@ -140,7 +140,7 @@ static mt_again redo_changed(mt_unit *u, mt_item *item, const mt_doc *doc, mt_bu
 
 /* Someone else has changed the document: its new state is transformed, where that is enough to know
  * that it still matches. */
-static mt_again again(void *ctx, mt_write_batch *b, mt_item *item, const mt_doc *doc) {
+static mt_again transform_again(void *ctx, mt_write_batch *b, mt_item *item, const mt_doc *doc) {
   mt_unit *u = ctx;
   mt_transform t = u->all->transform;
   mortise_error err;
@@ -190,7 +190,7 @@ static void account(mt_unit *u) {
 
 /* ---- Phases --------------------------------------------------------------------------------- */
 
-static void release(mt_unit *u) {
+static void release_unit(mt_unit *u) {
   free_redone(u);
   mt_page_free(u->page);
   u->page = NULL;
@@ -207,38 +207,38 @@ static void note_doubt(mt_unit *u) {
   j->doubtful_unchanged += b->counts[MT_OUTCOME_ALREADY];
 }
 
-static void settle(mt_unit *u) {
+static void settle_unit(mt_unit *u) {
   account(u);
   note_doubt(u);
   if (u->batch.error.code) units_fail(u->all, &u->batch.error);
-  release(u);
+  release_unit(u);
 }
 
-static void on_written(void *ctx, mt_write_batch *b) {
+static void on_page_written(void *ctx, mt_write_batch *b) {
   mt_unit *u = ctx;
   mt_units *all = u->all;
   (void)b;
-  settle(u);
+  settle_unit(u);
   all->written(all->ctx);
 }
 
-static void make_items(mt_unit *u) {
+static void patch_page(mt_unit *u) {
   mt_units *all = u->all;
   mortise_error err;
-  u->batch = (mt_write_batch){.done = on_written, .ctx = u, .index = all->index};
+  u->batch = (mt_write_batch){.done = on_page_written, .ctx = u, .index = all->index};
   if (all->journal)
     u->batch.again = again_journaled;
   else if (all->transform.decides)
-    u->batch.again = again;
-  mortise_status status = patch(u, &err);
+    u->batch.again = transform_again;
+  mortise_status status = patch_documents(u, &err);
   u->batch.items = u->items;
   u->phase = MT_UNIT_PATCHED;
   if (status) units_fail(all, &err);
 }
 
-static void send(mt_unit *u) {
+static void write_page(mt_unit *u) {
   u->phase = MT_UNIT_WRITING;
-  if (!u->all->sink.submit(u->all->sink.ctx, &u->batch)) settle(u);
+  if (!u->all->sink.submit(u->all->sink.ctx, &u->batch)) settle_unit(u);
 }
 
 /* ---- The journal ---------------------------------------------------------------------------- */
@@ -300,7 +300,7 @@ static void write_down(mt_unit *u) {
   mortise_error err;
   if (!write_entry(u, &err)) return;
   units_fail(u->all, &err);
-  release(u);
+  release_unit(u);
 }
 
 /* ---- Steps ---------------------------------------------------------------------------------- */
@@ -319,18 +319,18 @@ static bool journal_is_full(const mt_units *all) {
   return all->journal->next - least >= MT_JOB_UNITS_MAX;
 }
 
-static void step(mt_unit *u) {
+static void step_unit(mt_unit *u) {
   const mt_units *all = u->all;
-  if (u->phase == MT_UNIT_READ && !all->stopped) make_items(u);
+  if (u->phase == MT_UNIT_READ && !all->stopped) patch_page(u);
   if (u->phase == MT_UNIT_FREE || is_under_way(u)) return;
   if (all->stopped || !u->batch.n)
-    release(u);
+    release_unit(u);
   else if (u->phase == MT_UNIT_JOURNALED)
-    send(u);
+    write_page(u);
   else if (all->paused)
     return;
   else if (!all->journal)
-    send(u);
+    write_page(u);
   else if (!journal_is_full(all))
     write_down(u);
 }
@@ -381,7 +381,7 @@ void mt_units_take(mt_units *all, mt_page *page) {
 }
 
 void mt_units_step(mt_units *all) {
-  for (uint32_t i = 0; i < all->n; i++) step(&all->list[i]);
+  for (uint32_t i = 0; i < all->n; i++) step_unit(&all->list[i]);
 }
 
 size_t mt_units_open(const mt_units *all, uint64_t *numbers, size_t n) {

@@ -9,7 +9,7 @@
 
 /* ---- Settling items ------------------------------------------------------------------------- */
 
-static void settle(mt_item *item, mt_outcome outcome) {
+static void settle_item(mt_item *item, mt_outcome outcome) {
   item->outcome = outcome;
   item->dirty = item->reread = false;
 }
@@ -20,7 +20,7 @@ void mt_item_reject(mt_item *item, const mortise_error *e) {
            e->type[0] ? e->type : mortise_status_name(e->code));
   snprintf(item->write.reason, sizeof item->write.reason, "%.150s",
            e->reason[0] ? e->reason : e->message);
-  settle(item, MT_OUTCOME_REJECTED);
+  settle_item(item, MT_OUTCOME_REJECTED);
 }
 
 static bool is_version(mt_version v) {
@@ -47,7 +47,7 @@ static bool is_older(const mt_writer *w, const mt_epoch *epoch) {
 
 static void refuse_stamped(mt_item *item, const mt_stamp *theirs, const mt_stamp *mine) {
   mt_write *w = &item->write;
-  settle(item, MT_OUTCOME_CONFLICT);
+  settle_item(item, MT_OUTCOME_CONFLICT);
   w->result = MT_WRITE_CONFLICT;
   w->status = 409;
   snprintf(w->type, sizeof w->type, "stamped");
@@ -108,7 +108,7 @@ typedef struct update_parts {
   bool by_script, as_upsert, scripted_upsert;
 } update_parts;
 
-static update_parts read_update(const mt_write *w) {
+static update_parts parse_update(const mt_write *w) {
   mt_json body;
   update_parts u = {0};
   if (w->kind != MT_WRITE_UPDATE || mt_json_parse(w->body, "the update", &body, NULL)) return u;
@@ -121,19 +121,19 @@ static update_parts read_update(const mt_write *w) {
 }
 
 mt_slice mt_item_upsert(const mt_item *item) {
-  const update_parts u = read_update(&item->write);
+  const update_parts u = parse_update(&item->write);
   mt_json source = u.as_upsert ? u.doc : u.upsert;
   return source.type == MT_JSON_OBJECT ? source.raw : (mt_slice){NULL, 0};
 }
 
 /* Can it be applied twice without harm? */
 static bool may_repeat(const mt_item *item) {
-  const update_parts u = read_update(&item->write);
+  const update_parts u = parse_update(&item->write);
   return !u.by_script && (u.as_upsert || u.upsert.type == MT_JSON_NONE);
 }
 
 static bool refuse_scripted_upsert(mt_item *item) {
-  if (!read_update(&item->write).scripted_upsert) return false;
+  if (!parse_update(&item->write).scripted_upsert) return false;
   mortise_error err;
   mt_error_set(&err, MORTISE_UNSUPPORTED, "an upsert by a script compares with nothing");
   mt_item_reject(item, &err);
@@ -202,7 +202,7 @@ void mt_lane_stamp(mt_lane *l) {
 }
 
 /* Is the source equal to the item's body, with the source's stamp added? */
-static bool is_ours(const mt_lane *l, const mt_item *item, mt_slice source) {
+static bool is_own_write(const mt_lane *l, const mt_item *item, mt_slice source) {
   if (!l->w->stamps) return mt_slice_eq(source, item->write.body);
   mt_buf buf;
   mt_slice stamp = mt_stamp_of(source, l->w->field);
@@ -214,13 +214,13 @@ static bool is_ours(const mt_lane *l, const mt_item *item, mt_slice source) {
 }
 
 /* Others keep changing the document. */
-static void give_up(mt_item *item) {
+static void give_up_item(mt_item *item) {
   bool dirty = item->dirty;
-  settle(item, MT_OUTCOME_CONFLICT);
+  settle_item(item, MT_OUTCOME_CONFLICT);
   item->dirty = dirty;
 }
 
-static void conflict(mt_lane *l, mt_item *item, const mt_doc *doc) {
+static void resolve_conflict(mt_lane *l, mt_item *item, const mt_doc *doc) {
   mt_write_batch *b = l->batch;
   /* A request that is still in flight compares with an older version and cannot apply, unless it is
    * blind. */
@@ -229,9 +229,9 @@ static void conflict(mt_lane *l, mt_item *item, const mt_doc *doc) {
   if (again == MT_AGAIN_WRITE)
     resend(item, (mt_version){0, 0});
   else if (again == MT_AGAIN_DONE)
-    settle(item, MT_OUTCOME_ALREADY);
+    settle_item(item, MT_OUTCOME_ALREADY);
   else
-    settle(item, again == MT_AGAIN_REJECT ? MT_OUTCOME_REJECTED : MT_OUTCOME_CONFLICT);
+    settle_item(item, again == MT_AGAIN_REJECT ? MT_OUTCOME_REJECTED : MT_OUTCOME_CONFLICT);
   item->dirty = dirty;
 }
 
@@ -278,13 +278,13 @@ static bool decide(const mt_lane *l, mt_item *item, const mt_doc *doc) {
   case MT_WRITE_UPDATE:
     if (untouched || !doc->found) break;
     int noop = update_is_noop(l, item, doc);
-    if (noop == 1) return settle(item, MT_OUTCOME_ALREADY), true;
+    if (noop == 1) return settle_item(item, MT_OUTCOME_ALREADY), true;
     if (noop < 0) return false;
     break;
   default:
     /* It looks like our write, but a read proves nothing: write the same bytes again for an
      * acknowledgement. */
-    if (!untouched && doc->found && is_ours(l, item, doc->source))
+    if (!untouched && doc->found && is_own_write(l, item, doc->source))
       return resend(item, doc->version), true;
     if (!doc->found && w->kind == MT_WRITE_CREATE) blind = true;
   }
@@ -307,15 +307,15 @@ void mt_item_read(mt_lane *l, mt_item *item, const mt_doc *doc) {
   bool looks = mt_item_looks_first(l->w, item);
   if (stamps && doc->found && !stamp_allows(l, item, doc->source)) return;
   if (deleted)
-    settle(item, MT_OUTCOME_ALREADY);
+    settle_item(item, MT_OUTCOME_ALREADY);
   else if (++item->rereads > MT_AGAIN_MAX)
-    give_up(item);
+    give_up_item(item);
   else if ((stamps || looks) && compare_with(item, doc))
     return;
   else if (looks && !is_version(item->write.if_version))
-    conflict(l, item, doc); /* without a version it would be a blind write */
+    resolve_conflict(l, item, doc); /* without a version it would be a blind write */
   else if (!(item->dirty || may_be_own(item, doc)) || !decide(l, item, doc))
-    conflict(l, item, doc);
+    resolve_conflict(l, item, doc);
 }
 
 bool mt_item_written(mt_lane *l, mt_item *item, mt_write *sent) {
@@ -325,10 +325,10 @@ bool mt_item_written(mt_lane *l, mt_item *item, mt_write *sent) {
   switch (sent->result) {
   case MT_WRITE_APPLIED:
     w->version = sent->version;
-    settle(item, MT_OUTCOME_APPLIED);
+    settle_item(item, MT_OUTCOME_APPLIED);
     return true;
   case MT_WRITE_NOOP:
-    settle(item, MT_OUTCOME_ALREADY);
+    settle_item(item, MT_OUTCOME_ALREADY);
     return true;
   case MT_WRITE_BUSY:
     mt_error_set(&l->w->last, MORTISE_UNAVAILABLE, "the store is busy: %s", sent->reason);
@@ -344,11 +344,11 @@ bool mt_item_written(mt_lane *l, mt_item *item, mt_write *sent) {
   memcpy(w->reason, sent->reason, sizeof w->reason);
   bool missing = sent->result == MT_WRITE_MISSING;
   if (missing && w->kind == MT_WRITE_DELETE)
-    settle(item, MT_OUTCOME_ALREADY);
+    settle_item(item, MT_OUTCOME_ALREADY);
   else if (missing || sent->result == MT_WRITE_CONFLICT)
     item->reread = true; /* this may answer a second copy of this very write */
   else
-    settle(item, MT_OUTCOME_REJECTED);
+    settle_item(item, MT_OUTCOME_REJECTED);
   return true;
 }
 

@@ -21,7 +21,7 @@ enum {
 static void lane_step(mt_lane *l);
 
 /* May run on a store's thread; it reads only fields that never change. */
-static bool may_send(void *ctx) {
+static bool is_session_alive(void *ctx) {
   const mt_writer *w = ctx;
   return !mt_session_dead(w->permit.session, w->env->now_ms(w->env->ctx));
 }
@@ -36,7 +36,7 @@ static mortise_status writer_check(const mt_writer *w, mortise_error *err) {
 }
 
 /* No request outlives the lease: a later answer would be of no use. */
-static void prepare(mt_lane *l, mt_req *req, mt_done_fn *done) {
+static void begin_request(mt_lane *l, mt_req *req, mt_done_fn *done) {
   mt_writer *w = l->w;
   *req = (mt_req){.done = done, .ctx = l};
   l->request = req;
@@ -44,7 +44,7 @@ static void prepare(mt_lane *l, mt_req *req, mt_done_fn *done) {
   int64_t left = w->permit.remaining_ms(w->permit.lock);
   if (w->store->request_ms > 0 && w->store->request_ms < left) left = w->store->request_ms;
   req->deadline_ms = mt_loop_now(w->store->loop) + left;
-  req->may_send = may_send;
+  req->may_send = is_session_alive;
   req->may_send_ctx = w;
 }
 
@@ -64,7 +64,7 @@ static void lane_fail(mt_lane *l, const mortise_error *why) {
 static void start_lanes(mt_writer *w);
 static void reap(mt_writer *w);
 
-static void on_timer(void *ctx) {
+static void on_lane_timer(void *ctx) {
   mt_lane *l = ctx;
   mt_writer *w = l->w;
   lane_step(l);
@@ -90,7 +90,7 @@ static void back_off(mt_lane *l) {
 }
 
 /* The server refused the whole request: retry with half the items, until the bad one is alone. */
-static void narrow(mt_lane *l, const mortise_error *e) {
+static void narrow_bulk(mt_lane *l, const mortise_error *e) {
   mt_writer *w = l->w;
   if (e->http_status == 413 && l->bytes / 2 < w->bytes)
     w->bytes = l->bytes / 2 > BYTES_MIN ? l->bytes / 2 : BYTES_MIN;
@@ -125,7 +125,7 @@ static void bulk_failed(mt_lane *l, const mortise_error *e) {
     l->w->last = *e;
     back_off(l);
   } else if (e->code == MORTISE_REJECTED || e->http_status == 413) {
-    narrow(l, e);
+    narrow_bulk(l, e);
   } else {
     lane_fail(l, e);
   }
@@ -150,7 +150,7 @@ static void bulk_answered(mt_lane *l) {
   }
 }
 
-static void on_bulk(void *ctx, mt_req *req) {
+static void on_lane_bulk(void *ctx, mt_req *req) {
   mt_lane *l = ctx;
   mt_writer *w = l->w;
   l->request = NULL;
@@ -190,7 +190,7 @@ static void read_failed(mt_lane *l, const mortise_error *e) {
     l->w->last = *e;
     back_off(l);
   } else if (e->code == MORTISE_REJECTED) {
-    narrow(l, e);
+    narrow_bulk(l, e);
   } else if (e->code == MORTISE_INVALID_ARGUMENT && l->items[0]->write.index.p) {
     for (size_t i = 0; i < l->n; i++) mt_item_reject(l->items[i], e);
     lane_step(l);
@@ -199,7 +199,7 @@ static void read_failed(mt_lane *l, const mortise_error *e) {
   }
 }
 
-static void on_read(void *ctx, mt_req *req) {
+static void on_lane_read(void *ctx, mt_req *req) {
   mt_lane *l = ctx;
   mt_writer *w = l->w;
   l->request = NULL;
@@ -252,7 +252,7 @@ static void send_read(mt_lane *l) {
                       .routing = l->routing,
                       .n = l->n,
                       .no_source = l->versions_only};
-  prepare(l, &l->mget.req, on_read);
+  begin_request(l, &l->mget.req, on_lane_read);
   l->mget.req.may_send = NULL; /* reads are safe after the deadline */
   l->mget.req.idempotent = true;
   l->w->store->docs->mget(l->w->store, &l->mget);
@@ -312,7 +312,7 @@ static bool collect_writes(mt_lane *l) {
 
 static void send_bulk(mt_lane *l) {
   l->bulk = (mt_bulk){.index = l->batch->index, .items = l->wire, .n = l->n};
-  prepare(l, &l->bulk.req, on_bulk);
+  begin_request(l, &l->bulk.req, on_lane_bulk);
   l->w->store->docs->bulk(l->w->store, &l->bulk);
 }
 
@@ -341,7 +341,7 @@ static void on_verified(void *ctx, mt_req *req) {
 
 static void send_verify(mt_lane *l) {
   l->verify = (mt_locks_admin){0};
-  prepare(l, &l->verify.req, on_verified);
+  begin_request(l, &l->verify.req, on_verified);
   l->verify.req.may_send = NULL;
   l->verify.req.idempotent = true;
   l->w->store->locks->verify(l->w->store, &l->verify);
@@ -377,7 +377,7 @@ static void sum_up(mt_write_batch *b) {
   b->error.ambiguous = b->dirty > 0;
 }
 
-static mt_write_batch *take_finished(mt_writer *w) {
+static mt_write_batch *unlink_finished(mt_writer *w) {
   mt_write_batch *before = NULL;
   for (mt_write_batch *b = w->head; b; before = b, b = b->link) {
     if (b->active || (!b->failed && b->next < b->n)) continue;
@@ -396,7 +396,7 @@ static void reap(mt_writer *w) {
   bool gone = false, *outer = w->gone;
   w->gone = &gone;
   mt_write_batch *b;
-  while (!gone && (b = take_finished(w))) {
+  while (!gone && (b = unlink_finished(w))) {
     sum_up(b);
     MT_FINISH(b);
   }
@@ -449,7 +449,7 @@ static void end_waits(mt_writer *w) {
   }
 }
 
-static void on_kick(void *ctx) {
+static void on_writer_kick(void *ctx) {
   mt_writer *w = ctx;
   if (w->stopped) end_waits(w);
   start_lanes(w);
@@ -460,7 +460,7 @@ static mortise_status lane_init(mt_lane *l, mt_writer *w) {
   size_t n = w->config.docs;
   l->w = w;
   mt_buf_init(&l->stamped, STAMPED_MAX);
-  l->timer = (mt_timer){.fire = on_timer, .ctx = l};
+  l->timer = (mt_timer){.fire = on_lane_timer, .ctx = l};
   l->wire = mt_alloc(n * sizeof *l->wire);
   l->items = mt_alloc(n * sizeof *l->items);
   l->ids = mt_alloc(n * sizeof *l->ids);
@@ -468,14 +468,14 @@ static mortise_status lane_init(mt_lane *l, mt_writer *w) {
   return l->wire && l->items && l->ids && l->routing ? MORTISE_OK : MORTISE_OUT_OF_MEMORY;
 }
 
-static void take_back(mt_lane *l) {
+static void take_back_request(mt_lane *l) {
   bool applied = mt_store_cancel(l->w->store, l->request);
   if (applied && l->request == &l->bulk.req) doubt(l);
   l->request = NULL;
 }
 
 static void lane_deinit(mt_lane *l) {
-  if (l->request) take_back(l);
+  if (l->request) take_back_request(l);
   if (l->w) mt_timer_stop(l->w->store->loop, &l->timer);
   mt_mget_deinit(&l->mget);
   mt_locks_admin_deinit(&l->verify);
@@ -505,7 +505,7 @@ static mortise_status writer_init(mt_writer *w, mortise_error *err) {
   if (!w->lanes) return mt_error_memory(err);
   for (uint32_t i = 0; i < w->config.in_flight; i++)
     if (lane_init(&w->lanes[i], w)) return mt_error_memory(err);
-  w->kick = (mt_timer){.fire = on_kick, .ctx = w};
+  w->kick = (mt_timer){.fire = on_writer_kick, .ctx = w};
   return mt_timer_reserve(w->store->loop, &w->kick, err);
 }
 

@@ -29,18 +29,18 @@ typedef struct late_bulk {
   size_t n;
 } late_bulk;
 
-typedef struct fixture {
+typedef struct job_fixture {
   const mt_test_place *place;
   mt_test_store theirs; /* whoever looks at what became of it, and brings late requests */
   char index[96], table[96];
   mt_test_random *random;
   late_bulk late;
   int late_at; /* event of the life under way at which it comes */
-} fixture;
+} job_fixture;
 
 /* One process that is at the job. */
 typedef struct life {
-  fixture *f;
+  job_fixture *f;
   mt_test_store mine;
   mt_docs_ops ops;
   const mt_docs_ops *real;
@@ -60,7 +60,7 @@ static life *current;
   MT_CHECK(mt_test_pump((f)->theirs.store, &(r).req) == MORTISE_OK, "%s: %s", (f)->place->name,    \
            (r).req.error.message)
 
-static mt_slice keep(mt_slice s) {
+static mt_slice keep_slice(mt_slice s) {
   return s.p ? (mt_slice){mt_strndup(s.p, s.n), s.n} : s;
 }
 
@@ -69,17 +69,17 @@ static late_bulk copy_bulk(const mt_bulk *r) {
   for (size_t i = 0; i < r->n; i++) {
     const mt_write *w = &r->items[i];
     b.items[i] = (mt_write){.kind = w->kind,
-                            .index = keep(w->index),
-                            .id = keep(w->id),
-                            .routing = keep(w->routing),
-                            .body = keep(w->body),
+                            .index = keep_slice(w->index),
+                            .id = keep_slice(w->id),
+                            .routing = keep_slice(w->routing),
+                            .body = keep_slice(w->body),
                             .if_version = w->if_version,
                             .skip_pipeline = w->skip_pipeline};
   }
   return b;
 }
 
-static void bring(fixture *f, late_bulk *b) {
+static void bring(job_fixture *f, late_bulk *b) {
   if (!b->n) return;
   mt_bulk r = {.index = *b->index ? b->index : NULL, .items = b->items, .n = b->n};
   f->theirs.store->docs->bulk(f->theirs.store, &r);
@@ -130,7 +130,7 @@ DYING(scan_next, mt_scan_next)
 
 /* ---- One life ------------------------------------------------------------------------------- */
 
-static void be_born(life *l, fixture *f, mt_job_verb verb, int die_at, death fate) {
+static void be_born(life *l, job_fixture *f, mt_job_verb verb, int die_at, death fate) {
   mortise_error err;
   *l = (life){.f = f, .die_at = die_at, .fate = fate};
   current = l;
@@ -170,11 +170,17 @@ static void be_born(life *l, fixture *f, mt_job_verb verb, int die_at, death fat
   MT_CHECK(!mt_job_start(&l->job, &err), "%s: %s", f->place->name, err.message);
 }
 
-static void live(life *l) {
+static void live_on(life *l) {
   int64_t end = mt_test_ns() + (int64_t)MT_TEST_HANG_MS * 1000000;
   while (!l->job.finished && !l->dead && mt_test_ns() < end) mt_loop_step(l->mine.loop, 100, NULL);
   MT_CHECK(l->job.finished || l->dead, "%s: the job hangs", l->f->place->name);
   if (!l->job.finished) mt_job_abandon(&l->job);
+}
+
+/* One that is not killed. */
+static void live_whole(life *l, job_fixture *f, mt_job_verb verb) {
+  be_born(l, f, verb, NEVER, LOST);
+  live_on(l);
 }
 
 static void be_buried(life *l) {
@@ -185,29 +191,29 @@ static void be_buried(life *l) {
 
 /* ---- Setting up, looking -------------------------------------------------------------------- */
 
-static void make_index(fixture *f, const char *index, mt_slice body) {
+static void create_index(job_fixture *f, const char *index, mt_slice body) {
   mt_index_admin r = {.index = index, .body = body};
   f->theirs.store->docs->index_create(f->theirs.store, &r);
   OK(f, r);
 }
 
-static void drop_index(fixture *f, const char *index) {
+static void remove_index(job_fixture *f, const char *index) {
   mt_index_admin r = {.index = index};
   f->theirs.store->docs->index_drop(f->theirs.store, &r);
   OK(f, r);
 }
 
-static void source_of(size_t i, const char *below, char *out, size_t size) {
+static void file_source(size_t i, const char *below, char *out, size_t size) {
   snprintf(out, size, "{\"n\" : %zu,\"e\":[ ], \"path\":\"%s/dir%zu/f\\u00e9%zu\" }", i, below,
            i % 7, i);
 }
 
-static void fill(fixture *f) {
+static void write_files(job_fixture *f) {
   mt_write items[DOCS];
   char ids[DOCS][16], sources[DOCS][160];
   for (size_t i = 0; i < DOCS; i++) {
     snprintf(ids[i], sizeof ids[i], "d%zu", i);
-    source_of(i, "/clinton", sources[i], sizeof sources[i]);
+    file_source(i, "/clinton", sources[i], sizeof sources[i]);
     items[i] = (mt_write){.kind = MT_WRITE_INDEX,
                           .id = mt_slice_of(ids[i]),
                           .routing = i % 3 ? (mt_slice){NULL, 0} : MT_SLICE("r"),
@@ -220,28 +226,28 @@ static void fill(fixture *f) {
   for (size_t i = 0; i < DOCS; i++) assert_int_equal(items[i].result, MT_WRITE_APPLIED);
 }
 
-static void open_fixture(fixture *f, const mt_test_place *place, mt_test_random *random) {
+static void open_job_fixture(job_fixture *f, const mt_test_place *place, mt_test_random *random) {
   static unsigned number;
-  *f = (fixture){.place = place, .random = random};
+  *f = (job_fixture){.place = place, .random = random};
   snprintf(f->index, sizeof f->index, "%s-job%u", place->prefix, ++number);
   snprintf(f->table, sizeof f->table, "%s-jobs%u", place->prefix, number);
   assert_true(mt_test_store_open(&f->theirs, place));
-  make_index(f, f->index,
-             MT_SLICE("{\"settings\":{\"number_of_shards\":2,\"number_of_replicas\":0,"
-                      "\"refresh_interval\":\"30s\"},\"mappings\":{\"properties\":{\"path\":"
-                      "{\"type\":\"keyword\"}}}}"));
-  make_index(f, f->table, mt_job_table());
-  fill(f);
+  create_index(f, f->index,
+               MT_SLICE("{\"settings\":{\"number_of_shards\":2,\"number_of_replicas\":0,"
+                        "\"refresh_interval\":\"30s\"},\"mappings\":{\"properties\":{\"path\":"
+                        "{\"type\":\"keyword\"}}}}"));
+  create_index(f, f->table, mt_job_table());
+  write_files(f);
 }
 
-static void close_fixture(fixture *f) {
-  drop_index(f, f->index);
-  drop_index(f, f->table);
+static void close_job_fixture(job_fixture *f) {
+  remove_index(f, f->index);
+  remove_index(f, f->table);
   mt_test_store_close(&f->theirs);
 }
 
 /* Every document is this one, to the byte. */
-static void expect_all(fixture *f, const char *below) {
+static void expect_all_below(job_fixture *f, const char *below) {
   char ids[DOCS][16], want[160];
   mt_slice id[DOCS], routing[DOCS];
   for (size_t i = 0; i < DOCS; i++) {
@@ -253,7 +259,7 @@ static void expect_all(fixture *f, const char *below) {
   f->theirs.store->docs->mget(f->theirs.store, &r);
   OK(f, r);
   for (size_t i = 0; i < DOCS; i++) {
-    source_of(i, below, want, sizeof want);
+    file_source(i, below, want, sizeof want);
     MT_CHECK(mt_slice_eq(r.page->docs[i].source, mt_slice_of(want)), "%s: %s is %.*s, not %s",
              f->place->name, ids[i], (int)r.page->docs[i].source.n, r.page->docs[i].source.p, want);
   }
@@ -263,12 +269,12 @@ static void expect_all(fixture *f, const char *below) {
 /* ---- Killed anywhere ------------------------------------------------------------------------ */
 
 /* Lives until one is not killed. The last one's job is left for the caller. */
-static void run_through(fixture *f, life *l, unsigned kills, mt_job_verb after, int most) {
+static void run_through(job_fixture *f, life *l, unsigned kills, mt_job_verb after, int most) {
   mt_job_verb verb = MT_JOB_RUN;
   for (unsigned k = 0;; k++) {
     int die_at = k < kills ? 1 + (int)mt_test_below(f->random, (size_t)most) : NEVER;
     be_born(l, f, verb, die_at, (death)mt_test_below(f->random, FATES));
-    live(l);
+    live_on(l);
     const mortise_error *e = &l->job.error;
     bool missing = l->job.finished && e->code == MORTISE_NOT_FOUND && verb != MT_JOB_RUN;
     bool exists = l->job.finished && e->code == MORTISE_CONFLICT && verb == MT_JOB_RUN;
@@ -279,13 +285,13 @@ static void run_through(fixture *f, life *l, unsigned kills, mt_job_verb after, 
   }
 }
 
-static void check_end(fixture *f, life *l, mt_job_verb after) {
+static void check_end(job_fixture *f, life *l, mt_job_verb after) {
   const mt_job_record *r = &l->job.record;
   bool undone = after == MT_JOB_UNDO && r->state == MT_JOB_UNDONE;
   MT_CHECK(!l->job.error.code, "%s: %s", f->place->name, l->job.error.message);
   MT_CHECK(undone || r->state == MT_JOB_DONE, "%s: %s", f->place->name,
            mt_job_state_name(r->state));
-  expect_all(f, undone ? "/clinton" : "/projects/clinton");
+  expect_all_below(f, undone ? "/clinton" : "/projects/clinton");
   if (!undone) {
     /* What a late request did is not ours, unless it is seen in time. */
     MT_CHECK(r->counts.matched == DOCS && r->counts.changed + r->counts.unchanged == DOCS,
@@ -293,20 +299,20 @@ static void check_end(fixture *f, life *l, mt_job_verb after) {
              r->counts.matched);
   }
   bring(f, &f->late);
-  expect_all(f, undone ? "/clinton" : "/projects/clinton");
+  expect_all_below(f, undone ? "/clinton" : "/projects/clinton");
 }
 
-static void test_killed(const mt_test_place *place, unsigned rounds) {
+static void test_killed_anywhere(const mt_test_place *place, unsigned rounds) {
   mt_test_random random = mt_test_random_for("killed");
   for (unsigned i = 0; i < rounds; i++) {
-    fixture f;
+    job_fixture f;
     life l;
-    open_fixture(&f, place, &random);
+    open_job_fixture(&f, place, &random);
     mt_job_verb after = mt_test_chance(&random, 50) ? MT_JOB_UNDO : MT_JOB_RESUME;
     run_through(&f, &l, (unsigned)mt_test_below(&random, 5), after, 60);
     check_end(&f, &l, after);
     be_buried(&l);
-    close_fixture(&f);
+    close_job_fixture(&f);
   }
 }
 
@@ -314,47 +320,42 @@ static void test_killed(const mt_test_place *place, unsigned rounds) {
 
 static void test_whole(const mt_test_place *place) {
   mt_test_random random = mt_test_random_for("whole");
-  fixture f;
+  job_fixture f;
   life l;
-  open_fixture(&f, place, &random);
-  be_born(&l, &f, MT_JOB_RUN, NEVER, LOST);
-  live(&l);
+  open_job_fixture(&f, place, &random);
+  live_whole(&l, &f, MT_JOB_RUN);
   check_end(&f, &l, MT_JOB_RUN);
   assert_int_equal(l.job.result.changed, DOCS);
   assert_true(l.job.began);
   be_buried(&l);
 
-  be_born(&l, &f, MT_JOB_RUN, NEVER, LOST); /* an id is used once */
-  live(&l);
+  live_whole(&l, &f, MT_JOB_RUN); /* an id is used once */
   assert_int_equal(l.job.error.code, MORTISE_CONFLICT);
   assert_false(l.job.began);
   be_buried(&l);
 
-  be_born(&l, &f, MT_JOB_RESUME, NEVER, LOST); /* what is done needs no more */
-  live(&l);
+  live_whole(&l, &f, MT_JOB_RESUME); /* what is done needs no more */
   assert_int_equal(l.job.error.code, MORTISE_OK);
   assert_int_equal(l.bulks, 0);
   be_buried(&l);
 
-  be_born(&l, &f, MT_JOB_UNDO, NEVER, LOST);
-  live(&l);
+  live_whole(&l, &f, MT_JOB_UNDO);
   check_end(&f, &l, MT_JOB_UNDO);
   assert_int_equal(l.job.result.changed, DOCS);
   assert_string_equal(l.job.record.reason, "");
   MT_CHECK(mt_slice_eq(l.job.record.spec, MT_SLICE("{\"what\":\"a rename\"}")), "the spec is %.*s",
            (int)l.job.record.spec.n, l.job.record.spec.p);
   be_buried(&l);
-  close_fixture(&f);
+  close_job_fixture(&f);
 }
 
 /* What someone has changed since stays, and is counted. */
-static void test_others(const mt_test_place *place) {
+static void test_changed_by_others(const mt_test_place *place) {
   mt_test_random random = mt_test_random_for("others");
-  fixture f;
+  job_fixture f;
   life l;
-  open_fixture(&f, place, &random);
-  be_born(&l, &f, MT_JOB_RUN, NEVER, LOST);
-  live(&l);
+  open_job_fixture(&f, place, &random);
+  live_whole(&l, &f, MT_JOB_RUN);
   be_buried(&l);
   mt_write theirs[2] = {
       {.kind = MT_WRITE_INDEX, .id = MT_SLICE("d1"), .body = MT_SLICE("{\"path\":\"/elsewhere\"}")},
@@ -362,43 +363,41 @@ static void test_others(const mt_test_place *place) {
   mt_bulk r = {.index = f.index, .items = theirs, .n = 2};
   f.theirs.store->docs->bulk(f.theirs.store, &r);
   OK(&f, r);
-  be_born(&l, &f, MT_JOB_UNDO, NEVER, LOST);
-  live(&l);
+  live_whole(&l, &f, MT_JOB_UNDO);
   assert_int_equal(l.job.error.code, MORTISE_CONFLICT);
   assert_int_equal(l.job.record.state, MT_JOB_UNDONE);
   assert_int_equal(l.job.result.changed, DOCS - 2);
   assert_int_equal(l.job.result.conflicts, 2);
   be_buried(&l);
-  close_fixture(&f);
+  close_job_fixture(&f);
 }
 
 /* Stopped by its owner it says so, and goes on later. */
 static void test_cancelled(const mt_test_place *place) {
   mt_test_random random = mt_test_random_for("cancelled");
-  fixture f;
+  job_fixture f;
   life l;
-  open_fixture(&f, place, &random);
+  open_job_fixture(&f, place, &random);
   be_born(&l, &f, MT_JOB_RUN, NEVER, LOST);
   while (l.events < 12 && !l.job.finished) mt_loop_step(l.mine.loop, 100, NULL);
   mt_job_cancel(&l.job);
-  live(&l);
+  live_on(&l);
   assert_int_equal(l.job.error.code, MORTISE_INTERRUPTED);
   assert_int_equal(l.job.record.state, MT_JOB_STOPPED);
   assert_non_null(strstr(l.job.record.reason, "interrupted"));
   be_buried(&l);
-  be_born(&l, &f, MT_JOB_RESUME, NEVER, LOST);
-  live(&l);
+  live_whole(&l, &f, MT_JOB_RESUME);
   check_end(&f, &l, MT_JOB_RESUME);
   be_buried(&l);
-  close_fixture(&f);
+  close_job_fixture(&f);
 }
 
 /* What is refused before anything was written leaves nothing to be resumed or undone. */
-static void test_refused(const mt_test_place *place) {
+static void test_refused_at_start(const mt_test_place *place) {
   mt_test_random random = mt_test_random_for("refused");
-  fixture f;
+  job_fixture f;
   life l;
-  open_fixture(&f, place, &random);
+  open_job_fixture(&f, place, &random);
   be_born(&l, &f, MT_JOB_RUN, NEVER, LOST);
   l.rename.merge = false;
   mt_write theirs = {.kind = MT_WRITE_INDEX,
@@ -407,33 +406,32 @@ static void test_refused(const mt_test_place *place) {
   mt_bulk r = {.index = f.index, .items = &theirs, .n = 1};
   f.theirs.store->docs->bulk(f.theirs.store, &r);
   OK(&f, r);
-  live(&l);
+  live_on(&l);
   assert_int_equal(l.job.error.code, MORTISE_CONFLICT);
   assert_int_equal(l.job.record.state, MT_JOB_UNDONE);
   assert_non_null(strstr(l.job.record.reason, "merge"));
-  expect_all(&f, "/clinton");
+  expect_all_below(&f, "/clinton");
   be_buried(&l);
-  close_fixture(&f);
+  close_job_fixture(&f);
 }
 
 /* Two at it: the one whose document was written by the other ends, and changes nothing any more. */
 static void test_taken_over(const mt_test_place *place) {
   mt_test_random random = mt_test_random_for("taken over");
-  fixture f;
+  job_fixture f;
   life first, second;
-  open_fixture(&f, place, &random);
+  open_job_fixture(&f, place, &random);
   be_born(&first, &f, MT_JOB_RUN, NEVER, LOST);
   while (first.events < 12 && !first.job.finished) mt_loop_step(first.mine.loop, 100, NULL);
-  be_born(&second, &f, MT_JOB_UNDO, NEVER, LOST);
-  live(&second);
+  live_whole(&second, &f, MT_JOB_UNDO);
   check_end(&f, &second, MT_JOB_UNDO);
   current = &first;
-  live(&first);
+  live_on(&first);
   assert_true(first.job.error.code != MORTISE_OK);
-  expect_all(&f, "/clinton");
+  expect_all_below(&f, "/clinton");
   be_buried(&second);
   be_buried(&first);
-  close_fixture(&f);
+  close_job_fixture(&f);
 }
 
 /* ---- Every place ---------------------------------------------------------------------------- */
@@ -455,18 +453,21 @@ static unsigned rounds_on(const mt_test_place *place) {
     }                                                                                              \
   }
 EVERYWHERE(whole)
-EVERYWHERE(others)
+EVERYWHERE(changed_by_others)
 EVERYWHERE(cancelled)
 EVERYWHERE(taken_over)
-EVERYWHERE(refused)
-EVERYWHERE(killed, , rounds_on(&places[i]))
+EVERYWHERE(refused_at_start)
+EVERYWHERE(killed_anywhere, , rounds_on(&places[i]))
 
 int main(void) {
   n_places = mt_test_places(places);
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(everywhere_whole),     cmocka_unit_test(everywhere_others),
-      cmocka_unit_test(everywhere_cancelled), cmocka_unit_test(everywhere_taken_over),
-      cmocka_unit_test(everywhere_refused),   cmocka_unit_test(everywhere_killed),
+      cmocka_unit_test(everywhere_whole),
+      cmocka_unit_test(everywhere_changed_by_others),
+      cmocka_unit_test(everywhere_cancelled),
+      cmocka_unit_test(everywhere_taken_over),
+      cmocka_unit_test(everywhere_refused_at_start),
+      cmocka_unit_test(everywhere_killed_anywhere),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   for (size_t i = 0; i < n_places; i++) mt_test_place_clean(&places[i]);

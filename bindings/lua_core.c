@@ -26,13 +26,13 @@
 #include "bindings/lua_list.h"
 #include "bindings/lua_lock.h"
 #include "bindings/lua_lost.h"
-#include "bindings/lua_rename.h"
 #include "bindings/lua_scan.h"
 #include "bindings/lua_session.h"
 #include "bindings/lua_settings.h"
 #include "bindings/lua_store.h"
 #include "bindings/lua_task.h"
 #include "bindings/lua_text.h"
+#include "bindings/lua_work.h"
 #include "bindings/lua_writer.h"
 
 #include "client/identity.h"
@@ -106,16 +106,15 @@ static const struct {
     {&mt_page_class, {NULL}},
     {&mt_client_class,
      {mt_store_methods, mt_bulk_methods, mt_scan_methods, mt_session_methods, mt_acquire_methods,
-      mt_holds_methods, mt_writer_methods, mt_list_methods, mt_break_methods, mt_job_plan_methods,
+      mt_holds_methods, mt_writer_methods, mt_list_methods, mt_break_methods, mt_job_client_methods,
       NULL}},
     {&mt_session_class, {mt_acquire_methods, NULL}},
     {&mt_scan_class, {NULL}},
     {&mt_list_class, {NULL}},
     {&mt_breaking_class, {NULL}},
-    {&mt_lock_class, {mt_writer_methods, mt_rename_methods, mt_job_methods, NULL}},
+    {&mt_lock_class, {mt_writer_methods, mt_job_lock_methods, NULL}},
     {&mt_writer_class, {NULL}},
-    {&mt_rename_class, {NULL}},
-    {&mt_job_class, {NULL}},
+    {&mt_work_class, {NULL}},
 };
 
 static const mt_driver_hooks hooks = {mt_interrupt_look, mt_lost_check, mt_lost_wake, mt_lost_read,

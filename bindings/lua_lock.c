@@ -15,7 +15,7 @@
  *   .fence                       integer
  *   .paths, .modes               arrays of what was requested
  *   .released                    boolean
- * and the methods in lua_writer.c and lua_rename.c. Using a released lock is an error. A lock that
+ * and the methods in lua_writer.c and lua_job.c. Using a released lock is an error. A lock that
  * is collected is released in the background.
  *
  * A lost lease is raised, once for each lock, at the next operation of the task that holds the lock

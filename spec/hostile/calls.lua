@@ -105,8 +105,8 @@ calls.make = {
     return e.core:list {kind = "locks", path = "/calls", page = 1}
   end,
   ["core.breaking"] = function(e) return e.core:break_session(nobody) end,
-  ["core.rename"] = function(e)
-    return core_lock(e):rename {index = e.index, field = "path", from = "/none", to = "/nowhere",
+  ["core.change"] = function(e)
+    return core_lock(e):change {index = e.index, field = "path", from = "/none", to = "/nowhere",
       allow_empty = true, merge = true}
   end,
   job = job,
@@ -226,7 +226,7 @@ calls.arguments = {
     check = nothing, remaining = nothing, release = nothing,
     convert = function() return "shared", {wait_ms = 100} end,
     writer = function(e) return e.index, {strength = "stamp", stamp_field = "stamp"} end,
-    rename = function(e)
+    change = function(e)
       return {index = e.index, field = "path", from = "/none", to = "/nowhere", query = '{"match_all":{}}',
         allow_empty = true, strength = "stamp", stamp_field = "stamp"}
     end,
@@ -240,7 +240,7 @@ calls.arguments = {
   ["core.page"] = {close = nothing, __index = function() return 2 end, __len = nothing},
   ["core.list"] = {next = nothing, close = nothing},
   ["core.breaking"] = {progress = nothing, close = nothing},
-  ["core.rename"] = {run = nothing, result = nothing, progress = nothing, cancel = nothing, settle = nothing},
+  ["core.change"] = {run = nothing, result = nothing, progress = nothing, cancel = nothing, settle = nothing},
   ["core.job"] = {run = nothing, result = nothing, progress = nothing, cancel = nothing, settle = nothing},
 }
 
@@ -248,7 +248,7 @@ calls.arguments = {
 calls.closers = {
   client = "close", lock = "release", writer = "close", scan = "close", task = "cancel",
   ["core.client"] = "close", ["core.lock"] = "release", ["core.writer"] = "close", ["core.scan"] = "close",
-  ["core.page"] = "close", ["core.list"] = "close", ["core.breaking"] = "close", ["core.rename"] = "cancel",
+  ["core.page"] = "close", ["core.list"] = "close", ["core.breaking"] = "close", ["core.change"] = "cancel",
   ["core.job"] = "cancel",
 }
 

@@ -33,7 +33,8 @@ job.rows = {
   {name = "in_flight", type = "count", help = "write requests at the same time"},
 }
 
-local rename_rows = {
+-- What a rename is: of job's `rename`, and of mortise.rename.
+job.rename_rows = {
   {name = "from", type = "string", required = true, help = "the path that is renamed, with all below it"},
   {name = "to", type = "string", required = true, help = "what it becomes"},
   {name = "field", type = "string", default = "path", help = "the field that holds a document's path"},
@@ -88,7 +89,7 @@ local function to_transforms(change)
 end
 
 local function to_rename(given)
-  local rename = options.check("job: rename", rename_rows, given)
+  local rename = options.check("job: rename", job.rename_rows, given)
   rename.from, rename.to = check_path(rename.from, true), check_path(rename.to)
   return rename
 end
@@ -274,7 +275,7 @@ function Job:rollback() return carry_out(self, "undo") end
 -- What the change would do, as of now: takes no lock, writes nothing. -> {matched=, changed=, ...}
 function Job:plan()
   local began_ms = core.now_ms()
-  local work = self._client:_open_core():plan_job(work_options(self))
+  local work = self._client:_open_core():plan(work_options(self))
   local result = watched(work, self._on_progress, "planning job " .. self.id)
   result.state, result.attempts = nil, nil
   return finished(self, result, began_ms)

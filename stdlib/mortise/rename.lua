@@ -2,15 +2,13 @@
 local check_path = require "mortise.path"
 local core = require "mortise.core"
 local errors = require "mortise.errors"
+local job = require "mortise.job"
 local json = require "mortise.json"
 local options = require "mortise.options"
 local watched = require "mortise.watched"
 
 local rows = {
   {name = "index", type = "string", required = true, help = "index or alias"},
-  {name = "from", type = "string", required = true, help = "the path that is renamed, with all below it"},
-  {name = "to", type = "string", required = true, help = "what it becomes"},
-  {name = "field", type = "string", default = "path", help = "the field that holds a document's path"},
   {name = "merge", type = "boolean", help = "there may be documents below `to` already"},
   {name = "allow_empty", type = "boolean", help = "there may be none below `from`"},
   {name = "lock", type = "table", help = "a lock that covers both; else both are locked here"},
@@ -24,6 +22,7 @@ local rows = {
   {name = "strength", type = "string", default = "cas", values = {"cas", "stamp"}, help = "as lock:bulk's"},
   {name = "stamp_field", type = "string", help = "as lock:bulk's"},
 }
+table.move(job.rename_rows, 1, #job.rename_rows, #rows + 1, rows)
 
 options.register({"rename"}, rows)
 
@@ -36,7 +35,7 @@ end
 
 local function move(lock, o)
   lock:check()
-  local moving = lock._held:rename {
+  local moving = lock._held:change {
     index = o.index, field = o.field, from = o.from, to = o.to, query = json.body(o.query),
     page = o.page, slices = o.slices, in_flight = o.in_flight, passes = o.passes,
     strength = o.strength, stamp_field = o.stamp_field, merge = o.merge, allow_empty = o.allow_empty,

@@ -1,0 +1,287 @@
+#include "bindings/lua_work.h"
+
+#include "bindings/await.h"
+#include "bindings/lua_error.h"
+#include "bindings/op.h"
+#include "bindings/task.h"
+
+static const char work_name[] = "mortise.work";
+
+/* ---- Its end -------------------------------------------------------------------------------- */
+
+static void abandon_work(mt_work *self) {
+  mt_undepend(&self->dependent);
+  if (mt_driver_forked(self->driver)) return;
+  if (self->started && !self->ended) {
+    if (self->kind == MT_WORK_JOB)
+      mt_job_abandon(&self->job);
+    else
+      mt_change_abandon(&self->rename.change);
+  }
+  self->ended = self->started;
+}
+
+static void drop_work(mt_dependent *d) {
+  mt_work *self = MT_CONTAINER(d, mt_work, dependent);
+  mt_op *runner = self->runner;
+  abandon_work(self); /* it must not look at a lock that is gone */
+  if (runner) mt_op_stop(runner, "the lock was released");
+}
+
+static void end_work(mt_owned *owned) {
+  mt_work *self = MT_CONTAINER(owned, mt_work, owned);
+  abandon_work(self);
+  mt_job_deinit(&self->job);
+  mt_rename_deinit(&self->rename);
+  mt_transforms_deinit(&self->list);
+}
+
+static int collect_work(lua_State *L) {
+  mt_work *self = lua_touserdata(L, 1);
+  if (!mt_driver_forked(self->driver)) mt_owned_end(&self->owned);
+  return 0;
+}
+
+static void on_work_end(mt_work *self) {
+  self->ended = true;
+  mt_undepend(&self->dependent);
+  mt_op *runner = self->runner;
+  self->runner = NULL;
+  if (runner) mt_op_done(runner);
+}
+
+static void on_job_end(void *ctx, mt_job *j) {
+  (void)j;
+  on_work_end(ctx);
+}
+
+static void on_change_end(void *ctx, mt_change *c) {
+  (void)c;
+  on_work_end(ctx);
+}
+
+static void note_work_progress(mt_work *self, uint64_t changed, uint64_t total) {
+  self->changed = changed;
+  self->total = total;
+}
+
+static void on_job_progress(void *ctx, mt_job *j, uint64_t changed, uint64_t total) {
+  (void)j;
+  note_work_progress(ctx, changed, total);
+}
+
+static void on_change_progress(void *ctx, mt_change *c, uint64_t changed, uint64_t total) {
+  (void)c;
+  note_work_progress(ctx, changed, total);
+}
+
+/* ---- The result ----------------------------------------------------------------------------- */
+
+static void push_reject(lua_State *L, const mt_reject *r) {
+  lua_createtable(L, 0, 3);
+  lua_pushstring(L, r->id);
+  lua_setfield(L, -2, "id");
+  lua_pushstring(L, r->type);
+  lua_setfield(L, -2, "type");
+  lua_pushstring(L, r->reason);
+  lua_setfield(L, -2, "reason");
+}
+
+static void push_change_counts(lua_State *L, const mt_change_result *r) {
+  lua_createtable(L, 0, 14);
+  mt_set_count(L, "matched", r->matched);
+  mt_set_count(L, "changed", r->changed);
+  mt_set_count(L, "unchanged", r->unchanged);
+  mt_set_count(L, "redone", r->redone);
+  mt_set_count(L, "conflicts", r->conflicts);
+  mt_set_count(L, "rejected", r->rejected);
+  mt_set_count(L, "unknown", r->unknown);
+  mt_set_count(L, "left", r->left);
+  mt_set_count(L, "beside", r->beside);
+  mt_set_count(L, "passes", r->passes);
+  mt_set_count(L, "bytes", r->bytes);
+  mt_set_count(L, "round_trips", r->round_trips);
+  mt_set_integer(L, "duration_ms", r->duration_ms);
+  size_t n = r->rejected < MT_REJECTS_SHOWN ? (size_t)r->rejected : (size_t)MT_REJECTS_SHOWN;
+  lua_createtable(L, (int)n, 0);
+  for (size_t i = 0; i < n; i++) {
+    push_reject(L, &r->rejects[i]);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  lua_setfield(L, -2, "rejects");
+}
+
+static void push_job_state(lua_State *L, const mt_job *j) {
+  lua_pushstring(L, mt_job_state_name(j->record.state));
+  lua_setfield(L, -2, "state");
+  lua_pushstring(L, j->record.reason);
+  lua_setfield(L, -2, "reason");
+  mt_set_count(L, "attempts", j->record.attempts);
+  lua_pushboolean(L, j->began);
+  lua_setfield(L, -2, "began");
+}
+
+/* A job has its change's as its own once it has ended, and where it undoes there is no change. */
+static const mt_change_result *work_result_now(const mt_work *self) {
+  bool is_job = self->kind == MT_WORK_JOB;
+  bool own = is_job && (self->ended || !self->job.change);
+  return own ? &self->job.result : &self->rename.change.result;
+}
+
+static void push_work_result(lua_State *L, const mt_work *self) {
+  push_change_counts(L, work_result_now(self));
+  if (self->kind == MT_WORK_JOB) push_job_state(L, &self->job);
+}
+
+static mt_work *check_work(lua_State *L) {
+  mt_driver_get(L);
+  return luaL_checkudata(L, 1, work_name);
+}
+
+static int work_result(lua_State *L) {
+  push_work_result(L, check_work(L));
+  return 1;
+}
+
+static int work_progress(lua_State *L) {
+  const mt_work *self = check_work(L);
+  const mt_job_record *r = &self->job.record;
+  bool undoes = self->kind == MT_WORK_JOB && self->job.verb == MT_JOB_UNDO;
+  lua_pushinteger(L, (lua_Integer)(undoes ? r->counts.restored : self->changed));
+  lua_pushinteger(L, (lua_Integer)(undoes ? r->counts.changed : self->total));
+  return 2;
+}
+
+static void cancel_work(mt_work *self) {
+  if (!self->started || self->ended) return;
+  if (self->kind == MT_WORK_JOB)
+    mt_job_cancel(&self->job);
+  else
+    mt_change_cancel(&self->rename.change);
+}
+
+static int work_cancel(lua_State *L) {
+  cancel_work(check_work(L));
+  return 0;
+}
+
+/* ---- run ------------------------------------------------------------------------------------ */
+
+typedef struct work_run_op {
+  mt_op op;
+  mt_work *work;
+} work_run_op;
+
+/* What was sent is not undone: `settle` waits for it before the lock is released. */
+static bool cancel_work_run(mt_op *op) {
+  mt_work *self = ((work_run_op *)op)->work;
+  self->runner = NULL;
+  cancel_work(self);
+  return self->kind == MT_WORK_JOB || mt_change_applied(&self->rename.change);
+}
+
+static int finish_work_run(lua_State *L, mt_op *op, int index) {
+  (void)index;
+  const mt_work *self = ((work_run_op *)op)->work;
+  const mortise_error *e =
+      self->kind == MT_WORK_JOB ? &self->job.error : &self->rename.change.error;
+  if (e->code) mt_error_raise(L, e);
+  push_work_result(L, self);
+  return 1;
+}
+
+static const mt_op_type work_run_type = {cancel_work_run, finish_work_run, NULL, false, NULL};
+
+static int finish_work_settle(lua_State *L, mt_op *op, int index) {
+  (void)L, (void)op, (void)index;
+  return 0;
+}
+
+static const mt_op_type work_settle_type = {cancel_work_run, finish_work_settle, NULL, false, NULL};
+
+/* The one at 1; raises an error if another task is waiting for it. */
+static mt_work *check_idle_work(lua_State *L) {
+  mt_work *self = check_work(L);
+  if (self->runner) luaL_error(L, "the change is in use by another task");
+  return self;
+}
+
+static int work_settle(lua_State *L) {
+  const mt_work *it = check_idle_work(L);
+  if (!it->started || it->ended) return 0;
+  lua_settop(L, 1);
+  mt_task_check(L, mt_driver_get(L));
+  work_run_op *op = mt_lua_op_new(L, sizeof *op, 1, &work_settle_type);
+  mt_op_anchor(L, -1, 1, 1);
+  op->op.checked = true;
+  mt_work *self = check_idle_work(L);
+  if (self->ended) return 0;
+  op->work = self;
+  self->runner = &op->op;
+  mt_op_start(&op->op);
+  return mt_await(L, 2);
+}
+
+static mt_work *check_unstarted_work(lua_State *L) {
+  mt_work *self = check_idle_work(L);
+  if (self->started) mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "a change runs once");
+  if (!self->dependent.slot) mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "the lock was released");
+  return self;
+}
+
+static mortise_status start_work(mt_work *self, mortise_error *err) {
+  if (self->kind == MT_WORK_JOB) return mt_job_start(&self->job, err);
+  return mt_change_start(&self->rename.change, err);
+}
+
+static int work_run(lua_State *L) {
+  check_unstarted_work(L);
+  lua_settop(L, 1);
+  mt_task_check(L, mt_driver_get(L));
+  work_run_op *op = mt_lua_op_new(L, sizeof *op, 1, &work_run_type);
+  mt_op_anchor(L, -1, 1, 1);
+  op->op.checked = true;
+  mt_work *self = check_unstarted_work(L);
+  op->work = self;
+  mortise_error err;
+  if (start_work(self, &err)) mt_error_raise(L, &err);
+  self->started = true;
+  self->runner = &op->op;
+  mt_op_start(&op->op);
+  return mt_await(L, 2);
+}
+
+/* ---- Making one ----------------------------------------------------------------------------- */
+
+mt_work *mt_work_new(lua_State *L, mt_driver *d, mt_work_kind kind) {
+  mt_work *self = lua_newuserdatauv(L, sizeof *self, 2);
+  *self = (mt_work){.kind = kind, .dependent.drop = drop_work, .driver = d};
+  mt_job_record_init(&self->job.record);
+  luaL_setmetatable(L, work_name);
+  for (int i = 1; i <= 2; i++) {
+    lua_pushvalue(L, i);
+    lua_setiuservalue(L, -2, i);
+  }
+  mt_own(d, &self->owned, end_work);
+  return self;
+}
+
+void mt_work_ready(mt_work *self, mt_dependent **of) {
+  mt_change *c = &self->rename.change;
+  if (self->kind == MT_WORK_JOB) {
+    self->job.done = on_job_end;
+    self->job.progress = on_job_progress;
+    self->job.ctx = self;
+  } else {
+    c->done = on_change_end;
+    c->progress = on_change_progress;
+    c->ctx = self;
+  }
+  mt_depend(of, &self->dependent);
+}
+
+static const luaL_Reg methods[] = {{"run", work_run},           {"result", work_result},
+                                   {"progress", work_progress}, {"cancel", work_cancel},
+                                   {"settle", work_settle},     {NULL, NULL}};
+static const luaL_Reg metamethods[] = {{"__gc", collect_work}, {NULL, NULL}};
+const mt_lua_class mt_work_class = {work_name, methods, metamethods, NULL, NULL};

@@ -1,0 +1,54 @@
+/* A change of many documents that runs in the core, as its methods see it. lua_job.c makes it. There are
+ * three kinds: a plan, a change under a lock that the caller has, and a job.
+ *   :run() -> result             only once; raises what stopped it
+ *   :result() -> result          at any time: {matched=, changed=, unchanged=, redone=, conflicts=,
+ *                                rejected=, unknown=, left=, beside=, passes=, bytes=, round_trips=,
+ *                                duration_ms=, rejects={{id=, type=, reason=}, ...}}; a job's has
+ *                                also {state=, reason=, attempts=, began=}; `began`: something may
+ *                                have been changed, by any attempt
+ *   :progress() -> done, total   for other tasks while it runs
+ *   :cancel()                    makes run() raise interrupted once all requests are answered
+ *   :settle()                    waits for the requests of an interrupted run
+ * Releasing the lock ends it at once, as if its process had died. */
+#ifndef MT_LUA_WORK_H
+#define MT_LUA_WORK_H
+
+#include "bindings/driver.h"
+#include "bindings/lua_class.h"
+#include "bindings/lua_client.h"
+
+#include "job/job.h"
+#include "job/rename.h"
+
+typedef enum mt_work_kind {
+  MT_WORK_PLAN,
+  MT_WORK_CHANGE,
+  MT_WORK_JOB,
+} mt_work_kind;
+
+typedef struct mt_work {
+  /* in: what `change` and `job` need, but for their callbacks */
+  mt_work_kind kind;
+  mt_permit permit;
+  mt_transforms list; /* of a change that is no rename; freed with it */
+  mt_rename rename;   /* its change is that of a list, too; freed with it */
+  mt_job job;
+  mortise_status (*counted)(mt_change *c, mortise_error *err); /* the rename's, for its maker */
+  /* its own */
+  mt_dependent dependent;
+  mt_owned owned;
+  mt_driver *driver;
+  mt_op *runner; /* the operation that waits for its end, or NULL */
+  uint64_t changed, total;
+  bool started, ended;
+} mt_work; /* user values: the lock or client, and the options that it borrows */
+
+/* Pushes one that depends on nothing yet, for the lock or client at 1 and the options at 2, which it keeps
+ * alive. */
+MT_LJMP mt_work *mt_work_new(lua_State *L, mt_driver *d, mt_work_kind kind);
+/* It may be run from now on, until the owner of this list drops it. */
+void mt_work_ready(mt_work *self, mt_dependent **of);
+
+extern const mt_lua_class mt_work_class;
+
+#endif

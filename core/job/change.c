@@ -366,12 +366,20 @@ static void on_unit_written(void *ctx) {
   pump_change(ctx);
 }
 
+static void kick_after(change_op *o, int64_t ms) {
+  mt_loop *loop = o->c->store->loop;
+  mt_timer_start(loop, &o->kick, mt_loop_now(loop) + ms, NULL);
+}
+
 /* Starts whatever can be started; last in each event. */
 static void pump_change(change_op *o) {
+  mt_units_step(&o->units);
   if (!may_go_on(o)) {
     finish_change(o);
     return;
   }
+  int64_t wait_ms = mt_units_wait_ms(&o->units);
+  if (wait_ms) kick_after(o, wait_ms);
   if (o->request) return;
   if (!o->scanned && mt_units_room(&o->units) && !o->units.paused) scan_next_page(o);
   if (!o->scanned || o->units.busy) return;
@@ -389,11 +397,9 @@ static void on_failed(void *ctx, const mortise_error *e) {
   fail_op(ctx, e);
 }
 
-/* It was cancelled, or goes on. */
+/* It was cancelled, goes on, or has waited long enough for its pace. */
 static void on_change_kick(void *ctx) {
-  change_op *o = ctx;
-  mt_units_step(&o->units);
-  pump_change(o);
+  pump_change(ctx);
 }
 
 static mortise_status make_change_op(change_op *o, mortise_error *err) {
@@ -408,6 +414,7 @@ static mortise_status make_change_op(change_op *o, mortise_error *err) {
                         .transform = c->transform,
                         .journal = c->plan ? NULL : c->journal,
                         .result = &c->result,
+                        .env = c->env,
                         .idle_matches = c->until_none,
                         .failed = on_failed,
                         .written = on_unit_written,
@@ -448,7 +455,7 @@ mortise_status mt_change_start(mt_change *c, mortise_error *err) {
 
 /* From the loop, since `done` never runs inside a call from outside. */
 static void kick(change_op *o) {
-  mt_timer_start(o->c->store->loop, &o->kick, mt_loop_now(o->c->store->loop), NULL);
+  kick_after(o, 0);
 }
 
 void mt_change_pause(mt_change *c, bool paused) {
@@ -456,6 +463,13 @@ void mt_change_pause(mt_change *c, bool paused) {
   if (!o || o->units.paused == paused) return;
   o->units.paused = paused;
   if (!paused) kick(o);
+}
+
+void mt_change_limit(mt_change *c, mt_limits limits) {
+  change_op *o = c->op;
+  if (!o) return;
+  mt_pace_set(&o->units.pace, limits);
+  kick(o);
 }
 
 void mt_change_cancel(mt_change *c) {

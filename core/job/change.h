@@ -7,6 +7,7 @@
 #ifndef MT_JOB_CHANGE_H
 #define MT_JOB_CHANGE_H
 
+#include "job/pace.h"
 #include "job/result.h"
 #include "job/transform.h"
 #include "write/writer.h"
@@ -60,6 +61,9 @@ mortise_status mt_change_start(mt_change *c, mortise_error *err);
 
 /* Paused, it reads no further page and sends nothing more, until it goes on; what is under way ends. */
 void mt_change_pause(mt_change *c, bool paused);
+
+/* How fast it may go, from the next batch on. Nothing happens to one that has ended. */
+void mt_change_limit(mt_change *c, mt_limits limits);
 
 /* Asks it to end: nothing more is sent, what is under way is waited for, then `done` is called with
  * INTERRUPTED. Nothing happens to one that has ended. */

@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include "base/pump.h"
+#include "job/control.h"
 #include "job/replay.h"
 #include "job/undo.h"
 #include "job/unit.h"
@@ -21,6 +22,7 @@ typedef struct job_op {
   uint64_t number;   /* the next of its batches */
   unsigned claims;   /* that met a write of the former owner's */
   mt_undo undo;
+  mt_steering steering;
   mt_mget mget;
   mt_timer tick; /* reserved */
   /* The write of the job's document that is under way, and what comes after it. */
@@ -35,6 +37,7 @@ typedef struct job_op {
 } job_op;
 
 static void stop_work(job_op *o);
+static void hold_or_go_on(job_op *o);
 static void read_record(job_op *o);
 
 /* ---- Ending --------------------------------------------------------------------------------- */
@@ -50,6 +53,7 @@ static void free_job_op(job_op *o) {
   mt_undo_deinit(&o->undo);
   mt_rewrite_deinit(&o->settle);
   mt_attempt_close_deinit(&o->close);
+  mt_steering_deinit(&o->steering);
   mt_timer_release(s->loop, &o->tick);
   mt_buf_deinit(&o->body);
   mt_buf_deinit(&o->id);
@@ -145,6 +149,7 @@ static void end_as(job_op *o, mt_job_state state) {
   mortise_error lost;
   o->ended = true;
   mt_timer_stop(j->store->loop, &o->tick);
+  j->record.waits[0] = '\0';
   if (j->record.state != state) o->stood = j->record.state;
   j->record.state = state;
   snprintf(j->record.reason, sizeof j->record.reason, "%s", j->error.code ? j->error.message : "");
@@ -213,6 +218,7 @@ static void on_checkpoint(job_op *o) {
 
 static void on_tick(void *ctx) {
   job_op *o = ctx;
+  mt_steering_look(&o->steering);
   if (o->changing) note_progress(o);
   o->checkpointing = true;
   write_record(o, on_checkpoint);
@@ -263,7 +269,8 @@ static void start_change(job_op *o) {
     return;
   }
   o->changing = true;
-  mt_change_pause(c, o->paused);
+  mt_change_limit(c, o->steering.now.n ? o->steering.now.limits : j->limits);
+  hold_or_go_on(o);
   start_tick(o);
 }
 
@@ -292,9 +299,9 @@ static void start_undo(job_op *o) {
                       .writer = o->restores,
                       .record = &j->record,
                       .inverse = j->inverse,
-                      .result = &j->result,
-                      .paused = o->paused};
+                      .result = &j->result};
   o->undoing = true;
+  hold_or_go_on(o);
   start_tick(o);
   mt_undo_start(&o->undo);
 }
@@ -305,6 +312,39 @@ static void stop_work(job_op *o) {
   } else if (o->undoing) {
     o->undo.stopped = true;
     mt_undo_go_on(&o->undo);
+  }
+}
+
+/* ---- Orders --------------------------------------------------------------------------------- */
+
+/* Settling what a former owner had under way is held up by nothing, nor is the job's end. */
+static void hold_or_go_on(job_op *o) {
+  const mt_control *orders = &o->steering.now;
+  mt_job_record *r = &o->j->record;
+  bool held = o->paused || orders->paused;
+  r->waits[0] = '\0';
+  if (orders->paused) snprintf(r->waits, sizeof r->waits, "paused by %s", orders->by);
+  if (o->changing) mt_change_pause(o->j->change, held);
+  o->undo.paused = held;
+  if (o->undoing && !held) mt_undo_go_on(&o->undo);
+}
+
+static void cancel_job(job_op *o, const mortise_error *why) {
+  if (!o || o->ended) return;
+  keep_error(o, why);
+  stop_work(o);
+}
+
+static void on_orders(void *ctx, const mt_control *orders) {
+  job_op *o = ctx;
+  mortise_error err;
+  o->j->record.orders = orders->n;
+  if (o->changing) mt_change_limit(o->j->change, orders->limits);
+  if (orders->cancelled) {
+    mt_error_set(&err, MORTISE_INTERRUPTED, "the job was cancelled by %s", orders->by);
+    cancel_job(o, &err);
+  } else {
+    hold_or_go_on(o); /* which may end it */
   }
 }
 
@@ -443,7 +483,8 @@ static void claim(job_op *o) {
     return;
   }
   r->state = next;
-  r->reason[0] = '\0';
+  r->reason[0] = r->waits[0] = '\0';
+  mt_steering_look(&o->steering);
   write_record(o, on_claimed);
 }
 
@@ -530,6 +571,13 @@ mortise_status mt_job_start(mt_job *j, mortise_error *err) {
   if (!o) return mt_error_memory(err);
   o->j = j;
   o->of = (mt_journal_of){j->store, j->table, j->ns, j->id};
+  o->steering = (mt_steering){.store = j->store,
+                              .table = j->table,
+                              .ns = j->ns,
+                              .job = j->id,
+                              .session = j->permit->session->id,
+                              .changed = on_orders,
+                              .ctx = o};
   status = make_job_op(o, err);
   if (status) {
     free_job_op(o);
@@ -545,20 +593,15 @@ mortise_status mt_job_start(mt_job *j, mortise_error *err) {
 
 void mt_job_pause(mt_job *j, bool paused) {
   job_op *o = j->op;
-  if (!o || o->paused == paused) return;
+  if (!o) return;
   o->paused = paused;
-  if (o->changing) mt_change_pause(j->change, paused);
-  o->undo.paused = paused;
-  if (o->undoing && !paused) mt_undo_go_on(&o->undo);
+  hold_or_go_on(o);
 }
 
 void mt_job_cancel(mt_job *j) {
-  job_op *o = j->op;
-  if (!o || o->ended) return;
   mortise_error err;
   mt_error_set(&err, MORTISE_INTERRUPTED, "the job was interrupted");
-  keep_error(o, &err);
-  stop_work(o);
+  cancel_job(j->op, &err);
 }
 
 void mt_job_abandon(mt_job *j) {

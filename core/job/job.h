@@ -6,6 +6,8 @@
  * owner's next write of it fail; then closes the former attempt (replay.h); then goes on as a new
  * attempt. All of it happens under a lock that the caller holds, or has adopted, for this job.
  *
+ * With each writing of its document it reads what anyone may have ordered meanwhile (control.h), and obeys.
+ *
  * A state machine on the store's loop; time and randomness come from an mt_env. */
 #ifndef MT_JOB_JOB_H
 #define MT_JOB_JOB_H
@@ -39,6 +41,7 @@ typedef struct mt_job {
   bool no_sources;      /* RUN: its journal keeps no sources, since `inverse` undoes it exactly */
   void (*progress)(void *ctx, struct mt_job *j, uint64_t changed, uint64_t total); /* may be NULL */
   int64_t (*wall_ms)(void); /* for people, who read when it was; NULL: it is not said */
+  mt_limits limits;         /* how fast it may go, until there are orders (control.h) */
   int64_t checkpoint_ms;    /* how often its document is written; 0: 1,000 */
   /* out; mt_job_deinit frees what it owns */
   bool finished;

@@ -95,6 +95,8 @@ void mt_job_record_encode(const mt_job_record *r, mt_buf *out) {
   mt_buf_adds(out, ",\"body\":{");
   add_record_text(out, "session", r->session);
   add_record_text(out, "reason", r->reason);
+  add_record_text(out, "waits", r->waits);
+  add_record_int(out, "orders", (int64_t)r->orders);
   add_record_numbers(out, "batches", r->batches, r->attempts);
   add_record_numbers(out, "also", r->also, r->n_also);
   add_record_numbers(out, "undo", (uint64_t[]){r->undo_attempt, r->undo_number}, 2);
@@ -181,6 +183,8 @@ static bool take_body(mt_job_record *r, mt_json body) {
   mt_json spec = mt_json_get(body, "spec");
   mt_json_copy(mt_json_get(body, "session"), r->session, sizeof r->session);
   mt_json_copy(mt_json_get(body, "reason"), r->reason, sizeof r->reason);
+  mt_json_copy(mt_json_get(body, "waits"), r->waits, sizeof r->waits);
+  mt_json_uint(mt_json_get(body, "orders"), &r->orders);
   r->spec = spec.raw;
   return spec.type == MT_JSON_OBJECT && take_batches(r, mt_json_get(body, "batches")) &&
          take_also(r, mt_json_get(body, "also")) && take_undo(r, mt_json_get(body, "undo")) &&

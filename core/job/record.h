@@ -21,6 +21,7 @@ bool mt_job_state_may(mt_job_state from, mt_job_state to);
 enum {
   MT_JOB_NAME_MAX = 128, /* of an id: [A-Za-z0-9._-] */
   MT_JOB_REASON_MAX = 512,
+  MT_JOB_WAITS_MAX = 256,
   MT_JOB_UNITS_MAX = 32, /* batches at once */
   MT_JOB_ATTEMPTS_MAX = 10000,
 };
@@ -43,6 +44,8 @@ typedef struct mt_job_record {
   } counts;                       /* of the batches that are accounted for */
   char session[MT_SESSION_ID];    /* of the one who wrote it last */
   char reason[MT_JOB_REASON_MAX]; /* why it stopped; "" */
+  uint64_t orders;                /* the last that its owner has read (control.h), by number */
+  char waits[MT_JOB_WAITS_MAX]; /* what it waits for, where someone or something holds it up; "" */
   int64_t created_ms, updated_ms; /* its writer's clock, for people */
   mt_version version;
   mt_buf text;

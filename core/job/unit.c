@@ -108,7 +108,8 @@ static mortise_status patch_documents(mt_unit *u, mortise_error *err) {
                               .of_source = true};
   }
   place_bodies(u, n);
-  u->batch.n = n;
+  u->n = n;
+  u->at = 0;
   return mt_buf_status(&u->bodies, "the new bodies of a page", err);
 }
 
@@ -211,10 +212,12 @@ static void settle_unit(mt_unit *u) {
   account(u);
   note_doubt(u);
   if (u->batch.error.code) units_fail(u->all, &u->batch.error);
-  release_unit(u);
+  u->at += u->batch.n;
+  u->phase = MT_UNIT_PATCHED;
+  if (u->at == u->n || u->all->stopped) release_unit(u);
 }
 
-static void on_page_written(void *ctx, mt_write_batch *b) {
+static void on_batch_written(void *ctx, mt_write_batch *b) {
   mt_unit *u = ctx;
   mt_units *all = u->all;
   (void)b;
@@ -223,20 +226,29 @@ static void on_page_written(void *ctx, mt_write_batch *b) {
 }
 
 static void patch_page(mt_unit *u) {
-  mt_units *all = u->all;
   mortise_error err;
-  u->batch = (mt_write_batch){.done = on_page_written, .ctx = u, .index = all->index};
+  mortise_status status = patch_documents(u, &err);
+  u->phase = MT_UNIT_PATCHED;
+  if (status) units_fail(u->all, &err);
+}
+
+/* The next documents of the page, as many as a batch may have now. */
+static void take_batch(mt_unit *u) {
+  mt_units *all = u->all;
+  size_t most = mt_pace_batch(&all->pace), left = u->n - u->at;
+  u->batch = (mt_write_batch){.done = on_batch_written,
+                              .ctx = u,
+                              .index = all->index,
+                              .items = u->items + u->at,
+                              .n = left < most ? left : most};
   if (all->journal)
     u->batch.again = again_journaled;
   else if (all->transform.decides)
     u->batch.again = transform_again;
-  mortise_status status = patch_documents(u, &err);
-  u->batch.items = u->items;
-  u->phase = MT_UNIT_PATCHED;
-  if (status) units_fail(all, &err);
+  mt_pace_sent(&all->pace, u->batch.n, all->env->now_ms(all->env->ctx));
 }
 
-static void write_page(mt_unit *u) {
+static void write_batch(mt_unit *u) {
   u->phase = MT_UNIT_WRITING;
   if (!u->all->sink.submit(u->all->sink.ctx, &u->batch)) settle_unit(u);
 }
@@ -249,7 +261,7 @@ static mortise_status list_entries(mt_unit *u, mt_buf *text, mortise_error *err)
   const mt_doc *doc = u->page->docs;
   mt_buf_clear(text);
   for (size_t i = 0; i < u->batch.n; i++, doc++) {
-    const mt_write *w = &u->items[i].write;
+    const mt_write *w = &u->batch.items[i].write;
     while (doc->id.p != w->id.p) doc++;
     mt_journal_entry e = {w->index, w->id, w->routing, w->if_version, "", doc->source};
     if (j->no_sources) e.source = (mt_slice){NULL, 0};
@@ -319,20 +331,35 @@ static bool journal_is_full(const mt_units *all) {
   return all->journal->next - least >= MT_JOB_UNITS_MAX;
 }
 
+static bool are_enough_under_way(const mt_units *all) {
+  uint32_t n = 0, most = all->pace.limits.in_flight;
+  for (uint32_t i = 0; i < all->n; i++) n += all->list[i].phase >= MT_UNIT_JOURNALING;
+  return most && n >= most;
+}
+
+static bool is_gate_open(const mt_units *all) {
+  return !all->paused && !are_enough_under_way(all) && !mt_units_wait_ms(all) &&
+         !(all->journal && journal_is_full(all));
+}
+
+static void pass_gate(mt_unit *u) {
+  take_batch(u);
+  if (u->all->journal)
+    write_down(u);
+  else
+    write_batch(u);
+}
+
 static void step_unit(mt_unit *u) {
   const mt_units *all = u->all;
   if (u->phase == MT_UNIT_READ && !all->stopped) patch_page(u);
   if (u->phase == MT_UNIT_FREE || is_under_way(u)) return;
-  if (all->stopped || !u->batch.n)
+  if (all->stopped || u->at == u->n)
     release_unit(u);
   else if (u->phase == MT_UNIT_JOURNALED)
-    write_page(u);
-  else if (all->paused)
-    return;
-  else if (!all->journal)
-    write_page(u);
-  else if (!journal_is_full(all))
-    write_down(u);
+    write_batch(u);
+  else if (is_gate_open(all))
+    pass_gate(u);
 }
 
 /* ---- All of them ---------------------------------------------------------------------------- */
@@ -382,6 +409,12 @@ void mt_units_take(mt_units *all, mt_page *page) {
 
 void mt_units_step(mt_units *all) {
   for (uint32_t i = 0; i < all->n; i++) step_unit(&all->list[i]);
+}
+
+int64_t mt_units_wait_ms(const mt_units *all) {
+  bool waits = false;
+  for (uint32_t i = 0; i < all->n; i++) waits |= all->list[i].phase == MT_UNIT_PATCHED;
+  return waits && !all->paused ? mt_pace_wait_ms(&all->pace, all->env->now_ms(all->env->ctx)) : 0;
 }
 
 size_t mt_units_open(const mt_units *all, uint64_t *numbers, size_t n) {

@@ -1,15 +1,17 @@
 /* A page of documents on its way through a change:
  *
- *   FREE -> READ -> PATCHED -> WRITING -> FREE
- *   FREE -> READ -> PATCHED -> JOURNALING -> JOURNALED -> WRITING -> FREE    where there is a journal
+ *   FREE -> READ -> PATCHED -> WRITING -> FREE, or PATCHED
+ *   FREE -> READ -> PATCHED -> JOURNALING -> JOURNALED -> WRITING -> FREE, or PATCHED    with a journal
  *
  * READ has the documents, PATCHED the items that are to be written, JOURNALING waits until the journal
  * has them, WRITING has given them to the sink. Behind PATCHED stands the one gate, at which all units
- * of a change that is paused wait. What came of each document is counted into the change's result. */
+ * of a change that is paused wait, and at which its pace is kept: where a batch may have fewer documents than
+ * the page, the unit comes back to it with the rest. What came of each document is counted into the change's result. */
 #ifndef MT_JOB_UNIT_H
 #define MT_JOB_UNIT_H
 
 #include "job/journal.h"
+#include "job/pace.h"
 #include "job/record.h"
 #include "job/result.h"
 #include "job/transform.h"
@@ -56,8 +58,8 @@ typedef struct mt_unit {
   mt_unit_phase phase;
   mt_page *page; /* owned, as all below */
   mt_buf bodies;
-  mt_item *items;
-  size_t cap;
+  mt_item *items;    /* of the whole page */
+  size_t cap, n, at; /* `at`: those before it are out of the way */
   mt_write_batch batch;
   struct mt_redo *redone; /* bodies made anew for documents that were read again */
   uint64_t number;        /* of its batch in the journal, from JOURNALING on */
@@ -80,6 +82,8 @@ struct mt_units {
                  const mortise_error *e); /* nothing more is sent: `stopped` is set by then */
   void (*written)(void *ctx);             /* a unit is free again; last in its event */
   void *ctx;
+  const mt_env *env; /* in */
+  mt_pace pace;      /* in, at any time; ask mt_units_wait_ms when to step next */
   bool paused, stopped;
   uint64_t idle; /* documents in which nothing was to be changed; the caller sets it back */
   mt_unit *list;
@@ -95,6 +99,8 @@ bool mt_units_room(const mt_units *all);
 void mt_units_take(mt_units *all, mt_page *page);
 /* Takes every unit as far as it goes now. */
 void mt_units_step(mt_units *all);
+/* Milliseconds until a unit that its pace holds back may go on; 0: there is none. */
+int64_t mt_units_wait_ms(const mt_units *all);
 /* The numbers of batches in the journal that are not accounted for yet, in no order: at most `n` of
  * them. */
 size_t mt_units_open(const mt_units *all, uint64_t *numbers, size_t n);

@@ -16,7 +16,7 @@ static int finish_stopped(lua_State *L, mt_op *op) {
 
 /* One finisher for the direct return and for the return after a yield, as lbaselib's finishpcall.
  */
-static int finish(lua_State *L, int index) {
+static int finish_op(lua_State *L, int index) {
   mt_op *op = lua_touserdata(L, index);
   if (op->stop) return finish_stopped(L, op);
   return op->type->finish(L, op, index);
@@ -28,7 +28,7 @@ static int resumed(lua_State *L, int status, lua_KContext index) {
   mt_driver *d = op->driver;
   /* A script resumed a task's coroutine by hand: not its turn, it goes on waiting. */
   if (!op->done || !d->running || d->running->co != L) return lua_yieldk(L, 0, index, resumed);
-  return finish(L, (int)index);
+  return finish_op(L, (int)index);
 }
 
 static bool may_yield(lua_State *L, const mt_driver *d) {
@@ -45,9 +45,9 @@ int mt_await(lua_State *L, int index) {
   if (!op->checked) mt_task_check(L, d); /* the op's __gc takes it back when this raises */
   if (!may_yield(L, d)) {
     mt_pump_op(d, op);
-    return finish(L, index);
+    return finish_op(L, index);
   }
-  if (op->done) return finish(L, index);
+  if (op->done) return finish_op(L, index);
   op->task = d->running;
   d->running->op = op;
   return lua_yieldk(L, 0, index, resumed);

@@ -60,7 +60,7 @@ mt_driver *mt_driver_peek(lua_State *L) {
 }
 
 /* Runs in the thread that runs Lua, possibly in a signal handler. */
-static void look(void *ctx) {
+static void look_for_requests(void *ctx) {
   const mt_driver *d = ctx;
   if (atomic_load(&d->asked) || atomic_load(&d->lost))
     lua_sethook(d->current, d->hooks->look, LUA_MASKCOUNT, 1);
@@ -89,7 +89,7 @@ static mt_driver *make_driver(lua_State *L) {
   d->last_id = MT_MAIN_TASK;
   d->main_task = (mt_task){.driver = d, .id = MT_MAIN_TASK, .co = d->main, .phase = MT_TASK_BODY};
   d->again_ms = INT64_MAX;
-  d->gate = mt_gate_new(look, d, &err);
+  d->gate = mt_gate_new(look_for_requests, d, &err);
   if (!d->gate) mt_error_raise(L, &err);
   d->loop = mt_loop_new(&err);
   if (!d->loop) {

@@ -38,7 +38,7 @@ static atomic_flag installing = ATOMIC_FLAG_INIT;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* A handler that replaced ours may call ours; then it is not called again from here. */
-static void on_signal(int number, siginfo_t *info, void *context) {
+static void on_urgent_signal(int number, siginfo_t *info, void *context) {
   if (in_handler) return;
   int saved = errno;
   in_handler = 1;
@@ -53,8 +53,8 @@ static void on_signal(int number, siginfo_t *info, void *context) {
   errno = saved;
 }
 
-static bool is_ours(const struct sigaction *action) {
-  return (action->sa_flags & SA_SIGINFO) && action->sa_sigaction == on_signal;
+static bool is_own_handler(const struct sigaction *action) {
+  return (action->sa_flags & SA_SIGINFO) && action->sa_sigaction == on_urgent_signal;
 }
 
 static bool same_handler(const struct sigaction *a, const struct sigaction *b) {
@@ -67,8 +67,8 @@ static bool same_handler(const struct sigaction *a, const struct sigaction *b) {
 static void install(void) {
   struct sigaction now;
   if (atomic_flag_test_and_set(&installing)) return;
-  if (!sigaction(SIGURG, NULL, &now) && !is_ours(&now)) {
-    struct sigaction action = {.sa_sigaction = on_signal,
+  if (!sigaction(SIGURG, NULL, &now) && !is_own_handler(&now)) {
+    struct sigaction action = {.sa_sigaction = on_urgent_signal,
                                .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
     sigemptyset(&action.sa_mask);
     int at = atomic_load(&former);
@@ -140,7 +140,7 @@ void mt_gate_unbind(mt_gate *gate) {
   if (*slot) *slot = gate->outer;
 }
 
-static void send(mt_gate *gate) {
+static void interrupt_thread(mt_gate *gate) {
   if (!gate->bound) return;
   if (pthread_equal(gate->thread, pthread_self())) {
     gate->look(gate->ctx);
@@ -156,7 +156,7 @@ void mt_gate_kick(mt_gate *gate) {
    * kicking and checks `wanted` again. */
   while (atomic_load(&gate->wanted) && !atomic_flag_test_and_set(&gate->busy)) {
     atomic_store(&gate->wanted, false);
-    send(gate);
+    interrupt_thread(gate);
     atomic_flag_clear(&gate->busy);
   }
 }

@@ -42,7 +42,7 @@ typedef struct failure {
   mortise_error *err;
 } failure;
 
-static const char *text_of(lua_State *L, int index, const char *key) {
+static const char *raw_string(lua_State *L, int index, const char *key) {
   lua_pushstring(L, key);
   lua_rawget(L, index);
   return lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : NULL;
@@ -53,7 +53,7 @@ static int read_failure(lua_State *L) {
   failure *f = lua_touserdata(L, 2);
   mt_error_read(L, 1, f->err);
   const char *text = lua_pushfstring(L, "%s", mt_text_push(L, 1));
-  const char *traceback = mt_error_is(L, 1) ? text_of(L, 1, "traceback") : NULL;
+  const char *traceback = mt_error_is(L, 1) ? raw_string(L, 1, "traceback") : NULL;
   if (traceback) text = lua_pushfstring(L, "%s\n%s", text, traceback);
   f->host->traceback = mt_strdup(text);
   return 0;
@@ -108,7 +108,7 @@ static void guard_exit(lua_State *L) {
 }
 
 /* (host) */
-static int set_up(lua_State *L) {
+static int set_up_state(lua_State *L) {
   mortise_host *host = lua_touserdata(L, 1);
   host->driver = mt_driver_get(L);
   host->driver->patience_ms = PATIENCE_MS;
@@ -147,7 +147,7 @@ mortise_host *mortise_host_new(const mortise_options *options, mortise_error *er
     return NULL;
   }
   lua_atpanic(host->L, panic);
-  lua_pushcfunction(host->L, set_up);
+  lua_pushcfunction(host->L, set_up_state);
   lua_pushlightuserdata(host->L, host);
   if (lua_pcall(host->L, 1, 0, 0) != LUA_OK) {
     host_fail(host, err);
@@ -182,7 +182,7 @@ void mortise_host_set_patience(mortise_host *host, int64_t ms) {
   if (host) host->driver->patience_ms = ms > 0 ? ms : 0;
 }
 
-static bool forked(const mortise_host *host, mortise_error *err) {
+static bool host_is_forked(const mortise_host *host, mortise_error *err) {
   if (host->process == mt_process_number()) return false;
   mt_error_set(err, MORTISE_INVALID_ARGUMENT, "the host cannot be used: %s", mt_process_forked);
   return true;
@@ -206,7 +206,8 @@ static int results(lua_State *L) {
 enum { CALL_MAX = 1000000 }; /* LUAI_MAXSTACK */
 
 /* Runs the function below `nargs` arguments and leaves its results on the stack. */
-static mortise_status run(mortise_host *host, int nargs, int nresults, mortise_error *err) {
+static mortise_status run_main_task(mortise_host *host, int nargs, int nresults,
+                                    mortise_error *err) {
   lua_State *L = host->L;
   lua_pushcfunction(L, spawn);
   lua_insert(L, -(nargs + 2));
@@ -220,7 +221,7 @@ static mortise_status run(mortise_host *host, int nargs, int nresults, mortise_e
 mortise_status mortise_host_call(mortise_host *host, int nargs, int nresults, mortise_error *err) {
   mt_error_clear(err);
   if (!host) return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "the host is NULL");
-  if (forked(host, err)) return MORTISE_INVALID_ARGUMENT;
+  if (host_is_forked(host, err)) return MORTISE_INVALID_ARGUMENT;
   if (nargs < 0 || nargs >= lua_gettop(host->L) || nresults < LUA_MULTRET || nresults > CALL_MAX)
     return mt_error_set(err, MORTISE_INVALID_ARGUMENT,
                         "a call of %d arguments and %d results, with %d values on the stack", nargs,
@@ -230,7 +231,7 @@ mortise_status mortise_host_call(mortise_host *host, int nargs, int nresults, mo
   mt_interrupt_call call = mt_interrupt_enter(host->driver);
   mortise_status status = MORTISE_OUT_OF_MEMORY;
   if (lua_checkstack(host->L, LUA_MINSTACK))
-    status = run(host, nargs, nresults, err);
+    status = run_main_task(host, nargs, nresults, err);
   else
     mt_error_memory(err);
   mt_interrupt_leave(host->driver, call);
@@ -301,7 +302,7 @@ static int load(lua_State *L) {
   return (int)s->n + 1;
 }
 
-static const char *missing(const mortise_host *host, const script *s) {
+static const char *missing_part(const mortise_host *host, const script *s) {
   if (!host) return "the host";
   if (!s->name) return s->code ? "the chunk's name" : "the file";
   for (size_t i = 0; i < s->n; i++)
@@ -311,9 +312,9 @@ static const char *missing(const mortise_host *host, const script *s) {
 
 static mortise_status run_script(mortise_host *host, const script *s, mortise_error *err) {
   mt_error_clear(err);
-  const char *what = missing(host, s);
+  const char *what = missing_part(host, s);
   if (what) return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "%s is NULL", what);
-  if (forked(host, err)) return MORTISE_INVALID_ARGUMENT;
+  if (host_is_forked(host, err)) return MORTISE_INVALID_ARGUMENT;
   lua_State *L = host->L;
   mt_free(host->traceback);
   host->traceback = NULL;

@@ -23,19 +23,19 @@ typedef struct breaking_handle {
   mt_breaker *breaker; /* NULL when closed */
 } breaking_handle;
 
-static void close_handle(breaking_handle *handle) {
+static void close_breaking(breaking_handle *handle) {
   mt_undepend(&handle->dependent);
   if (handle->driver && mt_driver_forked(handle->driver)) return;
   mt_breaker_free(handle->breaker);
   handle->breaker = NULL;
 }
 
-static void drop(mt_dependent *self) {
-  close_handle(MT_CONTAINER(self, breaking_handle, dependent));
+static void drop_breaking(mt_dependent *self) {
+  close_breaking(MT_CONTAINER(self, breaking_handle, dependent));
 }
 
 static int breaking_close(lua_State *L) {
-  close_handle(luaL_checkudata(L, 1, breaking_name));
+  close_breaking(luaL_checkudata(L, 1, breaking_name));
   return 0;
 }
 
@@ -65,14 +65,14 @@ static int breaking_progress(lua_State *L) {
 
 typedef mt_breaker *start_fn(mortise_client *client, const char *what, mortise_error *err);
 
-static int start(lua_State *L, start_fn *begin) {
+static int start_breaking(lua_State *L, start_fn *begin) {
   mt_check_client(L, 1);
   const char *what = mt_check_string(L, 2);
   mortise_error err;
   mt_driver *d = mt_driver_get(L);
   mt_task_check(L, d);
   breaking_handle *handle = lua_newuserdatauv(L, sizeof *handle, 1);
-  *handle = (breaking_handle){.dependent.drop = drop, .driver = d};
+  *handle = (breaking_handle){.dependent.drop = drop_breaking, .driver = d};
   luaL_setmetatable(L, breaking_name);
   lua_pushvalue(L, 1);
   lua_setiuservalue(L, -2, 1);
@@ -84,11 +84,11 @@ static int start(lua_State *L, start_fn *begin) {
 }
 
 static int client_break_session(lua_State *L) {
-  return start(L, mt_breaker_start);
+  return start_breaking(L, mt_breaker_start);
 }
 
 static int client_clear_damaged(lua_State *L) {
-  return start(L, mt_breaker_clear);
+  return start_breaking(L, mt_breaker_clear);
 }
 
 const luaL_Reg mt_break_methods[] = {

@@ -45,7 +45,7 @@ void mt_set_count(lua_State *L, const char *key, uint64_t value) {
 }
 
 void mt_set_text(lua_State *L, const char *key, const char *value) {
-  if (!value[0]) return;
+  if (!value || !value[0]) return;
   lua_pushstring(L, value);
   lua_setfield(L, -2, key);
 }

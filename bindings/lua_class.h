@@ -31,6 +31,7 @@ mt_slice mt_slice_at(lua_State *L, int index);
 /* Sets a field of the table on top of the stack. */
 MT_LJMP void mt_set_integer(lua_State *L, const char *key, int64_t value);
 MT_LJMP void mt_set_count(lua_State *L, const char *key, uint64_t value);
-MT_LJMP void mt_set_text(lua_State *L, const char *key, const char *value); /* no field for "" */
+/* No field for NULL or "". */
+MT_LJMP void mt_set_text(lua_State *L, const char *key, const char *value);
 
 #endif

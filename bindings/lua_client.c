@@ -83,7 +83,7 @@ void mt_drop_of(mt_dependent **list, const mt_client_session *session) {
 
 /* ---- The end of a client -------------------------------------------------------------------- */
 
-static void on_closed(void *ctx) {
+static void on_client_closed(void *ctx) {
   mt_box *box = ctx;
   box->closed = true;
   mt_op *closer = box->closer;
@@ -96,7 +96,7 @@ static void start_closing(mt_box *box) {
   box->closing = true;
   mt_drop_all(&box->dependents);
   mt_drop_all(&box->locks);
-  mt_client_close(box->client, on_closed, box);
+  mt_client_close(box->client, on_client_closed, box);
 }
 
 /* Frees closed clients; not callable from the loop's callbacks. */
@@ -135,25 +135,26 @@ typedef struct close_op {
   mt_box *box;
 } close_op;
 
-static bool cancel_close(mt_op *op) { /* closing continues without us */
+static bool cancel_client_close(mt_op *op) { /* closing continues without us */
   mt_box *box = ((close_op *)op)->box;
   if (box->closer == op) box->closer = NULL;
   return true;
 }
 
-static int finish_close(lua_State *L, mt_op *op, int index) {
+static int finish_client_close(lua_State *L, mt_op *op, int index) {
   (void)L;
   (void)index;
   sweep(op->driver);
   return 0;
 }
 
-static const mt_op_type close_type = {cancel_close, finish_close, NULL, true, NULL};
+static const mt_op_type client_close_type = {cancel_client_close, finish_client_close, NULL, true,
+                                             NULL};
 
 static int client_close(lua_State *L) {
   mt_handle *handle = luaL_checkudata(L, 1, client_name);
   if (!handle->box) return 0;
-  close_op *op = mt_lua_op_new(L, sizeof *op, 0, &close_type);
+  close_op *op = mt_lua_op_new(L, sizeof *op, 0, &client_close_type);
   handle = lua_touserdata(L, 1);
   if (!handle->box) return 0; /* meanwhile */
   op->box = handle->box;
@@ -173,7 +174,7 @@ static int collect_client(lua_State *L) {
 
 /* ---- Opening -------------------------------------------------------------------------------- */
 
-static bool inherits(void *ctx, uint64_t holder, uint64_t task) {
+static bool inherits_locks(void *ctx, uint64_t holder, uint64_t task) {
   const mt_box *box = ctx;
   return mt_task_inherits(box->driver, holder, task);
 }
@@ -199,7 +200,7 @@ static int core_open(lua_State *L) {
   mt_box *box = mt_calloc(1, sizeof *box);
   if (!box) mt_error_throw(L, MORTISE_OUT_OF_MEMORY, "out of memory");
   box->driver = d;
-  const mt_client_hooks hooks = {inherits, on_lost, box};
+  const mt_client_hooks hooks = {inherits_locks, on_lost, box};
   box->client = mt_client_open(&options, d->loop, &hooks, &err);
   if (!box->client) {
     mt_free(box);
@@ -263,12 +264,8 @@ static int core_default_margin(lua_State *L) {
   return 1;
 }
 
-static void set_text(lua_State *L, const char *key, const char *value) {
-  lua_pushstring(L, value);
-  lua_setfield(L, -2, key);
-}
-
-static void set_number(lua_State *L, const mt_client_option *row, const char *key, int64_t value) {
+static void set_option_number(lua_State *L, const mt_client_option *row, const char *key,
+                              int64_t value) {
   char text[MT_NUMBER_TEXT];
   mt_client_option_show(row, value, text);
   lua_pushinteger(L, value);
@@ -279,24 +276,24 @@ static void set_number(lua_State *L, const mt_client_option *row, const char *ke
 }
 
 /* A default below the least is internal and not shown. */
-static void set_numbers(lua_State *L, const mt_client_option *row, int64_t initial) {
+static void set_option_range(lua_State *L, const mt_client_option *row, int64_t initial) {
   char range[MT_OPTION_RANGE];
   mt_client_option_range(row, range);
-  set_text(L, "range", range);
-  set_number(L, row, "least", row->least);
-  if (row->most) set_number(L, row, "most", row->most);
-  if (initial >= row->least) set_number(L, row, "default", initial);
+  mt_set_text(L, "range", range);
+  set_option_number(L, row, "least", row->least);
+  if (row->most) set_option_number(L, row, "most", row->most);
+  if (initial >= row->least) set_option_number(L, row, "default", initial);
 }
 
 static void push_row(lua_State *L, int i, const mortise_options *defaults) {
   static const char *const kinds[] = {"text", "file", "secret", "time", "size", "flag"};
   const mt_client_option *row = &mt_client_option_rows[i];
   lua_createtable(L, 0, 12);
-  set_text(L, "member", row->member);
-  set_text(L, "name", row->name);
-  set_text(L, "word", row->word ? row->word : row->name);
-  set_text(L, "kind", kinds[row->kind]);
-  set_text(L, "help", row->help);
+  mt_set_text(L, "member", row->member);
+  mt_set_text(L, "name", row->name);
+  mt_set_text(L, "word", row->word ? row->word : row->name);
+  mt_set_text(L, "kind", kinds[row->kind]);
+  mt_set_text(L, "help", row->help);
   push_option(L, &rows[i], defaults);
   if (!lua_isinteger(L, -1)) {
     lua_setfield(L, -2, "default");
@@ -304,7 +301,7 @@ static void push_row(lua_State *L, int i, const mortise_options *defaults) {
   }
   int64_t initial = lua_tointeger(L, -1);
   lua_pop(L, 1);
-  set_numbers(L, row, initial);
+  set_option_range(L, row, initial);
 }
 
 void mt_client_options_push(lua_State *L) {
@@ -362,7 +359,7 @@ static void drop_call(mt_dependent *self) {
   end_call(call);
 }
 
-static void on_answer(void *ctx, mt_req *req) {
+static void on_store_answer(void *ctx, mt_req *req) {
   (void)req;
   mt_op_done(ctx);
 }
@@ -384,7 +381,7 @@ mt_lua_call *mt_lua_call_new(lua_State *L, int client,
 mt_store *mt_lua_call_start(mt_lua_call *call, mt_box *box, mt_req *req) {
   call->box = box;
   call->req = req;
-  req->done = on_answer;
+  req->done = on_store_answer;
   req->ctx = call;
   mt_depend(&box->dependents, &call->dependent);
   mt_op_start(&call->op);

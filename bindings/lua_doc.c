@@ -242,7 +242,7 @@ static int get_item(lua_State *L, mt_view *view, lua_Integer i) {
   return 0;
 }
 
-static int get(lua_State *L, mt_view *view, int key) {
+static int get_member(lua_State *L, mt_view *view, int key) {
   if (lua_type(L, key) != LUA_TSTRING) {
     int is_integer;
     lua_Integer i = lua_tointegerx(L, key, &is_integer);
@@ -297,7 +297,7 @@ static int index_view(lua_State *L, mt_view *view) {
                  lua_tostring(L, 2), lua_tostring(L, 2));
     return 1;
   }
-  return get(L, view, 2);
+  return get_member(L, view, 2);
 }
 
 static int view_index(lua_State *L) {
@@ -339,7 +339,7 @@ static int view_newindex(lua_State *L) {
 static int get_named(lua_State *L, mt_view *view) {
   luaL_checktype(L, 2, LUA_TSTRING);
   lua_settop(L, 2);
-  return get(L, view, 2);
+  return get_member(L, view, 2);
 }
 
 static int view_get(lua_State *L) {
@@ -443,13 +443,13 @@ static int view_tostring(lua_State *L) {
 
 /* ---- pairs ---------------------------------------------------------------------------------- */
 
-typedef struct walk {
+typedef struct view_walk {
   mt_json_iter it;
   lua_Integer i;
-} walk;
+} view_walk;
 
 static int push_pair(lua_State *L, mt_view *view) {
-  walk *w = lua_touserdata(L, lua_upvalueindex(1));
+  view_walk *w = lua_touserdata(L, lua_upvalueindex(1));
   mt_view *root = push_root(L, view); /* at 2 */
   lua_settop(L, 2);
   if (!mt_json_next(&w->it)) return 0;
@@ -480,8 +480,8 @@ static int start_pairs(lua_State *L, mt_view *view) {
   lua_settop(L, 1);
   mt_json value = current(L, view);
   int keeper = lua_gettop(L);
-  walk *w = lua_newuserdatauv(L, sizeof *w, 0);
-  *w = (walk){.it = mt_json_items(value)};
+  view_walk *w = lua_newuserdatauv(L, sizeof *w, 0);
+  *w = (view_walk){.it = mt_json_items(value)};
   lua_pushvalue(L, keeper);
   lua_pushvalue(L, 1);
   lua_pushcclosure(L, next_pair, 3);

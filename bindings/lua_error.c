@@ -135,7 +135,7 @@ bool mt_error_is(lua_State *L, int index) {
   return same;
 }
 
-static const char *push_raw(lua_State *L, int index, const char *key) {
+static const char *push_raw_field(lua_State *L, int index, const char *key) {
   index = lua_absindex(L, index);
   lua_pushstring(L, key);
   lua_rawget(L, index);
@@ -144,7 +144,7 @@ static const char *push_raw(lua_State *L, int index, const char *key) {
 
 /* Valid until the next call that takes L, since the table keeps it. */
 static const char *raw_string(lua_State *L, int index, const char *key) {
-  const char *s = push_raw(L, index, key);
+  const char *s = push_raw_field(L, index, key);
   lua_pop(L, 1);
   return s;
 }
@@ -167,7 +167,7 @@ static bool raw_boolean(lua_State *L, int index, const char *key) {
   return value;
 }
 
-static bool code_of(const char *name, mortise_status *out) {
+static bool status_named(const char *name, mortise_status *out) {
   for (int i = 0; i < STATUSES; i++)
     if (!strcmp(name, mortise_status_name((mortise_status)i))) {
       *out = (mortise_status)i;
@@ -176,26 +176,26 @@ static bool code_of(const char *name, mortise_status *out) {
   return false;
 }
 
-static void copy(char *out, size_t size, const char *from) {
+static void copy_text(char *out, size_t size, const char *from) {
   snprintf(out, size, "%s", from);
 }
 
 static void read_blocker(lua_State *L, mortise_blocker *b) {
-  copy(b->path, sizeof b->path, raw_string(L, -1, "path"));
-  copy(b->mode, sizeof b->mode, raw_string(L, -1, "mode"));
-  copy(b->session, sizeof b->session, raw_string(L, -1, "session"));
-  copy(b->host, sizeof b->host, raw_string(L, -1, "host"));
-  copy(b->user, sizeof b->user, raw_string(L, -1, "user"));
-  copy(b->program, sizeof b->program, raw_string(L, -1, "program"));
-  copy(b->script, sizeof b->script, raw_string(L, -1, "script"));
-  copy(b->job, sizeof b->job, raw_string(L, -1, "job"));
+  copy_text(b->path, sizeof b->path, raw_string(L, -1, "path"));
+  copy_text(b->mode, sizeof b->mode, raw_string(L, -1, "mode"));
+  copy_text(b->session, sizeof b->session, raw_string(L, -1, "session"));
+  copy_text(b->host, sizeof b->host, raw_string(L, -1, "host"));
+  copy_text(b->user, sizeof b->user, raw_string(L, -1, "user"));
+  copy_text(b->program, sizeof b->program, raw_string(L, -1, "program"));
+  copy_text(b->script, sizeof b->script, raw_string(L, -1, "script"));
+  copy_text(b->job, sizeof b->job, raw_string(L, -1, "job"));
   b->pid = raw_integer(L, -1, "pid");
   b->since_ms = raw_integer(L, -1, "since_ms");
   b->queued = raw_boolean(L, -1, "queued");
   b->damaged = raw_boolean(L, -1, "damaged");
 }
 
-static void read_blockers(lua_State *L, int index, mortise_blockers *out) {
+static void take_blockers(lua_State *L, int index, mortise_blockers *out) {
   *out = (mortise_blockers){0};
   lua_pushliteral(L, "blockers");
   lua_rawget(L, index);
@@ -214,11 +214,11 @@ static void read_blockers(lua_State *L, int index, mortise_blockers *out) {
 
 static void read_object(lua_State *L, int index, mortise_error *out) {
   mortise_status code = MORTISE_SCRIPT_ERROR;
-  code_of(raw_string(L, index, "code"), &code);
+  status_named(raw_string(L, index, "code"), &code);
   mt_error_set(out, code == MORTISE_OK ? MORTISE_SCRIPT_ERROR : code, "%s",
                raw_string(L, index, "message"));
-  copy(out->type, sizeof out->type, raw_string(L, index, "type"));
-  copy(out->reason, sizeof out->reason, raw_string(L, index, "reason"));
+  copy_text(out->type, sizeof out->type, raw_string(L, index, "type"));
+  copy_text(out->reason, sizeof out->reason, raw_string(L, index, "reason"));
   out->http_status = (int)raw_integer(L, index, "status");
   out->retryable = raw_boolean(L, index, "retryable");
   out->ambiguous = raw_boolean(L, index, "ambiguous");
@@ -278,7 +278,7 @@ static void add_named(luaL_Buffer *b, const char *name, const char *value) {
   luaL_addstring(b, value);
 }
 
-static void add_blocker(luaL_Buffer *b, const mortise_blocker *who) {
+static void add_blocker_line(luaL_Buffer *b, const mortise_blocker *who) {
   char pid[24];
   snprintf(pid, sizeof pid, "%lld", (long long)who->pid);
   add_named(b, "\n  ", who->path);
@@ -314,7 +314,7 @@ static void tame(shown *s) {
 
 static void add_blockers(luaL_Buffer *b, const mortise_blockers *all) {
   char more[48];
-  for (size_t i = 0; i < all->shown; i++) add_blocker(b, &all->list[i]);
+  for (size_t i = 0; i < all->shown; i++) add_blocker_line(b, &all->list[i]);
   if (all->total <= all->shown) return;
   snprintf(more, sizeof more, "\n  and %zu more", all->total - all->shown);
   luaL_addstring(b, more);
@@ -344,9 +344,9 @@ static int error_tostring(lua_State *L) {
   shown *s = lua_newuserdatauv(L, sizeof *s, 0);
   const mortise_error *e = &s->error;
   read_object(L, 1, &s->error);
-  read_blockers(L, 1, &s->blockers);
+  take_blockers(L, 1, &s->blockers);
   tame(s);
-  const char *code = push_raw(L, 1, "code"), *message = push_raw(L, 1, "message");
+  const char *code = push_raw_field(L, 1, "code"), *message = push_raw_field(L, 1, "message");
   size_t line = may_have_lines(L, code) ? strcspn(message, "\n") : strlen(message);
   luaL_Buffer b;
   luaL_buffinit(L, &b);
@@ -373,8 +373,8 @@ static int core_error(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   lua_settop(L, 1);
   mortise_status code;
-  const char *name = push_raw(L, 1, "code");
-  if (!code_of(name, &code) || code == MORTISE_OK)
+  const char *name = push_raw_field(L, 1, "code");
+  if (!status_named(name, &code) || code == MORTISE_OK)
     mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "unknown error code \"%s\"", name);
   lua_settop(L, 1);
   lua_newtable(L);
@@ -401,7 +401,7 @@ static int core_is_error(lua_State *L) {
 static int core_exit_status(lua_State *L) {
   mortise_status code = MORTISE_SCRIPT_ERROR;
   size_t n;
-  code_of(mt_check_text(L, 1, &n), &code);
+  status_named(mt_check_text(L, 1, &n), &code);
   lua_pushinteger(L, mortise_status_exit(code));
   return 1;
 }

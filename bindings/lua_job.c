@@ -56,13 +56,13 @@ static const mt_option rows[] = {MT_TEXT_OPTION(job_options, verb),
 
 /* What an attempt before has moved lies below `to`, and may be all there was below `from`. */
 static mortise_status count_resumed(mt_change *c, mortise_error *err) {
-  mt_work *self = MT_CONTAINER(c, mt_work, rename.change);
+  mt_lua_work *self = MT_CONTAINER(c, mt_lua_work, rename.change);
   self->rename.merge |= self->job.began;
   self->rename.allow_empty |= self->job.began;
   return self->counted(c, err);
 }
 
-static mortise_status set_list(mt_work *self, const job_options *o, mortise_error *err) {
+static mortise_status set_list(mt_lua_work *self, const job_options *o, mortise_error *err) {
   mt_change *c = &self->rename.change;
   mortise_status status = mt_transforms_parse(&self->list, mt_slice_of(o->transforms), err);
   if (status) return status;
@@ -72,7 +72,7 @@ static mortise_status set_list(mt_work *self, const job_options *o, mortise_erro
   return MORTISE_OK;
 }
 
-static mortise_status set_rename(mt_work *self, const job_options *o, mortise_error *err) {
+static mortise_status set_rename(mt_lua_work *self, const job_options *o, mortise_error *err) {
   mt_change *c = &self->rename.change;
   mortise_status status = mt_rename_init(&self->rename, mt_slice_of(o->field), mt_slice_of(o->from),
                                          mt_slice_of(o->to), err);
@@ -85,7 +85,7 @@ static mortise_status set_rename(mt_work *self, const job_options *o, mortise_er
   return MORTISE_OK;
 }
 
-static mortise_status set_change(mt_work *self, const job_options *o, mortise_error *err) {
+static mortise_status set_change(mt_lua_work *self, const job_options *o, mortise_error *err) {
   return o->transforms ? set_list(self, o, err) : set_rename(self, o, err);
 }
 
@@ -96,22 +96,22 @@ static bool has_change(const job_options *o) {
 /* ---- Making one ----------------------------------------------------------------------------- */
 
 /* Pushes one that is not set up, for the lock or client at 1 and the options at 2. */
-static mt_work *new_work(lua_State *L, mt_driver *d, mt_work_kind kind, job_options *o,
-                         const char *what) {
+static mt_lua_work *new_work(lua_State *L, mt_driver *d, mt_work_kind kind, job_options *o,
+                             const char *what) {
   luaL_checktype(L, 2, LUA_TTABLE);
   lua_settop(L, 2);
   mt_options_read(L, 2, rows, o, what);
   return mt_work_new(L, d, kind);
 }
 
-static void make_change(lua_State *L, mt_work *self, const job_options *o, const char *what) {
+static void make_change(lua_State *L, mt_lua_work *self, const job_options *o, const char *what) {
   mortise_error err;
   if (!o->index || !has_change(o))
     mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "%s: an index and a change are needed", what);
   if (set_change(self, o, &err)) mt_error_raise(L, &err);
 }
 
-static void set_up_change(mt_work *self, const job_options *o, const mortise_client *client) {
+static void set_up_change(mt_lua_work *self, const job_options *o, const mortise_client *client) {
   mt_change *c = &self->rename.change;
   c->store = client->store;
   c->env = mt_env_system();
@@ -125,7 +125,7 @@ static void set_up_change(mt_work *self, const job_options *o, const mortise_cli
   if (o->strength && !strcmp(o->strength, "stamp")) c->options.strength = MT_STRENGTH_STAMP;
 }
 
-static void set_up_under(mt_work *self, const job_options *o, const mt_lock_handle *lock) {
+static void set_up_under(mt_lua_work *self, const job_options *o, const mt_lock_handle *lock) {
   set_up_change(self, o, lock->box->client);
   self->permit = mt_manager_permit(lock->lock);
   self->rename.change.permit = &self->permit;
@@ -135,7 +135,7 @@ static int client_plan(lua_State *L) {
   mt_driver *d = mt_driver_get(L);
   job_options o = {0};
   mt_check_client(L, 1);
-  mt_work *self = new_work(L, d, MT_WORK_PLAN, &o, "plan");
+  mt_lua_work *self = new_work(L, d, MT_WORK_PLAN, &o, "plan");
   make_change(L, self, &o, "plan");
   mt_box *box = mt_check_client(L, 1);
   set_up_change(self, &o, box->client);
@@ -148,7 +148,7 @@ static int lock_change(lua_State *L) {
   mt_driver *d = mt_driver_get(L);
   job_options o = {0};
   mt_check_lock(L, 1);
-  mt_work *self = new_work(L, d, MT_WORK_CHANGE, &o, "change");
+  mt_lua_work *self = new_work(L, d, MT_WORK_CHANGE, &o, "change");
   make_change(L, self, &o, "change");
   mt_lock_handle *lock = mt_check_lock(L, 1);
   set_up_under(self, &o, lock);
@@ -163,7 +163,7 @@ static mt_job_verb check_verb(lua_State *L, const char *name) {
   mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "job: verb is run, resume or undo");
 }
 
-static void set_up_job(mt_work *self, const job_options *o, const mt_lock_handle *lock) {
+static void set_up_job(mt_lua_work *self, const job_options *o, const mt_lock_handle *lock) {
   const mortise_client *client = lock->box->client;
   mt_job *j = &self->job;
   set_up_under(self, o, lock);
@@ -182,7 +182,7 @@ static int lock_job(lua_State *L) {
   mt_driver *d = mt_driver_get(L);
   job_options o = {0};
   mt_check_lock(L, 1);
-  mt_work *self = new_work(L, d, MT_WORK_JOB, &o, "job");
+  mt_lua_work *self = new_work(L, d, MT_WORK_JOB, &o, "job");
   self->job.verb = check_verb(L, o.verb);
   if (!o.id) mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "job: an id is needed");
   if (self->job.verb != MT_JOB_UNDO) make_change(L, self, &o, "job");
@@ -219,7 +219,7 @@ static int core_change_check(lua_State *L) {
   lua_settop(L, 1);
   lua_pushnil(L);
   lua_insert(L, 1);
-  mt_work *self = new_work(L, d, MT_WORK_PLAN, &o, "change");
+  mt_lua_work *self = new_work(L, d, MT_WORK_PLAN, &o, "change");
   if (!has_change(&o)) mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "a change is needed");
   if (set_change(self, &o, &err)) mt_error_raise(L, &err);
   return 0;

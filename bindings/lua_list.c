@@ -27,18 +27,18 @@ static const char closed_text[] = "the list is closed";
 
 enum { READ_MAX = 10000 };
 
-typedef struct options {
+typedef struct list_options {
   const char *kind, *ns, *path, *session;
   bool over;
   int64_t page;
-} options;
+} list_options;
 
-static const mt_option rows[] = {MT_TEXT_OPTION(options, kind),
-                                 MT_TEXT_OPTION(options, ns),
-                                 MT_TEXT_OPTION(options, path),
-                                 MT_TEXT_OPTION(options, session),
-                                 MT_FLAG_OPTION(options, over),
-                                 MT_INT_OPTION(options, page, 1, MT_LIST_PAGE_MAX),
+static const mt_option rows[] = {MT_TEXT_OPTION(list_options, kind),
+                                 MT_TEXT_OPTION(list_options, ns),
+                                 MT_TEXT_OPTION(list_options, path),
+                                 MT_TEXT_OPTION(list_options, session),
+                                 MT_FLAG_OPTION(list_options, over),
+                                 MT_INT_OPTION(list_options, page, 1, MT_LIST_PAGE_MAX),
                                  MT_NO_OPTION};
 
 typedef struct list_handle {
@@ -46,13 +46,13 @@ typedef struct list_handle {
   mt_box *box;         /* NULL when closed */
   mt_lua_call *call;   /* the last call, until its listing was taken back; or NULL */
   mt_listing *listing; /* NULL while a call uses it */
-  options o;           /* its strings are in user values */
+  list_options o;      /* its strings are in user values */
   bool ended, stale;
 } list_handle;
 
 /* ---- A list --------------------------------------------------------------------------------- */
 
-static void take_back(mt_lua_call *call);
+static void take_listing_back(mt_lua_call *call);
 
 static void drop_list(mt_dependent *self) {
   list_handle *handle = MT_CONTAINER(self, list_handle, dependent);
@@ -71,7 +71,7 @@ static int collect_list(lua_State *L) {
 }
 
 /* The call has ended or was cancelled: the handle takes the listing back. */
-static void take_back(mt_lua_call *call) {
+static void take_listing_back(mt_lua_call *call) {
   list_handle *handle = call->more;
   if (!handle) return;
   call->more = NULL;
@@ -84,34 +84,34 @@ static void take_back(mt_lua_call *call) {
   }
 }
 
-static void deinit_next(mt_lua_call *call) {
+static void deinit_list_next(mt_lua_call *call) {
   mt_lock_list_deinit(&call->r.list);
-  take_back(call);
+  take_listing_back(call);
 }
 
-static int finish_next(lua_State *L, mt_lua_call *call, int index) {
+static int finish_list_next(lua_State *L, mt_lua_call *call, int index) {
   (void)index;
   list_handle *handle = call->more;
   handle->ended = !call->r.list.listing;
   handle->stale |= call->r.list.stale;
-  take_back(call);
+  take_listing_back(call);
   lua_pushstring(L, call->r.list.json); /* nil for NULL */
   mt_lock_list_deinit(&call->r.list);
   return 1;
 }
 
 /* The list at 1; raises an error if another task is using it. */
-static list_handle *check_list(lua_State *L) {
+static list_handle *check_list_handle(lua_State *L) {
   list_handle *handle = luaL_checkudata(L, 1, list_name);
   if (handle->call) luaL_error(L, "the list is in use by another task");
   return handle;
 }
 
-static int go_on(lua_State *L, bool end) {
+static int begin_list_next(lua_State *L, bool end) {
   lua_getiuservalue(L, 1, 1);
-  mt_lua_call *call = mt_lua_call_new(L, 2, finish_next, deinit_next);
+  mt_lua_call *call = mt_lua_call_new(L, 2, finish_list_next, deinit_list_next);
   mt_op_anchor(L, -1, 2, 1);
-  list_handle *handle = check_list(L);
+  list_handle *handle = check_list_handle(L);
   if (!handle->box && end) return 0;
   if (!handle->box) mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "%s", closed_text);
   mt_lock_list *r = &call->r.list;
@@ -134,17 +134,17 @@ static int go_on(lua_State *L, bool end) {
 static int list_next(lua_State *L) {
   mt_driver_get(L);
   lua_settop(L, 1);
-  const list_handle *handle = check_list(L);
+  const list_handle *handle = check_list_handle(L);
   if (!handle->box) mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "%s", closed_text);
-  return handle->ended ? 0 : go_on(L, false);
+  return handle->ended ? 0 : begin_list_next(L, false);
 }
 
 static int list_close(lua_State *L) {
   lua_settop(L, 1);
-  list_handle *handle = check_list(L);
+  list_handle *handle = check_list_handle(L);
   bool open = handle->box && handle->listing && !handle->ended;
   handle->ended = true;
-  return open ? go_on(L, true) : 0;
+  return open ? begin_list_next(L, true) : 0;
 }
 
 static int list_index(lua_State *L) {
@@ -159,7 +159,7 @@ static int list_index(lua_State *L) {
 }
 
 /* Keeps the text for the life of the handle, independently of the table it came from. */
-static void keep(lua_State *L, const char **text, int slot) {
+static void anchor_text(lua_State *L, const char **text, int slot) {
   lua_pushstring(L, *text);
   *text = lua_tostring(L, -1);
   lua_setiuservalue(L, -2, slot);
@@ -168,7 +168,7 @@ static void keep(lua_State *L, const char **text, int slot) {
 static int client_list(lua_State *L) {
   mt_check_client(L, 1);
   lua_settop(L, 2);
-  options o = {.kind = "locks"};
+  list_options o = {.kind = "locks"};
   mt_options_read(L, 2, rows, &o, "list");
   if (strcmp(o.kind, "locks") != 0 && strcmp(o.kind, "sessions") != 0)
     mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "list: kind is locks or sessions");
@@ -177,10 +177,10 @@ static int client_list(lua_State *L) {
   luaL_setmetatable(L, list_name);
   lua_pushvalue(L, 1);
   lua_setiuservalue(L, -2, 1);
-  keep(L, &handle->o.kind, 2);
-  keep(L, &handle->o.ns, 3);
-  keep(L, &handle->o.path, 4);
-  keep(L, &handle->o.session, 5);
+  anchor_text(L, &handle->o.kind, 2);
+  anchor_text(L, &handle->o.ns, 3);
+  anchor_text(L, &handle->o.path, 4);
+  anchor_text(L, &handle->o.session, 5);
   mt_box *box = mt_check_client(L, 1);
   handle->box = box;
   mt_depend(&box->dependents, &handle->dependent);
@@ -206,7 +206,7 @@ static size_t copy_strings(lua_State *L) {
   return (size_t)n;
 }
 
-static const char *string_at(lua_State *L, size_t i, size_t *n) {
+static const char *text_in_list(lua_State *L, size_t i, size_t *n) {
   lua_geti(L, 4, (lua_Integer)i + 1);
   const char *text = lua_tolstring(L, -1, n);
   lua_pop(L, 1);
@@ -235,7 +235,7 @@ static int client_read_locks(lua_State *L) {
   const char *ns = mt_check_string(L, 2);
   size_t n = copy_strings(L);
   mt_slice *paths = lua_newuserdatauv(L, (n ? n : 1) * sizeof *paths, 0);
-  for (size_t i = 0; i < n; i++) paths[i].p = string_at(L, i, &paths[i].n);
+  for (size_t i = 0; i < n; i++) paths[i].p = text_in_list(L, i, &paths[i].n);
   mt_lua_call *call = mt_lua_call_new(L, 1, push_locks, deinit_locks);
   anchor(L);
   call->r.lock_read.ns = ns;
@@ -246,20 +246,15 @@ static int client_read_locks(lua_State *L) {
   return mt_await(L, lua_gettop(L));
 }
 
-static void set_text(lua_State *L, const char *key, const char *text) {
-  lua_pushstring(L, text);
-  lua_setfield(L, -2, key);
-}
-
 static void push_session(lua_State *L, const mt_session_doc *doc) {
   lua_createtable(L, 0, 8);
-  set_text(L, "session", doc->session);
-  set_text(L, "state", mt_session_state_name(doc->state));
+  mt_set_text(L, "session", doc->session);
+  mt_set_text(L, "state", mt_session_state_name(doc->state));
   mt_set_integer(L, "lease_ms", doc->lease_ms);
   mt_set_integer(L, "opened", doc->opened_ms);
   mt_set_integer(L, "beat_at", doc->beat_ms);
-  set_text(L, "owner", doc->owner);
-  set_text(L, "waiting", doc->waiting);
+  mt_set_text(L, "owner", doc->owner);
+  mt_set_text(L, "waiting", doc->waiting);
   if (!doc->damaged) return;
   lua_pushboolean(L, true);
   lua_setfield(L, -2, "damaged");
@@ -287,7 +282,7 @@ static int client_read_sessions(lua_State *L) {
   const char *ns = mt_check_string(L, 2);
   size_t n = copy_strings(L), length;
   const char **ids = lua_newuserdatauv(L, (n ? n : 1) * sizeof *ids, 0);
-  for (size_t i = 0; i < n; i++) ids[i] = string_at(L, i, &length);
+  for (size_t i = 0; i < n; i++) ids[i] = text_in_list(L, i, &length);
   mt_lua_call *call = mt_lua_call_new(L, 1, push_sessions, deinit_sessions);
   anchor(L);
   call->r.session_read.ns = ns;

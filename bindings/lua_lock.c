@@ -152,15 +152,15 @@ static void on_acquired(void *ctx, mt_acquire *a) {
   mt_op_done(ctx);
 }
 
-typedef struct options {
+typedef struct lock_options {
   const char *mode;
   int64_t wait_ms;
   bool adopts;
-} options;
+} lock_options;
 
-static const mt_option rows[] = {MT_INT_OPTION(options, wait_ms, 0, MORTISE_TIME_MAX_MS),
-                                 MT_TEXT_OPTION(options, mode), MT_FLAG_OPTION(options, adopts),
-                                 MT_NO_OPTION};
+static const mt_option rows[] = {MT_INT_OPTION(lock_options, wait_ms, 0, MORTISE_TIME_MAX_MS),
+                                 MT_TEXT_OPTION(lock_options, mode),
+                                 MT_FLAG_OPTION(lock_options, adopts), MT_NO_OPTION};
 
 /* NULL: exclusive. */
 static mortise_lock_mode check_mode(lua_State *L, const char *name) {
@@ -190,7 +190,7 @@ static acquire_op *new_acquire(lua_State *L, int borrowed) {
 }
 
 static int start_acquire(lua_State *L, acquire_op *self, const mt_want *wants, size_t n,
-                         const options *o) {
+                         const lock_options *o) {
   bool alone = mt_alone(L, self->op.driver);
   mt_task_check(L, self->op.driver);
   mt_lock_handle *h = lua_touserdata(L, -1);
@@ -244,7 +244,7 @@ static int client_acquire(lua_State *L) {
   request.index = mt_opt_string(L, 3);
   if (!lua_isnoneornil(L, 4)) luaL_checktype(L, 4, LUA_TTABLE);
   lua_settop(L, 5);
-  options o = {.wait_ms = -1};
+  lock_options o = {.wait_ms = -1};
   mt_options_read(L, 5, rows, &o, "acquire");
   request.mode = check_mode(L, o.mode);
   request.wait_ms = o.wait_ms;
@@ -281,7 +281,7 @@ static int client_acquire_paths(lua_State *L) {
   mt_check_session(L, 1, &session);
   luaL_checktype(L, 2, LUA_TTABLE);
   lua_settop(L, 3);
-  options o = {.wait_ms = -1};
+  lock_options o = {.wait_ms = -1};
   mt_options_read(L, 3, rows, &o, "acquire_paths");
   lua_Integer n = luaL_len(L, 2);
   luaL_argcheck(L, n >= 1 && n <= 10000000, 2, "one entry at least");
@@ -349,7 +349,7 @@ static int lock_convert(lua_State *L) {
   mt_check_lock(L, 1);
   mortise_lock_mode mode = check_mode(L, mt_check_string(L, 2));
   lua_settop(L, 3);
-  options o = {.wait_ms = -1};
+  lock_options o = {.wait_ms = -1};
   mt_options_read(L, 3, rows, &o, "convert");
   mt_task_check(L, d);
   convert_op *self = mt_lua_op_new(L, sizeof *self, 1, &convert_type);
@@ -414,7 +414,7 @@ static void on_released(void *ctx, mt_release *r) {
 
 /* The release is submitted before any error may be raised, so that an interrupt cannot keep the
  * lock. */
-static int release(lua_State *L, bool quiet) {
+static int release_lock(lua_State *L, bool quiet) {
   mt_lock_handle *h = luaL_checkudata(L, 1, lock_name);
   if (!h->lock) return 0;
   mt_driver *d = mt_driver_get(L);
@@ -447,11 +447,11 @@ static int release(lua_State *L, bool quiet) {
 }
 
 static int lock_release(lua_State *L) {
-  return release(L, false);
+  return release_lock(L, false);
 }
 
 static int lock_close(lua_State *L) {
-  return release(L, !lua_isnoneornil(L, 2));
+  return release_lock(L, !lua_isnoneornil(L, 2));
 }
 
 /* ---- Looking at it -------------------------------------------------------------------------- */

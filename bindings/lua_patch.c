@@ -18,7 +18,7 @@ static mt_slice push_patch(lua_State *L, int patches, size_t i) {
 }
 
 /* "a.b" is inside "a", unless the document has a literal key "a.b" beside "a". */
-static bool inside(const mt_view *root, mt_slice inner, mt_slice outer) {
+static bool is_inside_field(const mt_view *root, mt_slice inner, mt_slice outer) {
   if (inner.n <= outer.n || !mt_slice_starts(inner, outer) || inner.p[outer.n] != '.') return false;
   mt_json in = mt_json_find(root->value, inner), out = mt_json_find(root->value, outer);
   if (!in.type || !out.type) return true;
@@ -47,8 +47,8 @@ bool mt_patch_find(lua_State *L, const mt_view *root, int at, mt_slice name, mt_
   for (size_t i = 0; i < root->patches; i++, lua_settop(L, patches)) {
     mt_slice own = push_patch(L, patches, i);
     bool same = mt_slice_eq(own, name);
-    parts = parts || (lua_isstring(L, -1) && inside(root, own, name));
-    if (!same && !inside(root, name, own)) continue;
+    parts = parts || (lua_isstring(L, -1) && is_inside_field(root, own, name));
+    if (!same && !is_inside_field(root, name, own)) continue;
     *value = parse_own(L, mt_slice_at(L, -1));
     if (!same) *value = mt_json_find(*value, rest_of(name, own));
     lua_replace(L, patches);
@@ -92,7 +92,7 @@ static void set_inside(lua_State *L, mt_view *root, int patches, size_t i, mt_sl
 }
 
 /* Appends a patch; its text, or false, is at index `text`. */
-static void append(lua_State *L, mt_view *root, int patches, int name, int text) {
+static void append_patch(lua_State *L, mt_view *root, int patches, int name, int text) {
   lua_Integer at = (lua_Integer)(2 * root->patches);
   lua_pushvalue(L, text);
   lua_rawseti(L, patches, at + 2);
@@ -133,7 +133,7 @@ void mt_patch_set(lua_State *L, mt_view *root, int at, int name, mt_slice text) 
   push_patches(L, at);
   int patches = lua_gettop(L);
   for (size_t i = 0; i < root->patches; i++, lua_settop(L, patches))
-    if (inside(root, field, push_patch(L, patches, i))) {
+    if (is_inside_field(root, field, push_patch(L, patches, i))) {
       set_inside(L, root, patches, i, field, text);
       return;
     }
@@ -142,9 +142,10 @@ void mt_patch_set(lua_State *L, mt_view *root, int at, int name, mt_slice text) 
   if (root->edits++ != edits) changed_meanwhile(L);
   for (size_t i = root->patches; i-- > 0; lua_settop(L, patches)) {
     mt_slice own = push_patch(L, patches, i);
-    if (mt_slice_eq(own, field) || inside(root, own, field)) remove_patch(L, root, patches, i);
+    if (mt_slice_eq(own, field) || is_inside_field(root, own, field))
+      remove_patch(L, root, patches, i);
   }
-  if (changes) append(L, root, patches, name, patches - 1);
+  if (changes) append_patch(L, root, patches, name, patches - 1);
 }
 
 mt_json mt_patch_apply(lua_State *L, const mt_view *root, int at) {

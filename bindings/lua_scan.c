@@ -27,15 +27,16 @@ typedef struct scan_handle {
   mt_lua_call *next; /* the call for its last page, or NULL */
 } scan_handle;
 
-typedef struct options {
+typedef struct scan_options {
   const char *query;
   int64_t page, slices;
   bool no_source;
-} options;
+} scan_options;
 
-static const mt_option rows[] = {
-    MT_TEXT_OPTION(options, query), MT_INT_OPTION(options, page, 1, MT_SCAN_PAGE_MAX),
-    MT_INT_OPTION(options, slices, 1, 1024), MT_FLAG_OPTION(options, no_source), MT_NO_OPTION};
+static const mt_option rows[] = {MT_TEXT_OPTION(scan_options, query),
+                                 MT_INT_OPTION(scan_options, page, 1, MT_SCAN_PAGE_MAX),
+                                 MT_INT_OPTION(scan_options, slices, 1, 1024),
+                                 MT_FLAG_OPTION(scan_options, no_source), MT_NO_OPTION};
 
 static void close_scan(scan_handle *handle) {
   mt_undepend(&handle->dependent);
@@ -52,13 +53,13 @@ static void drop_scan(mt_dependent *self) {
 }
 
 /* Is a page being fetched? False after it failed or was cancelled. */
-static bool is_busy(const scan_handle *handle) {
+static bool is_page_under_way(const scan_handle *handle) {
   return handle->next && handle->next->op.started && !handle->next->op.done;
 }
 
 static int scan_close(lua_State *L) {
   scan_handle *handle = luaL_checkudata(L, 1, scan_name);
-  if (is_busy(handle))
+  if (is_page_under_way(handle))
     luaL_error(L, "the scan is in use by another task: its next page is under way");
   close_scan(handle);
   return 0;
@@ -78,7 +79,7 @@ static int push_page(lua_State *L, mt_lua_call *call, int index) {
   return 1;
 }
 
-static void deinit_next(mt_lua_call *call) {
+static void deinit_scan_next(mt_lua_call *call) {
   scan_handle *handle = call->more;
   if (handle && handle->next == call) handle->next = NULL;
   mt_page_free(call->r.scan_next.page);
@@ -87,7 +88,7 @@ static void deinit_next(mt_lua_call *call) {
 static scan_handle *check_scan(lua_State *L) {
   scan_handle *handle = luaL_checkudata(L, 1, scan_name);
   if (!handle->box) mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "the scan is closed");
-  if (is_busy(handle)) luaL_error(L, "the scan is in use by another task");
+  if (is_page_under_way(handle)) luaL_error(L, "the scan is in use by another task");
   return handle;
 }
 
@@ -96,7 +97,7 @@ static int scan_next(lua_State *L) {
   lua_settop(L, 1);
   check_scan(L);
   lua_getiuservalue(L, 1, 1);
-  mt_lua_call *call = mt_lua_call_new(L, 2, push_page, deinit_next);
+  mt_lua_call *call = mt_lua_call_new(L, 2, push_page, deinit_scan_next);
   mt_op_anchor(L, -1, 2, 1);
   scan_handle *handle = check_scan(L);
   call->r.scan_next.scan = handle->scan;
@@ -143,7 +144,7 @@ static int client_scan(lua_State *L) {
   mt_check_client(L, 1);
   const char *index = mt_check_string(L, 2);
   lua_settop(L, 3);
-  options o = {0};
+  scan_options o = {0};
   mt_options_read(L, 3, rows, &o, "scan");
   lua_pushstring(L, o.query); /* a copy, since the table may change */
   lua_replace(L, 3);

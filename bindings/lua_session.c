@@ -37,8 +37,8 @@ mt_box *mt_check_session(lua_State *L, int index, mt_client_session **session) {
 
 /* ---- Closing -------------------------------------------------------------------------------- */
 
-static void begin_closing(mt_session_handle *handle, bool keep_guard, void (*done)(void *ctx),
-                          void *ctx) {
+static void begin_session_close(mt_session_handle *handle, bool keep_guard, void (*done)(void *ctx),
+                                void *ctx) {
   mt_client_session *s = handle->session;
   mt_undepend(&handle->dependent);
   handle->session = NULL;
@@ -48,7 +48,7 @@ static void begin_closing(mt_session_handle *handle, bool keep_guard, void (*don
 }
 
 /* The client ends, and with it this. */
-static void drop(mt_dependent *self) {
+static void drop_session(mt_dependent *self) {
   MT_CONTAINER(self, mt_session_handle, dependent)->session = NULL;
 }
 
@@ -58,7 +58,7 @@ typedef struct session_close_op {
   mt_client_session *session;
 } session_close_op; /* anchor: the session's handle */
 
-static bool cancel_close(mt_op *op) { /* it goes on without us */
+static bool cancel_session_close(mt_op *op) { /* it goes on without us */
   session_close_op *self = (session_close_op *)op;
   mt_undepend(&self->dependent);
   mt_client_session_forget(self->session);
@@ -69,7 +69,7 @@ static void drop_close(mt_dependent *self) {
   mt_op_stop(&MT_CONTAINER(self, session_close_op, dependent)->op, "the client was closed");
 }
 
-static int finish_close(lua_State *L, mt_op *op, int index) {
+static int finish_session_close(lua_State *L, mt_op *op, int index) {
   (void)L;
   (void)index;
   mt_undepend(&((session_close_op *)op)->dependent);
@@ -80,43 +80,44 @@ static void deinit_close(mt_op *op) {
   mt_undepend(&((session_close_op *)op)->dependent);
 }
 
-static const mt_op_type close_type = {cancel_close, finish_close, deinit_close, true, NULL};
+static const mt_op_type session_close_type = {cancel_session_close, finish_session_close,
+                                              deinit_close, true, NULL};
 
-static void on_closed(void *ctx) {
+static void on_session_closed(void *ctx) {
   mt_op_done(ctx);
 }
 
-static int end_session(lua_State *L, bool keep_guard) {
+static int await_session_close(lua_State *L, bool keep_guard) {
   mt_session_handle *handle = luaL_checkudata(L, 1, session_name);
   if (!handle->session || mt_driver_forked(handle->box->driver)) return 0;
-  session_close_op *self = mt_lua_op_new(L, sizeof *self, 1, &close_type);
+  session_close_op *self = mt_lua_op_new(L, sizeof *self, 1, &session_close_type);
   mt_op_anchor(L, -1, 1, 1);
   handle = lua_touserdata(L, 1);
   if (!handle->session) return 0; /* meanwhile */
   self->session = handle->session;
   self->dependent.drop = drop_close;
   mt_op_start(&self->op);
-  begin_closing(handle, keep_guard, on_closed, self);
+  begin_session_close(handle, keep_guard, on_session_closed, self);
   mt_depend(&handle->box->dependents, &self->dependent);
   return mt_await(L, lua_gettop(L));
 }
 
 static int session_close(lua_State *L) {
-  return end_session(L, false);
+  return await_session_close(L, false);
 }
 
 static int session_leave(lua_State *L) {
-  return end_session(L, true);
+  return await_session_close(L, true);
 }
 
 static int leave_block(lua_State *L) {
-  return end_session(L, !lua_isnoneornil(L, 2));
+  return await_session_close(L, !lua_isnoneornil(L, 2));
 }
 
 static int collect_session(lua_State *L) {
   mt_session_handle *handle = lua_touserdata(L, 1);
   if (handle->session && !mt_driver_forked(handle->box->driver))
-    begin_closing(handle, true, NULL, NULL);
+    begin_session_close(handle, true, NULL, NULL);
   return 0;
 }
 
@@ -126,7 +127,7 @@ static int client_open_session(lua_State *L) {
   mt_check_client(L, 1);
   const char *job = mt_check_string(L, 2);
   mt_session_handle *handle = lua_newuserdatauv(L, sizeof *handle, 1);
-  *handle = (mt_session_handle){.dependent.drop = drop};
+  *handle = (mt_session_handle){.dependent.drop = drop_session};
   luaL_setmetatable(L, session_name);
   lua_pushvalue(L, 1);
   lua_setiuservalue(L, -2, 1);

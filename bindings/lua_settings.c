@@ -46,7 +46,7 @@ static int core_file_access(lua_State *L) {
 }
 
 /* Returns 0 or an errno; the buffer's own status says if it is full. */
-static int read_all(int fd, mt_buf *b) {
+static int read_settings_file(int fd, mt_buf *b) {
   for (;;) {
     size_t left = b->max - b->n;
     char *room = mt_buf_room(b, left < PIECE ? left : PIECE);
@@ -59,7 +59,7 @@ static int read_all(int fd, mt_buf *b) {
 }
 
 static int read_open(int fd, mt_buf *b, struct stat *st) {
-  int failed = fstat(fd, st) ? errno : read_all(fd, b);
+  int failed = fstat(fd, st) ? errno : read_settings_file(fd, b);
   close(fd);
   return failed;
 }
@@ -95,7 +95,7 @@ typedef struct sandbox {
   size_t used, taken; /* bytes in use now; bytes allocated in total */
 } sandbox;
 
-static void *take(void *ctx, void *p, size_t old, size_t size) {
+static void *sandbox_alloc(void *ctx, void *p, size_t old, size_t size) {
   sandbox *s = ctx;
   if (!p) old = 0; /* then `old` is a type, not a size */
   if (!size) {
@@ -131,7 +131,7 @@ static sandbox *sandbox_push(lua_State *L) {
   mt_class(L, "mortise.settings", metamethods);
   lua_setmetatable(L, -2);
   mt_own(d, &s->owned, sandbox_end);
-  s->S = lua_newstate(take, s);
+  s->S = lua_newstate(sandbox_alloc, s);
   if (!s->S) mt_error_throw(L, MORTISE_OUT_OF_MEMORY, "out of memory");
   return s;
 }
@@ -159,7 +159,7 @@ static int evaluate(lua_State *S) {
   return 1;
 }
 
-static void copy(lua_State *L, lua_State *S, int depth, int *left);
+static void copy_setting(lua_State *L, lua_State *S, int depth, int *left);
 
 static void copy_table(lua_State *L, lua_State *S, int depth, int *left) {
   if (!depth || !lua_checkstack(S, 4))
@@ -169,15 +169,15 @@ static void copy_table(lua_State *L, lua_State *S, int depth, int *left) {
   lua_newtable(L);
   for (lua_pushnil(S); lua_next(S, -2); lua_pop(S, 1)) {
     lua_pushvalue(S, -2);
-    copy(L, S, depth, left);
+    copy_setting(L, S, depth, left);
     lua_pop(S, 1);
-    copy(L, S, depth, left);
+    copy_setting(L, S, depth, left);
     lua_rawset(L, -3);
   }
 }
 
 /* Copies the value on top of S to the top of L. */
-static void copy(lua_State *L, lua_State *S, int depth, int *left) {
+static void copy_setting(lua_State *L, lua_State *S, int depth, int *left) {
   size_t n;
   if (!(*left)--) mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "there are too many settings");
   switch (lua_type(S, -1)) {
@@ -219,7 +219,7 @@ static int core_settings(lua_State *L) {
   if (status == LUA_ERRMEM)
     lua_pushfstring(L, "%s: takes too much memory for a file of settings", c.name);
   else
-    copy(L, s->S, DEPTH_MAX, &left);
+    copy_setting(L, s->S, DEPTH_MAX, &left);
   mt_owned_end(&s->owned);
   return 2;
 }

@@ -157,7 +157,7 @@ static int client_search(lua_State *L) {
   return mt_await(L, lua_gettop(L));
 }
 
-static int push_raw(lua_State *L, mt_lua_call *call, int index) {
+static int push_raw_answer(lua_State *L, mt_lua_call *call, int index) {
   (void)index;
   lua_pushinteger(L, call->r.raw.status);
   lua_pushlstring(L, call->r.raw.answer, call->r.raw.answer_n);
@@ -182,7 +182,7 @@ static int client_raw(lua_State *L) {
   }
   lua_replace(L, 4);
   lua_settop(L, 4);
-  mt_lua_call *call = mt_lua_call_new(L, 1, push_raw, deinit_raw);
+  mt_lua_call *call = mt_lua_call_new(L, 1, push_raw_answer, deinit_raw);
   anchor_arguments(L, 4);
   call->r.raw.method = method;
   call->r.raw.path = path;

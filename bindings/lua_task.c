@@ -44,7 +44,7 @@ static void check_circle(lua_State *L, mt_driver *d, const mt_task *task) {
                      at == task ? "its own end" : "one that waits for it");
 }
 
-static int join(lua_State *L, bool quiet) {
+static int join_task(lua_State *L, bool quiet) {
   mt_driver *d = mt_driver_get(L);
   mt_task *task = check_task(L);
   check_circle(L, d, task);
@@ -54,7 +54,7 @@ static int join(lua_State *L, bool quiet) {
 
 static int task_join(lua_State *L) {
   lua_settop(L, 1);
-  return join(L, false);
+  return join_task(L, false);
 }
 
 static int task_close(lua_State *L) {
@@ -62,7 +62,7 @@ static int task_close(lua_State *L) {
   bool failing = !lua_isnoneornil(L, 2);
   lua_settop(L, 1);
   if (failing) mt_task_stop(task, "the task was cancelled");
-  return join(L, failing);
+  return join_task(L, failing);
 }
 
 static int task_cancel(lua_State *L) {

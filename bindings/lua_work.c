@@ -9,7 +9,7 @@ static const char work_name[] = "mortise.work";
 
 /* ---- Its end -------------------------------------------------------------------------------- */
 
-static void abandon_work(mt_work *self) {
+static void abandon_work(mt_lua_work *self) {
   mt_undepend(&self->dependent);
   if (mt_driver_forked(self->driver)) return;
   if (self->started && !self->ended) {
@@ -22,14 +22,14 @@ static void abandon_work(mt_work *self) {
 }
 
 static void drop_work(mt_dependent *d) {
-  mt_work *self = MT_CONTAINER(d, mt_work, dependent);
+  mt_lua_work *self = MT_CONTAINER(d, mt_lua_work, dependent);
   mt_op *runner = self->runner;
   abandon_work(self); /* it must not look at a lock that is gone */
   if (runner) mt_op_stop(runner, "the lock was released");
 }
 
 static void end_work(mt_owned *owned) {
-  mt_work *self = MT_CONTAINER(owned, mt_work, owned);
+  mt_lua_work *self = MT_CONTAINER(owned, mt_lua_work, owned);
   abandon_work(self);
   mt_job_deinit(&self->job);
   mt_rename_deinit(&self->rename);
@@ -37,12 +37,12 @@ static void end_work(mt_owned *owned) {
 }
 
 static int collect_work(lua_State *L) {
-  mt_work *self = lua_touserdata(L, 1);
+  mt_lua_work *self = lua_touserdata(L, 1);
   if (!mt_driver_forked(self->driver)) mt_owned_end(&self->owned);
   return 0;
 }
 
-static void on_work_end(mt_work *self) {
+static void on_work_end(mt_lua_work *self) {
   self->ended = true;
   mt_undepend(&self->dependent);
   mt_op *runner = self->runner;
@@ -60,7 +60,7 @@ static void on_change_end(void *ctx, mt_change *c) {
   on_work_end(ctx);
 }
 
-static void note_work_progress(mt_work *self, uint64_t changed, uint64_t total) {
+static void note_work_progress(mt_lua_work *self, uint64_t changed, uint64_t total) {
   self->changed = changed;
   self->total = total;
 }
@@ -70,7 +70,7 @@ static void on_job_progress(void *ctx, mt_job *j, uint64_t changed, uint64_t tot
   note_work_progress(ctx, changed, total);
 }
 
-static void on_change_progress(void *ctx, mt_change *c, uint64_t changed, uint64_t total) {
+static void on_work_progress(void *ctx, mt_change *c, uint64_t changed, uint64_t total) {
   (void)c;
   note_work_progress(ctx, changed, total);
 }
@@ -122,18 +122,18 @@ static void push_job_state(lua_State *L, const mt_job *j) {
 }
 
 /* A job has its change's as its own once it has ended, and where it undoes there is no change. */
-static const mt_change_result *work_result_now(const mt_work *self) {
+static const mt_change_result *work_result_now(const mt_lua_work *self) {
   bool is_job = self->kind == MT_WORK_JOB;
   bool own = is_job && (self->ended || !self->job.change);
   return own ? &self->job.result : &self->rename.change.result;
 }
 
-static void push_work_result(lua_State *L, const mt_work *self) {
+static void push_work_result(lua_State *L, const mt_lua_work *self) {
   push_change_counts(L, work_result_now(self));
   if (self->kind == MT_WORK_JOB) push_job_state(L, &self->job);
 }
 
-static mt_work *check_work(lua_State *L) {
+static mt_lua_work *check_work(lua_State *L) {
   mt_driver_get(L);
   return luaL_checkudata(L, 1, work_name);
 }
@@ -144,7 +144,7 @@ static int work_result(lua_State *L) {
 }
 
 static int work_progress(lua_State *L) {
-  const mt_work *self = check_work(L);
+  const mt_lua_work *self = check_work(L);
   const mt_job_record *r = &self->job.record;
   bool undoes = self->kind == MT_WORK_JOB && self->job.verb == MT_JOB_UNDO;
   lua_pushinteger(L, (lua_Integer)(undoes ? r->counts.restored : self->changed));
@@ -152,7 +152,7 @@ static int work_progress(lua_State *L) {
   return 2;
 }
 
-static void cancel_work(mt_work *self) {
+static void cancel_work(mt_lua_work *self) {
   if (!self->started || self->ended) return;
   if (self->kind == MT_WORK_JOB)
     mt_job_cancel(&self->job);
@@ -169,12 +169,12 @@ static int work_cancel(lua_State *L) {
 
 typedef struct work_run_op {
   mt_op op;
-  mt_work *work;
+  mt_lua_work *work;
 } work_run_op;
 
 /* What was sent is not undone: `settle` waits for it before the lock is released. */
 static bool cancel_work_run(mt_op *op) {
-  mt_work *self = ((work_run_op *)op)->work;
+  mt_lua_work *self = ((work_run_op *)op)->work;
   self->runner = NULL;
   cancel_work(self);
   return self->kind == MT_WORK_JOB || mt_change_applied(&self->rename.change);
@@ -182,7 +182,7 @@ static bool cancel_work_run(mt_op *op) {
 
 static int finish_work_run(lua_State *L, mt_op *op, int index) {
   (void)index;
-  const mt_work *self = ((work_run_op *)op)->work;
+  const mt_lua_work *self = ((work_run_op *)op)->work;
   const mortise_error *e =
       self->kind == MT_WORK_JOB ? &self->job.error : &self->rename.change.error;
   if (e->code) mt_error_raise(L, e);
@@ -200,21 +200,21 @@ static int finish_work_settle(lua_State *L, mt_op *op, int index) {
 static const mt_op_type work_settle_type = {cancel_work_run, finish_work_settle, NULL, false, NULL};
 
 /* The one at 1; raises an error if another task is waiting for it. */
-static mt_work *check_idle_work(lua_State *L) {
-  mt_work *self = check_work(L);
+static mt_lua_work *check_idle_work(lua_State *L) {
+  mt_lua_work *self = check_work(L);
   if (self->runner) luaL_error(L, "the change is in use by another task");
   return self;
 }
 
 static int work_settle(lua_State *L) {
-  const mt_work *it = check_idle_work(L);
+  const mt_lua_work *it = check_idle_work(L);
   if (!it->started || it->ended) return 0;
   lua_settop(L, 1);
   mt_task_check(L, mt_driver_get(L));
   work_run_op *op = mt_lua_op_new(L, sizeof *op, 1, &work_settle_type);
   mt_op_anchor(L, -1, 1, 1);
   op->op.checked = true;
-  mt_work *self = check_idle_work(L);
+  mt_lua_work *self = check_idle_work(L);
   if (self->ended) return 0;
   op->work = self;
   self->runner = &op->op;
@@ -222,14 +222,14 @@ static int work_settle(lua_State *L) {
   return mt_await(L, 2);
 }
 
-static mt_work *check_unstarted_work(lua_State *L) {
-  mt_work *self = check_idle_work(L);
+static mt_lua_work *check_unstarted_work(lua_State *L) {
+  mt_lua_work *self = check_idle_work(L);
   if (self->started) mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "a change runs once");
   if (!self->dependent.slot) mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "the lock was released");
   return self;
 }
 
-static mortise_status start_work(mt_work *self, mortise_error *err) {
+static mortise_status start_work(mt_lua_work *self, mortise_error *err) {
   if (self->kind == MT_WORK_JOB) return mt_job_start(&self->job, err);
   return mt_change_start(&self->rename.change, err);
 }
@@ -241,7 +241,7 @@ static int work_run(lua_State *L) {
   work_run_op *op = mt_lua_op_new(L, sizeof *op, 1, &work_run_type);
   mt_op_anchor(L, -1, 1, 1);
   op->op.checked = true;
-  mt_work *self = check_unstarted_work(L);
+  mt_lua_work *self = check_unstarted_work(L);
   op->work = self;
   mortise_error err;
   if (start_work(self, &err)) mt_error_raise(L, &err);
@@ -253,9 +253,9 @@ static int work_run(lua_State *L) {
 
 /* ---- Making one ----------------------------------------------------------------------------- */
 
-mt_work *mt_work_new(lua_State *L, mt_driver *d, mt_work_kind kind) {
-  mt_work *self = lua_newuserdatauv(L, sizeof *self, 2);
-  *self = (mt_work){.kind = kind, .dependent.drop = drop_work, .driver = d};
+mt_lua_work *mt_work_new(lua_State *L, mt_driver *d, mt_work_kind kind) {
+  mt_lua_work *self = lua_newuserdatauv(L, sizeof *self, 2);
+  *self = (mt_lua_work){.kind = kind, .dependent.drop = drop_work, .driver = d};
   mt_job_record_init(&self->job.record);
   luaL_setmetatable(L, work_name);
   for (int i = 1; i <= 2; i++) {
@@ -266,7 +266,7 @@ mt_work *mt_work_new(lua_State *L, mt_driver *d, mt_work_kind kind) {
   return self;
 }
 
-void mt_work_ready(mt_work *self, mt_dependent **of) {
+void mt_work_ready(mt_lua_work *self, mt_dependent **of) {
   mt_change *c = &self->rename.change;
   if (self->kind == MT_WORK_JOB) {
     self->job.done = on_job_end;
@@ -274,7 +274,7 @@ void mt_work_ready(mt_work *self, mt_dependent **of) {
     self->job.ctx = self;
   } else {
     c->done = on_change_end;
-    c->progress = on_change_progress;
+    c->progress = on_work_progress;
     c->ctx = self;
   }
   mt_depend(of, &self->dependent);

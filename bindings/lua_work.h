@@ -26,7 +26,7 @@ typedef enum mt_work_kind {
   MT_WORK_JOB,
 } mt_work_kind;
 
-typedef struct mt_work {
+typedef struct mt_lua_work {
   /* in: what `change` and `job` need, but for their callbacks */
   mt_work_kind kind;
   mt_permit permit;
@@ -41,13 +41,13 @@ typedef struct mt_work {
   mt_op *runner; /* the operation that waits for its end, or NULL */
   uint64_t changed, total;
   bool started, ended;
-} mt_work; /* user values: the lock or client, and the options that it borrows */
+} mt_lua_work; /* user values: the lock or client, and the options that it borrows */
 
 /* Pushes one that depends on nothing yet, for the lock or client at 1 and the options at 2, which it keeps
  * alive. */
-MT_LJMP mt_work *mt_work_new(lua_State *L, mt_driver *d, mt_work_kind kind);
+MT_LJMP mt_lua_work *mt_work_new(lua_State *L, mt_driver *d, mt_work_kind kind);
 /* It may be run from now on, until the owner of this list drops it. */
-void mt_work_ready(mt_work *self, mt_dependent **of);
+void mt_work_ready(mt_lua_work *self, mt_dependent **of);
 
 extern const mt_lua_class mt_work_class;
 

@@ -193,18 +193,18 @@ static int writer_write(lua_State *L) {
 
 /* ---- writer --------------------------------------------------------------------------------- */
 
-typedef struct options {
+typedef struct writer_options {
   const char *strength, *stamp_field;
   int64_t docs, bytes, in_flight, tries, backoff_ms;
-} options;
+} writer_options;
 
-static const mt_option rows[] = {MT_TEXT_OPTION(options, strength),
-                                 MT_TEXT_OPTION(options, stamp_field),
-                                 MT_INT_OPTION(options, docs, 1, MT_WRITER_DOCS_MAX),
-                                 MT_INT_OPTION(options, bytes, 1024, 1 << 30),
-                                 MT_INT_OPTION(options, in_flight, 1, MT_WRITER_LANES),
-                                 MT_INT_OPTION(options, tries, 1, 100),
-                                 MT_INT_OPTION(options, backoff_ms, 1, 60000),
+static const mt_option rows[] = {MT_TEXT_OPTION(writer_options, strength),
+                                 MT_TEXT_OPTION(writer_options, stamp_field),
+                                 MT_INT_OPTION(writer_options, docs, 1, MT_WRITER_DOCS_MAX),
+                                 MT_INT_OPTION(writer_options, bytes, 1024, 1 << 30),
+                                 MT_INT_OPTION(writer_options, in_flight, 1, MT_WRITER_LANES),
+                                 MT_INT_OPTION(writer_options, tries, 1, 100),
+                                 MT_INT_OPTION(writer_options, backoff_ms, 1, 60000),
                                  MT_NO_OPTION};
 
 static mt_strength strength_of(lua_State *L, const char *name) {
@@ -219,7 +219,7 @@ static mt_strength strength_of(lua_State *L, const char *name) {
 }
 
 static mt_writer_config read_config(lua_State *L, int index) {
-  options o = {0};
+  writer_options o = {0};
   mt_options_read(L, index, rows, &o, "writer");
   return (mt_writer_config){.docs = (uint32_t)o.docs,
                             .bytes = (size_t)o.bytes,

@@ -60,7 +60,7 @@ typedef struct until {
   const mt_task *task;
 } until;
 
-static bool is_over(until what) {
+static bool is_wait_over(until what) {
   return what.op ? what.op->done : mt_task_is_done(what.task);
 }
 
@@ -68,7 +68,8 @@ static bool is_over(until what) {
 static void run_ready(mt_driver *d, const mt_task *joined, until what) {
   const mt_task *last = d->ready_last;
   mt_task *task = NULL;
-  while (!is_over(what) && task != last && (task = take_ready(d, joined, last))) resume(d, task);
+  while (!is_wait_over(what) && task != last && (task = take_ready(d, joined, last)))
+    resume(d, task);
 }
 
 static bool runnable(mt_driver *d, const mt_task *joined) {
@@ -84,7 +85,7 @@ static bool turn(mt_driver *d, const mt_task *joined, until what) {
   if (mt_interrupt_due(d)) mt_interrupt_deliver(d, NULL);
   if (atomic_load(&d->lost)) d->hooks->wake(d);
   run_ready(d, joined, what);
-  if (is_over(what)) return true;
+  if (is_wait_over(what)) return true;
   if (mt_driver_forked(d)) return false;
   int64_t wait = runnable(d, joined) ? 0 : mt_interrupt_patience(d);
   return mt_loop_step(d->loop, wait, NULL) == MORTISE_OK;

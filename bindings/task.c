@@ -106,7 +106,7 @@ static int end_body(lua_State *L, int status, lua_KContext context) {
   return end_task(L, LUA_OK, context);
 }
 
-static int return_all(lua_State *L, int status, lua_KContext context) {
+static int return_stack(lua_State *L, int status, lua_KContext context) {
   (void)status;
   (void)context;
   return lua_gettop(L);
@@ -127,8 +127,8 @@ void mt_task_check(lua_State *L, mt_driver *d) {
 static int call_checked(lua_State *L) {
   mt_driver *d = mt_driver_get(L);
   mt_task_check(L, d);
-  lua_callk(L, lua_gettop(L) - 1, LUA_MULTRET, 0, return_all);
-  return return_all(L, LUA_OK, 0);
+  lua_callk(L, lua_gettop(L) - 1, LUA_MULTRET, 0, return_stack);
+  return return_stack(L, LUA_OK, 0);
 }
 
 /* The first function of every task's coroutine: (body, ...). */

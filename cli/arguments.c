@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void hide(char *p, size_t n) {
+static void hide_argument(char *p, size_t n) {
   memset(p, '*', n);
 }
 
@@ -16,8 +16,8 @@ static void hide_in_url(char *word) {
   char *sign = strstr(word, "://");
   if (!sign) return;
   char *start = sign + 3, *end = strrchr(start, '@'), *behind = strpbrk(start, "?#");
-  if (end) hide(start, (size_t)(end - start));
-  if (behind) hide(behind + 1, strlen(behind + 1));
+  if (end) hide_argument(start, (size_t)(end - start));
+  if (behind) hide_argument(behind + 1, strlen(behind + 1));
 }
 
 /* What follows `--NAME` in the word, with the hyphens of an option's flag; NULL: another word. */
@@ -35,7 +35,7 @@ static bool hide_attached(char *word) {
     if (o->kind != MT_KIND_SECRET) continue;
     char *rest = skip_flag(word, o->word ? o->word : o->name);
     if (!rest) continue;
-    if (*rest == '=') hide(rest + 1, strlen(rest + 1));
+    if (*rest == '=') hide_argument(rest + 1, strlen(rest + 1));
     if (!*rest) return true;
   }
   return false;
@@ -44,7 +44,7 @@ static bool hide_attached(char *word) {
 static void hide_secrets(int argc, char **argv) {
   bool is_value = false;
   for (int i = 1; i < argc; i++) {
-    if (is_value) hide(argv[i], strlen(argv[i]));
+    if (is_value) hide_argument(argv[i], strlen(argv[i]));
     hide_in_url(argv[i]);
     is_value = hide_attached(argv[i]);
   }

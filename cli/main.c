@@ -61,7 +61,7 @@ static int program_fail(const char *message) {
   return 1;
 }
 
-static int run(lua_State *L, int argc, char **argv) {
+static int run_cli(lua_State *L, int argc, char **argv) {
   mortise_error err;
   if (!lua_checkstack(L, argc + LUA_MINSTACK)) return program_fail("too many arguments");
   lua_pushcfunction(L, load_cli);
@@ -78,7 +78,7 @@ static int run(lua_State *L, int argc, char **argv) {
 }
 
 /* May come from the heartbeat's thread. */
-static void warn(void *ctx, mortise_log_level level, const char *line) {
+static void show_warning(void *ctx, mortise_log_level level, const char *line) {
   (void)ctx;
   if (level >= MORTISE_LOG_WARNING) mt_status_say("warning: %s", line);
 }
@@ -90,7 +90,7 @@ int main(int argc, char **argv) {
   if (!words) return program_fail("out of memory");
   mt_terminal_save();
   mortise_options_init(&options);
-  options.log = warn;
+  options.log = show_warning;
   options.notice = mt_status_notice;
   mt_status_prompt(mt_terminal_at_prompt);
   mortise_host *made = mortise_host_new(&options, &err);
@@ -100,7 +100,7 @@ int main(int argc, char **argv) {
   }
   host = made;
   mortise_host_allow_exit(made, true); /* run.lua releases the locks first */
-  int status = run(mortise_host_state(made), argc < 1 ? 1 : argc, words);
+  int status = run_cli(mortise_host_state(made), argc < 1 ? 1 : argc, words);
   host = NULL; /* closing is bounded: nothing is left to interrupt, and a second signal ends it */
   mortise_host_free(made);
   free(words);

@@ -14,7 +14,7 @@ static volatile sig_atomic_t signals;
 volatile sig_atomic_t mt_signals_ending, mt_signals_unread;
 
 /* The first signal lets the script release its locks; the second one ends the program at once. */
-static void on_signal(int number) {
+static void on_end_signal(int number) {
   if (number == SIGTERM) mt_signals_ending = 1;
   if (signals++ > 0) {
     to_end();
@@ -51,7 +51,7 @@ int mt_signals_end_unread(void) {
 void mt_signals_catch(void (*interrupt)(void), void (*end)(void)) {
   to_interrupt = interrupt;
   to_end = end;
-  struct sigaction action = {.sa_handler = on_signal};
+  struct sigaction action = {.sa_handler = on_end_signal};
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, NULL);
   sigaction(SIGTERM, &action, NULL);

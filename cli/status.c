@@ -40,7 +40,7 @@ static slot slots[SLOTS];
 static waiting waits[WAITS];
 static volatile sig_atomic_t drawn; /* the status line is drawn */
 
-static int64_t now_ms(void) {
+static int64_t boottime_ms(void) {
   struct timespec t;
   clock_gettime(CLOCK_BOOTTIME, &t);
   return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
@@ -108,12 +108,12 @@ static bool no_prompt(void) {
 
 static bool (*at_prompt)(void) = no_prompt;
 
-static void wipe(void) {
+static void wipe_status(void) {
   if (drawn) fputs("\r\033[K", stderr);
   drawn = 0;
 }
 
-static void draw(void) {
+static void draw_status(void) {
   char whole[SLOTS * TEXT_MAX], line[SLOTS * TEXT_MAX];
   size_t n = 0;
   whole[0] = '\0';
@@ -121,7 +121,7 @@ static void draw(void) {
   for (int i = 0; i < SLOTS; i++)
     if (slots[i].text[0])
       n += (size_t)snprintf(whole + n, sizeof whole - n, "%s%s", n ? "; " : "", slots[i].text);
-  wipe();
+  wipe_status();
   if (!n) return;
   text_fit(line, sizeof line, whole, columns() - 1); /* the last column would wrap */
   drawn = 1;
@@ -131,14 +131,14 @@ static void draw(void) {
 static void say_line(const char *text) {
   char line[TEXT_MAX];
   text_fit(line, sizeof line, text, SIZE_MAX);
-  wipe();
+  wipe_status();
   fprintf(stderr, "mortise: %s\n", line);
 }
 
 /* ---- Lines for a file ----------------------------------------------------------------------- */
 
 static void tell_plainly(slot *s) {
-  int64_t now = now_ms();
+  int64_t now = boottime_ms();
   bool changed = strcmp(s->key, s->told) != 0;
   if (mode != MT_PROGRESS_PLAIN || !s->text[0] || (!changed && now < s->next_ms)) return;
   s->pause_ms = changed ? PLAIN_FIRST_MS : s->pause_ms * 2;
@@ -206,7 +206,7 @@ static void show_waits(void) {
   }
   if (others) snprintf(more, sizeof more, " (and %zu more wait)", others);
   if (first) {
-    seconds(lasts, sizeof lasts, now_ms() - first->since_ms);
+    seconds(lasts, sizeof lasts, boottime_ms() - first->since_ms);
     snprintf(text, sizeof text, "waiting %s for %s%s", lasts, first->what, more);
     snprintf(key, sizeof key, "%s", first->what);
   }
@@ -219,7 +219,7 @@ static void on_waiting(const mortise_notice *n) {
   if (!w) w = find_wait(0);
   if (!w) return;
   w->wait = n->wait;
-  w->since_ms = now_ms() - n->for_ms;
+  w->since_ms = boottime_ms() - n->for_ms;
   name(who, sizeof who, n);
   snprintf(w->what, sizeof w->what, "%s in %s%s", n->path, n->mode, who);
   show_waits();
@@ -275,7 +275,7 @@ void mt_status_mode(mt_progress to) {
 void mt_status_show(const char *text) {
   pthread_mutex_lock(&lock);
   slot_set(&slots[PROGRESS], text ? "progress" : "", text ? text : "");
-  draw();
+  draw_status();
   pthread_mutex_unlock(&lock);
 }
 
@@ -296,7 +296,7 @@ void mt_status_notice(void *ctx, const mortise_notice *n) {
     on_answers(n);
     break;
   }
-  draw();
+  draw_status();
   pthread_mutex_unlock(&lock);
 }
 
@@ -308,13 +308,13 @@ void mt_status_say(const char *fmt, ...) {
   va_end(args);
   pthread_mutex_lock(&lock);
   say_line(text);
-  draw();
+  draw_status();
   pthread_mutex_unlock(&lock);
 }
 
 void mt_status_clear(void) {
   pthread_mutex_lock(&lock);
-  wipe();
+  wipe_status();
   pthread_mutex_unlock(&lock);
 }
 

@@ -101,7 +101,7 @@ bool mt_terminal_at_prompt(void) {
   return showing != NULL;
 }
 
-static void hide(prompt *p) {
+static void hide_prompt(prompt *p) {
   if (showing != p) return;
   showing = NULL;
   mt_watch_stop(p->op.driver->loop, &p->watch);
@@ -115,7 +115,7 @@ static void on_line(char *line) {
   }
   showing->line = line;
   showing->got = true;
-  hide(showing); /* at once, or the editor shows the prompt again */
+  hide_prompt(showing); /* at once, or the editor shows the prompt again */
 }
 
 static void on_input(void *ctx, uint32_t events) {
@@ -138,13 +138,13 @@ static void clear_line(bool interrupted) {
 static bool cancel_prompt(mt_op *op) {
   prompt *p = (prompt *)op;
   if (showing == p) clear_line(op->stop == mt_interrupted_text);
-  hide(p);
+  hide_prompt(p);
   return false;
 }
 
 static void deinit_prompt(mt_op *op) {
   prompt *p = (prompt *)op;
-  hide(p);
+  hide_prompt(p);
   free(p->line);
   p->line = NULL;
 }

@@ -38,6 +38,7 @@ typedef struct job_op {
 
 static void stop_work(job_op *o);
 static void hold_or_go_on(job_op *o);
+static void on_begun(job_op *o);
 static void read_record(job_op *o);
 
 /* ---- Ending --------------------------------------------------------------------------------- */
@@ -238,7 +239,7 @@ static void on_changed(void *ctx, mt_change *c) {
   r->counts.matched += c->result.conflicts + c->result.rejected;
   j->result = c->result;
   if (c->error.code) keep_error(o, &c->error);
-  bool nothing = r->attempts == 1 && !o->journal.next; /* what was never begun needs no undoing */
+  bool nothing = !mt_job_record_began(r) && !o->journal.next; /* then nothing needs undoing */
   end_as(o, !j->error.code ? MT_JOB_DONE : nothing ? MT_JOB_UNDONE : MT_JOB_STOPPED);
 }
 
@@ -349,6 +350,17 @@ static void on_orders(void *ctx, const mt_control *orders) {
 }
 
 /* ---- Taking it over ------------------------------------------------------------------------- */
+
+/* Of a new one: as the caller says that it is. */
+static mortise_status start_attempt(job_op *o, mortise_error *err) {
+  mt_job_record *r = &o->j->record;
+  mt_buf_clear(&r->text);
+  mt_buf_addslice(&r->text, o->j->spec.n ? o->j->spec : MT_SLICE("{}"));
+  r->spec = mt_buf_slice(&r->text);
+  r->state = MT_JOB_RUNNING;
+  mortise_status status = mt_buf_status(&r->text, "what the job is", err);
+  return status ? status : mt_job_record_attempt(r, err);
+}
 
 static void begin_attempt(job_op *o) {
   mortise_error err;
@@ -476,7 +488,7 @@ static void claim(job_op *o) {
     finish_job(o); /* there is nothing left to do */
     return;
   }
-  if (!mt_job_state_may(r->state, next)) {
+  if (!mt_job_record_may(r, next)) {
     mt_error_set(&err, MORTISE_CONFLICT, "job %s is %s: it cannot be %s", j->id,
                  mt_job_state_name(r->state), j->verb == MT_JOB_UNDO ? "undone" : "resumed");
     fail_job(o, &err);
@@ -486,6 +498,35 @@ static void claim(job_op *o) {
   r->reason[0] = r->waits[0] = '\0';
   mt_steering_look(&o->steering);
   write_record(o, on_claimed);
+}
+
+/* What was refused before it began is run again as a new attempt, and is what the caller says that it is. */
+static void begin_again(job_op *o) {
+  mt_job *j = o->j;
+  mt_job_record *r = &j->record;
+  mortise_error err;
+  if (r->state != MT_JOB_UNDONE || !mt_job_record_may(r, MT_JOB_RUNNING)) {
+    mt_error_set(&err, MORTISE_CONFLICT, "there is a job %s already", j->id);
+    fail_job(o, &err);
+    return;
+  }
+  r->undo_attempt = r->undo_number = 0;
+  r->reason[0] = '\0';
+  memset(&r->counts, 0, sizeof r->counts);
+  if (start_attempt(o, &err))
+    fail_job(o, &err);
+  else
+    write_record(o, on_begun);
+}
+
+/* The document was made, or there was one. */
+static void on_begun(job_op *o) {
+  if (o->item.outcome == MT_OUTCOME_CONFLICT && o->claims++ < CLAIMS_MAX) {
+    mt_error_clear(&o->j->error);
+    read_record(o);
+  } else {
+    start_change(o);
+  }
 }
 
 static void on_record_read(void *ctx, mt_req *req) {
@@ -503,6 +544,8 @@ static void on_record_read(void *ctx, mt_req *req) {
   mt_mget_deinit(&o->mget);
   if (err.code)
     fail_job(o, &err);
+  else if (j->verb == MT_JOB_RUN)
+    begin_again(o);
   else
     claim(o);
 }
@@ -536,11 +579,7 @@ static mortise_status make_new(job_op *o, mortise_error *err) {
   mt_job_record *r = &j->record;
   snprintf(r->ns, sizeof r->ns, "%s", j->ns);
   snprintf(r->id, sizeof r->id, "%s", j->id);
-  mt_buf_addslice(&r->text, j->spec.n ? j->spec : MT_SLICE("{}"));
-  r->spec = mt_buf_slice(&r->text);
-  r->state = MT_JOB_RUNNING;
-  mortise_status status = mt_buf_status(&r->text, "what the job is", err);
-  return status ? status : mt_job_record_attempt(r, err);
+  return start_attempt(o, err);
 }
 
 static mortise_status make_job_op(job_op *o, mortise_error *err) {
@@ -585,7 +624,7 @@ mortise_status mt_job_start(mt_job *j, mortise_error *err) {
   }
   j->op = o;
   if (j->verb == MT_JOB_RUN)
-    write_record(o, start_change);
+    write_record(o, on_begun);
   else
     read_record(o);
   return MORTISE_OK;

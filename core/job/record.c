@@ -10,8 +10,9 @@ enum { FORMAT = 1, TEXT_MAX = 16 << 20 };
 /* ---- States --------------------------------------------------------------------------------- */
 
 static const char *const names[] = {
-    [MT_JOB_NONE] = "none", [MT_JOB_RUNNING] = "running", [MT_JOB_STOPPED] = "stopped",
-    [MT_JOB_DONE] = "done", [MT_JOB_UNDOING] = "undoing", [MT_JOB_UNDONE] = "undone",
+    [MT_JOB_NONE] = "none",       [MT_JOB_RUNNING] = "running", [MT_JOB_STOPPED] = "stopped",
+    [MT_JOB_DONE] = "done",       [MT_JOB_UNDOING] = "undoing", [MT_JOB_UNDONE] = "undone",
+    [MT_JOB_REMOVED] = "removed",
 };
 enum { STATES = sizeof names / sizeof *names };
 
@@ -24,7 +25,8 @@ static const struct {
     {MT_JOB_RUNNING, MT_JOB_UNDOING}, {MT_JOB_STOPPED, MT_JOB_RUNNING},
     {MT_JOB_STOPPED, MT_JOB_UNDOING}, {MT_JOB_DONE, MT_JOB_UNDOING},
     {MT_JOB_UNDOING, MT_JOB_UNDOING}, /* taken over, or gone on with */
-    {MT_JOB_UNDOING, MT_JOB_UNDONE},
+    {MT_JOB_UNDOING, MT_JOB_UNDONE},  {MT_JOB_UNDONE, MT_JOB_RUNNING}, /* mt_job_record_may */
+    {MT_JOB_DONE, MT_JOB_REMOVED},    {MT_JOB_UNDONE, MT_JOB_REMOVED},
 };
 
 const char *mt_job_state_name(mt_job_state state) {
@@ -35,6 +37,17 @@ bool mt_job_state_may(mt_job_state from, mt_job_state to) {
   for (size_t i = 0; i < sizeof moves / sizeof *moves; i++)
     if (moves[i].from == from && moves[i].to == to) return true;
   return false;
+}
+
+bool mt_job_record_began(const mt_job_record *r) {
+  for (size_t i = 0; i < r->attempts; i++)
+    if (r->batches[i]) return true;
+  return r->n_also > 0;
+}
+
+bool mt_job_record_may(const mt_job_record *r, mt_job_state to) {
+  bool again = r->state == MT_JOB_UNDONE && to == MT_JOB_RUNNING;
+  return mt_job_state_may(r->state, to) && !(again && mt_job_record_began(r));
 }
 
 /* ---- Ids ------------------------------------------------------------------------------------ */

@@ -12,7 +12,8 @@ typedef enum mt_job_state {
   MT_JOB_STOPPED,  /* left half-done on purpose or by an error: to be resumed or undone */
   MT_JOB_DONE,     /* all that could be changed has been */
   MT_JOB_UNDOING,
-  MT_JOB_UNDONE, /* all that it had changed is as it was, but for what others changed since */
+  MT_JOB_UNDONE,  /* all that it had changed is as it was, but for what others changed since */
+  MT_JOB_REMOVED, /* over, and its journal is being removed: nothing can be done with it any more */
 } mt_job_state;
 
 const char *mt_job_state_name(mt_job_state state);
@@ -64,6 +65,12 @@ void mt_job_record_encode(const mt_job_record *r, mt_buf *out);
 /* Fills an initialised one. CORRUPT_TABLE where `source` is no job's document. */
 mortise_status mt_job_record_decode(mt_job_record *r, mt_slice source, mt_version version,
                                     mortise_error *err);
+
+/* Has any attempt written to the journal? (Of the last one only the journal knows for certain.) */
+bool mt_job_record_began(const mt_job_record *r);
+/* mt_job_state_may, and of one that was undone only where nothing of it was ever begun: an undoing of what it
+ * would do now would come upon what was undone already. */
+bool mt_job_record_may(const mt_job_record *r, mt_job_state to);
 
 /* A new attempt, which has written nothing yet. OUT_OF_MEMORY, or REJECTED after too many. */
 mortise_status mt_job_record_attempt(mt_job_record *r, mortise_error *err);

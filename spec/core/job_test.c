@@ -412,6 +412,29 @@ static void test_refused_at_start(const mt_test_place *place) {
   assert_non_null(strstr(l.job.record.reason, "merge"));
   expect_all_below(&f, "/clinton");
   be_buried(&l);
+
+  be_born(&l, &f, MT_JOB_RUN, NEVER, LOST); /* nothing of it was begun: it may be run again */
+  live_on(&l);
+  assert_int_equal(l.job.error.code, MORTISE_OK);
+  assert_int_equal(l.job.record.attempts, 2);
+  assert_int_equal(l.job.record.counts.changed, DOCS);
+  expect_all_below(&f, "/projects/clinton");
+  be_buried(&l);
+
+  be_born(&l, &f, MT_JOB_UNDO, NEVER, LOST);
+  live_on(&l);
+  assert_int_equal(l.job.record.state, MT_JOB_UNDONE);
+  expect_all_below(&f, "/clinton");
+  be_buried(&l);
+
+  static const mt_job_verb not_again[] = {MT_JOB_RUN, MT_JOB_RESUME}; /* what was begun is not */
+  for (int i = 0; i < 2; i++) {
+    be_born(&l, &f, not_again[i], NEVER, LOST);
+    live_on(&l);
+    assert_int_equal(l.job.error.code, MORTISE_CONFLICT);
+    expect_all_below(&f, "/clinton");
+    be_buried(&l);
+  }
   close_job_fixture(&f);
 }
 

@@ -4,16 +4,14 @@
 local index, from, to, field = ...
 if not to then error("usage: rename.lua INDEX FROM TO [FIELD]", 0) end
 
--- Both trees are locked, so nobody who asks for a lock inside of either can interleave. The lock is
--- given back on every way out of the function.
-local result = mortise.with_tree_lock({from, to}, {wait = "1m"}, function(lock)
-  return mortise.rename {
-    index = index, field = field, from = from, to = to, lock = lock,
-    on_progress = function(done, total)
-      io.stderr:write(("\r%d of %d"):format(done, total))
-    end,
-  }
-end)
+-- It locks both trees, so nobody who asks for a lock inside of either can interleave. If it is killed, they
+-- stay locked until `mortise jobs resume` or `mortise jobs rollback`.
+local result = mortise.rename {
+  index = index, field = field, from = from, to = to, wait = "1m",
+  on_progress = function(done, total)
+    io.stderr:write(("\r%d of %d"):format(done, total))
+  end,
+}
 
 io.stderr:write("\r")
 print(("%s -> %s: %d documents changed in %.1f s, %d times over the index"):format(from, to,

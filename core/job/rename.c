@@ -131,15 +131,12 @@ static int shown_length(mt_slice path) {
   return path.n < 160 ? (int)path.n : 160;
 }
 
-/* Whether they are there because an earlier run of the same rename was cut off cannot be known: it
- * leaves no trace but the documents themselves. */
 static mortise_status refuse_beside(mt_change *c, mortise_error *err) {
   const mt_rename *r = (const mt_rename *)c;
   uint64_t n = c->result.beside;
   if (!n || !c->result.matched || r->merge) return MORTISE_OK;
   return mt_error_set(err, MORTISE_CONFLICT,
-                      "%" PRIu64 " document%s below %.*s already; `merge` is needed to join them, "
-                      "also to finish a rename that was cut off",
+                      "%" PRIu64 " document%s below %.*s already; `merge` is needed to join them",
                       n, n == 1 ? " lies" : "s lie", shown_length(r->what.to), r->what.to.p);
 }
 

@@ -205,10 +205,13 @@ stores.each("a job", function(store)
 
   it("needs its index", function()
     local bare <close> = stores.connect(store, {table = "luaspec-bare"})
-    if not store.store:find "^sqlite:" then bare:init() end
+    local embedded = store.store:find "^sqlite:"
+    if not embedded then bare:init() end
     pcall(bare.drop_index, bare, "luaspec-bare-jobs")
     local job = bare:job {name = "x", index = index, rename = {from = "/a", to = "/b"}}
-    for _, call in ipairs {job.run, job.resume, job.rollback, job.status} do
+    local needing = {job.resume, job.rollback, job.status}
+    if not embedded then needing[4] = job.run end -- an embedded store makes it itself
+    for _, call in ipairs(needing) do
       assert.matches("no index luaspec%-bare%-jobs for jobs in .*: run `mortise init`",
         fails("not_found", call, job).message)
     end

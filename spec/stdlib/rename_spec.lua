@@ -85,6 +85,41 @@ stores.each("a rename", function(store)
     assert.equal(0, client:rename(move).changed)
   end)
 
+  it("is a job, which is undone and which stands where it was stopped", function()
+    local result = client:rename {index = index, from = "/clinton", to = "/p", name = "move"}
+    assert.matches("^move%-%x+$", result.job)
+    assert.same({"done", 1}, {result.state, result.attempts})
+    assert.is_number(result.waited)
+    client:get_job(result.job):rollback()
+    assert.equal("/clinton/a/b", path "deep")
+    local code, why = code_of(client.rename, client, {index = index, from = "/clinton", to = "/other"})
+    assert.same({"conflict", "undone"}, {code, client:get_job(why.job):status().state})
+    client:try_lock({tree = "/clinton"}):release()
+  end)
+
+  it("is none under a lock that is given, or where it stamps", function()
+    local before = #client:jobs()
+    client:with_tree_lock({"/clinton", "/p"}, function(lock)
+      assert.is_nil(client:rename({index = index, from = "/clinton", to = "/p", lock = lock}).job)
+    end)
+    assert.is_nil(client:rename({index = index, from = "/p", to = "/q", strength = "stamp"}).job)
+    assert.equal(before, #client:jobs())
+  end)
+
+  it("needs the index of jobs, which an embedded store makes itself", function()
+    local bare <close> = stores.connect(store, {table = "luaspec-bare"})
+    bare:init()
+    pcall(bare.drop_index, bare, "luaspec-bare-jobs")
+    if not store.store:find "^sqlite:" then
+      local code, why = code_of(bare.rename, bare, {index = index, from = "/clinton", to = "/p"})
+      assert.equal("not_found", code)
+      assert.matches("there is no index .*%-jobs for jobs in .*: run `mortise init` once", why.message)
+      assert.equal("/clinton", path "dir")
+      bare:init()
+    end
+    assert.equal(3, bare:rename({index = index, from = "/clinton", to = "/p"}).changed)
+  end)
+
   it("works under a lock that is given", function()
     client:with_tree_lock({"/clinton", "/p"}, function(lock)
       local seen
@@ -96,6 +131,15 @@ stores.each("a rename", function(store)
       assert.same({3, 3}, seen)
     end)
     assert.equal("/p/c/a", path "file")
+  end)
+
+  it("says that the script itself is in its way", function()
+    client:with_tree_lock("/clinton", function()
+      local move = {index = index, from = "/clinton", to = "/p", wait = 0}
+      local code, why = code_of(client.rename, client, move)
+      assert.equal("lock_timeout", code)
+      assert.matches("this script holds it itself", why.message)
+    end)
   end)
 
   it("refuses a lock that does not cover both", function()
@@ -127,7 +171,7 @@ stores.each("a rename", function(store)
       index = index, from = "/clinton", to = "/p", on_progress = function() error("stop", 0) end,
     })
     assert.is_false(ok)
-    assert.matches("^stop %(on_progress of renaming /clinton in .*: 3 of 3 documents done%)$", why)
+    assert.matches("^stop %(on_progress of job rename%-%x+: 3 of 3 documents done%)$", why)
     assert.is_nil((client:try_lock {tree = "/p"} or error "still locked"):release())
   end)
 

@@ -72,7 +72,7 @@ stores.each("an error in a script's function", function(store)
     says(failing(function()
       client:rename {index = index, from = "/a", to = "/a2", allow_empty = true, merge = true,
         on_progress = function() error "no" end}
-    end), "no (on_progress of renaming /a in " .. index .. ": ", " documents done)")
+    end), "no (on_progress of job rename-", " documents done)")
   end)
 
   it("is told once for each loop, with mortise's own errors too", function()

@@ -7,6 +7,7 @@ local lock = require "mortise.lock"
 local locks = require "mortise.locks"
 local losses = require "mortise.losses"
 local namespaces = require "mortise.namespaces"
+local records = require "mortise.records"
 local settings = require "mortise.settings"
 local warn = require "mortise.warn"
 local writer = require "mortise.writer"
@@ -125,12 +126,6 @@ function Client:url()
   return self:_open_core():url()
 end
 
--- The index of jobs and their journals; there already is fine.
-local function make_jobs(own)
-  local ok, why = pcall(own.index_create, own, own:jobs_index(), core.job_table())
-  if not ok and errors.code(why) ~= "conflict" then error(why, 0) end
-end
-
 local jobs_text = [[
 
 # The index of jobs and their journals, which it makes too.
@@ -146,7 +141,7 @@ function Client:init(print)
   if print then
     result.text = result.text .. jobs_text:format(own:jobs_index(), core.job_table())
   else
-    make_jobs(own)
+    records.make_index(self)
   end
   return result
 end

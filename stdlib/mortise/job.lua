@@ -30,7 +30,9 @@ job.rows = {
   {name = "wait", type = "duration", help = "how long to wait for the lock"},
   {name = "on_progress", type = "function", help = "called with the numbers done and in all"},
   {name = "page", type = "count", default_text = core.scan_page, help = "documents a page, and in a batch"},
+  {name = "slices", type = "count", help = "of the scan"},
   {name = "in_flight", type = "count", help = "write requests at the same time"},
+  {name = "passes", type = "count", help = "at most"},
 }
 
 -- What a rename is: of job's `rename`, and of mortise.rename.
@@ -136,7 +138,7 @@ local function to_spec(o)
   local spec = {
     name = o.name, index = o.index, query = json.body(o.query), lock = to_lock(o, rename), rename = rename,
     change = not rename and to_transforms(o.change) or nil, merge = o.merge, allow_empty = o.allow_empty,
-    page = o.page, in_flight = o.in_flight,
+    page = o.page, slices = o.slices, in_flight = o.in_flight, passes = o.passes,
   }
   if rename then
     check_cover(spec.lock, rename)
@@ -181,16 +183,17 @@ local function work_options(self)
   return {
     index = spec.index, query = spec.query, transforms = spec.change, field = rename.field,
     from = rename.from, to = rename.to, merge = spec.merge, allow_empty = spec.allow_empty,
-    page = spec.page, in_flight = spec.in_flight,
+    page = spec.page, slices = spec.slices, in_flight = spec.in_flight, passes = spec.passes,
   }
 end
 
-local result_names = {"state", "attempts", "matched", "changed", "unchanged", "conflicts", "rejected",
-  "unknown", "beside", "rejects"}
+local internal = {duration_ms = true, reason = true, began = true}
 
 local function finished(self, result, began_ms)
   local out = core.object {job = self.id, seconds = (core.now_ms() - began_ms) / 1000}
-  for _, name in ipairs(result_names) do out[name] = result[name] end
+  for name, value in pairs(result) do
+    if not internal[name] then out[name] = value end
+  end
   core.array(out.rejects)
   return out
 end
@@ -204,12 +207,23 @@ local function advice(id, state)
   return text:format(id, id, rollback)
 end
 
+-- A script that waits in its own way would otherwise not find out.
+local function explain_own(self, why)
+  local own = self._client:session()
+  for _, blocker in ipairs(own and core.is_error(why) and why.blockers or {}) do
+    if blocker.session == own.id then
+      return context.add(why, "this script holds it itself: a job has a session and a lock of its own")
+    end
+  end
+end
+
 -- Takes its lock in `session`. One that resumes or undoes takes over what the job's dead sessions hold.
 local function take_lock(self, session, verb)
   local lock = self._spec.lock
   local ok, held = pcall(session.acquire, session, lock.kind, lock.index, lock.paths,
     {wait_ms = self._wait, adopts = verb ~= "run"})
   if ok then return held end
+  explain_own(self, held)
   if verb == "run" then session:close() end -- there is nothing yet that it would guard
   error(held, 0)
 end
@@ -226,14 +240,16 @@ end
 
 -- A session that is left by an error leaves its locks as the job's guard.
 local function carry_out(self, verb)
-  records.index(self._client)
   local session <close> = self._client:_lock_core():open_session(self.id)
+  local asked_ms = core.now_ms()
   local held = take_lock(self, session, verb)
   local began_ms = core.now_ms()
   local ok, result, now = work_under(self, held, verb)
   if ok then
     session:close()
-    return finished(self, result, began_ms)
+    result = finished(self, result, began_ms)
+    result.waited = (began_ms - asked_ms) / 1000
+    return result
   end
   local stands = now.began and not over[now.state]
   if not stands then session:close() end
@@ -262,6 +278,7 @@ end
 -- `once` found it done. What stops it half-way is raised, and says how to go on; the lock then stays as a
 -- guard. What stops it before anything was changed gives the lock back.
 function Job:run()
+  records.ready(self._client)
   return self._once and earlier(self) or carry_out(self, "run")
 end
 

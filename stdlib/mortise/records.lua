@@ -6,6 +6,13 @@ local sessions = require "mortise.sessions"
 
 local records = {}
 
+-- Makes the jobs' index where it is missing; that there is one already is fine.
+function records.make_index(client)
+  local own = client:_open_core()
+  local ok, why = pcall(own.index_create, own, own:jobs_index(), core.job_table())
+  if not ok and errors.code(why) ~= "conflict" then error(why, 0) end
+end
+
 -- Raises not_found where the jobs' index is missing. -> its name
 function records.index(client)
   local own = client:_open_core()
@@ -13,6 +20,15 @@ function records.index(client)
   if own:describe(index).exists then return index end
   errors.raise("not_found", "there is no index %s for jobs in %s: run `mortise init` once", index,
     client:url())
+end
+
+-- Before a job's first request: an embedded store is made ready at its first use, as for locks.
+function records.ready(client)
+  local own = client:_open_core()
+  if not own:describe(own:jobs_index()).exists and client:url():find "^sqlite:" then
+    records.make_index(client)
+  end
+  records.index(client)
 end
 
 local count_names = {"matched", "changed", "unchanged", "conflicts", "rejected", "restored"}

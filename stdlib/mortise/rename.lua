@@ -7,11 +7,13 @@ local json = require "mortise.json"
 local options = require "mortise.options"
 local watched = require "mortise.watched"
 
-local rows = {
+local rows = options.join({
   {name = "index", type = "string", required = true, help = "index or alias"},
+}, job.rename_rows, {
   {name = "merge", type = "boolean", help = "there may be documents below `to` already"},
   {name = "allow_empty", type = "boolean", help = "there may be none below `from`"},
-  {name = "lock", type = "table", help = "a lock that covers both; else both are locked here"},
+  {name = "name", type = "string", default = "rename", help = "the beginning of its job's id"},
+  {name = "lock", type = "table", help = "a lock that covers both: then it is no job"},
   {name = "wait", type = "duration", help = "how long to wait for the locks"},
   {name = "query", type = "query", help = "one more query that documents must match"},
   {name = "on_progress", type = "function", help = "called with the numbers done and in all"},
@@ -21,10 +23,11 @@ local rows = {
   {name = "passes", type = "count", help = "at most"},
   {name = "strength", type = "string", default = "cas", values = {"cas", "stamp"}, help = "as lock:bulk's"},
   {name = "stamp_field", type = "string", help = "as lock:bulk's"},
-}
-table.move(job.rename_rows, 1, #job.rename_rows, #rows + 1, rows)
+})
 
 options.register({"rename"}, rows)
+
+-- ---- Under a lock that is given --------------------------------------------------------------------
 
 local function finished(result)
   result.seconds = result.duration_ms / 1000
@@ -33,7 +36,7 @@ local function finished(result)
   return core.object(result)
 end
 
-local function move(lock, o)
+local function change_under(lock, o)
   lock:check()
   local moving = lock._held:change {
     index = o.index, field = o.field, from = o.from, to = o.to, query = json.body(o.query),
@@ -56,24 +59,43 @@ local function check_lock(lock, o)
   end
 end
 
--- In every document of `index` whose `field` is `from` or below it, replaces that prefix by `to`; ends when a
--- refresh and a count find none left. -> {matched, changed, unchanged, conflicts, rejected, beside (documents
--- that were below `to` before), passes, seconds, waited (for the lock), ...}; an error has the same in
--- `err.result`. Without `allow_empty` it raises not_found if nothing is below `from`; without `merge` it
--- raises conflict, with nothing changed, if documents are below `to`. Run again with `merge`, it finishes an
--- interrupted run.
-return function(client, given)
-  local o = options.check("rename", rows, given)
-  o.from, o.to = check_path(o.from, o.lock ~= nil), check_path(o.to)
+local function bare(client, o)
   if o.lock then
     check_lock(o.lock, o)
-    return move(o.lock, o)
+    return change_under(o.lock, o)
   end
   local asked = core.now_ms()
   return client:with_tree_lock({o.from, o.to}, {wait = o.wait and o.wait / 1000}, function(lock)
     local waited = (core.now_ms() - asked) / 1000
-    local result = move(lock, o)
+    local result = change_under(lock, o)
     result.waited = waited
     return result
   end)
+end
+
+-- ---- As a job --------------------------------------------------------------------------------------
+
+local function as_job(client, o)
+  return job.new(client, {
+    name = o.name, index = o.index, rename = {from = o.from, to = o.to, field = o.field}, merge = o.merge,
+    allow_empty = o.allow_empty, wait = o.wait and o.wait / 1000, query = o.query,
+    on_progress = o.on_progress, page = o.page, slices = o.slices, in_flight = o.in_flight,
+    passes = o.passes,
+  })
+end
+
+-- In every document of `index` whose `field` is `from` or below it, replaces that prefix by `to`; ends when a
+-- refresh and a count find none left. -> {job, state, matched, changed, unchanged, conflicts, rejected,
+-- beside (documents that were below `to` before), passes, seconds, waited (for the lock), ...}; an error has
+-- the same in `err.result`, and the id in `err.job`. Without `allow_empty` it raises not_found if nothing is
+-- below `from`; without `merge` it raises conflict, with nothing changed, if documents are below `to`.
+--
+-- It is a job, which locks both paths, and can be resumed and undone. Under a lock that is given, or where it
+-- stamps, it is none: nothing but what matches still says how far it came. Run again with `merge`, it then
+-- finishes what was cut off.
+return function(client, given)
+  local o = options.check("rename", rows, given)
+  o.from, o.to = check_path(o.from, o.lock ~= nil), check_path(o.to)
+  if o.lock or o.strength == "stamp" then return bare(client, o) end
+  return as_job(client, o):run()
 end

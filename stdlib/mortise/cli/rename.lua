@@ -4,6 +4,7 @@ local duration = require "mortise.duration"
 local mortise = require "mortise"
 local output = require "mortise.cli.output"
 local printable = require "mortise.printable"
+local typed = require "mortise.cli.typed"
 
 local command = {
   summary = "rename a tree of documents",
@@ -11,8 +12,9 @@ local command = {
   help = [[
 Renames a directory: in every document of INDEX whose field is FROM or lies below it, that prefix
 becomes TO. It locks both trees, and ends when none is left under the old path. Documents that lie
-below TO already are in its way, unless --merge joins them. One that was killed has left some of its
-own there: the same again with --merge does what is left.]],
+below TO already are in its way, unless --merge joins them. It is a job: one that was stopped or
+killed keeps its locks until `mortise jobs resume` does what is left, or `mortise jobs rollback`
+undoes it.]],
   options = {
     {name = "merge", type = "boolean", flag = "--merge",
       help = "there may be documents below TO already"},
@@ -27,73 +29,39 @@ own there: the same again with --merge does what is left.]],
 
 -- ---- What to type -------------------------------------------------------------------------------
 
-local function quoted(word)
-  if word:find "^[0-9A-Za-z_@%%+=:,./-]+$" then return word end
-  return "'" .. word:gsub("'", "'\\''") .. "'"
+local function how_to_go_on(ctx, id)
+  return ("to go on: %s\nto undo it: %s"):format(typed.command(ctx, "jobs", "resume", id),
+    typed.command(ctx, "jobs", "rollback", id))
 end
 
--- The command as it was typed with these options added, before any "--".
-local function same_with(ctx, ...)
-  local words, wanted = {"mortise"}, {...}
-  local function add_wanted()
-    for _, flag in ipairs(wanted) do
-      local name = flag:sub(3):gsub("-", "_")
-      if not ctx.options[name] then words[#words + 1] = flag end
-    end
-    wanted = {}
-  end
-  for _, word in ipairs(ctx.words) do
-    if word == "--" then add_wanted() end
-    words[#words + 1] = quoted(word)
-  end
-  add_wanted()
-  return table.concat(words, " ")
-end
-
--- The command that finishes a rename. If only answers are missing, the rename may already be complete.
-local function to_finish(ctx, changed, unknown, total)
-  if changed + unknown < total then return same_with(ctx, "--merge") end
-  return same_with(ctx, "--merge", "--allow-empty")
-end
-
-local function how_far(ctx, changed, unknown, total)
+local function how_far(ctx, id, changed, unknown, total)
   local index, _, to = table.unpack(ctx.arguments)
   local perhaps = unknown > 0 and (", perhaps %d more"):format(unknown) or ""
-  return ("%d of %d documents of %s are below %s now%s\nto finish: %s"):format(changed, total, index, to,
-    perhaps, to_finish(ctx, changed, unknown, total))
+  return ("%d of %d documents of %s are below %s now%s\n%s"):format(changed, total, index, to, perhaps,
+    how_to_go_on(ctx, id))
 end
-
-local function set_lines(why, message) why.message, why.lines = message, true end
 
 -- The error's own text stays one line; only text added here has several.
-local function add_line(why, format, ...)
-  set_lines(why, printable(why.message) .. "\n" .. format:format(...))
-end
+local function set_lines(why, message) why.message, why.lines = message, true end
 
 -- Adds to the error what to type next, if that is known.
 local function advise(ctx, why)
   local r = core.is_error(why) and why.result
   if not r then return end
-  if r.changed + r.unknown == 0 then
-    if why.code == "conflict" and r.beside > 0 and not ctx.options.merge then
-      add_line(why, "to do so: %s", same_with(ctx, "--merge"))
-    end
-  elseif why.code == "interrupted" then
-    set_lines(why, how_far(ctx, r.changed, r.unknown, r.matched))
-  elseif why.message:find("documents had been changed", 1, true) then -- the message already says how far
-    add_line(why, "to finish: %s", to_finish(ctx, r.changed, r.unknown, r.matched))
-  else
-    set_lines(why, printable(why.message) .. "; " .. how_far(ctx, r.changed, r.unknown, r.matched))
+  if r.state == "stopped" and why.code == "interrupted" then
+    set_lines(why, how_far(ctx, r.job, r.changed, r.unknown, r.matched))
+  elseif r.state == "undone" and why.code == "conflict" and r.beside > 0 and not ctx.options.merge then
+    set_lines(why, printable(why.message) .. "\nto do so: " .. typed.same_with(ctx, "--merge"))
   end
 end
 
 -- ---- Doing it -----------------------------------------------------------------------------------
 
 -- Shows the progress and keeps the last words up to date.
-local function watcher(ctx)
+local function watcher(ctx, id)
   return function(done, total)
     if done == 0 then return end
-    output.last_words("mortise: interrupted: at least " .. how_far(ctx, done, 0, total))
+    output.last_words("mortise: interrupted: at least " .. how_far(ctx, id(), done, 0, total))
     if not ctx.options.json then output.status(("%d of %d documents"):format(done, total)) end
   end
 end
@@ -118,16 +86,23 @@ function command.works_on(arguments)
   return "rename " .. table.concat(arguments, " ")
 end
 
-function command.run(ctx)
+local function make(ctx, client)
   local index, from, to = table.unpack(ctx.arguments)
-  local client <close> = mortise.connect {}
-  output.last_words("mortise: interrupted before it was known how far it came\nto finish: " ..
-    same_with(ctx, "--merge", "--allow-empty"))
-  local ok, result = pcall(client.rename, client, {
-    index = index, from = from, to = to, field = ctx.options.field,
+  local moving
+  moving = client:job {
+    name = "rename", index = index, rename = {from = from, to = to, field = ctx.options.field},
     merge = ctx.options.merge, allow_empty = ctx.options.allow_empty,
-    on_progress = watcher(ctx),
-  })
+    on_progress = watcher(ctx, function() return moving.id end),
+  }
+  return moving
+end
+
+function command.run(ctx)
+  local client <close> = mortise.connect {}
+  local moving = make(ctx, client)
+  output.last_words("mortise: interrupted before it was known how far it came\n" ..
+    how_to_go_on(ctx, moving.id))
+  local ok, result = pcall(moving.run, moving)
   output.status(nil)
   if not ok then -- the last words stay until it is reported, since releasing the locks takes a while
     advise(ctx, result)

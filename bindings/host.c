@@ -42,7 +42,7 @@ typedef struct failure {
   mortise_error *err;
 } failure;
 
-static const char *raw_string(lua_State *L, int index, const char *key) {
+static const char *text_field(lua_State *L, int index, const char *key) {
   lua_pushstring(L, key);
   lua_rawget(L, index);
   return lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : NULL;
@@ -53,7 +53,7 @@ static int read_failure(lua_State *L) {
   failure *f = lua_touserdata(L, 2);
   mt_error_read(L, 1, f->err);
   const char *text = lua_pushfstring(L, "%s", mt_text_push(L, 1));
-  const char *traceback = mt_error_is(L, 1) ? raw_string(L, 1, "traceback") : NULL;
+  const char *traceback = mt_error_is(L, 1) ? text_field(L, 1, "traceback") : NULL;
   if (traceback) text = lua_pushfstring(L, "%s\n%s", text, traceback);
   f->host->traceback = mt_strdup(text);
   return 0;

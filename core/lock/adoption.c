@@ -58,12 +58,12 @@ void mt_adoption_free(mt_adoption *ad) {
   mt_free(ad);
 }
 
-static void fail(mt_adoption *ad, const mortise_error *err) {
+static void fail_adoption(mt_adoption *ad, const mortise_error *err) {
   ad->error = *err;
   ad->step = STEP_OVER;
 }
 
-static void next(mt_adoption *ad, adoption_step step, int64_t after_ms) {
+static void begin_step(mt_adoption *ad, adoption_step step, int64_t after_ms) {
   ad->step = step;
   ad->due_ms = after_ms ? mt_manager_now(ad->m) + after_ms : 0;
 }
@@ -120,7 +120,7 @@ static void judge(mt_adoption *ad) {
   if (!ad->n)
     ad->step = STEP_OVER;
   else
-    next(ad, dead ? STEP_ADOPT : STEP_WAIT, dead ? 0 : LOOK_MS);
+    begin_step(ad, dead ? STEP_ADOPT : STEP_WAIT, dead ? 0 : LOOK_MS);
 }
 
 static void have_read(void *ctx, mt_req *req) {
@@ -133,11 +133,11 @@ static void have_read(void *ctx, mt_req *req) {
   ad->step = STEP_READ;
   mt_lock_read_deinit(&ad->read);
   if (err.code && passing)
-    next(ad, STEP_READ, AGAIN_MS);
+    begin_step(ad, STEP_READ, AGAIN_MS);
   else if (err.code)
-    fail(ad, &err);
+    fail_adoption(ad, &err);
   else if (ad->at < ad->lock->n)
-    next(ad, STEP_READ, 0);
+    begin_step(ad, STEP_READ, 0);
   else
     judge(ad);
   if (err.code && passing) ad->at = 0;
@@ -163,12 +163,12 @@ void mt_adoption_look(mt_adoption *ad) {
 /* ---- Adopting ------------------------------------------------------------------------------- */
 
 /* False: not yet, something else is being written there. */
-static bool adopt(mt_adoption *ad, found *f) {
+static bool begin_to_adopt(mt_adoption *ad, found *f) {
   mortise_error err;
   mt_hold *h = mt_holds_get(ad->lock->holds, ad->lock->parts[f->part].place);
   if (!h) {
     mt_error_memory(&err);
-    fail(ad, &err);
+    fail_adoption(ad, &err);
     return false;
   }
   if (!mt_outbox_adopt(ad->m, h, f->entry.session)) return false;
@@ -184,7 +184,7 @@ static void adopt_more(mt_adoption *ad) {
     found *f = &ad->found[i];
     if (f->adopted) continue;
     left++;
-    if (!f->hold) stuck |= !adopt(ad, f);
+    if (!f->hold) stuck |= !begin_to_adopt(ad, f);
   }
   if (ad->step != STEP_ADOPT) return;
   if (!left) ad->step = STEP_OVER;
@@ -196,7 +196,7 @@ void mt_adoption_answered(mt_adoption *ad, const mt_hold *h, const mortise_error
     found *f = &ad->found[i];
     if (f->hold != h || f->adopted) continue;
     f->adopted = !err;
-    if (err) fail(ad, err);
+    if (err) fail_adoption(ad, err);
     ad->due_ms = 0;
     return;
   }

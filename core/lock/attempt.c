@@ -17,11 +17,11 @@ enum {
   REWRITE_MS = 250, /* a hold that tasks pass on is rewritten after this, to see its queue */
 };
 
-static void go_on(mt_attempt *at);
+static void take_next_part(mt_attempt *at);
 
 /* ---- Making and ending ---------------------------------------------------------------------- */
 
-static mt_attempt *of(const mt_wait *w) {
+static mt_attempt *attempt_of(const mt_wait *w) {
   return (mt_attempt *)w;
 }
 
@@ -67,7 +67,7 @@ static void tell_over(mt_attempt *at) {
 }
 
 /* Frees the attempt but keeps its lock. */
-static void end(mt_attempt *at) {
+static void end_attempt(mt_attempt *at) {
   mt_adoption_free(at->adoption);
   tell_over(at);
   mt_wait_unlink(&at->wait);
@@ -79,11 +79,11 @@ static void end(mt_attempt *at) {
 void mt_attempt_abandon(mt_attempt *at) {
   mt_lock *lock = at->wait.lock;
   mt_lock_give_back(lock, 0, NULL);
-  end(at);
+  end_attempt(at);
   mt_lock_free(lock);
 }
 
-static void tell(mt_acquire *a, const mortise_error *err) {
+static void end_acquire(mt_acquire *a, const mortise_error *err) {
   if (err) a->error = *err;
   MT_FINISH(a);
 }
@@ -92,18 +92,18 @@ static void fail_attempt(mt_attempt *at, const mortise_error *err) {
   mt_acquire *a = at->a;
   mortise_error copy = *err; /* `err` may point into the attempt */
   mt_attempt_abandon(at);
-  tell(a, &copy);
+  end_acquire(a, &copy);
 }
 
 static void succeed(mt_attempt *at) {
   mt_lock *lock = at->wait.lock;
   mt_acquire *a = at->a;
   for (size_t i = 0; a->adopts && i < lock->n; i++) lock->parts[i].hold->guard = false;
-  end(at);
+  end_attempt(at);
   mt_lock_granted(lock);
   a->lock = lock;
   mt_error_clear(&a->error);
-  tell(a, NULL);
+  end_acquire(a, NULL);
 }
 
 /* ---- Who is in the way ---------------------------------------------------------------------- */
@@ -133,7 +133,7 @@ static void find_blockers(const mt_attempt *at, mt_part *part, mortise_blockers 
 }
 
 /* Lists the blockers in `all` and describes the first in the error. */
-static void describe(const mt_attempt *at, mortise_blockers *all, mortise_error *err) {
+static void describe_blockers(const mt_attempt *at, mortise_blockers *all, mortise_error *err) {
   bool here = at->phase == MT_PHASE_LINE;
   mt_part *part = &at->wait.lock->parts[here ? at->entered : at->pos];
   find_blockers(at, part, all);
@@ -161,7 +161,7 @@ static bool tells(const mt_attempt *at) {
   return at->wait.manager->config.notice && at->wait.number && !at->wait.once;
 }
 
-static void tell_waiting(mt_attempt *at, int64_t now) {
+static void tell_still_waiting(mt_attempt *at, int64_t now) {
   mt_manager *m = at->wait.manager;
   const mt_part *part = &at->wait.lock->parts[at->wait.at];
   mortise_blockers all;
@@ -189,7 +189,7 @@ static void fail_blocked(mt_attempt *at, const mortise_blockers *all, const mort
 static void time_out(mt_attempt *at) {
   mortise_blockers all;
   mortise_error err;
-  describe(at, &all, &err);
+  describe_blockers(at, &all, &err);
   fail_blocked(at, &all, &err);
 }
 
@@ -197,7 +197,7 @@ static void time_out(mt_attempt *at) {
 static void refuse_to_wait(mt_attempt *at) {
   mortise_blockers all;
   mortise_error err;
-  describe(at, &all, &err);
+  describe_blockers(at, &all, &err);
   err.code = MORTISE_DEADLOCK;
   err.retryable = false;
   fail_blocked(at, &all, &err);
@@ -270,13 +270,13 @@ static void enter_here(mt_attempt *at) {
     return;
   }
   at->phase = MT_PHASE_STORE;
-  go_on(at);
+  take_next_part(at);
 }
 
 void mt_attempt_admit(mt_manager *m, mt_hold *h) {
   mt_part *part;
   while ((part = mt_hold_next(h, &m->kin))) {
-    mt_attempt *at = of(part->lock->wait);
+    mt_attempt *at = attempt_of(part->lock->wait);
     mt_hold_enter(part);
     mt_wait_end(&at->wait);
     at->entered++;
@@ -290,10 +290,10 @@ void mt_attempt_admit(mt_manager *m, mt_hold *h) {
 /* A part whose acquisition waits in line elsewhere asks later: a mode kept for it meanwhile would
  * block others, and it might be waiting for exactly those. */
 bool mt_attempt_will_ask(const mt_part *part) {
-  return part->lock->wait && of(part->lock->wait)->phase != MT_PHASE_LINE;
+  return part->lock->wait && attempt_of(part->lock->wait)->phase != MT_PHASE_LINE;
 }
 
-static void ask(mt_attempt *at, mt_part *part, bool enqueue) {
+static void ask_for_part(mt_attempt *at, mt_part *part, bool enqueue) {
   part->lock->unanswered++;
   mt_outbox_ask(at->wait.manager, part, enqueue, at->wait.once);
 }
@@ -319,7 +319,7 @@ static void ask_store(mt_attempt *at) {
     if (covered(part, now))
       part->state = MT_PART_HELD;
     else
-      ask(at, part, false);
+      ask_for_part(at, part, false);
   }
   if (lock->unanswered) return;
   if (at->entered < lock->n)
@@ -333,7 +333,7 @@ static void poll_store(mt_attempt *at) {
   at->denied = SIZE_MAX;
   at->asked_ms = mt_manager_now(at->wait.manager);
   mt_error_clear(&at->error);
-  ask(at, &at->wait.lock->parts[at->pos], true);
+  ask_for_part(at, &at->wait.lock->parts[at->pos], true);
 }
 
 static bool any_dead(const mt_attempt *at) {
@@ -394,7 +394,7 @@ static void attempt_judge(mt_attempt *at) {
   const mt_lock *lock = at->wait.lock;
   while (at->pos < lock->n && lock->parts[at->pos].state == MT_PART_HELD) at->pos++;
   at->phase = MT_PHASE_READY;
-  go_on(at);
+  take_next_part(at);
 }
 
 /* If its place in the queue may have expired meanwhile, this is a new place behind later arrivals.
@@ -428,7 +428,7 @@ static void keep_fence(mt_lock *lock, const mt_hold *h) {
 
 void mt_attempt_answered(mt_part *part, const mt_lock_item *denied, const mortise_error *err) {
   mt_lock *lock = part->lock;
-  mt_attempt *at = of(lock->wait);
+  mt_attempt *at = attempt_of(lock->wait);
   lock->unanswered--;
   if (!denied && !err) keep_fence(lock, part->hold);
   if (err && err->code && !at->error.code) at->error = *err;
@@ -475,7 +475,7 @@ static void adoption_moved(mt_attempt *at) {
   }
 }
 
-static void adopt(mt_attempt *at) {
+static void adopt_first(mt_attempt *at) {
   mortise_error err;
   at->phase = MT_PHASE_ADOPT;
   at->adoption = mt_adoption_new(at->wait.lock, at->wait.once);
@@ -488,12 +488,12 @@ static void adopt(mt_attempt *at) {
 }
 
 void mt_attempt_adoption_moved(mt_lock *lock) {
-  adoption_moved(of(lock->wait));
+  adoption_moved(attempt_of(lock->wait));
 }
 
 void mt_attempt_adopted(mt_manager *m, const mt_hold *h, const mortise_error *err) {
   for (mt_wait *w = m->waits->first; w; w = w->next)
-    if (of(w)->adoption) mt_adoption_answered(of(w)->adoption, h, err);
+    if (attempt_of(w)->adoption) mt_adoption_answered(attempt_of(w)->adoption, h, err);
   mt_manager_soon(m);
 }
 
@@ -507,9 +507,9 @@ static void tick_adoption(mt_attempt *at, int64_t now) {
 }
 
 /* Continues where it stopped; no request may be in flight for it. */
-static void go_on(mt_attempt *at) {
+static void take_next_part(mt_attempt *at) {
   if (at->a->adopts && !at->adopted)
-    adopt(at);
+    adopt_first(at);
   else if (at->entered < at->wait.lock->n)
     enter_here(at);
   else
@@ -542,7 +542,7 @@ static int64_t step_due(const mt_attempt *at) {
 int64_t mt_attempts_due(const mt_manager *m) {
   int64_t due = INT64_MAX;
   for (const mt_wait *w = m->waits->first; w; w = w->next) {
-    const mt_attempt *at = of(w);
+    const mt_attempt *at = attempt_of(w);
     int64_t step = step_due(at);
     if (step < due) due = step;
     if (tells(at) && at->tell_ms < due) due = at->tell_ms;
@@ -565,18 +565,18 @@ static void tick_queue(mt_attempt *at, int64_t now) {
 }
 
 void mt_attempts_fail(mt_manager *m, const mortise_error *err) {
-  while (m->waits->first) fail_attempt(of(m->waits->first), err);
+  while (m->waits->first) fail_attempt(attempt_of(m->waits->first), err);
 }
 
 void mt_attempts_abandon(mt_manager *m) {
-  while (m->waits->first) mt_attempt_abandon(of(m->waits->first));
+  while (m->waits->first) mt_attempt_abandon(attempt_of(m->waits->first));
 }
 
-static void tick(mt_attempt *at, int64_t now) {
-  tell_waiting(at, now);
+static void tick_attempt(mt_attempt *at, int64_t now) {
+  tell_still_waiting(at, now);
   switch (at->phase) {
   case MT_PHASE_READY:
-    go_on(at);
+    take_next_part(at);
     return;
   case MT_PHASE_LINE:
     if (now >= at->deadline_ms) time_out(at);
@@ -598,14 +598,14 @@ void mt_attempts_tick(mt_manager *m) {
   mt_waits *all = m->waits;
   for (mt_wait *w = all->first; w; w = all->cursor) {
     all->cursor = w->next;
-    tick(of(w), now);
+    tick_attempt(attempt_of(w), now);
   }
 }
 
 void mt_attempts_session_open(mt_manager *m) {
   for (mt_wait *w = m->waits->first; w; w = w->next) {
-    if (of(w)->phase != MT_PHASE_NO_SESSION) continue;
-    of(w)->phase = MT_PHASE_READY;
+    if (attempt_of(w)->phase != MT_PHASE_NO_SESSION) continue;
+    attempt_of(w)->phase = MT_PHASE_READY;
     w->lock->holds = m->holds;
     mt_holds_ref(m->holds);
   }
@@ -616,9 +616,9 @@ void mt_attempts_unbind(mt_manager *m, mt_holds *holds) {
     if (w->lock->holds != holds) continue;
     mt_holds_unref(holds);
     w->lock->holds = NULL;
-    of(w)->phase = MT_PHASE_NO_SESSION;
-    mt_adoption_free(of(w)->adoption);
-    of(w)->adoption = NULL;
+    attempt_of(w)->phase = MT_PHASE_NO_SESSION;
+    mt_adoption_free(attempt_of(w)->adoption);
+    attempt_of(w)->adoption = NULL;
   }
 }
 
@@ -628,7 +628,7 @@ static void fail_each(mt_manager *m, bool (*concerned)(const mt_attempt *at, con
   mt_waits *all = m->waits;
   for (mt_wait *w = all->first; w; w = all->cursor) {
     all->cursor = w->next;
-    if (concerned(of(w), ctx)) fail_attempt(of(w), err);
+    if (concerned(attempt_of(w), ctx)) fail_attempt(attempt_of(w), err);
   }
 }
 
@@ -641,12 +641,12 @@ void mt_attempts_session_failed(mt_manager *m, const mortise_error *err) {
   fail_each(m, not_begun, NULL, err);
 }
 
-static bool is_of(const mt_attempt *at, const void *holds) {
+static bool is_of_holds(const mt_attempt *at, const void *holds) {
   return at->wait.lock->holds == holds;
 }
 
 void mt_attempts_session_lost(mt_manager *m, const mt_holds *holds, const mortise_error *err) {
-  fail_each(m, is_of, holds, err);
+  fail_each(m, is_of_holds, holds, err);
 }
 
 static bool out_of_patience(const mt_attempt *at, const void *ctx) {
@@ -661,7 +661,7 @@ void mt_attempts_trouble(mt_manager *m, const mortise_error *err) {
 
 void mt_attempts_ended(mt_manager *m) {
   for (mt_wait *w = m->waits->first; w; w = w->next) {
-    mt_attempt *at = of(w);
+    mt_attempt *at = attempt_of(w);
     if (at->phase == MT_PHASE_QUEUE && (w->once || any_dead(at))) at->poll_ms = 0;
     if (at->phase == MT_PHASE_ADOPT) mt_adoption_look(at->adoption);
   }
@@ -669,5 +669,5 @@ void mt_attempts_ended(mt_manager *m) {
 }
 
 void mt_attempt_deadlocked(mt_wait *w, const mortise_blockers *blockers, const mortise_error *err) {
-  fail_blocked(of(w), blockers, err);
+  fail_blocked(attempt_of(w), blockers, err);
 }

@@ -51,7 +51,7 @@ static void say_step(mt_buf *b, const mt_step *step, bool first) {
               step->queued ? "queued for" : "held");
 }
 
-static void add_member(mortise_blockers *all, const mt_step *wants, const mt_step *has) {
+static void add_cycle_member(mortise_blockers *all, const mt_step *wants, const mt_step *has) {
   mt_lock_entry entry = {.mode = has->mode, .queued = wants->queued};
   memcpy(entry.session, has->session, sizeof entry.session);
   mt_blocker_add(all, wants->path, &entry, has->owner);
@@ -72,5 +72,5 @@ void mt_blocker_cycle(const char *own, const mt_step *steps, size_t n, mortise_b
   mt_buf_deinit(&b);
   err->retryable = true;
   *all = (mortise_blockers){0};
-  for (size_t i = 0; i + 1 < n; i++) add_member(all, &steps[i], &steps[i + 1]);
+  for (size_t i = 0; i + 1 < n; i++) add_cycle_member(all, &steps[i], &steps[i + 1]);
 }

@@ -25,21 +25,21 @@ static int64_t deadline(const mt_breaking *b) {
   return now_of(b) + (ms < b->store->request_ms && b->lease_ms ? ms : b->store->request_ms);
 }
 
-static void next(mt_breaking *b, mt_breaking_phase phase, int64_t due_ms) {
+static void enter_phase(mt_breaking *b, mt_breaking_phase phase, int64_t due_ms) {
   b->phase = phase;
   b->due_ms = due_ms;
 }
 
 static void fail_breaking(mt_breaking *b, const mortise_error *err) {
   b->error = *err;
-  next(b, MT_BREAKING_FAILED, INT64_MAX);
+  enter_phase(b, MT_BREAKING_FAILED, INT64_MAX);
 }
 
-static void answered(mt_breaking *b) {
+static void mark_answered(mt_breaking *b) {
   b->busy = false;
 }
 
-static void tell(mt_breaking *b) {
+static void tell_changed(mt_breaking *b) {
   if (b->config.changed) b->config.changed(b->config.ctx);
 }
 
@@ -57,7 +57,8 @@ static bool succeeded(mt_breaking *b, const mortise_error *err) {
   if (!passing || now - b->trouble_ms >= PATIENCE_MS)
     fail_breaking(b, err);
   else
-    next(b, b->phase == MT_BREAKING_EVICTING ? b->phase : MT_BREAKING_LOOKING, now + PAUSE_MS);
+    enter_phase(b, b->phase == MT_BREAKING_EVICTING ? b->phase : MT_BREAKING_LOOKING,
+                now + PAUSE_MS);
   return false;
 }
 
@@ -70,7 +71,7 @@ static bool of_session(const mt_breaking *b, mt_json entries) {
 }
 
 /* Makes items of the page's documents that have entries of the session. */
-static size_t collect(mt_breaking *b, mt_json page) {
+static size_t collect_paths(mt_breaking *b, mt_json page) {
   size_t n = 0;
   mt_buf_clear(&b->paths);
   for (mt_json_iter it = mt_json_items(page); n < EVICT_ITEMS && mt_json_next(&it);) {
@@ -91,12 +92,12 @@ static size_t collect(mt_breaking *b, mt_json page) {
 
 static void evicted(void *ctx, mt_req *req) {
   mt_breaking *b = ctx;
-  answered(b);
+  mark_answered(b);
   for (size_t i = 0; i < b->batch.n; i++) b->evicted += b->items[i].result == MT_LOCK_ACKED;
   mt_lock_batch_deinit(&b->batch);
   /* The next listing finds items that met a version conflict again. */
-  if (succeeded(b, &req->error)) next(b, MT_BREAKING_EVICTING, now_of(b));
-  tell(b);
+  if (succeeded(b, &req->error)) enter_phase(b, MT_BREAKING_EVICTING, now_of(b));
+  tell_changed(b);
 }
 
 static void evict(mt_breaking *b, size_t n) {
@@ -121,16 +122,16 @@ static void go_through(mt_breaking *b, size_t n) {
   bool last = !b->list.listing;
   b->found |= n > 0;
   if (last && (!b->found || ++b->rounds >= ROUNDS_MAX))
-    next(b, MT_BREAKING_DONE, INT64_MAX);
+    enter_phase(b, MT_BREAKING_DONE, INT64_MAX);
   else if (n)
     evict(b, n);
   else
-    next(b, MT_BREAKING_EVICTING, now_of(b));
+    enter_phase(b, MT_BREAKING_EVICTING, now_of(b));
 }
 
 static void listed(void *ctx, mt_req *req) {
   mt_breaking *b = ctx;
-  answered(b);
+  mark_answered(b);
   mt_json root;
   mortise_error err = req->error;
   size_t n = 0;
@@ -138,7 +139,7 @@ static void listed(void *ctx, mt_req *req) {
     if (mt_json_parse(mt_slice_of(b->list.json), "the list of locks", &root, &err))
       fail_breaking(b, &err);
     else
-      n = collect(b, root);
+      n = collect_paths(b, root);
     if (mt_buf_status(&b->paths, "the paths of its locks", &err)) fail_breaking(b, &err);
   }
   mt_lock_list_deinit(&b->list);
@@ -146,7 +147,7 @@ static void listed(void *ctx, mt_req *req) {
     drop_listing(b); /* a retry lists from the start */
   else if (b->phase == MT_BREAKING_EVICTING)
     go_through(b, n);
-  tell(b);
+  tell_changed(b);
 }
 
 /* Fails the breaking and returns false without memory. */
@@ -156,7 +157,7 @@ static bool need_items(mt_breaking *b, size_t n) {
   mortise_error err;
   mt_error_memory(&err);
   fail_breaking(b, &err);
-  tell(b);
+  tell_changed(b);
   return false;
 }
 
@@ -184,10 +185,10 @@ static void wait_from_now(mt_breaking *b, mt_version version) {
 }
 
 /* The session changed meanwhile: read it again. A session has few states, so this ends. */
-static void refused(mt_breaking *b) {
+static void on_refusal(mt_breaking *b) {
   mortise_error err;
   if (++b->refusals < REFUSALS_MAX) {
-    next(b, MT_BREAKING_LOOKING, now_of(b) + PAUSE_MS / 4);
+    enter_phase(b, MT_BREAKING_LOOKING, now_of(b) + PAUSE_MS / 4);
     return;
   }
   mt_error_set(&err, MORTISE_CORRUPT_TABLE,
@@ -197,29 +198,30 @@ static void refused(mt_breaking *b) {
   fail_breaking(b, &err);
 }
 
-static void written(void *ctx, mt_req *req) {
+static void session_written(void *ctx, mt_req *req) {
   mt_breaking *b = ctx;
-  answered(b);
+  mark_answered(b);
   if (succeeded(b, &req->error)) {
     if (b->write.result != MT_SESSION_ACKED) {
-      refused(b);
+      on_refusal(b);
     } else if (b->write.verb == MT_SESSION_BREAK) {
       wait_from_now(b, b->write.version);
-      next(b, MT_BREAKING_WAITING, now_of(b));
+      enter_phase(b, MT_BREAKING_WAITING, now_of(b));
     } else {
-      next(b, MT_BREAKING_EVICTING, now_of(b));
+      enter_phase(b, MT_BREAKING_EVICTING, now_of(b));
     }
   }
-  tell(b);
+  tell_changed(b);
 }
 
-static void write_session(mt_breaking *b, mt_session_verb verb) {
+static void write_session_verb(mt_breaking *b, mt_session_verb verb) {
   bool missing = verb == MT_SESSION_EXPIRE && !b->version.term;
-  b->write = (mt_session_write){.req = {.done = written, .ctx = b, .deadline_ms = deadline(b)},
-                                .verb = verb,
-                                .ns = b->ns,
-                                .session = b->session,
-                                .lease_ms = missing ? MISSING_LEASE_MS : b->lease_ms};
+  b->write =
+      (mt_session_write){.req = {.done = session_written, .ctx = b, .deadline_ms = deadline(b)},
+                         .verb = verb,
+                         .ns = b->ns,
+                         .session = b->session,
+                         .lease_ms = missing ? MISSING_LEASE_MS : b->lease_ms};
   if (verb == MT_SESSION_EXPIRE) b->write.if_version = b->version;
   if (verb == MT_SESSION_BREAK && b->config.by) b->write.by = mt_slice_of(b->config.by);
   if (verb != MT_SESSION_BREAK) b->phase = MT_BREAKING_ENDING;
@@ -229,7 +231,7 @@ static void write_session(mt_breaking *b, mt_session_verb verb) {
 
 static void expire(mt_breaking *b, mt_version version) {
   b->version = version;
-  write_session(b, MT_SESSION_EXPIRE);
+  write_session_verb(b, MT_SESSION_EXPIRE);
 }
 
 static int64_t peek_pause(const mt_breaking *b) {
@@ -244,7 +246,7 @@ static void go_on_waiting(mt_breaking *b, const mt_session_doc *doc) {
   if (now >= b->until_ms)
     expire(b, doc->version);
   else
-    next(b, MT_BREAKING_WAITING, peek < b->until_ms ? peek : b->until_ms);
+    enter_phase(b, MT_BREAKING_WAITING, peek < b->until_ms ? peek : b->until_ms);
 }
 
 static void session_judge(mt_breaking *b, const mt_session_doc *doc) {
@@ -256,26 +258,26 @@ static void session_judge(mt_breaking *b, const mt_session_doc *doc) {
   if (doc->state == MT_SESSION_MISSING)
     expire(b, (mt_version){0});
   else if (!standing)
-    write_session(b, MT_SESSION_PROVE);
+    write_session_verb(b, MT_SESSION_PROVE);
   else if (b->gone || doc->damaged) /* no client relies on it, so there is no lease to wait for */
     expire(b, doc->version);
   else if (b->marked)
     go_on_waiting(b, doc);
   else
-    write_session(b, MT_SESSION_BREAK);
+    write_session_verb(b, MT_SESSION_BREAK);
 }
 
-static void looked(void *ctx, mt_req *req) {
+static void session_looked_at(void *ctx, mt_req *req) {
   mt_breaking *b = ctx;
-  answered(b);
+  mark_answered(b);
   if (succeeded(b, &req->error)) session_judge(b, &b->read.docs[0]);
   mt_session_read_deinit(&b->read);
-  tell(b);
+  tell_changed(b);
 }
 
-static void look(mt_breaking *b) {
+static void look_at_session(mt_breaking *b) {
   b->read = (mt_session_read){
-      .req = {.done = looked, .ctx = b, .deadline_ms = deadline(b), .idempotent = true},
+      .req = {.done = session_looked_at, .ctx = b, .deadline_ms = deadline(b), .idempotent = true},
       .ns = b->ns,
       .ids = b->ids,
       .n = 1};
@@ -290,21 +292,21 @@ static const char nobody[] = "00000000000000000000000000000000";
 
 static void cleared(void *ctx, mt_req *req) {
   mt_breaking *b = ctx;
-  answered(b);
+  mark_answered(b);
   mt_lock_result result = b->items[0].result;
   b->evicted += result == MT_LOCK_ACKED;
   mt_lock_batch_deinit(&b->batch);
   if (!succeeded(b, &req->error)) {
-    tell(b);
+    tell_changed(b);
     return;
   }
   bool again = result == MT_LOCK_CONFLICT || result == MT_LOCK_BUSY;
-  next(b, again ? MT_BREAKING_EVICTING : MT_BREAKING_DONE,
-       again ? now_of(b) + PAUSE_MS / 4 : INT64_MAX);
-  tell(b);
+  enter_phase(b, again ? MT_BREAKING_EVICTING : MT_BREAKING_DONE,
+              again ? now_of(b) + PAUSE_MS / 4 : INT64_MAX);
+  tell_changed(b);
 }
 
-static void clear(mt_breaking *b) {
+static void clear_path(mt_breaking *b) {
   b->phase = MT_BREAKING_EVICTING;
   if (!need_items(b, 1)) return;
   b->items[0] = (mt_lock_item){.verb = MT_LOCK_EVICT, .place.path = mt_slice_of(b->config.path)};
@@ -333,11 +335,11 @@ int64_t mt_breaking_due(const mt_breaking *b) {
 void mt_breaking_tick(mt_breaking *b) {
   if (now_of(b) < mt_breaking_due(b)) return;
   if (b->config.path)
-    clear(b);
+    clear_path(b);
   else if (b->phase == MT_BREAKING_EVICTING)
     list(b);
   else
-    look(b);
+    look_at_session(b);
 }
 
 void mt_breaking_deinit(mt_breaking *b) {

@@ -27,13 +27,13 @@ static void attach(mt_convert *c) {
   c->lock->on_release_ctx = c;
 }
 
-static void detach(mt_lock *lock) {
+static void detach_conversion(mt_lock *lock) {
   lock->on_release = NULL;
   lock->on_release_ctx = NULL;
 }
 
 static void done(mt_convert *c) {
-  if (c->lock) detach(c->lock);
+  if (c->lock) detach_conversion(c->lock);
   MT_FINISH(c);
 }
 
@@ -58,26 +58,26 @@ static void change_over(mt_lock *a, mt_lock *b) {
   adopt_parts(b);
 }
 
-static void give_up(mt_lock *lock) {
+static void free_shares(mt_lock *lock) {
   mt_lock_give_back(lock, 0, NULL);
   mt_lock_free(lock);
 }
 
 /* ---- More than it has ----------------------------------------------------------------------- */
 
-static void granted(void *ctx, mt_acquire *a) {
+static void on_more_granted(void *ctx, mt_acquire *a) {
   mt_convert *c = ctx;
   c->error = a->error;
   mt_lock *more = a->lock;
   a->lock = NULL;
   if (more && !mt_lock_check(c->lock, &c->error)) change_over(c->lock, more);
-  if (more) give_up(more); /* the old shares, or the new ones if the lock was lost meanwhile */
+  if (more) free_shares(more); /* the old shares, or the new ones if the lock was lost meanwhile */
   done(c);
 }
 
 static void ask_for_more(mt_manager *m, mt_convert *c, const mt_want *wants, size_t n) {
   c->asking = true;
-  c->acquire = (mt_acquire){.done = granted,
+  c->acquire = (mt_acquire){.done = on_more_granted,
                             .ctx = c,
                             .wants = wants,
                             .n = n,
@@ -161,7 +161,7 @@ static mt_want *new_wants(const mt_lock *lock, mt_mode mode, mortise_error *err)
   return wants;
 }
 
-static void begin(mt_manager *m, mt_convert *c, mortise_error *err) {
+static void begin_conversion(mt_manager *m, mt_convert *c, mortise_error *err) {
   mt_want *wants = new_wants(c->lock, c->mode, err);
   if (!wants) return;
   const mt_acquire as_task = {.wants = wants, .n = c->lock->n_wants, .task = c->lock->task};
@@ -186,14 +186,14 @@ void mt_manager_convert(mt_manager *m, mt_convert *c) {
     mt_error_set(&err, MORTISE_INVALID_ARGUMENT, "the lock is being converted already");
   } else if (!mt_lock_check(c->lock, &err)) {
     attach(c);
-    begin(m, c, &err);
-    if (err.code) detach(c->lock);
+    begin_conversion(m, c, &err);
+    if (err.code) detach_conversion(c->lock);
   }
   if (err.code) convert_refuse(m, c, &err);
 }
 
 void mt_manager_convert_cancel(mt_manager *m, mt_convert *c) {
-  if (c->lock && conversion_of(c->lock) == c) detach(c->lock);
+  if (c->lock && conversion_of(c->lock) == c) detach_conversion(c->lock);
   if (c->asking)
     mt_manager_cancel(m, &c->acquire);
   else

@@ -112,7 +112,7 @@ static bool is_told(const mt_manager *m, uint64_t wait, uint64_t told) {
 }
 
 /* Remembers the cycle; false if others may not know of one of our waits in it yet. */
-static bool remember(mt_manager *m, const size_t members[MT_CYCLE_MAX], size_t n) {
+static bool remember_cycle(mt_manager *m, const size_t members[MT_CYCLE_MAX], size_t n) {
   mt_deadlock *d = m->deadlock;
   const mt_graph *g = d->graph;
   mt_board *board = &m->holds->session.board;
@@ -136,7 +136,7 @@ static bool remember(mt_manager *m, const size_t members[MT_CYCLE_MAX], size_t n
 }
 
 static void seen_once(mt_manager *m, const size_t members[MT_CYCLE_MAX], size_t n) {
-  if (remember(m, members, n))
+  if (remember_cycle(m, members, n))
     see_again(m);
   else
     later(m);
@@ -172,7 +172,7 @@ static bool all_later(const mt_deadlock *d, const size_t members[MT_CYCLE_MAX]) 
   return true;
 }
 
-static void look_again(mt_manager *m, mt_wait *w) {
+static void confirm_cycle(mt_manager *m, mt_wait *w) {
   mt_deadlock *d = m->deadlock;
   size_t members[MT_CYCLE_MAX];
   if (!there_again(d, members)) {
@@ -196,7 +196,7 @@ static void walk_judge(mt_manager *m) {
   if (!w || start == SIZE_MAX) {
     later(m);
   } else if (d->phase == MT_DEADLOCK_CONFIRMING) {
-    look_again(m, w);
+    confirm_cycle(m, w);
   } else {
     size_t n = mt_graph_cycle(d->graph, start, members);
     if (n)
@@ -219,7 +219,7 @@ static void take_doc(mt_graph *g, size_t index, mt_session_doc *doc) {
   if (index && s->live && doc->waiting) mt_graph_add(g, index, mt_slice_of(doc->waiting));
 }
 
-static void on_read(void *ctx, mt_req *req) {
+static void on_sessions_read(void *ctx, mt_req *req) {
   mt_manager *m = ctx;
   mt_deadlock *d = m->deadlock;
   bool ours = m->phase == MT_OPEN && !m->closing &&
@@ -250,7 +250,7 @@ static void read_wanted(mt_manager *m) {
     later(m);
     return;
   }
-  d->read = (mt_session_read){.req = {.done = on_read,
+  d->read = (mt_session_read){.req = {.done = on_sessions_read,
                                       .ctx = m,
                                       .idempotent = true,
                                       .deadline_ms = mt_manager_now(m) + READ_MS},
@@ -305,7 +305,7 @@ int64_t mt_deadlock_due(const mt_manager *m) {
   return due;
 }
 
-static void look(mt_manager *m, int64_t now) {
+static void begin_due_walk(mt_manager *m, int64_t now) {
   mt_wait *w = next_to_walk(m);
   if (!w || now < w->walk_ms) return;
   if (mt_wait_is_nested(w))
@@ -325,7 +325,7 @@ void mt_deadlock_tick(mt_manager *m) {
   if (!any)
     d->phase = MT_DEADLOCK_IDLE;
   else if (d->phase == MT_DEADLOCK_IDLE)
-    look(m, now);
+    begin_due_walk(m, now);
   else if (now >= d->again_ms)
     begin_walk(m, d->wait);
 }

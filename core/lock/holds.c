@@ -121,7 +121,7 @@ void mt_hold_clear(mt_hold *h) {
 
 /* ---- Parts ---------------------------------------------------------------------------------- */
 
-static void append(mt_parts *list, mt_part *part) {
+static void append_part(mt_parts *list, mt_part *part) {
   part->prev = list->last;
   part->next = NULL;
   if (list->last)
@@ -154,7 +154,7 @@ static bool related(const mt_part *holder, const mt_part *part, const mt_kin *ki
   return a == b || (kin->inherits && kin->inherits(kin->ctx, a, b));
 }
 
-static bool inside(const mt_hold *h, const mt_part *part, const mt_kin *kin) {
+static bool holds_related(const mt_hold *h, const mt_part *part, const mt_kin *kin) {
   for (const mt_part *p = h->in.first; p; p = p->next)
     if (related(p, part, kin)) return true;
   return false;
@@ -182,18 +182,18 @@ static bool is_shut(const mt_hold *h) {
 bool mt_hold_admits(const mt_hold *h, const mt_part *part, const mt_kin *kin) {
   if (!shares_allow(h, part, kin)) return false;
   bool must_line_up = is_shut(h) || !line_allows(h, part);
-  return !must_line_up || inside(h, part, kin);
+  return !must_line_up || holds_related(h, part, kin);
 }
 
 void mt_hold_enter(mt_part *part) {
   if (part->state == MT_PART_LINED) take_out(&part->hold->line, part);
-  append(&part->hold->in, part);
+  append_part(&part->hold->in, part);
   part->hold->counts[part->mode]++;
   part->state = MT_PART_IN;
 }
 
 void mt_hold_line_up(mt_part *part) {
-  append(&part->hold->line, part);
+  append_part(&part->hold->line, part);
   part->state = MT_PART_LINED;
 }
 
@@ -230,7 +230,7 @@ mt_mode mt_hold_held_mode(const mt_hold *h) {
 mt_blocking mt_blocking_begin(const mt_part *part, const mt_kin *kin) {
   const mt_hold *h = part->hold;
   mt_blocking b = {.kin = kin, .part = part, .next = h->in.first, .in = true};
-  b.must_line_up = !inside(h, part, kin);
+  b.must_line_up = !holds_related(h, part, kin);
   b.all = b.must_line_up && is_shut(h);
   return b;
 }

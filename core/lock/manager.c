@@ -28,7 +28,7 @@ typedef struct whole {
   void *close_ctx;
 } whole;
 
-static whole *of(const mt_manager *m) {
+static whole *whole_of(const mt_manager *m) {
   return (whole *)m;
 }
 
@@ -38,7 +38,7 @@ static int64_t least(int64_t a, int64_t b) {
 
 int64_t mt_manager_due(const mt_manager *m) {
   if (m->due_now) return 0;
-  int64_t due = m->closing == MT_CLOSING ? of(m)->close_deadline_ms : INT64_MAX;
+  int64_t due = m->closing == MT_CLOSING ? whole_of(m)->close_deadline_ms : INT64_MAX;
   due = least(due, mt_attempts_due(m));
   if (m->phase != MT_OPEN) return due;
   due = least(due, atomic_load(&m->holds->session.deadline_ms));
@@ -96,7 +96,7 @@ mt_manager *mt_manager_new(mt_store *store, const mt_env *env, const mt_manager_
 }
 
 static void cancel_session_requests(mt_manager *m) {
-  whole *w = of(m);
+  whole *w = whole_of(m);
   if (m->phase == MT_VERIFYING) mt_store_cancel(m->store, &w->verify.req);
   if (m->phase == MT_OPENING || m->phase == MT_ENDING) mt_store_cancel(m->store, &w->write.req);
   mt_locks_admin_deinit(&w->verify);
@@ -119,7 +119,7 @@ void mt_manager_free(mt_manager *m) {
   mt_holds_unref(m->holds);
   mt_free(m->owner_json);
   mt_free(m->job);
-  mt_free(of(m));
+  mt_free(whole_of(m));
 }
 
 /* ---- Our own session ------------------------------------------------------------------------ */
@@ -134,11 +134,11 @@ static void session_failed(mt_manager *m, const mortise_error *err) {
 static void session_opened(void *ctx, mt_req *req) {
   mt_manager *m = ctx;
   mortise_error err = req->error;
-  const mt_session_write *write = &of(m)->write;
+  const mt_session_write *write = &whole_of(m)->write;
   if (write->result == MT_SESSION_REFUSED)
     mt_error_set(&err, MORTISE_UNAVAILABLE, "the lock table refuses a new session");
   if (write->result == MT_SESSION_ACKED) {
-    mt_session_extend(&m->holds->session, of(m)->write_sent_ms, mt_manager_now(m));
+    mt_session_extend(&m->holds->session, whole_of(m)->write_sent_ms, mt_manager_now(m));
     if (!m->config.heartbeat ||
         !m->config.heartbeat(m->config.ctx, true, &m->holds->session, &err)) {
       m->phase = MT_OPEN;
@@ -151,7 +151,7 @@ static void session_opened(void *ctx, mt_req *req) {
 }
 
 static void open_session(mt_manager *m) {
-  whole *w = of(m);
+  whole *w = whole_of(m);
   mortise_error err;
   m->holds = mt_holds_new(m->env, m->ns, m->lease_ms, m->margin_ms);
   if (!m->holds) {
@@ -176,8 +176,8 @@ static void open_session(mt_manager *m) {
 
 static void verified(void *ctx, mt_req *req) {
   mt_manager *m = ctx;
-  of(m)->epoch = of(m)->verify.epoch;
-  mt_locks_admin_deinit(&of(m)->verify);
+  whole_of(m)->epoch = whole_of(m)->verify.epoch;
+  mt_locks_admin_deinit(&whole_of(m)->verify);
   if (req->error.code) {
     mortise_error err = req->error;
     session_failed(m, &err);
@@ -187,8 +187,8 @@ static void verified(void *ctx, mt_req *req) {
   open_session(m);
 }
 
-static void verify(mt_manager *m) {
-  whole *w = of(m);
+static void verify_table(mt_manager *m) {
+  whole *w = whole_of(m);
   m->phase = MT_VERIFYING;
   w->phase_ms = mt_manager_now(m);
   w->verify = (mt_locks_admin){.req = {.done = verified, .ctx = m, .idempotent = true}};
@@ -199,14 +199,14 @@ static void verify(mt_manager *m) {
 static void want_session(mt_manager *m) {
   if (m->closing) return;
   if (m->phase == MT_UNVERIFIED)
-    verify(m);
+    verify_table(m);
   else if (m->phase == MT_NO_SESSION)
     open_session(m);
 }
 
 static void closed(mt_manager *m) {
   m->closing = MT_CLOSED;
-  of(m)->close_done(of(m)->close_ctx);
+  whole_of(m)->close_done(whole_of(m)->close_ctx);
 }
 
 static void forget_session(mt_manager *m, bool table_stands) {
@@ -222,17 +222,17 @@ static void session_ended(void *ctx, mt_req *req) {
   mt_manager *m = ctx;
   (void)req;
   bool lost = atomic_load(&m->holds->session.lost);
-  forget_session(m, !lost && of(m)->write.result == MT_SESSION_ACKED);
+  forget_session(m, !lost && whole_of(m)->write.result == MT_SESSION_ACKED);
   if (m->closing == MT_LAST_END) closed(m);
 }
 
 /* Stops the heartbeat, then marks the session `closed`, so that others need not wait for its lease.
  * Nothing here relies on this session any more. */
-static void end_session(mt_manager *m) {
+static void end_own_session(mt_manager *m) {
   stop_heartbeat(m);
   m->phase = MT_ENDING;
   int64_t patience = least(m->store->request_ms, END_MS);
-  whole *w = of(m);
+  whole *w = whole_of(m);
   w->write = (mt_session_write){
       .req = {.done = session_ended, .ctx = m, .deadline_ms = mt_manager_now(m) + patience},
       .verb = MT_SESSION_CLOSE,
@@ -263,7 +263,7 @@ static void session_lost(mt_manager *m) {
   if (by_another)
     stop_heartbeat(m);
   else
-    end_session(m);
+    end_own_session(m);
   mt_attempts_session_lost(m, holds, &err);
   if (by_another) forget_session(m, false); /* the table itself may have gone */
 }
@@ -282,8 +282,8 @@ void mt_manager_acquire(mt_manager *m, mt_acquire *a) {
   else
     mt_attempt_new(m, a, err);
   if (err->code) {
-    a->next = of(m)->refused;
-    of(m)->refused = a;
+    a->next = whole_of(m)->refused;
+    whole_of(m)->refused = a;
   } else if (m->phase == MT_OPEN) {
     mt_attempts_session_open(m);
   }
@@ -291,7 +291,7 @@ void mt_manager_acquire(mt_manager *m, mt_acquire *a) {
 }
 
 void mt_manager_cancel(mt_manager *m, mt_acquire *a) {
-  for (mt_acquire **link = &of(m)->refused; *link; link = &(*link)->next) {
+  for (mt_acquire **link = &whole_of(m)->refused; *link; link = &(*link)->next) {
     if (*link != a) continue;
     *link = a->next;
     return;
@@ -303,8 +303,8 @@ void mt_manager_cancel(mt_manager *m, mt_acquire *a) {
 
 void mt_manager_tell_release(mt_manager *m, mt_release *r) {
   r->op = NULL;
-  r->next = of(m)->released;
-  of(m)->released = r;
+  r->next = whole_of(m)->released;
+  whole_of(m)->released = r;
   mt_manager_soon(m);
 }
 
@@ -331,7 +331,7 @@ void mt_manager_release(mt_manager *m, mt_release *r) {
 }
 
 void mt_manager_release_forget(mt_manager *m, mt_release *r) {
-  for (mt_release **link = &of(m)->released; *link; link = &(*link)->next) {
+  for (mt_release **link = &whole_of(m)->released; *link; link = &(*link)->next) {
     if (*link != r) continue;
     *link = r->next;
     return;
@@ -341,8 +341,8 @@ void mt_manager_release_forget(mt_manager *m, mt_release *r) {
 
 /* ---- The tick ------------------------------------------------------------------------------- */
 
-static void tell_waiting(mt_manager *m) {
-  whole *w = of(m);
+static void finish_refused(mt_manager *m) {
+  whole *w = whole_of(m);
   while (w->refused) {
     mt_acquire *a = w->refused;
     w->refused = a->next;
@@ -361,7 +361,7 @@ static void replace_if_tainted(mt_manager *m) {
   mt_holds *holds = m->holds;
   if (m->phase == MT_OPEN && holds->replace && !holds->n && !m->locks && mt_outbox_idle(m)) {
     mt_attempts_unbind(m, holds);
-    end_session(m);
+    end_own_session(m);
   }
 }
 
@@ -374,11 +374,11 @@ static void abandon_late(mt_manager *m) {
 
 static void tick_close(mt_manager *m) {
   if (m->closing != MT_CLOSING) return;
-  bool late = mt_manager_now(m) >= of(m)->close_deadline_ms;
+  bool late = mt_manager_now(m) >= whole_of(m)->close_deadline_ms;
   if (m->phase == MT_OPEN && (mt_outbox_idle(m) || late)) {
     abandon_late(m);
     m->closing = MT_LAST_END;
-    end_session(m);
+    end_own_session(m);
   } else if (m->phase == MT_UNVERIFIED || m->phase == MT_NO_SESSION || late) {
     closed(m);
   }
@@ -386,7 +386,7 @@ static void tick_close(mt_manager *m) {
 
 void mt_manager_tick(mt_manager *m) {
   m->due_now = false;
-  tell_waiting(m);
+  finish_refused(m);
   if (m->phase == MT_OPEN && !mt_manager_session_alive(m)) session_lost(m);
   if (m->waits->first) want_session(m);
   mt_attempts_tick(m);
@@ -396,8 +396,9 @@ void mt_manager_tick(mt_manager *m) {
   tick_close(m);
 }
 
-static void begin_closing(mt_manager *m, int64_t deadline_ms, void (*done)(void *ctx), void *ctx) {
-  whole *w = of(m);
+static void begin_manager_close(mt_manager *m, int64_t deadline_ms, void (*done)(void *ctx),
+                                void *ctx) {
+  whole *w = whole_of(m);
   mortise_error err;
   mt_error_set(&err, MORTISE_INTERRUPTED, "the client is being closed");
   m->closing = MT_CLOSING;
@@ -410,12 +411,12 @@ static void begin_closing(mt_manager *m, int64_t deadline_ms, void (*done)(void 
 }
 
 void mt_manager_close(mt_manager *m, int64_t deadline_ms, void (*done)(void *ctx), void *ctx) {
-  begin_closing(m, deadline_ms, done, ctx);
+  begin_manager_close(m, deadline_ms, done, ctx);
   for (mt_lock *lock = m->locks; lock; lock = lock->next) mt_lock_give_back(lock, 0, NULL);
 }
 
 void mt_manager_leave(mt_manager *m, int64_t deadline_ms, void (*done)(void *ctx), void *ctx) {
-  begin_closing(m, deadline_ms, done, ctx);
+  begin_manager_close(m, deadline_ms, done, ctx);
 }
 
 /* ---- What it says --------------------------------------------------------------------------- */
@@ -425,7 +426,7 @@ mt_session *mt_manager_session(mt_manager *m) {
 }
 
 mt_epoch mt_manager_epoch(const mt_manager *m) {
-  return of(m)->epoch;
+  return whole_of(m)->epoch;
 }
 
 static mortise_status permit_check(const void *lock, mortise_error *err) {
@@ -454,6 +455,6 @@ mt_manager_stats mt_manager_get_stats(const mt_manager *m) {
 }
 
 int64_t mt_manager_asked_ms(const mt_manager *m) {
-  if (m->phase == MT_VERIFYING || m->phase == MT_OPENING) return of(m)->phase_ms;
+  if (m->phase == MT_VERIFYING || m->phase == MT_OPENING) return whole_of(m)->phase_ms;
   return m->phase == MT_OPEN ? mt_outbox_asked_ms(m) : 0;
 }

@@ -46,7 +46,7 @@ static void serve(mt_hold *h, mt_mode mode) {
   }
 }
 
-static void number(mt_holds *holds, mt_hold *h, mt_mode mode) {
+static void number_write(mt_holds *holds, mt_hold *h, mt_mode mode) {
   /* The same write keeps its number when it is repeated, after a lost answer or to keep a place in
    * the queue, so that the store recognises what it already applied. */
   bool again = mt_hold_is_unsure(h) && h->asked_mode == mode && h->n != h->released_n;
@@ -62,7 +62,7 @@ static void number(mt_holds *holds, mt_hold *h, mt_mode mode) {
 static bool choose_grant(mt_holds *holds, mt_hold *h) {
   h->asked_enqueue = false;
   mt_mode mode = mt_mode_join(mt_hold_held_mode(h), h->asks->mode);
-  number(holds, h, mode);
+  number_write(holds, h, mode);
   serve(h, mode);
   bool none = h->state == MT_HOLD_NONE;
   bool plain = mode == MT_X && none && !h->asked_enqueue && h->serving->target;
@@ -82,7 +82,7 @@ static bool choose_release(mt_hold *h) {
 
 /* Lowers the entry to what our tasks hold; no part waits for this write. */
 static bool choose_lower(mt_holds *holds, mt_hold *h, mt_mode mode) {
-  number(holds, h, mode);
+  number_write(holds, h, mode);
   h->asked_enqueue = false;
   mt_hold_doubt(h);
   h->verb = MT_LOCK_SET;
@@ -111,7 +111,7 @@ static bool somebody_comes(const mt_manager *m, const mt_hold *h) {
 }
 
 /* Chooses the next write of a hold; false if none is needed. */
-static bool choose(const mt_manager *m, mt_holds *holds, mt_hold *h) {
+static bool choose_write(const mt_manager *m, mt_holds *holds, mt_hold *h) {
   if (h->evict[0] || h->serving)
     return true; /* the eviction comes first, or the same write again */
   h->tries = 0;
@@ -204,7 +204,7 @@ void mt_outbox_forget(mt_part *part) {
   part->asking = false;
 }
 
-static mt_hold *pop(mt_outbox *o) {
+static mt_hold *pop_hold(mt_outbox *o) {
   mt_hold *h = o->first;
   if (!h) return NULL;
   o->first = h->next_out;
@@ -238,7 +238,7 @@ void mt_pending_done(mt_hold *h, const mortise_error *err) {
   MT_FINISH(r);
 }
 
-static void settle(mt_holds *holds, mt_hold *h) {
+static void settle_hold(mt_holds *holds, mt_hold *h) {
   mt_pending_done(h, NULL);
   mt_holds_drop_if_idle(holds, h);
 }
@@ -256,7 +256,7 @@ static void answer_all(mt_manager *m, mt_hold *h, const mt_lock_item *denied,
   }
 }
 
-static void granted(mt_manager *m, mt_hold *h, const mt_lock_item *item) {
+static void hold_granted(mt_manager *m, mt_hold *h, const mt_lock_item *item) {
   h->mode = h->asked_mode;
   h->version = item->version;
   h->written_ms = mt_manager_now(m);
@@ -291,7 +291,7 @@ static bool evict_dead_blocker(mt_manager *m, mt_hold *h, const mt_lock_item *it
   return false;
 }
 
-static void refused(mt_manager *m, mt_hold *h, mortise_status code, const char *why) {
+static void refuse_asks(mt_manager *m, mt_hold *h, mortise_status code, const char *why) {
   mortise_error err;
   mt_error_set(&err, code, "%s: %s", h->path, why);
   answer_all(m, h, NULL, &err);
@@ -301,7 +301,7 @@ static void refused(mt_manager *m, mt_hold *h, mortise_status code, const char *
 static bool grant_answered(mt_manager *m, mt_hold *h, const mt_lock_item *item) {
   switch (item->result) {
   case MT_LOCK_ACKED:
-    granted(m, h, item);
+    hold_granted(m, h, item);
     return false;
   case MT_LOCK_EXISTS:
     h->verb = MT_LOCK_SET;
@@ -319,10 +319,10 @@ static bool grant_answered(mt_manager *m, mt_hold *h, const mt_lock_item *item) 
       atomic_store(&m->holds->session.lost, true);
       return false;
     }
-    refused(m, h, MORTISE_CORRUPT_TABLE, "the store holds a newer number of this session");
+    refuse_asks(m, h, MORTISE_CORRUPT_TABLE, "the store holds a newer number of this session");
     return false;
   default:
-    refused(m, h, MORTISE_REJECTED, "the store refuses the write");
+    refuse_asks(m, h, MORTISE_REJECTED, "the store refuses the write");
     return false;
   }
 }
@@ -374,7 +374,7 @@ static void item_answered(mt_manager *m, mt_holds *holds, mt_hold *h, const mt_l
     if (item->result == MT_LOCK_CONFLICT) m->stats.conflicts++;
     if (item->result == MT_LOCK_BUSY)
       m->outbox->paused_ms = mt_manager_now(m) + mt_manager_jitter(m, PAUSE_FIRST_MS);
-    if (!again && h->serving) refused(m, h, MORTISE_UNAVAILABLE, "too many conflicting writes");
+    if (!again && h->serving) refuse_asks(m, h, MORTISE_UNAVAILABLE, "too many conflicting writes");
     again |= !h->serving; /* a write that no part waits for is always retried */
   } else if (item->verb == MT_LOCK_EVICT) {
     h->evict[0] = '\0';
@@ -408,7 +408,7 @@ static void batch_free(mt_batch *b) {
 }
 
 /* A permanent error: fails the asking parts; what cannot be given back ends with the session. */
-static void give_up(mt_manager *m, mt_holds *holds, mt_hold *h, const mortise_error *err) {
+static void give_up_write(mt_manager *m, mt_holds *holds, mt_hold *h, const mortise_error *err) {
   bool evicting = h->evict[0], adopting = h->adopts;
   h->evict[0] = '\0';
   h->adopts = false;
@@ -449,7 +449,7 @@ static void item_failed(mt_manager *m, mt_holds *holds, mt_hold *h, const mt_loc
   if ((unsure || !proven) && takes(item)) mt_hold_doubt(h);
   if (unsure) mt_hold_touched(h);
   if (h->pending_release) mt_pending_done(h, err);
-  if (!try_again(m, h, item, err)) give_up(m, holds, h, err);
+  if (!try_again(m, h, item, err)) give_up_write(m, holds, h, err);
   if (mt_manager_believes(m, holds)) mt_outbox_kick(m, h);
 }
 
@@ -511,9 +511,9 @@ static void gather(mt_manager *m, mt_batch *b) {
   size_t asks = 0;
   /* Callbacks in here may add to the line; never take more than there is room for. */
   while (m->outbox->first && b->n + asks < b->room) {
-    mt_hold *h = pop(m->outbox);
-    if (!choose(m, b->of, h)) {
-      settle(b->of, h);
+    mt_hold *h = pop_hold(m->outbox);
+    if (!choose_write(m, b->of, h)) {
+      settle_hold(b->of, h);
       continue;
     }
     h->send = MT_SEND_SENT;
@@ -607,7 +607,7 @@ int64_t mt_outbox_asked_ms(const mt_manager *m) {
 }
 
 void mt_outbox_abandon(mt_manager *m, const mortise_error *err) {
-  while (pop(m->outbox)) {
+  while (pop_hold(m->outbox)) {
   }
   for (size_t i = 0; m->holds && i < m->holds->buckets; i++)
     for (mt_hold *h = m->holds->bucket[i]; h; h = h->next_in_bucket) mt_pending_done(h, err);

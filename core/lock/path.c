@@ -146,7 +146,7 @@ static size_t shared_prefix(mt_slice a, mt_slice b) {
   return i;
 }
 
-static bool add_found(finder *f, size_t at, mt_slice ancestor) {
+static bool add_ancestor(finder *f, size_t at, mt_slice ancestor) {
   if (!mt_grow((void **)&f->found, &f->cap, f->n + 1, sizeof *f->found, f->max)) return false;
   memmove(f->found + at + 1, f->found + at, (f->n - at) * sizeof *f->found);
   f->found[at] = ancestor;
@@ -173,7 +173,7 @@ static bool find_from(finder *f, mt_slice path, size_t from) {
   for (const char *slash; (slash = memchr(path.p + from, '/', path.n - from));) {
     mt_slice ancestor = {path.p, (size_t)(slash - path.p)};
     bool run = ancestor.n == first && f->n && mt_slice_starts(f->found[f->n - 1], ancestor);
-    if (!add_found(f, run ? start_of_run(f, ancestor) : f->n, ancestor)) return false;
+    if (!add_ancestor(f, run ? start_of_run(f, ancestor) : f->n, ancestor)) return false;
     from = ancestor.n + 1;
   }
   return true;
@@ -195,7 +195,7 @@ mortise_status mt_path_ancestors(const mt_slice *paths, size_t n, mt_slice **out
     size_t shared = shared_prefix(before, paths[i]);
     if (goes_back(before, paths[i], shared))
       status = mt_error_set(err, MORTISE_INVALID_ARGUMENT, "path %zu is out of order", i);
-    else if (paths[i].n > 1 && !f.n && !add_found(&f, 0, (mt_slice){paths[i].p, 1}))
+    else if (paths[i].n > 1 && !f.n && !add_ancestor(&f, 0, (mt_slice){paths[i].p, 1}))
       status = mt_error_memory(err);
     else if (!find_from(&f, paths[i], shared ? shared : 1))
       status = mt_error_memory(err);

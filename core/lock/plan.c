@@ -132,7 +132,7 @@ static mortise_status ancestors_of(const mt_plan *plan, mt_mode mode, mt_slice *
   return status;
 }
 
-static void put_row(mt_plan *plan, mt_slice path, mt_mode mode, bool target) {
+static void add_plan_row(mt_plan *plan, mt_slice path, mt_mode mode, bool target) {
   struct mt_plan_row *last = plan->n ? &plan->rows[plan->n - 1] : NULL;
   if (!last || !mt_slice_eq(last->place.path, path)) {
     plan->rows[plan->n++] = (struct mt_plan_row){{path, 0}, mode, target};
@@ -153,10 +153,10 @@ static mortise_status merge(mt_plan *plan, const mt_slice *is, size_t n_is, cons
     if (b < n_ix && mt_slice_cmp(ix[b], least) < 0) least = ix[b];
     if (c < plan->n_wants && mt_slice_cmp(plan->wants[c].path, least) < 0)
       least = plan->wants[c].path;
-    if (a < n_is && mt_slice_eq(is[a], least)) put_row(plan, is[a++], MT_IS, false);
-    if (b < n_ix && mt_slice_eq(ix[b], least)) put_row(plan, ix[b++], MT_IX, false);
+    if (a < n_is && mt_slice_eq(is[a], least)) add_plan_row(plan, is[a++], MT_IS, false);
+    if (b < n_ix && mt_slice_eq(ix[b], least)) add_plan_row(plan, ix[b++], MT_IX, false);
     if (c < plan->n_wants && mt_slice_eq(plan->wants[c].path, least)) {
-      put_row(plan, plan->wants[c].path, plan->wants[c].mode, true);
+      add_plan_row(plan, plan->wants[c].path, plan->wants[c].mode, true);
       c++;
     }
   }

@@ -17,7 +17,7 @@ static void forget_oldest(mt_takeover *k) {
   k->seen[oldest] = k->seen[--k->n];
 }
 
-static mt_seen *meet(mt_takeover *k, const char *id) {
+static mt_seen *begin_to_watch(mt_takeover *k, const char *id) {
   mt_seen *s = seen_find(k, id);
   if (s) return s;
   if (k->n == MT_SEEN_MAX) forget_oldest(k); /* its observation will start over */
@@ -58,7 +58,7 @@ bool mt_takeover_known(const mt_manager *m, const mt_lock_entry *entries, size_t
 /* ---- What an answer means ------------------------------------------------------------------- */
 
 static void note(mt_manager *m, const mt_session_doc *doc) {
-  mt_seen *s = meet(m->takeover, doc->session);
+  mt_seen *s = begin_to_watch(m->takeover, doc->session);
   if (!s || s->dead) return;
   bool same = s->known && mt_version_equal(s->version, doc->version) && s->state == doc->state;
   if (!same) s->since_ms = mt_manager_now(m);
@@ -102,7 +102,7 @@ static void finish_look(mt_manager *m) {
   m->hooks->ended(m);
 }
 
-static void written(void *ctx, mt_req *req) {
+static void expiry_written(void *ctx, mt_req *req) {
   mt_manager *m = ctx;
   mt_takeover *k = m->takeover;
   mt_seen *s = seen_find(k, k->ids[k->at]);
@@ -124,7 +124,7 @@ static void next_write(mt_manager *m) {
   for (; k->at < k->n_ids; k->at++) {
     const mt_seen *s = seen_find(k, k->ids[k->at]);
     k->write = (mt_session_write){
-        .req = {.done = written, .ctx = m}, .ns = m->ns, .session = k->ids[k->at]};
+        .req = {.done = expiry_written, .ctx = m}, .ns = m->ns, .session = k->ids[k->at]};
     if (!s || !verdict(m, s, &k->write)) continue;
     m->store->locks->session(m->store, &k->write);
     return;
@@ -132,7 +132,7 @@ static void next_write(mt_manager *m) {
   finish_look(m);
 }
 
-static void looked(void *ctx, mt_req *req) {
+static void suspects_read(void *ctx, mt_req *req) {
   mt_manager *m = ctx;
   mt_takeover *k = m->takeover;
   for (size_t i = 0; !req->error.code && i < k->read.n; i++) note(m, &k->read.docs[i]);
@@ -141,7 +141,7 @@ static void looked(void *ctx, mt_req *req) {
   next_write(m);
 }
 
-static void add_id(mt_manager *m, const mt_lock_entry *entry) {
+static void add_suspect(mt_manager *m, const mt_lock_entry *entry) {
   mt_takeover *k = m->takeover;
   const char *id = entry->session;
   if (entry->damaged || k->n_ids == MT_LOOK_MAX || mt_takeover_dead(m, id)) return;
@@ -157,13 +157,13 @@ void mt_takeover_look(mt_manager *m, const mt_lock_entry *entries, size_t n, boo
   mt_takeover *k = m->takeover;
   if (k->busy || !m->holds || (!at_once && mt_manager_now(m) < k->next_ms)) return;
   k->n_ids = 0;
-  for (size_t i = 0; i < n; i++) add_id(m, &entries[i]);
+  for (size_t i = 0; i < n; i++) add_suspect(m, &entries[i]);
   /* Adds the blockers of other tasks' waits, so that one look serves all. */
   for (const mt_wait *w = m->waits->first; w; w = w->next)
-    for (size_t i = 0; i < w->n_blockers; i++) add_id(m, &w->blockers[i]);
+    for (size_t i = 0; i < w->n_blockers; i++) add_suspect(m, &w->blockers[i]);
   if (!k->n_ids) return;
   k->busy = true;
-  k->read = (mt_session_read){.req = {.done = looked, .ctx = m, .idempotent = true},
+  k->read = (mt_session_read){.req = {.done = suspects_read, .ctx = m, .idempotent = true},
                               .ns = m->ns,
                               .ids = k->ids,
                               .n = k->n_ids};

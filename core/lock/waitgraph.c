@@ -43,7 +43,7 @@ static bool read_mode(mt_json object, mt_mode *out) {
   return mt_json_plain(mt_json_get(object, "mode"), &name) && mt_mode_parse(name, out);
 }
 
-static bool read_path(mt_graph *g, mt_json object, size_t *at, size_t *n) {
+static bool read_graph_path(mt_graph *g, mt_json object, size_t *at, size_t *n) {
   *at = g->text.n;
   if (!mt_json_text(mt_json_get(object, "path"), &g->text) || g->text.failed) return false;
   *n = g->text.n - *at;
@@ -81,7 +81,8 @@ static void read_holds(mt_graph *g, mt_graph_node *node, mt_json list) {
   node->holds = g->n_holds;
   for (mt_json_iter it = mt_json_items(list); mt_json_next(&it);) {
     mt_graph_hold hold = {0};
-    if (!read_mode(it.value, &hold.mode) || !read_path(g, it.value, &hold.path, &hold.path_n) ||
+    if (!read_mode(it.value, &hold.mode) ||
+        !read_graph_path(g, it.value, &hold.path, &hold.path_n) ||
         !mt_json_uint(mt_json_get(it.value, "fence"), &hold.fence))
       continue;
     if (!mt_grow((void **)&g->holds, &g->cap_holds, g->n_holds + 1, sizeof hold, MT_GRAPH_ITEMS))
@@ -96,7 +97,7 @@ static void read_node(mt_graph *g, size_t session, mt_json entry) {
   uint64_t stripe;
   if (!mt_json_uint(mt_json_get(entry, "task"), &node.task) ||
       !mt_json_uint(mt_json_get(entry, "wait"), &node.wait) || !read_mode(entry, &node.mode) ||
-      !read_path(g, entry, &node.path, &node.path_n))
+      !read_graph_path(g, entry, &node.path, &node.path_n))
     return;
   if (!mt_grow((void **)&g->nodes, &g->cap_nodes, g->n_nodes + 1, sizeof node, MT_GRAPH_NODES))
     return;
@@ -192,7 +193,8 @@ static void want_sessions(mt_graph *g, const mt_graph_node *node) {
     g->sessions[g->fors[i].session].wanted = true;
 }
 
-static size_t collect(const mt_graph *g, size_t start, size_t last, size_t members[MT_CYCLE_MAX]) {
+static size_t collect_cycle(const mt_graph *g, size_t start, size_t last,
+                            size_t members[MT_CYCLE_MAX]) {
   size_t n = 1;
   for (size_t i = last; i != start; i = g->nodes[i].from) n++;
   if (n > MT_CYCLE_MAX) return 0;
@@ -213,7 +215,7 @@ size_t mt_graph_cycle(mt_graph *g, size_t start, size_t members[MT_CYCLE_MAX]) {
   while (head < tail) {
     size_t a = queue[head++];
     want_sessions(g, &g->nodes[a]);
-    if (a != start && mt_graph_edge(g, a, start, &key)) return collect(g, start, a, members);
+    if (a != start && mt_graph_edge(g, a, start, &key)) return collect_cycle(g, start, a, members);
     for (size_t b = 0; b < g->n_nodes; b++) {
       if (!g->nodes[b].before || g->nodes[b].seen || !mt_graph_edge(g, a, b, &key)) continue;
       g->nodes[b].seen = true;

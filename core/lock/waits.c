@@ -58,7 +58,7 @@ typedef struct cycle_search {
   bool found;
 } cycle_search;
 
-static bool meet(void *ctx, mt_wait *other) {
+static bool visit_wait(void *ctx, mt_wait *other) {
   cycle_search *s = ctx;
   s->found = other == s->start;
   if (s->found) return false;
@@ -125,7 +125,7 @@ mt_wait *mt_waits_local_cycle(mt_manager *m, mt_wait *start, mortise_blockers *a
   start->visit = s.visit;
   start->visit_next = NULL;
   for (; s.at && steps; s.at = s.at->visit_next) {
-    each_in_the_way(s.at, &steps, meet, &s);
+    each_in_the_way(s.at, &steps, visit_wait, &s);
     if (s.found) return tell_cycle(m, &s, all, err);
   }
   return NULL;
@@ -133,7 +133,7 @@ mt_wait *mt_waits_local_cycle(mt_manager *m, mt_wait *start, mortise_blockers *a
 
 /* ---- The board ------------------------------------------------------------------------------ */
 
-static void add_path(mt_buf *b, mt_slice path, mt_mode mode) {
+static void add_path_and_mode(mt_buf *b, mt_slice path, mt_mode mode) {
   mt_json_add_key(b, "path");
   mt_json_add_string(b, path);
   mt_buf_addf(b, ",\"mode\":\"%s\"", mt_mode_name(mode));
@@ -141,7 +141,7 @@ static void add_path(mt_buf *b, mt_slice path, mt_mode mode) {
 
 static void add_hold(mt_buf *b, mt_slice path, mt_mode mode, uint64_t fence) {
   mt_buf_adds(b, b->n && b->p[b->n - 1] == '[' ? "{" : ",{");
-  add_path(b, path, mode);
+  add_path_and_mode(b, path, mode);
   mt_buf_addf(b, ",\"fence\":%llu}", (unsigned long long)fence);
 }
 
@@ -207,7 +207,7 @@ static void add_wanted(mt_buf *b, const mt_wait *w) {
   if (!first || first->path.n > TOLD_PATH) return;
   mt_json_add_key(b, "wanted");
   mt_buf_addc(b, '{');
-  add_path(b, first->path, first->mode);
+  add_path_and_mode(b, first->path, first->mode);
   mt_buf_addf(b, ",\"n\":%zu}", n);
 }
 
@@ -217,7 +217,7 @@ static void add_one(mt_buf *b, const mt_wait *w, uint32_t *steps) {
   bool first = !b->n || b->p[b->n - 1] == '[';
   mt_buf_addf(b, "%s{\"task\":%llu,\"wait\":%llu", first ? "" : ",",
               (unsigned long long)w->lock->task, (unsigned long long)w->number);
-  add_path(b, part->place.path, part->mode);
+  add_path_and_mode(b, part->place.path, part->mode);
   if (part->place.stripe) mt_buf_addf(b, ",\"stripe\":%u", part->place.stripe);
   if (w->poll_fence && !w->in_line)
     mt_buf_addf(b, ",\"polled\":%llu", (unsigned long long)w->poll_fence);
@@ -284,7 +284,7 @@ static void mark_told(mt_manager *m, size_t told, int64_t now, uint64_t version)
   }
 }
 
-static void put(mt_manager *m, mt_buf *text, size_t told, int64_t now) {
+static void put_on_board(mt_manager *m, mt_buf *text, size_t told, int64_t now) {
   size_t n;
   char *p = mt_buf_take(text, &n);
   uint64_t before = m->holds->session.board.version; /* only this thread changes it */
@@ -304,7 +304,7 @@ bool mt_waits_publish(mt_manager *m) {
   mt_buf_init(&text, MT_BOARD_MAX);
   size_t told = render(m, &text, now);
   if (text.n && !text.failed)
-    put(m, &text, told, now);
+    put_on_board(m, &text, told, now);
   else /* no memory: publish nothing */
     mt_waits_withdraw(m);
   all->publish_ms = now + PUBLISH_MS;

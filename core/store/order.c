@@ -15,7 +15,7 @@ static void hear(mt_order *o, mt_version version) {
   if (fence > o->lately) o->lately = fence;
 }
 
-static bool written(const mt_lock_item *item) {
+static bool was_written(const mt_lock_item *item) {
   return item->result == MT_LOCK_ACKED || item->result == MT_LOCK_QUEUED;
 }
 
@@ -26,12 +26,12 @@ bool mt_order_judge(mt_order *o, uint64_t after, mt_lock_batch *r, bool identifi
   r->proven = identified;
   for (size_t i = 0; i < r->n; i++) {
     const mt_lock_item *item = &r->items[i];
-    if (written(item) && !mt_version_is_after(item->version, after)) return r->proven = false;
-    r->proven |= written(item);
+    if (was_written(item) && !mt_version_is_after(item->version, after)) return r->proven = false;
+    r->proven |= was_written(item);
     stale |= item->result == MT_LOCK_STALE;
   }
   for (size_t i = 0; i < r->n; i++)
-    if (written(&r->items[i])) hear(o, r->items[i].version);
+    if (was_written(&r->items[i])) hear(o, r->items[i].version);
   return r->proven || !stale;
 }
 

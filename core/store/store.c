@@ -55,13 +55,13 @@ void mt_page_free(mt_page *page) {
   mt_free(page);
 }
 
-static void drop(char **owned) {
+static void drop_text(char **owned) {
   mt_free(*owned);
   *owned = NULL;
 }
 
 void mt_describe_deinit(mt_describe *r) {
-  drop(&r->json);
+  drop_text(&r->json);
 }
 
 void mt_mget_deinit(mt_mget *r) {
@@ -70,7 +70,7 @@ void mt_mget_deinit(mt_mget *r) {
 }
 
 void mt_search_deinit(mt_search *r) {
-  drop(&r->answer);
+  drop_text(&r->answer);
 }
 
 void mt_server_task_find_deinit(mt_server_task_find *r) {
@@ -80,19 +80,19 @@ void mt_server_task_find_deinit(mt_server_task_find *r) {
 }
 
 void mt_raw_deinit(mt_raw *r) {
-  drop(&r->answer);
+  drop_text(&r->answer);
 }
 
 void mt_locks_admin_deinit(mt_locks_admin *r) {
-  drop(&r->text);
+  drop_text(&r->text);
 }
 
 void mt_lock_list_deinit(mt_lock_list *r) {
-  drop(&r->json);
+  drop_text(&r->json);
 }
 
 void mt_lock_read_deinit(mt_lock_read *r) {
-  drop(&r->json);
+  drop_text(&r->json);
 }
 
 void mt_session_read_deinit(mt_session_read *r) {

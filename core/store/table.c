@@ -38,7 +38,7 @@ static bool is_sound(const mt_entry_parts *p) {
 }
 
 /* Cuts between characters. */
-static void copy(mt_slice text, char *out, size_t size) {
+static void copy_cut(mt_slice text, char *out, size_t size) {
   size_t n = text.n < size ? text.n : mt_utf8_valid((mt_slice){text.p, size - 1});
   if (n) memcpy(out, text.p, n);
   out[n] = '\0';
@@ -47,7 +47,7 @@ static void copy(mt_slice text, char *out, size_t size) {
 /* Shortens a damaged id of full length, so that nobody takes it for a session's id. */
 static void show_session(mt_slice text, char out[MT_SESSION_ID]) {
   enum { CUT = MT_SESSION_ID - 5 };
-  copy(text, out, MT_SESSION_ID);
+  copy_cut(text, out, MT_SESSION_ID);
   if (text.n >= MT_SESSION_ID - 1) snprintf(out + CUT, MT_SESSION_ID - CUT, "...");
   mt_utf8_tame(out);
 }
@@ -66,13 +66,14 @@ void mt_entry_read(const mt_entry_parts *p, mt_lock_entry *out) {
     show_session(p->session, out->session);
     return;
   }
-  copy(p->session, out->session, sizeof out->session);
-  copy(p->job, out->job, sizeof out->job);
+  copy_cut(p->session, out->session, sizeof out->session);
+  copy_cut(p->job, out->job, sizeof out->job);
 }
 
 /* Decodes a string; `out` must be larger than any that a client writes, so that too long ones are
  * noticed. */
-static bool take_text(mt_json entry, const char *key, char *out, size_t size, mt_slice *text) {
+static bool take_entry_text(mt_json entry, const char *key, char *out, size_t size,
+                            mt_slice *text) {
   mt_json value = mt_json_get(entry, key);
   *text = mt_slice_of(mt_json_copy(value, out, size));
   return value.type == MT_JSON_STRING;
@@ -87,15 +88,17 @@ void mt_entry_read_json(mt_json entry, bool queued, mt_lock_entry *out) {
   mt_entry_parts p = {.queued = queued, .bad = entry.type != MT_JSON_OBJECT};
   mt_slice mode;
   char id[2 * MT_SESSION_ID], name[8], job[MT_JOB_MAX + 1];
-  p.bad |= !take_text(entry, "session", id, sizeof id, &p.session);
-  p.bad |= !take_text(entry, "mode", name, sizeof name, &mode) || !mt_mode_parse(mode, &p.mode);
-  p.bad |= !take_text(entry, "job", job, sizeof job, &p.job) && mt_json_get(entry, "job").type;
+  p.bad |= !take_entry_text(entry, "session", id, sizeof id, &p.session);
+  p.bad |=
+      !take_entry_text(entry, "mode", name, sizeof name, &mode) || !mt_mode_parse(mode, &p.mode);
+  p.bad |=
+      !take_entry_text(entry, "job", job, sizeof job, &p.job) && mt_json_get(entry, "job").type;
   p.bad |= !mt_json_int(mt_json_get(entry, "n"), &p.n);
   p.bad |= !take_time(entry, queued ? "until" : "since", queued, &p.time);
   mt_entry_read(&p, out);
 }
 
-static void open_item(mt_buf *out) {
+static void open_entry(mt_buf *out) {
   mt_buf_adds(out, out->n && out->p[out->n - 1] == '}' ? ",{" : "{");
 }
 
@@ -114,7 +117,7 @@ static void add_damaged(mt_buf *out, bool damaged) {
 }
 
 void mt_entry_add(mt_buf *out, const mt_lock_entry *e) {
-  open_item(out);
+  open_entry(out);
   add_text(out, "session", mt_slice_of(e->session));
   add_number(out, "n", (int64_t)e->n);
   add_text(out, "mode", mt_slice_of(mt_mode_name(e->mode)));
@@ -171,8 +174,8 @@ static bool keep_json(mt_slice text, mt_json_type type, size_t most, char **out,
   return *out != NULL;
 }
 
-static int64_t in_range(int64_t value, int64_t least, int64_t most, int64_t otherwise,
-                        bool *damaged) {
+static int64_t number_or_damaged(int64_t value, int64_t least, int64_t most, int64_t otherwise,
+                                 bool *damaged) {
   if (value >= least && value <= most) return value;
   *damaged = true;
   return otherwise;
@@ -181,9 +184,9 @@ static int64_t in_range(int64_t value, int64_t least, int64_t most, int64_t othe
 bool mt_session_read_parts(const mt_session_parts *p, mt_session_doc *out) {
   bool damaged = p->bad || !mt_session_state_name(p->state);
   out->state = mt_session_state_name(p->state) ? p->state : MT_SESSION_LIVE;
-  out->lease_ms = in_range(p->lease_ms, 1, MT_LEASE_MAX_MS, MT_LEASE_MAX_MS, &damaged);
-  out->opened_ms = in_range(p->opened_ms, 0, INT64_MAX, 0, &damaged);
-  out->beat_ms = in_range(p->beat_ms, 0, INT64_MAX, 0, &damaged);
+  out->lease_ms = number_or_damaged(p->lease_ms, 1, MT_LEASE_MAX_MS, MT_LEASE_MAX_MS, &damaged);
+  out->opened_ms = number_or_damaged(p->opened_ms, 0, INT64_MAX, 0, &damaged);
+  out->beat_ms = number_or_damaged(p->beat_ms, 0, INT64_MAX, 0, &damaged);
   bool kept = keep_json(p->owner, MT_JSON_OBJECT, OWNER_MAX, &out->owner, &damaged) &&
               keep_json(p->waiting, MT_JSON_ARRAY, WAITING_MAX, &out->waiting, &damaged);
   /* A session that has ended stays ended, whatever else its document says. */
@@ -210,7 +213,7 @@ static void add_json(mt_buf *out, const char *key, const char *json) {
 }
 
 void mt_session_add(mt_buf *out, mt_slice ns, const mt_session_doc *doc) {
-  open_item(out);
+  open_entry(out);
   add_text(out, "ns", ns);
   add_text(out, "session", mt_slice_of(doc->session));
   add_text(out, "state", mt_slice_of(mt_session_state_name(doc->state)));

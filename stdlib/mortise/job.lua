@@ -240,6 +240,7 @@ end
 
 -- A session that is left by an error leaves its locks as the job's guard.
 local function carry_out(self, verb)
+  if verb ~= "run" then records.index(self._client) end
   local session <close> = self._client:_lock_core():open_session(self.id)
   local asked_ms = core.now_ms()
   local held = take_lock(self, session, verb)

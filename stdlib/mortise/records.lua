@@ -24,11 +24,7 @@ end
 
 -- Before a job's first request: an embedded store is made ready at its first use, as for locks.
 function records.ready(client)
-  local own = client:_open_core()
-  if not own:describe(own:jobs_index()).exists and client:url():find "^sqlite:" then
-    records.make_index(client)
-  end
-  records.index(client)
+  if client:url():find "^sqlite:" then records.make_index(client) else records.index(client) end
 end
 
 local count_names = {"matched", "changed", "unchanged", "conflicts", "rejected", "restored"}

@@ -1,9 +1,9 @@
 /* Making changes of many documents (lua_work.h), and what they need:
  *   client:plan{index=, CHANGE}    of which nothing is written: `changed` is how many would be
  *   lock:change{index=, CHANGE}    without a journal: running another one finishes what it left
- *   lock:job{verb=, id=, spec=, index=, CHANGE}
+ *   lock:job{verb=, id=, spec=, standing=, index=, CHANGE}
  *       verb "run", "resume" or "undo"; undoing needs no CHANGE. `spec` is kept in a new job's
- *       document. A rename checks as another does, until something of it was journaled.
+ *       document. `standing`: resumed or undone only if it still stands half-done. A rename checks as another does, until something of it was journaled.
  *   client:jobs_index() -> name    of the index that holds jobs and their journals
  *   core.job_table() -> JSON       that index's settings and mappings
  *   core.job_id_check(id)          raises invalid_argument
@@ -31,7 +31,7 @@ typedef struct job_options {
   const char *verb, *id, *spec, *index, *query, *transforms, *field, *from, *to, *strength,
       *stamp_field;
   int64_t page, slices, in_flight, passes, bytes;
-  bool merge, allow_empty;
+  bool merge, allow_empty, standing;
 } job_options;
 
 static const mt_option rows[] = {MT_TEXT_OPTION(job_options, verb),
@@ -52,6 +52,7 @@ static const mt_option rows[] = {MT_TEXT_OPTION(job_options, verb),
                                  MT_INT_OPTION(job_options, bytes, 1, 1 << 30),
                                  MT_FLAG_OPTION(job_options, merge),
                                  MT_FLAG_OPTION(job_options, allow_empty),
+                                 MT_FLAG_OPTION(job_options, standing),
                                  MT_NO_OPTION};
 
 /* What an attempt before has moved lies below `to`, and may be all there was below `from`. */
@@ -173,6 +174,7 @@ static void set_up_job(mt_lua_work *self, const job_options *o, const mt_lock_ha
   j->table = client->jobs;
   j->ns = mt_client_options(client)->ns;
   j->id = o->id;
+  j->standing = o->standing;
   j->spec = mt_slice_of(o->spec);
   j->change = j->verb == MT_JOB_UNDO ? NULL : &self->rename.change;
   j->wall_ms = mt_clock_wall_ms;

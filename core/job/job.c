@@ -479,13 +479,20 @@ static void on_claimed(job_op *o) {
   if (mt_attempt_close_start(&o->close, &err)) fail_job(o, &err);
 }
 
+/* Is there nothing left to do? */
+static bool is_over(const mt_job *j) {
+  mt_job_state state = j->record.state;
+  if (j->standing) return state == MT_JOB_DONE || state == MT_JOB_UNDONE;
+  return state == (j->verb == MT_JOB_UNDO ? MT_JOB_UNDONE : MT_JOB_DONE);
+}
+
 static void claim(job_op *o) {
   mt_job *j = o->j;
   mt_job_record *r = &j->record;
   mt_job_state next = j->verb == MT_JOB_UNDO ? MT_JOB_UNDOING : MT_JOB_RUNNING;
   mortise_error err;
-  if (r->state == (j->verb == MT_JOB_UNDO ? MT_JOB_UNDONE : MT_JOB_DONE)) {
-    finish_job(o); /* there is nothing left to do */
+  if (is_over(j)) {
+    finish_job(o);
     return;
   }
   if (!mt_job_record_may(r, next)) {

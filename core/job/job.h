@@ -28,6 +28,7 @@ typedef struct mt_job {
                struct mt_job *j); /* from the loop; may free the job's memory; NULL: pumped */
   void *ctx;
   mt_job_verb verb;
+  bool standing; /* RESUME, UNDO: one that is done, or undone, is left as it is */
   mt_store *store;
   const mt_env *env;
   const mt_permit *permit;

@@ -6,6 +6,7 @@ local core = require "mortise.core"
 local errors = require "mortise.errors"
 local json = require "mortise.json"
 local options = require "mortise.options"
+local orphans = require "mortise.orphans"
 local records = require "mortise.records"
 local request = require "mortise.request"
 local suggest = require "mortise.suggest"
@@ -28,6 +29,7 @@ job.rows = {
   {name = "allow_empty", type = "boolean", help = "of a rename: there may be none below `from`"},
   {name = "lock", type = "any", help = "a path, a list of them, or what acquire takes; a rename's own paths"},
   {name = "wait", type = "duration", help = "how long to wait for the lock"},
+  orphans.row,
   {name = "on_progress", type = "function", help = "called with the numbers done and in all"},
   {name = "page", type = "count", default_text = core.scan_page, help = "documents a page, and in a batch"},
   {name = "slices", type = "count", help = "of the scan"},
@@ -220,8 +222,9 @@ end
 -- Takes its lock in `session`. One that resumes or undoes takes over what the job's dead sessions hold.
 local function take_lock(self, session, verb)
   local lock = self._spec.lock
-  local ok, held = pcall(session.acquire, session, lock.kind, lock.index, lock.paths,
-    {wait_ms = self._wait, adopts = verb ~= "run"})
+  local ok, held = pcall(orphans.past, self._client, self._orphan, function()
+    return session:acquire(lock.kind, lock.index, lock.paths, {wait_ms = self._wait, adopts = verb ~= "run"})
+  end)
   if ok then return held end
   explain_own(self, held)
   if verb == "run" then session:close() end -- there is nothing yet that it would guard
@@ -229,8 +232,9 @@ local function take_lock(self, session, verb)
 end
 
 -- Does the work under the lock. -> did it go well, the result or error, how it stands
-local function work_under(self, held, verb)
+local function work_under(self, held, verb, standing)
   local o = work_options(self)
+  o.standing = standing
   o.verb, o.id, o.spec = verb, self.id, verb == "run" and spec_text(self._spec) or nil
   local work = held:job(o)
   local ok, result = pcall(watched, work, self._on_progress, "job " .. self.id)
@@ -238,14 +242,15 @@ local function work_under(self, held, verb)
   return ok, result, work:result()
 end
 
--- A session that is left by an error leaves its locks as the job's guard.
-local function carry_out(self, verb)
+-- A session that is left by an error leaves its locks as the job's guard. `standing`: only if it still
+-- stands.
+local function carry_out(self, verb, standing)
   if verb ~= "run" then records.index(self._client) end
   local session <close> = self._client:_lock_core():open_session(self.id)
   local asked_ms = core.now_ms()
   local held = take_lock(self, session, verb)
   local began_ms = core.now_ms()
-  local ok, result, now = work_under(self, held, verb)
+  local ok, result, now = work_under(self, held, verb, standing)
   if ok then
     session:close()
     result = finished(self, result, began_ms)
@@ -280,7 +285,9 @@ end
 -- guard. What stops it before anything was changed gives the lock back.
 function Job:run()
   records.ready(self._client)
-  return self._once and earlier(self) or carry_out(self, "run")
+  if not self._once then return carry_out(self, "run") end
+  local result = orphans.past(self._client, self._orphan, function() return earlier(self) end)
+  return result or carry_out(self, "run")
 end
 
 -- Does what is left of one whose process is gone, or which stopped. One that is done stays as it is.
@@ -313,6 +320,7 @@ local function new(client, id, spec, also)
   return setmetatable({
     id = id, name = spec.name, _client = client, _spec = spec, _wait = also.wait, _once = also.once,
     _on_progress = also.on_progress,
+    _orphan = {on_orphan = also.on_orphan, wait = also.wait},
   }, Job)
 end
 
@@ -325,6 +333,7 @@ end
 
 job.get_rows = {
   {name = "wait", type = "duration", help = "how long to wait for the lock"},
+  orphans.row,
   {name = "on_progress", type = "function", help = "called with the numbers done and in all"},
 }
 
@@ -352,14 +361,34 @@ function job.holds(client, id)
 end
 
 -- Gives back what a process holds that died before it wrote the job's document. -> how many entries
-function job.clear(client, id)
+function job.clear(client, id, wait_ms)
   core.job_id_check(id)
   local list = job.holds(client, id)
   if #list == 0 then return 0 end
   local session <close> = client:_lock_core():open_session(id)
-  session:acquire_paths(list, {adopts = true})
+  session:acquire_paths(list, {wait_ms = wait_ms, adopts = true})
   session:close()
   return #list
+end
+
+-- A function is no part of the job's document, so only its script can go on with it.
+local function check_recoverable(record)
+  if type(record.spec.change) ~= "string" then return end
+  error(core.error {
+    code = "orphaned_job", job = record.job, retryable = false,
+    message = ("job %s cannot be resumed here, since its change is a Lua function, which only its script "
+      .. "has: resume it there, or roll it back"):format(record.job),
+  }, 0)
+end
+
+-- Ends, as `o.on_orphan` says, what a process has left half-done, and gives its lock back; with nothing to do
+-- where another process has ended it meanwhile. One that is half undone can only be undone.
+function job.recover(client, id, o)
+  local record, view = records.get(client, id)
+  if not record then return job.clear(client, id, o.wait) end
+  local undoes = o.on_orphan == "rollback" or record.state == "undoing"
+  if not undoes then check_recoverable(record) end
+  return carry_out(new(client, id, spec_of(view), o), undoes and "undo" or "resume", true)
 end
 
 return job

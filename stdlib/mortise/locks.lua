@@ -4,21 +4,24 @@ local core = require "mortise.core"
 local errors = require "mortise.errors"
 local lock = require "mortise.lock"
 local options = require "mortise.options"
+local orphans = require "mortise.orphans"
 local request = require "mortise.request"
 
 local locks = {}
 
 -- ---- Requests ------------------------------------------------------------------------------------
 
-local common_rows, acquire_rows = request.common_rows, request.rows
+local common_rows = options.join(request.common_rows, {orphans.row})
+local acquire_rows = options.join(request.rows, {orphans.row})
 
 options.register({"acquire", "try_lock"}, acquire_rows)
 options.register({"with_tree_lock", "with_document_locks", "with_lock", "with_global_lock"}, common_rows)
 
 local function take(client, what, o)
   what.mode = o.mode
-  local held = client:_lock_core():acquire(what.kind, what.index, what.paths,
-    {mode = o.mode, wait_ms = o.wait})
+  local held = orphans.past(client, o, function()
+    return client:_lock_core():acquire(what.kind, what.index, what.paths, {mode = o.mode, wait_ms = o.wait})
+  end)
   return lock.new(client, held, what)
 end
 
@@ -111,7 +114,9 @@ end
 -- lease.
 local function take_none(client, index, o)
   local path = "/_doc/" .. core.path_segment(index)
-  local held = client:_lock_core():acquire_paths({{path, "IX"}}, {wait_ms = o.wait})
+  local held = orphans.past(client, o, function()
+    return client:_lock_core():acquire_paths({{path, "IX"}}, {wait_ms = o.wait})
+  end)
   return lock.new(client, held, {mode = o.mode, ids = core.array {}, nothing = true})
 end
 

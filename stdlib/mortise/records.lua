@@ -50,7 +50,8 @@ local function check(record)
   local change = spec.rename or spec.change
   assert(states[record.state] and type(record.job) == "string" and type(record.session) == "string")
   assert(type(spec.index) == "string" and type(spec.lock.kind) == "string" and is_text_list(spec.lock.paths))
-  assert(type(change) == "table" and (not spec.rename or is_text_list {change.field, change.from, change.to}))
+  assert(type(change) == "table" or change == "function")
+  assert(not spec.rename or is_text_list {change.field, change.from, change.to})
   return record
 end
 

@@ -5,6 +5,7 @@ local errors = require "mortise.errors"
 local job = require "mortise.job"
 local json = require "mortise.json"
 local options = require "mortise.options"
+local orphans = require "mortise.orphans"
 local watched = require "mortise.watched"
 
 local rows = options.join({
@@ -15,6 +16,7 @@ local rows = options.join({
   {name = "name", type = "string", default = "rename", help = "the beginning of its job's id"},
   {name = "lock", type = "table", help = "a lock that covers both: then it is no job"},
   {name = "wait", type = "duration", help = "how long to wait for the locks"},
+  orphans.row,
   {name = "query", type = "query", help = "one more query that documents must match"},
   {name = "on_progress", type = "function", help = "called with the numbers done and in all"},
   {name = "page", type = "count", default_text = core.scan_page, help = "documents a page of the scan"},
@@ -65,7 +67,8 @@ local function bare(client, o)
     return change_under(o.lock, o)
   end
   local asked = core.now_ms()
-  return client:with_tree_lock({o.from, o.to}, {wait = o.wait and o.wait / 1000}, function(lock)
+  local given = {wait = o.wait and o.wait / 1000, on_orphan = o.on_orphan}
+  return client:with_tree_lock({o.from, o.to}, given, function(lock)
     local waited = (core.now_ms() - asked) / 1000
     local result = change_under(lock, o)
     result.waited = waited
@@ -78,7 +81,7 @@ end
 local function as_job(client, o)
   return job.new(client, {
     name = o.name, index = o.index, rename = {from = o.from, to = o.to, field = o.field}, merge = o.merge,
-    allow_empty = o.allow_empty, wait = o.wait and o.wait / 1000, query = o.query,
+    allow_empty = o.allow_empty, wait = o.wait and o.wait / 1000, on_orphan = o.on_orphan, query = o.query,
     on_progress = o.on_progress, page = o.page, slices = o.slices, in_flight = o.in_flight,
     passes = o.passes,
   })

@@ -300,6 +300,7 @@ static void start_undo(job_op *o) {
                       .writer = o->restores,
                       .record = &j->record,
                       .inverse = j->inverse,
+                      .forward = j->forward,
                       .result = &j->result};
   o->undoing = true;
   hold_or_go_on(o);
@@ -362,8 +363,15 @@ static mortise_status start_attempt(job_op *o, mortise_error *err) {
   return status ? status : mt_job_record_attempt(r, err);
 }
 
+/* What the last attempt could not do is tried again, and counted anew. */
+static void count_anew(mt_job_record *r) {
+  r->counts.matched -= r->counts.conflicts + r->counts.rejected;
+  r->counts.conflicts = r->counts.rejected = 0;
+}
+
 static void begin_attempt(job_op *o) {
   mortise_error err;
+  count_anew(&o->j->record);
   if (mt_job_record_attempt(&o->j->record, &err))
     fail_job(o, &err);
   else

@@ -39,6 +39,7 @@ typedef struct mt_job {
    * must match no longer (until_none), so that what is left to do is what still matches. */
   mt_change *change;
   mt_transform inverse; /* UNDO, of a job without sources */
+  mt_transform forward; /* the same: what it did, which tells what is undone already */
   bool no_sources;      /* RUN: its journal keeps no sources, since `inverse` undoes it exactly */
   void (*progress)(void *ctx, struct mt_job *j, uint64_t changed, uint64_t total); /* may be NULL */
   int64_t (*wall_ms)(void); /* for people, who read when it was; NULL: it is not said */

@@ -1,16 +1,38 @@
 #include "job/undo.h"
 
+enum { BODY_MAX = 256 << 20 };
+
 static void undo_next_batch(mt_undo *u);
+
+/* Is it what it was, since an undoing before has restored it? Then the job would make of it what it made. */
+static bool is_restored(const mt_transform *forward, const mt_journal_entry *e, const mt_doc *doc) {
+  char digest[MT_JOURNAL_DIGEST];
+  mortise_error err;
+  mt_buf made;
+  if (!forward->apply) return false;
+  mt_error_clear(&err);
+  mt_buf_init(&made, BODY_MAX);
+  bool same = forward->apply(forward->ctx, doc, &made, &err) == MT_CHANGED &&
+              mt_journal_digest(mt_buf_slice(&made), digest) && !strcmp(digest, e->after);
+  mt_buf_deinit(&made);
+  return same;
+}
+
+static mt_again invert(mt_rewrite *w, mt_item *item, const mt_journal_entry *e, const mt_doc *doc,
+                       bool ours) {
+  const mt_undo *u = w->ctx;
+  if (ours && u->inverse.apply) return mt_rewrite_by(w, item, &u->inverse, doc);
+  if (!ours && is_restored(&u->forward, e, doc)) return mt_rewrite_with(w, item, doc->source);
+  return MT_AGAIN_CONFLICT;
+}
 
 static mt_again restore(mt_rewrite *w, mt_item *item, const mt_journal_entry *e,
                         const mt_doc *doc) {
-  const mt_transform *inverse = &((mt_undo *)w->ctx)->inverse;
   mt_now now = mt_rewrite_look(w, item, e, doc);
   bool ours = now == MT_NOW_AFTER;
   if (now == MT_NOW_GONE) return MT_AGAIN_CONFLICT;
   if (now == MT_NOW_BEFORE) return mt_rewrite_with(w, item, doc->source);
-  if (!e->source.p)
-    return ours && inverse->apply ? mt_rewrite_by(w, item, inverse, doc) : MT_AGAIN_CONFLICT;
+  if (!e->source.p) return invert(w, item, e, doc, ours);
   if (!ours && !mt_slice_eq(doc->source, e->source)) return MT_AGAIN_CONFLICT;
   item->write.body = e->source;
   return MT_AGAIN_WRITE;

@@ -16,7 +16,9 @@ typedef struct mt_undo {
   mt_journal_of of;
   mt_writer *writer;
   mt_job_record *record;    /* in/out: how far it is, `counts.restored` */
-  mt_transform inverse;     /* for batches that keep no sources; `apply` NULL: there are none */
+  /* For batches that keep no sources: what undoes the job, and what it did, which tells what was undone
+   * before; `apply` NULL: there are none. */
+  mt_transform inverse, forward;
   mt_change_result *result; /* out: matched, changed (back), unchanged, conflicts, rejected */
   bool paused, stopped;     /* in, at any time: it begins no further batch, or ends */
   mortise_error error;      /* out */

@@ -2,10 +2,11 @@
  * changes no other decision; so the list of events is halved, quartered, ... as long as the same
  * failure remains (Zeller, Hildebrandt: Simplifying and Isolating Failure-Inducing Input, 2002).
  * What is left is written to a file that can be replayed. */
-#include "sim.h"
+#include "shrink.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { TRIES = 4000 };
 
@@ -27,15 +28,11 @@ static const char *const names[SIM_DICE] = {
     [SIM_ANOTHERS] = "anothers-answer",
 };
 
-sim_report sim_try(uint64_t seed, const sim_key *only, size_t n_only, sim_tracing tracing) {
-  sim *s = sim_must(calloc(1, sizeof *s));
-  sim_schedule(s, seed, only, n_only, NULL, tracing);
-  sim_report r = {s->failure, sim_trace_lines(s->w), sim_trace_hash(s->w), NULL, 0};
-  const sim_key *happened = sim_happened(s->w, &r.n);
+sim_report sim_report_of(const sim_world *w, const char *failure) {
+  sim_report r = {failure, sim_trace_lines(w), sim_trace_hash(w), NULL, 0};
+  const sim_key *happened = sim_happened(w, &r.n);
   r.happened = sim_must(calloc(r.n + 1, sizeof *happened));
   if (r.n) memcpy(r.happened, happened, r.n * sizeof *happened);
-  sim_clean(s);
-  free(s);
   return r;
 }
 

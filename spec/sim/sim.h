@@ -7,7 +7,7 @@
  *   cycles.c      who waits for whom: deadlocks are found, and none is made up
  *   rest.c        what must hold when all is over
  *   fairness.c    the stream of single files that a directory's waiter must get through
- *   shrink.c      makes a failing schedule small; schedules in files
+ *   shrink.c      makes a failing schedule small; schedules in files; command.c the command line
  *   net.c         machines and the network; table.c the store's table; world.c time and chance
  *
  * Beside them only core/lock's own files run, and what they are built on. */
@@ -217,18 +217,5 @@ void sim_stream_set(sim *s, const char *session, const mt_lock_item *item);
 bool sim_stream_act(task *t);
 bool sim_stream_pause(task *t);
 void sim_stream_granted(const grip *g);
-
-/* shrink.c */
-typedef struct sim_report {
-  const char *failure; /* NULL: none */
-  uint64_t lines, hash;
-  sim_key *happened; /* owned */
-  size_t n;
-} sim_report;
-/* `only` NULL: all that happens by chance. */
-sim_report sim_try(uint64_t seed, const sim_key *only, size_t n_only, sim_tracing tracing);
-/* Writes the smallest schedule that fails alike to `file`. */
-void sim_shrink(uint64_t seed, FILE *out);
-int sim_replay(const char *file);
 
 #endif

@@ -9,10 +9,10 @@
  *   --out FILE    where the small schedule of a failure is written (default: simulate.failed)
  *
  * A failure prints its seed, then the smallest schedule that fails alike. */
+#include "command.h"
 #include "sim.h"
 
 #include <inttypes.h>
-#include <malloc.h>
 #include <stdlib.h>
 
 /* ---- Running -------------------------------------------------------------------------------- */
@@ -131,12 +131,6 @@ void sim_clean(sim *s) {
 
 /* ---- The command line ----------------------------------------------------------------------- */
 
-typedef struct options {
-  uint64_t seed, schedules;
-  bool fairness, trace, twice, first;
-  const char *replay, *out;
-} options;
-
 static void add(sim_counts *to, const sim_counts *from) {
   const uint64_t *a = (const uint64_t *)from;
   uint64_t *sum = (uint64_t *)to;
@@ -157,20 +151,7 @@ static void print_counts(const sim_counts *c, uint64_t schedules, uint64_t failu
          c->leftovers, c->orphans, c->adoptions, c->longest_overrun, c->longest_cycle, failures);
 }
 
-static void report_failure(const options *o, uint64_t seed, uint64_t tried, const char *why) {
-  printf("seed %" PRIu64 ": %s (after %" PRIu64 " schedules)\n", seed, why, tried);
-  if (o->first) return;
-  FILE *out = fopen(o->out, "w");
-  if (!out) {
-    printf("%s cannot be written\n", o->out);
-    return;
-  }
-  sim_shrink(seed, out);
-  fclose(out);
-  printf("see it: simulate --replay %s\n", o->out);
-}
-
-static int run_many(const options *o, sim_tracing tracing) {
+static int run_many(const sim_options *o, sim_tracing tracing) {
   enum { FAILURES = 5 };
   sim_counts counts = {0};
   uint64_t failures = 0, done = 0;
@@ -183,75 +164,27 @@ static int run_many(const options *o, sim_tracing tracing) {
     add(&counts, &s.counts);
     if (!failure) continue;
     failures++;
-    report_failure(o, seed, done + 1, failure);
+    sim_say_failure(o, seed, done + 1, failure);
   }
   print_counts(&counts, done, failures);
   return failures ? 1 : 0;
 }
 
-static int run_twice(const options *o) {
-  uint64_t different = 0, lines = 0;
-  for (uint64_t i = 0; i < o->schedules; i++) {
-    sim_report a = sim_try(o->seed + i, NULL, 0, SIM_TRACE_HASH);
-    sim_report b = sim_try(o->seed + i, NULL, 0, SIM_TRACE_HASH);
-    if (a.hash != b.hash || a.lines != b.lines) {
-      printf("seed %" PRIu64 ": two traces\n", o->seed + i);
-      different++;
-    }
-    lines += a.lines;
-    free(a.happened);
-    free(b.happened);
-  }
-  printf("%" PRIu64 " seeds twice, %" PRIu64 " lines each time, %" PRIu64 " differences\n",
-         o->schedules, lines, different);
-  return different ? 1 : 0;
-}
-
-static int usage(void) {
-  fputs(
-      "simulate [--seed S] [--schedules N] [--fairness | --trace | --check-determinism | --replay "
-      "FILE] [--first] [--out FILE]\n",
-      stderr);
-  return 2;
-}
-
-static bool read_options(options *o, int argc, char **argv) {
-  for (int i = 1; i < argc; i++) {
-    const char *value = i + 1 < argc ? argv[i + 1] : NULL;
-    if (strcmp(argv[i], "--fairness") == 0)
-      o->fairness = true;
-    else if (strcmp(argv[i], "--trace") == 0)
-      o->trace = true, o->schedules = 1, o->first = true;
-    else if (strcmp(argv[i], "--first") == 0)
-      o->first = true;
-    else if (strcmp(argv[i], "--check-determinism") == 0)
-      o->twice = true;
-    else if (!value)
-      return false;
-    else if (strcmp(argv[i], "--seed") == 0)
-      o->seed = strtoull(argv[++i], NULL, 0);
-    else if (strcmp(argv[i], "--schedules") == 0)
-      o->schedules = strtoull(argv[++i], NULL, 0);
-    else if (strcmp(argv[i], "--replay") == 0)
-      o->replay = argv[++i];
-    else if (strcmp(argv[i], "--out") == 0)
-      o->out = argv[++i];
-    else
-      return false;
-  }
-  return true;
+sim_report sim_try(uint64_t seed, const sim_key *only, size_t n_only, sim_tracing tracing) {
+  sim *s = sim_must(calloc(1, sizeof *s));
+  sim_schedule(s, seed, only, n_only, NULL, tracing);
+  sim_report r = sim_report_of(s->w, s->failure);
+  sim_clean(s);
+  free(s);
+  return r;
 }
 
 int main(int argc, char **argv) {
-  options o = {.seed = 1, .schedules = 1000, .out = "simulate.failed"};
-  if (!read_options(&o, argc, argv)) return usage();
-  /* Schedules come and go by the thousand: keep their memory. */
-  mallopt(M_MMAP_THRESHOLD, 1 << 30);
-  mallopt(M_TRIM_THRESHOLD, 1 << 30);
-  if (!o.trace) setvbuf(stdout, NULL, _IOLBF, 0); /* so that findings are not lost */
+  sim_options o = {.seed = 1, .schedules = 1000, .out = "simulate.failed"};
+  if (!sim_options_read(&o, argc, argv)) return sim_usage("simulate");
   if (o.replay) return sim_replay(o.replay);
   sim_tracing tracing = o.trace ? SIM_TRACE_PRINT : SIM_TRACE_OFF;
   if (o.fairness) return sim_fairness(o.seed, o.schedules, tracing);
-  if (o.twice) return run_twice(&o);
+  if (o.twice) return sim_run_twice(&o);
   return run_many(&o, tracing);
 }

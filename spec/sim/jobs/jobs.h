@@ -1,0 +1,143 @@
+/* A schedule: processes that are at one job, one after the other, the faults they meet, others who change the
+ * same documents, and what must always hold.
+ *
+ *   simulate_jobs.c  the command line; a schedule from its beginning to its rest
+ *   process.c        one process at the job: how it comes, what it does, how it dies
+ *   others.c         writers without a lock
+ *   judge.c          what must always hold, and in the end
+ *   road.c           requests on their way: lost, late, repeated, carried out bit by bit
+ *   shelf.c          the documents; loop.c a process's loop in virtual time
+ *   ../world.c       time and chance; ../shrink.c makes a failing schedule small
+ *
+ * Beside them only core/job's own files run, and what they are built on. */
+#ifndef MT_SIM_JOBS_H
+#define MT_SIM_JOBS_H
+
+#include "job/job.h"
+#include "shelf.h"
+#include "world.h"
+
+enum {
+  JOBS_PROCESSES = 10, /* at most; the last ones come when all is calm */
+  JOBS_DOCS = 24,
+  JOBS_LEASE = 6000,
+  JOBS_MARGIN = 300,
+};
+
+/* What the job does to each document below /old. */
+typedef enum jobs_kind {
+  JOBS_RENAME,  /* its path lies below /new; undone from the journal's sources */
+  JOBS_INVERSE, /* the same, with ids only in the journal */
+  JOBS_LIST,    /* a list of transforms, after which it still matches */
+  JOBS_KINDS,
+} jobs_kind;
+
+struct jobs_sim;
+
+typedef struct jobs_process {
+  struct jobs_sim *sim;
+  unsigned number;
+  bool born, gone, stuck; /* stuck: stopped until `stopped_until` */
+  int64_t stopped_until, born_ms;
+  bool paused;
+  mt_loop *loop;
+  mt_store *store;
+  mt_env env;
+  uint64_t randoms;
+  mt_session session;
+  mt_permit permit;
+  mt_change change;
+  mt_job job;
+  uint64_t requests, dies_at; /* with this one; 0: not so */
+  uint64_t again;             /* documents that it wrote as they were */
+} jobs_process;
+
+/* What kind of schedule it is; all of it follows from the seed. */
+typedef struct jobs_profile {
+  jobs_kind kind;
+  unsigned docs, fault_level, others, misfortunes;
+  unsigned poisoned; /* in a thousand: documents whose change the mapping rejects */
+  bool rivals;       /* a process begins while the one before still believes in its lock */
+  uint32_t page, in_flight;
+  int64_t horizon; /* of misfortunes, in a process's life */
+} jobs_profile;
+
+/* Chances in a thousand. */
+typedef struct jobs_faults {
+  unsigned lose_request, lose_answer, repeat, late_request, late_answer, refuse, busy, unsure,
+      split;
+  int64_t late_ms;
+} jobs_faults;
+
+/* What the judge knows of a document. */
+typedef struct jobs_doc {
+  char *base; /* what it was before the job changed it: the last that others wrote; NULL: nothing */
+  int64_t base_ms; /* when; 0: before all */
+  bool others;     /* who wrote that */
+} jobs_doc;
+
+typedef struct jobs_counts {
+  uint64_t processes, killed, takeovers, done, undone, standing, writes, again, late, batches,
+      others;
+} jobs_counts;
+
+typedef struct jobs_sim {
+  sim_world *w;
+  shelf shelf;
+  jobs_profile profile;
+  jobs_faults faults;
+  struct jobs_call *calls;
+  mt_transforms list, inverse;
+  jobs_process processes[JOBS_PROCESSES];
+  size_t n;
+  bool calm;
+  const char *failure;
+  jobs_doc docs[JOBS_DOCS];
+  struct jobs_entry *journal; /* what was written to it */
+  size_t n_journal, cap_journal;
+  mt_job_record ended; /* as the document says */
+  int64_t last_ms;     /* when the last process began that went forward */
+  jobs_counts counts;
+} jobs_sim;
+
+void jobs_fail(jobs_sim *s, const char *why); /* the first one counts; `why` is static */
+
+/* A draw for the schedule itself. */
+static inline sim_key jobs_own(unsigned number, unsigned detail) {
+  return sim_key_of(SIM_DICE, 255, number, detail);
+}
+
+/* loop.c */
+mt_loop *jobs_loop_new(jobs_process *process);
+
+/* road.c */
+mt_store *jobs_store_new(jobs_process *process);
+void jobs_road_clear(jobs_sim *s);
+
+/* process.c */
+void jobs_process_begin(jobs_sim *s, mt_job_verb verb);
+void jobs_process_kill(jobs_process *p);
+void jobs_process_clean(jobs_process *p);
+/* An event for a stopped process comes when it goes on; one for a dead process never. */
+bool jobs_held_up(jobs_process *p, void (*fn)(void *ctx), void *ctx);
+
+/* others.c */
+void jobs_others(jobs_sim *s);
+
+/* judge.c */
+void jobs_judge_begin(jobs_sim *s);
+void jobs_judge_end(jobs_sim *s); /* all is over */
+void jobs_judge_clean(jobs_sim *s);
+void jobs_judge_process(jobs_process *p); /* it has ended by itself */
+/* What the job makes of it: owned; NULL: it does not change it. */
+char *jobs_changed(jobs_sim *s, const char *source);
+bool jobs_matches(const char *source);
+void jobs_lists_make(jobs_sim *s); /* what the job is to do */
+
+/* simulate_jobs.c */
+void jobs_next(void *sim); /* another process takes the job over, if it may */
+void jobs_schedule(jobs_sim *s, uint64_t seed, const sim_key *only, size_t n_only,
+                   sim_tracing tracing);
+void jobs_clean(jobs_sim *s);
+
+#endif

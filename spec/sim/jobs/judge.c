@@ -1,0 +1,275 @@
+/* What must always hold. The judge sees every write that is applied.
+ *
+ * A document's base is what it was before the job changed it: what it was at the beginning, or what others wrote
+ * last. Whatever the job writes is its base, changed; or, undoing, its base again; or what is there already. A
+ * change is in the journal before it is applied. What others wrote is never lost. */
+#include "jobs.h"
+
+#include "job/journal.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef struct jobs_entry {
+  unsigned doc;
+  mt_version before;
+  char after[MT_JOURNAL_DIGEST];
+} jobs_entry;
+
+/* ---- What the job makes of a document -------------------------------------------------------- */
+
+bool jobs_matches(const char *source) {
+  static const char below[] = "{\"path\":\"/old/";
+  return !strncmp(source, below, sizeof below - 1);
+}
+
+#define LIST                                                                                       \
+  "[{\"rename_field\":{\"from\":\"v\",\"to\":\"w\"}},{\"set\":{\"field\":\"done\",\"value\":true}" \
+  "}]"
+
+void jobs_lists_make(jobs_sim *s) {
+  mortise_status status = s->profile.kind == JOBS_LIST
+                              ? mt_transforms_parse(&s->list, MT_SLICE(LIST), NULL)
+                              : mt_transforms_prefix(&s->list, MT_SLICE("path"), MT_SLICE("/old"),
+                                                     MT_SLICE("/new"), NULL);
+  if (!status && s->profile.kind == JOBS_INVERSE)
+    status = mt_transforms_inverse(&s->list, &s->inverse, NULL);
+  if (status) abort();
+}
+
+char *jobs_changed(jobs_sim *s, const char *source) {
+  mt_buf out;
+  mt_buf_init(&out, 4096);
+  bool changes = source && jobs_matches(source) &&
+                 mt_transforms_apply(&s->list, mt_slice_of(source), &out, NULL) == MT_CHANGED;
+  char *text = changes ? sim_must(strndup(out.p, out.n)) : NULL;
+  mt_buf_deinit(&out);
+  return text;
+}
+
+static bool is(const char *a, const char *b) {
+  return a && b ? !strcmp(a, b) : a == b;
+}
+
+static unsigned doc_of(const char *id) {
+  return (unsigned)strtoul(id + 1, NULL, 10);
+}
+
+static bool poisoned(const jobs_sim *s, unsigned doc) {
+  return sim_random(s->w, jobs_own(3000, doc)) % 1000 < s->profile.poisoned;
+}
+
+static bool rejects(void *ctx, const char *index, const char *id, mt_slice source) {
+  jobs_sim *s = ctx;
+  if (strcmp(index, SHELF_DOCS) || !poisoned(s, doc_of(id))) return false;
+  char *changed = jobs_changed(s, s->docs[doc_of(id)].base);
+  bool bad = changed && mt_slice_eq(source, mt_slice_of(changed));
+  free(changed);
+  return bad;
+}
+
+/* ---- The journal and the job's document ------------------------------------------------------ */
+
+static void note_batch(jobs_sim *s, const shelf_written *w) {
+  mt_journal_batch b;
+  if (w->before && is(w->before, w->after)) return; /* for its acknowledgement */
+  if (w->before) jobs_fail(s, "a batch of the journal was written over");
+  if (mt_journal_decode(mt_slice_of(w->after), &b, NULL)) {
+    jobs_fail(s, "a batch of the journal cannot be read");
+    return;
+  }
+  s->counts.batches++;
+  if (s->n_journal + b.n > s->cap_journal)
+    s->journal = sim_must(
+        realloc(s->journal, (s->cap_journal = 2 * (s->n_journal + b.n)) * sizeof *s->journal));
+  for (size_t i = 0; i < b.n; i++) {
+    jobs_entry *e = &s->journal[s->n_journal++];
+    *e = (jobs_entry){doc_of(b.entries[i].id.p), b.entries[i].before, ""};
+    memcpy(e->after, b.entries[i].after, sizeof e->after);
+  }
+  mt_journal_batch_deinit(&b);
+}
+
+static bool is_journaled(const jobs_sim *s, unsigned doc, const shelf_written *w) {
+  char digest[MT_JOURNAL_DIGEST];
+  if (!mt_journal_digest(mt_slice_of(w->after), digest)) abort();
+  for (size_t i = 0; i < s->n_journal; i++) {
+    const jobs_entry *e = &s->journal[i];
+    if (e->doc == doc && mt_version_equal(e->before, w->before_version) &&
+        !strcmp(e->after, digest))
+      return true;
+  }
+  return false;
+}
+
+static void check_record(jobs_sim *s, const shelf_written *w) {
+  mt_job_record *r = &s->ended;
+  mt_job_state before = r->state;
+  size_t attempts = r->attempts;
+  if (mt_job_record_decode(r, mt_slice_of(w->after), w->version, NULL)) {
+    jobs_fail(s, "the job's document cannot be read");
+    return;
+  }
+  sim_trace(s->w, "the job is %s, attempt %zu", mt_job_state_name(r->state), r->attempts);
+  if (r->state == MT_JOB_RUNNING) s->last_ms = s->processes[w->who].born_ms;
+  if (before != r->state && !mt_job_state_may(before, r->state))
+    jobs_fail(s, "the state was changed as it may not be");
+  if (r->attempts < attempts) jobs_fail(s, "an attempt was forgotten");
+  if (r->counts.matched !=
+      r->counts.changed + r->counts.unchanged + r->counts.conflicts + r->counts.rejected)
+    jobs_fail(s, "the counts do not balance");
+}
+
+/* ---- Documents ------------------------------------------------------------------------------ */
+
+static void note_others(jobs_sim *s, const shelf_written *w) {
+  jobs_doc *d = &s->docs[doc_of(w->id)];
+  free(d->base);
+  d->base = w->after ? sim_must(strdup(w->after)) : NULL;
+  d->base_ms = sim_now(s->w);
+  d->others = true;
+}
+
+static void check_change(jobs_sim *s, const shelf_written *w) {
+  unsigned doc = doc_of(w->id);
+  const char *base = s->docs[doc].base;
+  char *changed = jobs_changed(s, base);
+  s->counts.writes++;
+  if (!w->before || !w->after)
+    jobs_fail(s, "a document was made or deleted");
+  else if (is(w->before, w->after))
+    s->counts.again++, s->processes[w->who].again++;
+  else if (is(w->before, base) && changed && is(w->after, changed)) {
+    if (!is_journaled(s, doc, w)) jobs_fail(s, "a document was changed before the journal said so");
+  } else if (!is(w->before, changed) || !is(w->after, base))
+    jobs_fail(s, "what was written is neither the change nor its undoing");
+  free(changed);
+}
+
+static void on_written(void *ctx, const shelf_written *w) {
+  jobs_sim *s = ctx;
+  sim_trace(s->w, "%u writes %s/%s at %" PRIu64 ": %.400s", w->who, w->index, w->id,
+            w->version.seq_no, w->after ? w->after : "deleted");
+  if (!strcmp(w->index, SHELF_JOBS)) {
+    if (!strncmp(w->after, "{\"kind\":\"batch\"", 15)) note_batch(s, w);
+    if (!strncmp(w->after, "{\"kind\":\"job\"", 13)) check_record(s, w);
+  } else if (w->who == SHELF_OTHERS) {
+    note_others(s, w);
+  } else {
+    check_change(s, w);
+  }
+}
+
+/* ---- The end -------------------------------------------------------------------------------- */
+
+static const char *source_of(const jobs_sim *s, unsigned doc) {
+  char id[16];
+  snprintf(id, sizeof id, "d%u", doc);
+  const shelf_doc *d = shelf_get(&s->shelf.docs, mt_slice_of(id));
+  return d ? d->now.source : NULL;
+}
+
+static bool others_wrote(const jobs_sim *s) {
+  for (unsigned i = 0; i < JOBS_DOCS; i++)
+    if (s->docs[i].others) return true;
+  return false;
+}
+
+static bool any_poisoned(const jobs_sim *s) {
+  for (unsigned i = 0; i < JOBS_DOCS; i++)
+    if (poisoned(s, i)) return true;
+  return false;
+}
+
+/* All that could be changed is; what others wrote since the last of those who did it began may be. */
+static void check_all_changed(jobs_sim *s) {
+  for (unsigned i = 0; i < JOBS_DOCS; i++) {
+    const jobs_doc *d = &s->docs[i];
+    const char *now = source_of(s, i);
+    char *changed = poisoned(s, i) ? NULL : jobs_changed(s, d->base);
+    bool late = d->others && d->base_ms >= s->last_ms;
+    bool good = changed ? is(now, changed) || (late && is(now, d->base)) : is(now, d->base);
+    if (!good)
+      jobs_fail(s, is(now, d->base) ? "it is done, and there is work left"
+                                    : "a document is neither old nor new");
+    free(changed);
+  }
+}
+
+static void check_all_undone(jobs_sim *s) {
+  for (unsigned i = 0; i < JOBS_DOCS; i++)
+    if (!is(source_of(s, i), s->docs[i].base))
+      jobs_fail(s, "it is undone, and a document is not what it was");
+}
+
+/* With all that was late come in, and nobody else at work. */
+static void check_counts(jobs_sim *s) {
+  const mt_job_record *r = &s->ended;
+  if (others_wrote(s) || r->state != MT_JOB_DONE) return;
+  if (r->counts.matched != s->profile.docs) jobs_fail(s, "the counts are not of all documents");
+}
+
+void jobs_judge_end(jobs_sim *s) {
+  s->counts.done += s->ended.state == MT_JOB_DONE;
+  s->counts.undone += s->ended.state == MT_JOB_UNDONE;
+  s->counts.standing += s->ended.state == MT_JOB_STOPPED;
+  if (s->ended.state == MT_JOB_UNDONE)
+    check_all_undone(s);
+  else if (s->ended.state == MT_JOB_DONE || s->ended.state == MT_JOB_STOPPED)
+    check_all_changed(s);
+  else if (s->ended.state)
+    jobs_fail(s, "it has not come to an end");
+  if (s->ended.state == MT_JOB_DONE && any_poisoned(s) && !others_wrote(s) && s->profile.docs > 0)
+    for (unsigned i = 0; i < s->profile.docs; i++)
+      if (poisoned(s, i)) jobs_fail(s, "it is done, and a document was rejected");
+  check_counts(s);
+}
+
+/* When all is calm, only what cannot be changed is an error. */
+static void check_calm(jobs_process *p) {
+  jobs_sim *s = p->sim;
+  const mt_job *j = &p->job;
+  bool rejected = j->error.code == MORTISE_REJECTED && any_poisoned(s) && j->verb != MT_JOB_UNDO;
+  bool conflict = j->error.code == MORTISE_CONFLICT && j->verb == MT_JOB_UNDO && others_wrote(s);
+  if (j->error.code && !rejected && !conflict) {
+    sim_trace(s->w, "%s", j->error.message);
+    jobs_fail(s, "all is calm, and it fails");
+  }
+}
+
+void jobs_judge_process(jobs_process *p) {
+  const mt_job *j = &p->job;
+  if (j->verb == MT_JOB_UNDO && j->result.conflicts && !others_wrote(p->sim) &&
+      p->sim->profile.kind != JOBS_INVERSE)
+    jobs_fail(p->sim, "an undo sees changes of others, and there are none");
+  if (p->sim->calm) check_calm(p);
+}
+
+/* ---- The beginning -------------------------------------------------------------------------- */
+
+static void put_first(jobs_sim *s, unsigned doc) {
+  char id[16], source[128];
+  snprintf(id, sizeof id, "d%u", doc);
+  snprintf(source, sizeof source, "{\"path\":\"/old/%u\",\"v\":%u}", doc, doc);
+  mt_write w = {.kind = MT_WRITE_CREATE, .id = mt_slice_of(id), .body = mt_slice_of(source)};
+  shelf_write(&s->shelf, SHELF_OTHERS, SHELF_DOCS, &w);
+  s->docs[doc].base_ms = 0;
+  s->docs[doc].others = false;
+}
+
+void jobs_judge_begin(jobs_sim *s) {
+  s->shelf.written = on_written;
+  s->shelf.rejects = rejects;
+  s->shelf.ctx = s;
+  mt_job_record_init(&s->ended);
+  for (unsigned i = 0; i < s->profile.docs; i++) put_first(s, i);
+}
+
+void jobs_judge_clean(jobs_sim *s) {
+  for (unsigned i = 0; i < JOBS_DOCS; i++) free(s->docs[i].base);
+  free(s->journal);
+  mt_transforms_deinit(&s->list);
+  mt_transforms_deinit(&s->inverse);
+  mt_job_record_deinit(&s->ended);
+}

@@ -91,6 +91,7 @@ static void push_change_counts(lua_State *L, const mt_change_result *r) {
   lua_createtable(L, 0, 14);
   mt_set_count(L, "matched", r->matched);
   mt_set_count(L, "changed", r->changed);
+  mt_set_count(L, "deleted", r->deleted);
   mt_set_count(L, "unchanged", r->unchanged);
   mt_set_count(L, "redone", r->redone);
   mt_set_count(L, "conflicts", r->conflicts);

@@ -70,7 +70,7 @@ static void say_how_far(const change_op *o) {
   mortise_error *e = &o->c->error;
   char tail[160];
   int n = snprintf(tail, sizeof tail, "; %" PRIu64 " of %" PRIu64 " documents had been changed",
-                   r->changed, r->matched);
+                   r->changed + r->deleted, r->matched);
   if (r->unknown)
     snprintf(tail + n, sizeof tail - (size_t)n, ", perhaps %" PRIu64 " more", r->unknown);
   size_t room = sizeof e->message - strlen(tail) - 1, at = strlen(e->message);
@@ -194,7 +194,7 @@ static void start_pass(change_op *o) {
   r->rejected = r->conflicts = 0;
   o->units.idle = 0;
   o->scanned = false;
-  o->settled_before = r->changed + r->unchanged;
+  o->settled_before = mt_result_settled(r);
 }
 
 static void end_scan(change_op *o) {
@@ -324,7 +324,7 @@ static void refresh_index(change_op *o) {
 
 static void tell_progress(change_op *o) {
   mt_change *c = o->c;
-  uint64_t done = c->result.changed + c->result.unchanged;
+  uint64_t done = mt_result_settled(&c->result);
   if (done > c->result.matched) done = c->result.matched;
   if (!c->progress || done <= o->progress) return;
   o->progress = done;
@@ -494,7 +494,7 @@ void mt_change_abandon(mt_change *c) {
 bool mt_change_applied(const mt_change *c) {
   const change_op *o = c->op;
   if (c->plan) return false;
-  return c->result.changed || c->result.unknown || (o && o->units.busy);
+  return c->result.changed || c->result.deleted || c->result.unknown || (o && o->units.busy);
 }
 
 size_t mt_change_open_batches(const mt_change *c, uint64_t *numbers, size_t n) {

@@ -12,6 +12,10 @@
 
 enum { CHECKPOINT_MS = 1000, RECORD_MAX = 32 << 20, CLAIMS_MAX = 8 };
 
+typedef struct mt_settled {
+  uint64_t changed, deleted, unchanged;
+} mt_settled;
+
 typedef struct job_op {
   mt_job *j;
   mt_writer *records, *batches, *restores;
@@ -31,8 +35,8 @@ typedef struct job_op {
   mt_item item;
   mt_buf body, id;
   mt_slice ids[1];
-  uint64_t noted_changed, noted_unchanged; /* of the change's result: in the document's counts */
-  mt_job_state stood;                      /* before its last write */
+  mt_settled noted;   /* of the change's result: in the document's counts */
+  mt_job_state stood; /* before its last write */
   bool reading, checkpointing, changing, undoing, ended, paused;
 } job_op;
 
@@ -190,13 +194,14 @@ static void note_progress(job_op *o) {
     for (size_t i = 0; i < n; i++) is_open |= open[i] == k;
     if (!is_open && r->n_also < MT_JOB_UNITS_MAX) r->also[r->n_also++] = k;
   }
-  uint64_t changed = now->changed - o->journal.doubtful_changed;
-  uint64_t unchanged = now->unchanged - o->journal.doubtful_unchanged;
-  r->counts.changed += changed - o->noted_changed;
-  r->counts.unchanged += unchanged - o->noted_unchanged;
-  o->noted_changed = changed;
-  o->noted_unchanged = unchanged;
-  r->counts.matched = r->counts.changed + r->counts.unchanged;
+  mt_settled so_far = {now->changed - o->journal.doubtful_changed,
+                       now->deleted - o->journal.doubtful_deleted,
+                       now->unchanged - o->journal.doubtful_unchanged};
+  r->counts.changed += so_far.changed - o->noted.changed;
+  r->counts.deleted += so_far.deleted - o->noted.deleted;
+  r->counts.unchanged += so_far.unchanged - o->noted.unchanged;
+  r->counts.matched = r->counts.changed + r->counts.deleted + r->counts.unchanged;
+  o->noted = so_far;
 }
 
 static void start_tick(job_op *o) {
@@ -406,8 +411,9 @@ static void on_settled(void *ctx, mt_rewrite *w) {
   job_op *o = ctx;
   mt_job_record *r = &o->j->record;
   mortise_error err = w->error;
-  r->counts.matched += w->written + w->right;
+  r->counts.matched += w->written + w->deleted + w->right;
   r->counts.changed += w->written;
+  r->counts.deleted += w->deleted;
   r->counts.unchanged += w->right;
   mt_rewrite_deinit(w);
   o->number++;

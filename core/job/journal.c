@@ -8,6 +8,9 @@
 
 enum { TEXT_MAX = 1 << 30, ENTRIES_MAX = 1 << 24 };
 
+static const char *const kinds[] = {[MT_JOURNAL_INDEX] = "index", [MT_JOURNAL_DELETE] = "delete"};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
 bool mt_journal_digest(mt_slice source, char out[MT_JOURNAL_DIGEST]) {
   char whole[65];
   bool good = mt_sha256_hex(source, whole);
@@ -30,6 +33,7 @@ static void add_entry_text(mt_buf *out, const char *key, mt_slice value) {
 
 void mt_journal_add(mt_buf *text, const mt_journal_entry *e) {
   mt_buf_adds(text, text->n ? ",{" : "{");
+  if (e->kind) add_entry_text(text, "kind", mt_slice_of(kinds[e->kind]));
   add_entry_text(text, "index", e->index);
   add_entry_text(text, "id", e->id);
   if (e->routing.p) add_entry_text(text, "routing", e->routing);
@@ -37,7 +41,7 @@ void mt_journal_add(mt_buf *text, const mt_journal_entry *e) {
   mt_buf_addu(text, e->before.seq_no);
   mt_json_add_key(text, "term");
   mt_buf_addu(text, e->before.term);
-  add_entry_text(text, "after", mt_slice_of(e->after));
+  if (e->after[0]) add_entry_text(text, "after", mt_slice_of(e->after));
   if (e->source.p) {
     mt_json_add_key(text, "source");
     mt_buf_addslice(text, e->source);
@@ -73,18 +77,29 @@ static bool decode_text(mt_journal_batch *b, mt_json value, mt_slice *out) {
   return !b->decoded.failed;
 }
 
+static bool decode_kind(mt_json value, mt_journal_kind *out) {
+  if (!value.type) return true; /* INDEX, which is not written down */
+  for (size_t i = 0; i < KINDS; i++) {
+    if (!mt_json_is(value, kinds[i])) continue;
+    *out = (mt_journal_kind)i;
+    return true;
+  }
+  return false;
+}
+
 static bool decode_entry(mt_journal_batch *b, mt_json json, mt_journal_entry *e) {
   mt_json routing = mt_json_get(json, "routing"), source = mt_json_get(json, "source");
   *e = (mt_journal_entry){0};
   mt_json_copy(mt_json_get(json, "after"), e->after, sizeof e->after);
   if (source.type) e->source = source.raw;
-  return decode_text(b, mt_json_get(json, "index"), &e->index) &&
+  return decode_kind(mt_json_get(json, "kind"), &e->kind) &&
+         decode_text(b, mt_json_get(json, "index"), &e->index) &&
          decode_text(b, mt_json_get(json, "id"), &e->id) && e->id.n &&
          (!routing.type || decode_text(b, routing, &e->routing)) &&
          (!source.type || source.type == MT_JSON_OBJECT) &&
          mt_json_uint(mt_json_get(json, "seq_no"), &e->before.seq_no) &&
          mt_json_uint(mt_json_get(json, "term"), &e->before.term) && e->before.term &&
-         strlen(e->after) == MT_JOURNAL_DIGEST - 1;
+         strlen(e->after) == (e->kind == MT_JOURNAL_DELETE ? 0 : MT_JOURNAL_DIGEST - 1);
 }
 
 static mortise_status decode_entries(mt_journal_batch *b, mortise_error *err) {

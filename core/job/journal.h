@@ -10,10 +10,16 @@
 
 enum { MT_JOURNAL_DIGEST = 17 /* 16 hex digits and a NUL */, MT_JOURNAL_ID_MAX = 400 };
 
+typedef enum mt_journal_kind {
+  MT_JOURNAL_INDEX = 0, /* what journals without kinds did, too */
+  MT_JOURNAL_DELETE,
+} mt_journal_kind;
+
 typedef struct mt_journal_entry {
+  mt_journal_kind kind;
   mt_slice index, id, routing;   /* routing {NULL,0}: none */
   mt_version before;             /* at which the document was read */
-  char after[MT_JOURNAL_DIGEST]; /* of the source that is to be written */
+  char after[MT_JOURNAL_DIGEST]; /* of the source that is to be written; "": none is */
   mt_slice source;               /* what it was, byte for byte; {NULL,0}: not kept */
 } mt_journal_entry;
 

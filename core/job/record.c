@@ -88,12 +88,13 @@ static void add_record_numbers(mt_buf *out, const char *key, const uint64_t *num
 }
 
 /* The members of `counts`, for writing and reading alike. */
-enum { COUNTS = 6 };
-static const char *const count_names[COUNTS] = {"matched",   "changed",  "unchanged",
+enum { COUNTS = 7 };
+static const char *const count_names[COUNTS] = {"matched",   "changed",  "deleted", "unchanged",
                                                 "conflicts", "rejected", "restored"};
 static uint64_t *record_count(mt_job_record *r, size_t i) {
-  uint64_t *all[COUNTS] = {&r->counts.matched,   &r->counts.changed,  &r->counts.unchanged,
-                           &r->counts.conflicts, &r->counts.rejected, &r->counts.restored};
+  uint64_t *all[COUNTS] = {&r->counts.matched,   &r->counts.changed,   &r->counts.deleted,
+                           &r->counts.unchanged, &r->counts.conflicts, &r->counts.rejected,
+                           &r->counts.restored};
   return all[i];
 }
 
@@ -186,10 +187,16 @@ static bool take_undo(mt_job_record *r, mt_json list) {
          mt_json_uint(it.value, &r->undo_number) && r->undo_attempt <= r->attempts;
 }
 
+/* None where its writer knew of no such count. */
+static bool take_count(mt_json value, uint64_t *out) {
+  *out = 0;
+  return !value.type || mt_json_uint(value, out);
+}
+
 static bool take_counts(mt_job_record *r, mt_json counts) {
   for (size_t i = 0; i < COUNTS; i++)
-    if (!mt_json_uint(mt_json_get(counts, count_names[i]), record_count(r, i))) return false;
-  return true;
+    if (!take_count(mt_json_get(counts, count_names[i]), record_count(r, i))) return false;
+  return counts.type == MT_JSON_OBJECT;
 }
 
 static bool take_body(mt_job_record *r, mt_json body) {

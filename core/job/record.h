@@ -41,7 +41,7 @@ typedef struct mt_job_record {
    * as they were. An attempt counts from 1. */
   uint64_t undo_attempt, undo_number;
   struct {
-    uint64_t matched, changed, unchanged, conflicts, rejected, restored;
+    uint64_t matched, changed, deleted, unchanged, conflicts, rejected, restored;
   } counts;                       /* of the batches that are accounted for */
   char session[MT_SESSION_ID];    /* of the one who wrote it last */
   char reason[MT_JOB_REASON_MAX]; /* why it stopped; "" */

@@ -144,7 +144,7 @@ static mortise_status concluded(mt_change *c, mortise_error *err) {
   const mt_rename *r = (const mt_rename *)c;
   uint64_t n = c->result.beside;
   char also[64] = "";
-  if (c->result.changed || c->result.unchanged || r->allow_empty) return MORTISE_OK;
+  if (mt_result_settled(&c->result) || r->allow_empty) return MORTISE_OK;
   if (n) snprintf(also, sizeof also, "; %" PRIu64 " below ", n);
   return mt_error_set(err, MORTISE_NOT_FOUND, "there are no documents below %.*s%s%.*s",
                       shown_length(r->what.from), r->what.from.p, also,

@@ -15,10 +15,11 @@ typedef struct mt_reject {
   char reason[160];
 } mt_reject;
 
-/* What was done. Once it ended well, matched = changed + unchanged. */
+/* What was done. Once it ended well, matched = changed + deleted + unchanged. */
 typedef struct mt_change_result {
   uint64_t matched;   /* documents that matched, in any pass */
-  uint64_t changed;   /* acknowledged */
+  uint64_t changed;   /* acknowledged, as is `deleted` */
+  uint64_t deleted;
   uint64_t unchanged; /* held nothing to change, or someone else had done it, or they are gone */
   uint64_t redone;    /* changed by someone else meanwhile, read again and offered again */
   uint64_t conflicts; /* of the last pass: changed by someone else, not done */
@@ -32,6 +33,11 @@ typedef struct mt_change_result {
   uint64_t round_trips; /* requests of the store meanwhile */
   int64_t duration_ms;
 } mt_change_result;
+
+/* Documents of which nothing more is to be done. */
+static inline uint64_t mt_result_settled(const mt_change_result *r) {
+  return r->changed + r->deleted + r->unchanged;
+}
 
 /* Counts a document that was set aside, and keeps it where it is one of the first. */
 void mt_result_reject(mt_change_result *r, mt_slice id, const char *type, const char *reason);

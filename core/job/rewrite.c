@@ -34,6 +34,13 @@ mt_now mt_rewrite_look(mt_rewrite *w, mt_item *item, const mt_journal_entry *e, 
   return MT_NOW_GONE;
 }
 
+mt_again mt_rewrite_as(mt_item *item, mt_write_kind kind, mt_slice body) {
+  item->write.kind = kind;
+  item->write.body = body;
+  if (kind == MT_WRITE_CREATE) item->write.if_version = (mt_version){0, 0};
+  return MT_AGAIN_WRITE;
+}
+
 mt_again mt_rewrite_taking(mt_rewrite *w, mt_item *item, mt_buf *source) {
   mortise_error err;
   mt_kept *k = mt_alloc(sizeof *k);
@@ -46,8 +53,7 @@ mt_again mt_rewrite_taking(mt_rewrite *w, mt_item *item, mt_buf *source) {
   }
   *k = (mt_kept){w->kept, bytes};
   w->kept = k;
-  item->write.body = (mt_slice){bytes, n};
-  return MT_AGAIN_WRITE;
+  return mt_rewrite_as(item, MT_WRITE_INDEX, (mt_slice){bytes, n});
 }
 
 mt_again mt_rewrite_with(mt_rewrite *w, mt_item *item, mt_slice source) {
@@ -67,6 +73,7 @@ mt_again mt_rewrite_by(mt_rewrite *w, mt_item *item, const mt_transform *t, cons
   mt_again next = MT_AGAIN_CONFLICT;
   mt_transformed how = t->apply(t->ctx, doc, &body, &err);
   if (how == MT_CHANGED) next = mt_rewrite_taking(w, item, &body);
+  if (how == MT_DELETED) next = mt_rewrite_as(item, MT_WRITE_DELETE, (mt_slice){NULL, 0});
   if (how == MT_UNCHANGED) next = MT_AGAIN_DONE;
   if (how == MT_STOP) next = mt_rewrite_fail(w, &err);
   mt_buf_deinit(&body);
@@ -90,11 +97,13 @@ static mt_again decide_again(void *ctx, mt_write_batch *b, mt_item *item, const 
 static void on_rewritten(void *ctx, mt_write_batch *b) {
   mt_rewrite *w = ctx;
   if (b->error.code) mt_rewrite_fail(w, &b->error);
-  w->written += b->counts[MT_OUTCOME_APPLIED];
-  w->right += b->counts[MT_OUTCOME_ALREADY];
   w->left += b->counts[MT_OUTCOME_CONFLICT];
   for (size_t i = 0; i < b->n; i++) {
     const mt_write *write = &b->items[i].write;
+    bool deletes = write->kind == MT_WRITE_DELETE;
+    w->written += !deletes && b->items[i].outcome == MT_OUTCOME_APPLIED;
+    w->deleted += deletes && b->items[i].outcome == MT_OUTCOME_APPLIED;
+    w->right += b->items[i].outcome == MT_OUTCOME_ALREADY;
     if (b->items[i].outcome == MT_OUTCOME_REJECTED)
       mt_result_reject(w->result, write->id, write->type, write->reason);
   }
@@ -114,7 +123,9 @@ static size_t decide_all(mt_rewrite *w) {
                       .of_source = true};
     mt_again what = w->decide(w, item, e, &w->read.docs[i]);
     n += what == MT_AGAIN_WRITE;
-    w->right += what == MT_AGAIN_DONE;
+    bool deleted = e->kind == MT_JOURNAL_DELETE && !w->read.docs[i].found;
+    w->deleted += what == MT_AGAIN_DONE && deleted;
+    w->right += what == MT_AGAIN_DONE && !deleted;
     w->left += what == MT_AGAIN_CONFLICT;
   }
   return n;

@@ -15,12 +15,14 @@ typedef struct mt_rewrite {
   mt_writer *writer;
   uint64_t attempt, number;
   /* What becomes of a document, as it is now; asked again where someone changes it meanwhile. WRITE:
-   * the item's body and if_version are set (mt_rewrite_with). CONFLICT: it is left as it is. DONE: so is it,
+   * the item's kind, body and if_version are set (mt_rewrite_with and those below). CONFLICT: it is left as it is. DONE: so is it,
    * and that is right. An error is told by setting `error`. */
   mt_again (*decide)(struct mt_rewrite *w, mt_item *item, const mt_journal_entry *e,
                      const mt_doc *doc);
   /* out */
-  uint64_t written, right, left;
+  uint64_t written; /* acknowledged, but for deletions */
+  uint64_t deleted; /* acknowledged, or gone as the journal has it */
+  uint64_t right, left;
   mt_change_result *result; /* in: gets those that the store rejects */
   mortise_error error;
   /* its own */
@@ -46,10 +48,13 @@ typedef enum mt_now {
  * GONE. */
 mt_now mt_rewrite_look(mt_rewrite *w, mt_item *item, const mt_journal_entry *e, const mt_doc *doc);
 
+/* For `decide`: the item becomes such a write, of bytes that stay. A create has no if_version; others have
+ * that which mt_rewrite_look found. */
+mt_again mt_rewrite_as(mt_item *item, mt_write_kind kind, mt_slice body);
 /* For `decide`: the item is written with these bytes, which are copied; or which the buffer gives away. */
 mt_again mt_rewrite_with(mt_rewrite *w, mt_item *item, mt_slice source);
 mt_again mt_rewrite_taking(mt_rewrite *w, mt_item *item, mt_buf *source);
-/* For `decide`: it is written as the transform changes it; DONE where nothing is to be changed. */
+/* For `decide`: it is written, or deleted, as the transform has it; DONE where nothing is to be changed. */
 mt_again mt_rewrite_by(mt_rewrite *w, mt_item *item, const mt_transform *t, const mt_doc *doc);
 /* For `decide`: it fails. */
 mt_again mt_rewrite_fail(mt_rewrite *w, const mortise_error *e);

@@ -26,16 +26,24 @@ static mt_again invert(mt_rewrite *w, mt_item *item, const mt_journal_entry *e, 
   return MT_AGAIN_CONFLICT;
 }
 
+/* Who has deleted a document cannot be seen. It is made again, unless somebody has made one since. */
+static mt_again restore_deleted(mt_item *item, const mt_journal_entry *e, const mt_doc *doc) {
+  if (!doc->found) return mt_rewrite_as(item, MT_WRITE_CREATE, e->source);
+  /* Made again by an undoing before this one, which was cut off? */
+  bool ours = mt_slice_eq(doc->source, e->source);
+  return ours ? mt_rewrite_as(item, MT_WRITE_INDEX, e->source) : MT_AGAIN_CONFLICT;
+}
+
 static mt_again restore(mt_rewrite *w, mt_item *item, const mt_journal_entry *e,
                         const mt_doc *doc) {
   mt_now now = mt_rewrite_look(w, item, e, doc);
   bool ours = now == MT_NOW_AFTER;
-  if (now == MT_NOW_GONE) return MT_AGAIN_CONFLICT;
   if (now == MT_NOW_BEFORE) return mt_rewrite_with(w, item, doc->source);
+  if (e->kind == MT_JOURNAL_DELETE) return restore_deleted(item, e, doc);
+  if (now == MT_NOW_GONE) return MT_AGAIN_CONFLICT;
   if (!e->source.p) return invert(w, item, e, doc, ours);
   if (!ours && !mt_slice_eq(doc->source, e->source)) return MT_AGAIN_CONFLICT;
-  item->write.body = e->source;
-  return MT_AGAIN_WRITE;
+  return mt_rewrite_as(item, MT_WRITE_INDEX, e->source);
 }
 
 static void finish_undo(mt_undo *u) {

@@ -53,32 +53,35 @@ static void reject_document(mt_units *all, mt_slice id, const mortise_error *e) 
   mt_result_reject(all->result, id, mortise_status_name(e->code), e->message);
 }
 
-/* True when the change of `doc` stands in u->bodies. */
-static bool transform_one(mt_unit *u, const mt_doc *doc, mortise_error *err) {
+/* MT_CHANGED: its change stands in u->bodies. Else than that and MT_DELETED: nothing is to be written, and
+ * that is counted. */
+static mt_transformed transform_one(mt_unit *u, const mt_doc *doc, mortise_error *err) {
   mt_units *all = u->all;
   size_t before = u->bodies.n;
   if (!doc->found) { /* gone, or no longer matching, since the scan was opened */
     all->result->unchanged++;
-    return false;
+    return MT_UNCHANGED;
   }
   mt_transformed how = all->transform.apply(all->transform.ctx, doc, &u->bodies, err);
-  if (how == MT_CHANGED && u->bodies.n > before) return true;
+  if (how == MT_CHANGED && u->bodies.n > before) return how;
   mt_buf_cut(&u->bodies, before);
   if (how == MT_ASIDE) {
     reject_document(all, doc->id, err);
   } else if (how == MT_STOP) {
     units_fail(all, err);
-  } else {
+  } else if (how != MT_DELETED) {
     all->idle++;
     all->result->unchanged += !all->idle_matches;
+    how = MT_UNCHANGED;
   }
-  return false;
+  return how;
 }
 
 /* Bodies follow one another in the buffer, which may move while it grows: placed at the end. */
 static void place_bodies(mt_unit *u, size_t n) {
   const char *p = u->bodies.p;
   for (size_t i = 0; i < n; i++) {
+    if (u->items[i].write.kind == MT_WRITE_DELETE) continue;
     u->items[i].write.body.p = p;
     p += u->items[i].write.body.n;
   }
@@ -97,15 +100,17 @@ static mortise_status patch_documents(mt_unit *u, mortise_error *err) {
   for (size_t i = 0; i < page->n && !all->stopped; i++) {
     const mt_doc *doc = &page->docs[i];
     size_t before = u->bodies.n;
-    if (!transform_one(u, doc, err)) continue;
-    u->items[n++] = (mt_item){.write = {.kind = MT_WRITE_INDEX,
-                                        .index = doc->index,
-                                        .id = doc->id,
-                                        .routing = doc->routing,
-                                        .body = {NULL, u->bodies.n - before},
-                                        .if_version = doc->version,
-                                        .skip_pipeline = true},
-                              .of_source = true};
+    mt_transformed how = transform_one(u, doc, err);
+    if (how != MT_CHANGED && how != MT_DELETED) continue;
+    u->items[n++] =
+        (mt_item){.write = {.kind = how == MT_DELETED ? MT_WRITE_DELETE : MT_WRITE_INDEX,
+                            .index = doc->index,
+                            .id = doc->id,
+                            .routing = doc->routing,
+                            .body = {NULL, u->bodies.n - before},
+                            .if_version = doc->version,
+                            .skip_pipeline = true},
+                  .of_source = true};
   }
   place_bodies(u, n);
   u->n = n;
@@ -134,6 +139,15 @@ static mt_again redo_changed(mt_unit *u, mt_item *item, const mt_doc *doc, mt_bu
     units_fail(u->all, &err);
     return MT_AGAIN_CONFLICT;
   }
+  item->write.kind = MT_WRITE_INDEX;
+  item->write.if_version = doc->version;
+  u->all->result->redone++;
+  return MT_AGAIN_WRITE;
+}
+
+static mt_again redo_deleted(mt_unit *u, mt_item *item, const mt_doc *doc) {
+  item->write.kind = MT_WRITE_DELETE;
+  item->write.body = (mt_slice){NULL, 0};
   item->write.if_version = doc->version;
   u->all->result->redone++;
   return MT_AGAIN_WRITE;
@@ -154,6 +168,9 @@ static mt_again transform_again(void *ctx, mt_write_batch *b, mt_item *item, con
   switch (t.apply(t.ctx, doc, &body, &err)) {
   case MT_CHANGED:
     next = redo_changed(u, item, doc, &body);
+    break;
+  case MT_DELETED:
+    next = redo_deleted(u, item, doc);
     break;
   case MT_UNCHANGED:
     next = MT_AGAIN_DONE;
@@ -176,10 +193,19 @@ static mt_again again_journaled(void *ctx, mt_write_batch *b, mt_item *item, con
   return doc->found ? mt_again_itself(ctx, b, item, doc) : MT_AGAIN_DONE;
 }
 
+static size_t count_deleted(const mt_write_batch *b) {
+  size_t n = 0;
+  for (size_t i = 0; i < b->n; i++)
+    n += b->items[i].write.kind == MT_WRITE_DELETE && b->items[i].outcome == MT_OUTCOME_APPLIED;
+  return n;
+}
+
 static void account(mt_unit *u) {
   mt_change_result *r = u->all->result;
   const mt_write_batch *b = &u->batch;
-  r->changed += b->counts[MT_OUTCOME_APPLIED];
+  size_t deleted = count_deleted(b);
+  r->deleted += deleted;
+  r->changed += b->counts[MT_OUTCOME_APPLIED] - deleted;
   r->unchanged += b->counts[MT_OUTCOME_ALREADY];
   r->conflicts += b->counts[MT_OUTCOME_CONFLICT];
   r->unknown += b->dirty;
@@ -204,7 +230,9 @@ static void note_doubt(mt_unit *u) {
   const mt_write_batch *b = &u->batch;
   if (!j || !b->dirty || j->n_doubtful == MT_JOB_UNITS_MAX) return;
   j->doubtful[j->n_doubtful++] = u->number;
-  j->doubtful_changed += b->counts[MT_OUTCOME_APPLIED];
+  size_t deleted = count_deleted(b);
+  j->doubtful_deleted += deleted;
+  j->doubtful_changed += b->counts[MT_OUTCOME_APPLIED] - deleted;
   j->doubtful_unchanged += b->counts[MT_OUTCOME_ALREADY];
 }
 
@@ -263,9 +291,15 @@ static mortise_status list_entries(mt_unit *u, mt_buf *text, mortise_error *err)
   for (size_t i = 0; i < u->batch.n; i++, doc++) {
     const mt_write *w = &u->batch.items[i].write;
     while (doc->id.p != w->id.p) doc++;
-    mt_journal_entry e = {w->index, w->id, w->routing, w->if_version, "", doc->source};
-    if (j->no_sources) e.source = (mt_slice){NULL, 0};
-    if (!mt_journal_digest(w->body, e.after)) return mt_error_memory(err);
+    bool deletes = w->kind == MT_WRITE_DELETE;
+    mt_journal_entry e = {.kind = deletes ? MT_JOURNAL_DELETE : MT_JOURNAL_INDEX,
+                          .index = w->index,
+                          .id = w->id,
+                          .routing = w->routing,
+                          .before = w->if_version,
+                          .source = doc->source};
+    if (j->no_sources && !deletes) e.source = (mt_slice){NULL, 0};
+    if (!deletes && !mt_journal_digest(w->body, e.after)) return mt_error_memory(err);
     mt_journal_add(text, &e);
   }
   return mt_buf_status(text, "a batch of the journal", err);

@@ -33,10 +33,10 @@ typedef struct mt_unit_journal {
   mt_writer *writer;
   const char *index, *ns, *job;
   uint64_t attempt;
-  bool no_sources; /* how the change is undone needs none */
+  bool no_sources; /* how the change is undone needs none, but for what it deletes */
   uint64_t next;   /* in/out: of the next batch */
   /* Out: batches of which some writes were never answered, and what is counted of them all the same. */
-  uint64_t doubtful[MT_JOB_UNITS_MAX], doubtful_changed, doubtful_unchanged;
+  uint64_t doubtful[MT_JOB_UNITS_MAX], doubtful_changed, doubtful_deleted, doubtful_unchanged;
   size_t n_doubtful;
   mt_packer *packer; /* the units' own, as all below; freed with them */
   mt_buf text;

@@ -73,6 +73,7 @@
 typedef enum mt_transformed {
   MT_UNCHANGED = 0, /* nothing was appended */
   MT_CHANGED,       /* the whole new source was appended */
+  MT_DELETED,       /* the document is to be deleted; no list says so, but a function may */
   MT_ASIDE, /* this document cannot be changed; `err` says why. It is set aside and listed */
   MT_STOP,  /* the whole change ends with `err` */
 } mt_transformed;

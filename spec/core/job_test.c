@@ -34,6 +34,7 @@ typedef struct job_fixture {
   mt_test_store theirs; /* whoever looks at what became of it, and brings late requests */
   char index[96], table[96];
   mt_test_random *random;
+  bool deletes; /* the change does, some of them */
   late_bulk late;
   int late_at; /* event of the life under way at which it comes */
 } job_fixture;
@@ -46,6 +47,7 @@ typedef struct life {
   const mt_docs_ops *real;
   fake_lock lock;
   mt_rename rename;
+  mt_transform renames; /* what the change does with documents that it does not delete */
   mt_job job;
   int events, bulks, die_at;
   death fate;
@@ -130,6 +132,18 @@ DYING(scan_next, mt_scan_next)
 
 /* ---- One life ------------------------------------------------------------------------------- */
 
+static bool is_to_go(size_t i) {
+  return i % 5 == 3;
+}
+
+/* Its id is d<number>. */
+static mt_transformed rename_or_delete(void *ctx, const mt_doc *doc, mt_buf *out,
+                                       mortise_error *err) {
+  const life *l = ctx;
+  if (is_to_go(strtoul(doc->id.p + 1, NULL, 10))) return MT_DELETED;
+  return l->renames.apply(l->renames.ctx, doc, out, err);
+}
+
 static void be_born(life *l, job_fixture *f, mt_job_verb verb, int die_at, death fate) {
   mortise_error err;
   *l = (life){.f = f, .die_at = die_at, .fate = fate};
@@ -157,6 +171,8 @@ static void be_born(life *l, job_fixture *f, mt_job_verb verb, int die_at, death
   c->index = f->index;
   c->options.page = PAGE;
   c->options.slices = 1;
+  l->renames = c->transform;
+  if (f->deletes) c->transform = (mt_transform){.apply = rename_or_delete, .ctx = l};
   l->job = (mt_job){.verb = verb,
                     .store = l->mine.store,
                     .env = mt_env_system(),
@@ -246,8 +262,8 @@ static void close_job_fixture(job_fixture *f) {
   mt_test_store_close(&f->theirs);
 }
 
-/* Every document is this one, to the byte. */
-static void expect_all_below(job_fixture *f, const char *below) {
+/* Every document is this one, to the byte; those that are to go are gone where the change was done. */
+static void expect_all_below(job_fixture *f, const char *below, bool done) {
   char ids[DOCS][16], want[160];
   mt_slice id[DOCS], routing[DOCS];
   for (size_t i = 0; i < DOCS; i++) {
@@ -259,11 +275,17 @@ static void expect_all_below(job_fixture *f, const char *below) {
   f->theirs.store->docs->mget(f->theirs.store, &r);
   OK(f, r);
   for (size_t i = 0; i < DOCS; i++) {
+    const mt_slice source = r.page->docs[i].source;
     file_source(i, below, want, sizeof want);
-    MT_CHECK(mt_slice_eq(r.page->docs[i].source, mt_slice_of(want)), "%s: %s is %.*s, not %s",
-             f->place->name, ids[i], (int)r.page->docs[i].source.n, r.page->docs[i].source.p, want);
+    if (done && f->deletes && is_to_go(i)) want[0] = '\0';
+    MT_CHECK(mt_slice_eq(source, mt_slice_of(want)), "%s: %s is %.*s, not %s", f->place->name,
+             ids[i], (int)source.n, source.p, want);
   }
   mt_mget_deinit(&r);
+}
+
+static void expect_done(job_fixture *f, bool done) {
+  expect_all_below(f, done ? "/projects/clinton" : "/clinton", done);
 }
 
 /* ---- Killed anywhere ------------------------------------------------------------------------ */
@@ -291,15 +313,16 @@ static void check_end(job_fixture *f, life *l, mt_job_verb after) {
   MT_CHECK(!l->job.error.code, "%s: %s", f->place->name, l->job.error.message);
   MT_CHECK(undone || r->state == MT_JOB_DONE, "%s: %s", f->place->name,
            mt_job_state_name(r->state));
-  expect_all_below(f, undone ? "/clinton" : "/projects/clinton");
+  expect_done(f, !undone);
   if (!undone) {
     /* What a late request did is not ours, unless it is seen in time. */
-    MT_CHECK(r->counts.matched == DOCS && r->counts.changed + r->counts.unchanged == DOCS,
-             "%s: %" PRIu64 " of %" PRIu64 " counted as changed", f->place->name, r->counts.changed,
+    uint64_t done = r->counts.changed + r->counts.deleted + r->counts.unchanged;
+    MT_CHECK(r->counts.matched == DOCS && done == DOCS,
+             "%s: %" PRIu64 " of %" PRIu64 " counted as done", f->place->name, done,
              r->counts.matched);
   }
   bring(f, &f->late);
-  expect_all_below(f, undone ? "/clinton" : "/projects/clinton");
+  expect_done(f, !undone);
 }
 
 static void test_killed_anywhere(const mt_test_place *place, unsigned rounds) {
@@ -308,6 +331,7 @@ static void test_killed_anywhere(const mt_test_place *place, unsigned rounds) {
     job_fixture f;
     life l;
     open_job_fixture(&f, place, &random);
+    f.deletes = mt_test_chance(&random, 50);
     mt_job_verb after = mt_test_chance(&random, 50) ? MT_JOB_UNDO : MT_JOB_RESUME;
     run_through(&f, &l, (unsigned)mt_test_below(&random, 5), after, 60);
     check_end(&f, &l, after);
@@ -372,6 +396,44 @@ static void test_changed_by_others(const mt_test_place *place) {
   close_job_fixture(&f);
 }
 
+/* What was deleted comes back, unless somebody has made a document of that id since. */
+static void test_deleted_comes_back(const mt_test_place *place) {
+  mt_test_random random = mt_test_random_for("deleted");
+  job_fixture f;
+  life l;
+  open_job_fixture(&f, place, &random);
+  f.deletes = true;
+  live_whole(&l, &f, MT_JOB_RUN);
+  check_end(&f, &l, MT_JOB_RUN);
+  assert_int_equal(l.job.result.deleted, DOCS / 5);
+  assert_int_equal(l.job.record.counts.deleted, DOCS / 5);
+  assert_int_equal(l.job.result.changed, DOCS - DOCS / 5);
+  be_buried(&l);
+  mt_write theirs = {.kind = MT_WRITE_CREATE,
+                     .id = MT_SLICE("d3"),
+                     .routing = MT_SLICE("r"),
+                     .body = MT_SLICE("{\"theirs\":true}")};
+  mt_bulk r = {.index = f.index, .items = &theirs, .n = 1};
+  f.theirs.store->docs->bulk(f.theirs.store, &r);
+  OK(&f, r);
+  live_whole(&l, &f, MT_JOB_UNDO);
+  assert_int_equal(l.job.error.code, MORTISE_CONFLICT);
+  assert_int_equal(l.job.result.conflicts, 1);
+  assert_int_equal(l.job.result.changed, DOCS - 1);
+  be_buried(&l);
+  theirs.kind = MT_WRITE_DELETE; /* so that all is as it was but for this one */
+  f.theirs.store->docs->bulk(f.theirs.store, &r);
+  OK(&f, r);
+  char want[160];
+  file_source(3, "/clinton", want, sizeof want);
+  theirs.kind = MT_WRITE_CREATE;
+  theirs.body = mt_slice_of(want);
+  f.theirs.store->docs->bulk(f.theirs.store, &r);
+  OK(&f, r);
+  expect_done(&f, false);
+  close_job_fixture(&f);
+}
+
 /* Stopped by its owner it says so, and goes on later. */
 static void test_cancelled(const mt_test_place *place) {
   mt_test_random random = mt_test_random_for("cancelled");
@@ -410,7 +472,7 @@ static void test_refused_at_start(const mt_test_place *place) {
   assert_int_equal(l.job.error.code, MORTISE_CONFLICT);
   assert_int_equal(l.job.record.state, MT_JOB_UNDONE);
   assert_non_null(strstr(l.job.record.reason, "merge"));
-  expect_all_below(&f, "/clinton");
+  expect_done(&f, false);
   be_buried(&l);
 
   be_born(&l, &f, MT_JOB_RUN, NEVER, LOST); /* nothing of it was begun: it may be run again */
@@ -418,13 +480,13 @@ static void test_refused_at_start(const mt_test_place *place) {
   assert_int_equal(l.job.error.code, MORTISE_OK);
   assert_int_equal(l.job.record.attempts, 2);
   assert_int_equal(l.job.record.counts.changed, DOCS);
-  expect_all_below(&f, "/projects/clinton");
+  expect_done(&f, true);
   be_buried(&l);
 
   be_born(&l, &f, MT_JOB_UNDO, NEVER, LOST);
   live_on(&l);
   assert_int_equal(l.job.record.state, MT_JOB_UNDONE);
-  expect_all_below(&f, "/clinton");
+  expect_done(&f, false);
   be_buried(&l);
 
   static const mt_job_verb not_again[] = {MT_JOB_RUN, MT_JOB_RESUME}; /* what was begun is not */
@@ -432,7 +494,7 @@ static void test_refused_at_start(const mt_test_place *place) {
     be_born(&l, &f, not_again[i], NEVER, LOST);
     live_on(&l);
     assert_int_equal(l.job.error.code, MORTISE_CONFLICT);
-    expect_all_below(&f, "/clinton");
+    expect_done(&f, false);
     be_buried(&l);
   }
   close_job_fixture(&f);
@@ -451,7 +513,7 @@ static void test_taken_over(const mt_test_place *place) {
   current = &first;
   live_on(&first);
   assert_true(first.job.error.code != MORTISE_OK);
-  expect_all_below(&f, "/clinton");
+  expect_done(&f, false);
   be_buried(&second);
   be_buried(&first);
   close_job_fixture(&f);
@@ -477,6 +539,7 @@ static unsigned rounds_on(const mt_test_place *place) {
   }
 EVERYWHERE(whole)
 EVERYWHERE(changed_by_others)
+EVERYWHERE(deleted_comes_back)
 EVERYWHERE(cancelled)
 EVERYWHERE(taken_over)
 EVERYWHERE(refused_at_start)
@@ -487,6 +550,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(everywhere_whole),
       cmocka_unit_test(everywhere_changed_by_others),
+      cmocka_unit_test(everywhere_deleted_comes_back),
       cmocka_unit_test(everywhere_cancelled),
       cmocka_unit_test(everywhere_taken_over),
       cmocka_unit_test(everywhere_refused_at_start),

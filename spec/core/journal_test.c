@@ -86,7 +86,10 @@ static void add_entries(rng *r, mt_buf *text, size_t n) {
     id[e.id.n++] = 'x'; /* an id is not empty */
     if (rng_chance(r, 30)) e.routing = random_text(r, routing, sizeof routing);
     if (rng_chance(r, 30)) e.source = (mt_slice){NULL, 0};
-    assert_true(mt_journal_digest(MT_SLICE("{}"), e.after));
+    if (rng_chance(r, 30))
+      e.kind = MT_JOURNAL_DELETE;
+    else
+      assert_true(mt_journal_digest(MT_SLICE("{}"), e.after));
     mt_journal_add(text, &e);
   }
 }
@@ -140,6 +143,23 @@ static void a_damaged_batch_is_said(void **state) {
     mt_buf_deinit(&text);
     mt_buf_deinit(&doc);
   }
+}
+
+/* As it was written before entries had kinds. */
+static void without_a_kind_it_is_an_index(void **state) {
+  (void)state;
+  mt_slice text = MT_SLICE("{\"index\":\"fs\",\"id\":\"a\",\"seq_no\":3,\"term\":1,\"after\":"
+                           "\"0123456789abcdef\",\"source\":{}}");
+  mt_packer *packer = NULL;
+  mt_journal_batch b;
+  mt_buf doc;
+  mt_buf_init(&doc, 1 << 20);
+  assert_int_equal(mt_journal_encode(&packer, "default", "move-1", text, &doc, NULL), MORTISE_OK);
+  assert_int_equal(mt_journal_decode(mt_buf_slice(&doc), &b, NULL), MORTISE_OK);
+  assert_int_equal(b.entries[0].kind, MT_JOURNAL_INDEX);
+  mt_journal_batch_deinit(&b);
+  mt_buf_deinit(&doc);
+  mt_packer_free(packer);
 }
 
 /* ---- A job's document ----------------------------------------------------------------------- */
@@ -276,6 +296,7 @@ int main(void) {
       cmocka_unit_test(what_was_changed_is_not_believed),
       cmocka_unit_test(a_batch_comes_back),
       cmocka_unit_test(a_damaged_batch_is_said),
+      cmocka_unit_test(without_a_kind_it_is_an_index),
       cmocka_unit_test(a_record_comes_back),
       cmocka_unit_test(a_damaged_record_is_said),
       cmocka_unit_test(what_is_over_does_not_go_on),

@@ -27,11 +27,11 @@ function records.ready(client)
   if client:url():find "^sqlite:" then records.make_index(client) else records.index(client) end
 end
 
-local count_names = {"matched", "changed", "unchanged", "conflicts", "rejected", "restored"}
+local count_names = {"matched", "changed", "deleted", "unchanged", "conflicts", "rejected", "restored"}
 
 local function read_counts(body)
   local counts = core.object {}
-  for _, name in ipairs(count_names) do counts[name] = body.counts[name] end
+  for _, name in ipairs(count_names) do counts[name] = body.counts[name] or 0 end
   return counts
 end
 

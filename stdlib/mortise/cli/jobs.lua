@@ -98,8 +98,9 @@ local function print_one(record)
   say("change", "%s", change_text(spec))
   if spec.query then say("query", "%s", core.json(spec.query)) end
   say("locks", "%s", paths_text(spec.lock))
-  say("done", "%d documents changed, %d had nothing to change, %d rejected, %d conflicts, %d restored",
-    counts.changed, counts.unchanged, counts.rejected, counts.conflicts, counts.restored)
+  say("done", "%d documents changed, %d deleted, %d had nothing to change, %d rejected, %d conflicts, "
+    .. "%d restored", counts.changed, counts.deleted, counts.unchanged, counts.rejected, counts.conflicts,
+    counts.restored)
   say("begun", "%s, %d attempt%s", ago(record.created), record.attempts, record.attempts == 1 and "" or "s")
   say("updated", "%s", ago(record.updated))
   for i, step in ipairs(steps_of(record)) do say(i == 1 and "do" or "", "%s", step) end

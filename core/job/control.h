@@ -4,10 +4,11 @@
  *
  *   NAMESPACE:JOB:control
  *   {"kind":"control","format":1,"ns":...,"job":...,"updated":ms,"body":{"n":3,"session":"...",
- *    "paused":true,"cancelled":false,"by":"root@host, pid 12","rate":500,"batch":200,"in_flight":1}}
+ *    "paused":true,"cancelled":false,"by":"root@host, pid 12","rate":500,"batch":200,"in_flight":1,
+ *    "limited_by":"..."}}
  *
  * `n` grows with each write; the owner's document says which it obeys (record.h). `paused` and `cancelled`
- * are meant for the process whose session is named: whoever takes the job over goes on. The others hold
+ * are meant, by `by`, for the process whose session is named: whoever takes the job over goes on. The others hold
  * until they are changed; 0 or missing: no limit. */
 #ifndef MT_JOB_CONTROL_H
 #define MT_JOB_CONTROL_H

@@ -6,6 +6,7 @@ local core = require "mortise.core"
 local errors = require "mortise.errors"
 local json = require "mortise.json"
 local options = require "mortise.options"
+local orders = require "mortise.orders"
 local orphans = require "mortise.orphans"
 local records = require "mortise.records"
 local request = require "mortise.request"
@@ -31,6 +32,7 @@ job.rows = {
   {name = "wait", type = "duration", help = "how long to wait for the lock"},
   orphans.row,
   {name = "on_progress", type = "function", help = "called with the numbers done and in all"},
+  {name = "rate", type = "count", help = "documents a second, at most"},
   {name = "page", type = "count", default_text = core.scan_page, help = "documents a page, and in a batch"},
   {name = "slices", type = "count", help = "of the scan"},
   {name = "in_flight", type = "count", help = "write requests at the same time"},
@@ -140,7 +142,7 @@ local function to_spec(o)
   local spec = {
     name = o.name, index = o.index, query = json.body(o.query), lock = to_lock(o, rename), rename = rename,
     change = not rename and to_transforms(o.change) or nil, merge = o.merge, allow_empty = o.allow_empty,
-    page = o.page, slices = o.slices, in_flight = o.in_flight, passes = o.passes,
+    page = o.page, slices = o.slices, in_flight = o.in_flight, passes = o.passes, rate = o.rate,
   }
   if rename then
     check_cover(spec.lock, rename)
@@ -235,6 +237,7 @@ end
 local function work_under(self, held, verb, standing)
   local o = work_options(self)
   o.standing = standing
+  o.rate = self._spec.rate
   o.verb, o.id, o.spec = verb, self.id, verb == "run" and spec_text(self._spec) or nil
   local work = held:job(o)
   local ok, result = pcall(watched, work, self._on_progress, "job " .. self.id)
@@ -300,7 +303,9 @@ function Job:rollback() return carry_out(self, "undo") end
 -- What the change would do, as of now: takes no lock, writes nothing. -> {matched=, changed=, ...}
 function Job:plan()
   local began_ms = core.now_ms()
-  local work = self._client:_open_core():plan(work_options(self))
+  local o = work_options(self)
+  if self._begun and not o.transforms then o.merge, o.allow_empty = true, true end
+  local work = self._client:_open_core():plan(o)
   local result = watched(work, self._on_progress, "planning job " .. self.id)
   result.state, result.attempts = nil, nil
   return finished(self, result, began_ms)
@@ -312,6 +317,30 @@ function Job:status()
   return (records.get(self._client, self.id))
 end
 
+-- Orders to whoever is at work on it, in force within a batch or a second. Paused, it keeps its lock.
+function Job:pause()
+  orders.pause(self._client, self.id)
+  return self
+end
+
+-- It is paused no longer.
+function Job:go_on()
+  orders.go_on(self._client, self.id)
+  return self
+end
+
+-- {rate=, batch=, in_flight=}: how fast it may go, also once it was taken over; 0: as fast as it can.
+function Job:throttle(limits)
+  orders.throttle(self._client, self.id, limits)
+  return self
+end
+
+-- Ends it as if its process had been interrupted: it stands half-done.
+function Job:cancel()
+  orders.cancel(self._client, self.id)
+  return self
+end
+
 function Job:__tostring() return "job " .. self.id end
 
 -- ---- Finding it ----------------------------------------------------------------------------------
@@ -319,7 +348,7 @@ function Job:__tostring() return "job " .. self.id end
 local function new(client, id, spec, also)
   return setmetatable({
     id = id, name = spec.name, _client = client, _spec = spec, _wait = also.wait, _once = also.once,
-    _on_progress = also.on_progress,
+    _on_progress = also.on_progress, _begun = also.begun,
     _orphan = {on_orphan = also.on_orphan, wait = also.wait},
   }, Job)
 end
@@ -346,6 +375,7 @@ function job.get(client, id, given)
   if not record then
     errors.raise("not_found", "there is no job %s in namespace %s", id, client:namespace())
   end
+  o.begun = record.state ~= "undone"
   return new(client, id, spec_of(view), o)
 end
 

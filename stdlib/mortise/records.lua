@@ -35,7 +35,7 @@ local function read_counts(body)
   return counts
 end
 
-local states = {running = true, stopped = true, done = true, undoing = true, undone = true}
+local states = {running = true, stopped = true, done = true, undoing = true, undone = true, removed = true}
 
 local function is_text_list(list)
   for _, each in ipairs(list) do
@@ -60,7 +60,8 @@ local function read_sound(view)
   return check(core.object {
     job = view.job, state = view.state, reason = body.reason ~= "" and body.reason or nil,
     created = view.created / 1000, updated = view.updated / 1000, attempts = #body.batches,
-    session = body.session, counts = read_counts(body), spec = core.json_decode(core.json(body.spec)),
+    session = body.session, waits = body.waits ~= "" and body.waits or nil, orders = body.orders or 0,
+    counts = read_counts(body), spec = core.json_decode(core.json(body.spec)),
   })
 end
 
@@ -83,16 +84,20 @@ local function judge(client, list)
     local session = at_work[record.state] and known[record.session]
     record.alive = session and not sessions.judge(session, now).dead or false
     record.owner = record.alive and sessions.owner_text(session.owner) or nil
+    record.waits = record.alive and record.waits or nil
     record.stands = record.state == "stopped" or at_work[record.state] and not record.alive or false
   end
   return list
 end
 
+-- The id of a job's document.
+function records.document_id(client, id) return client:namespace() .. ":" .. id end
+
 -- The job's record and its spec as a view; nil where there is none.
 function records.get(client, id)
   core.job_id_check(argument.name("get_job", "id", id))
   local index = records.index(client)
-  local view = client:get(index, client:namespace() .. ":" .. id)
+  local view = client:get(index, records.document_id(client, id))
   if not view then return nil end
   local record = read(view)
   if not record then
@@ -120,6 +125,9 @@ end
 -- What may be done about it: {verb = "resume" or "rollback", why =}, the likelier first.
 function records.next_steps(record)
   if record.state == "done" then return {{verb = "rollback", why = "undoes it"}} end
+  if record.waits and record.waits:find "^paused by " then
+    return {{verb = "resume", why = "lets it go on"}}
+  end
   if not record.stands then return {} end
   if record.state == "undoing" then return {{verb = "rollback", why = "goes on undoing it"}} end
   return {{verb = "resume", why = "does what is left"}, {verb = "rollback", why = "undoes what it did"}}

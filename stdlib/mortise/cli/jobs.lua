@@ -4,14 +4,17 @@ local duration = require "mortise.duration"
 local errors = require "mortise.errors"
 local holds = require "mortise.cli.holds"
 local job = require "mortise.job"
+local job_orders = require "mortise.cli.job_orders"
 local mortise = require "mortise"
+local options = require "mortise.options"
+local orders = require "mortise.orders"
 local output = require "mortise.cli.output"
 local records = require "mortise.records"
 local suggest = require "mortise.suggest"
 
 local command = {
   summary = "list jobs, and finish or undo what was cut off",
-  usage = "[ls] | show ID | resume ID | rollback ID",
+  usage = "[ls] | show|plan|pause|resume|throttle|cancel|rollback ID",
   help = [[
 Jobs are changes that a script has begun with mortise.job{...}: what each is to do, how far it is and how it
 is undone stand in the store, so that any process may go on with it.
@@ -19,14 +22,17 @@ is undone stand in the store, so that any process may go on with it.
 ls         lists the jobs of the namespace. One whose process is gone, or which was stopped, stands
            half-done: its lock guards its paths until it is resumed or rolled back.
 show       all about one, and what may be done.
-resume     does what is left of it. One that is done stays as it is.
+plan       what it would change now; takes no lock, writes nothing.
+pause      whoever is at work on it, anywhere, sends nothing more until it is resumed, and keeps the lock.
+throttle   how fast it may go, from now on and after it was taken over.
+cancel     whoever is at work on it ends, and it stands half-done.
+resume     lets one go on that is paused; does what is left of one that stands half-done. One that is done
+           stays as it is.
 rollback   undoes what it has done: each document that still is what the job made of it becomes what it
            was. What others have changed since is left, counted, and the exit status is 1.
 
-Both take the job's lock over from its dead process, and give it back at the end.]],
-  options = {
-    output.json_row,
-  },
+resume and rollback take the job's lock over from its dead process, and give it back at the end.]],
+  options = options.join({output.json_row}, job_orders.rows()),
   arguments = {0, 2},
 }
 
@@ -34,6 +40,7 @@ Both take the job's lock over from its dead process, and give it back at the end
 
 local function state_text(record)
   if record.stands and record.state ~= "stopped" then return record.state .. ", left" end
+  if record.waits then return record.state .. ", paused" end
   return record.state
 end
 
@@ -80,12 +87,13 @@ local function steps_of(record)
     steps[i] = ("mortise jobs %s %s  (%s)"):format(step.verb, record.job, step.why)
   end
   if #steps == 0 then
-    steps[1] = record.alive and "nothing: wait until it ends, or stop its process" or "nothing"
+    steps[1] = record.alive and ("nothing, or mortise jobs pause|throttle|cancel %s"):format(record.job)
+      or "nothing"
   end
   return steps
 end
 
-local function print_one(record)
+local function print_one(record, limits)
   local function say(what, format, ...)
     output.line(io.stdout, ("  %-8s "):format(what), format:format(...))
   end
@@ -94,6 +102,10 @@ local function print_one(record)
   say("state", "%s%s", state_text(record), record.reason and ": " .. record.reason or "")
   if record.owner then say("who", "%s", record.owner) end
   if record.stands and record.state ~= "stopped" then say("who", "nobody: its process is gone") end
+  if record.waits then say("waits", "%s", record.waits) end
+  if limits then
+    say("limits", "%s%s", job_orders.limits_text(limits), limits.by and ", by " .. limits.by or "")
+  end
   say("index", "%s", spec.index)
   say("change", "%s", change_text(spec))
   if spec.query then say("query", "%s", core.json(spec.query)) end
@@ -120,6 +132,8 @@ end
 
 local verbs = {}
 
+local over = {done = true, undone = true, removed = true}
+
 function verbs.ls(client, ctx)
   local list = client:jobs()
   if not ctx.options.json then return print_list(list) end
@@ -134,7 +148,25 @@ function verbs.show(client, ctx, id)
       #job.holds(client, id) > 0 and ("; its process died before it began: `mortise jobs rollback %s` gives "
       .. "its lock back"):format(id) or "")
   end
-  if ctx.options.json then output.json(record_for_programs(record)) else print_one(record) end
+  local limits = not over[record.state] and orders.limits(client, record) or nil
+  if not ctx.options.json then return print_one(record, limits) end
+  record.limits = limits
+  output.json(record_for_programs(record))
+end
+
+function verbs.pause(client, ctx, id) job_orders.give(client, ctx, "pause", id) end
+
+function verbs.cancel(client, ctx, id) job_orders.give(client, ctx, "cancel", id) end
+
+function verbs.throttle(client, ctx, id)
+  job_orders.give(client, ctx, "throttle", id, job_orders.limits_of(ctx.options))
+end
+
+function verbs.plan(client, ctx, id)
+  local result = client:get_job(id):plan()
+  if ctx.options.json then return output.json(result) end
+  output.line(io.stdout, ("job %s: %d of %d documents that match would change now"):format(id, result.changed,
+    result.matched))
 end
 
 -- What is written if a second interrupt ends the program.
@@ -164,7 +196,14 @@ local function go_on(client, ctx, verb, id)
     duration.text(result.seconds * 1000)))
 end
 
-function verbs.resume(client, ctx, id) go_on(client, ctx, "resume", id) end
+-- Of one that someone is at work on, only the pause is ended.
+function verbs.resume(client, ctx, id)
+  local record = records.get(client, id)
+  if record and record.alive and orders.is_paused(client, record) then
+    return job_orders.give(client, ctx, "go_on", id)
+  end
+  go_on(client, ctx, "resume", id)
+end
 
 function verbs.rollback(client, ctx, id)
   if not records.get(client, id) then
@@ -177,17 +216,18 @@ function verbs.rollback(client, ctx, id)
   go_on(client, ctx, "rollback", id)
 end
 
-local needs_id = {show = true, resume = true, rollback = true}
+local verb_names = {"ls", "show", "plan", "pause", "resume", "throttle", "cancel", "rollback"}
 
 local function check(ctx)
   local verb, id = ctx.arguments[1] or "ls", ctx.arguments[2]
   if not verbs[verb] then
-    local near = suggest(verb, {"ls", "show", "resume", "rollback"})
+    local near = suggest(verb, verb_names)
     errors.bad("jobs: there is no `%s`%s", verb, near and (": did you mean `%s`?"):format(near)
-      or "; there are: ls, show, resume, rollback")
+      or "; there are: " .. table.concat(verb_names, ", "))
   end
-  if (id ~= nil) ~= (needs_id[verb] or false) then errors.bad("usage: mortise jobs %s", command.usage) end
+  if (id ~= nil) ~= (verb ~= "ls") then errors.bad("usage: mortise jobs %s", command.usage) end
   if id then core.job_id_check(id) end
+  job_orders.check(verb, ctx.options)
   return verb, id
 end
 

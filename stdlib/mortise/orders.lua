@@ -1,0 +1,148 @@
+-- Orders to a job that is at work, from anywhere: its control document (core/job/control.h), which whoever
+-- has the job reads about once a second.
+local core = require "mortise.core"
+local errors = require "mortise.errors"
+local options = require "mortise.options"
+local records = require "mortise.records"
+local sessions = require "mortise.sessions"
+
+local orders = {}
+
+local function limit_row(name, help)
+  return {
+    name = name, type = "integer", least = 0, most = 0x7fffffff, range = "a whole number, 0 for no limit",
+    help = help .. "; 0: no limit",
+  }
+end
+
+orders.rows = {
+  limit_row("rate", "documents a second, at most"),
+  limit_row("batch", "documents a batch, at most"),
+  limit_row("in_flight", "batches at the same time, at most"),
+}
+
+options.register({"job:throttle"}, orders.rows)
+
+local function me()
+  local own = core.json_decode(core.identity())
+  return sessions.owner_text {user = own.user, host = own.host, pid = own.pid}
+end
+
+local function document_id(client, id) return records.document_id(client, id) .. ":control" end
+
+-- The orders as they stand, and the view that has them; nil where there are none.
+local function read(client, id)
+  local view = client:get(records.index(client), document_id(client, id))
+  local body = view and view.body
+  if not body or math.type(body.n) ~= "integer" then return nil, view end
+  local given = {
+    n = body.n, session = body.session, paused = body.paused, by = body.by, limited_by = body.limited_by,
+  }
+  for _, row in ipairs(orders.rows) do given[row.name] = body[row.name] end
+  return given, view
+end
+
+-- {rate=, batch=, in_flight=, by=}: what slows it down; nil: nothing does.
+function orders.limits(client, record)
+  local given = read(client, record.job) or {rate = record.spec.rate}
+  local found = core.object {}
+  for _, row in ipairs(orders.rows) do
+    local value = given[row.name]
+    if math.type(value) == "integer" and value > 0 then found[row.name] = value end
+  end
+  if next(found) == nil then return nil end
+  found.by = type(given.limited_by) == "string" and given.limited_by or nil
+  return found
+end
+
+-- Is whoever has it told to pause?
+function orders.is_paused(client, record)
+  local given = read(client, record.job)
+  return given ~= nil and given.paused == true and given.session == record.session
+end
+
+-- Writes it unless someone else did meanwhile. -> was it written?
+local function write(client, id, body, view)
+  local version = view and {if_seq_no = view._seq_no, if_term = view._term, pipeline = false}
+  local source = {
+    kind = "control", format = 1, ns = client:namespace(), job = id, updated = core.wall_ms(), body = body,
+  }
+  local call = view and client.index or client.create
+  local ok, why = pcall(call, client, records.index(client), document_id(client, id), source,
+    version or {pipeline = false})
+  if not ok and errors.code(why) ~= "conflict" then error(why, 0) end
+  return ok
+end
+
+local tries = 16
+
+-- Changes these members. What was ordered of an earlier owner, but for limits, is forgotten. -> its number
+local function give(client, record, change)
+  for _ = 1, tries do
+    local given, view = read(client, record.job)
+    local same = given and given.session == record.session
+    local body = {
+      n = (given and given.n or 0) + 1, session = record.session, paused = same and given.paused or nil,
+      by = same and given.by or nil, limited_by = given and given.limited_by,
+    }
+    for _, row in ipairs(orders.rows) do body[row.name] = given and given[row.name] end
+    if not given then body.rate = record.spec.rate end
+    for name, value in pairs(change) do body[name] = value end
+    if write(client, record.job, body, view) then return body.n end
+  end
+  errors.raise("conflict", "the orders of job %s are changed by others again and again", record.job)
+end
+
+local over = {done = true, undone = true, removed = true}
+
+local function find(client, id)
+  local record = records.get(client, id)
+  if not record then
+    errors.raise("not_found", "there is no job %s in namespace %s", id, client:namespace())
+  end
+  if over[record.state] then errors.raise("conflict", "job %s is %s already", id, record.state) end
+  return record
+end
+
+-- Those of someone who is at work.
+local function find_alive(client, id, what)
+  local record = find(client, id)
+  if record.alive then return record end
+  errors.raise("conflict", "job %s cannot be %s: nobody is at work on it", id, what)
+end
+
+function orders.pause(client, id)
+  return give(client, find_alive(client, id, "paused"), {paused = true, by = me()})
+end
+
+function orders.go_on(client, id)
+  return give(client, find_alive(client, id, "let go on"), {paused = false, by = me()})
+end
+
+function orders.cancel(client, id)
+  return give(client, find_alive(client, id, "cancelled"), {cancelled = true, by = me()})
+end
+
+-- Holds for whoever has the job, now and later, until it is changed.
+function orders.throttle(client, id, given)
+  local o = options.check("throttle", orders.rows, given)
+  if next(o) == nil then errors.bad "throttle: give `rate`, `batch` or `in_flight`" end
+  o.limited_by = me()
+  return give(client, find(client, id), o)
+end
+
+local look_ms = 100
+
+-- Waits until whoever has the job obeys the order of this number. -> does it? false: it ended, or was not
+-- heard of for so long. And its record.
+function orders.await(client, id, number, wait_ms)
+  local until_ms = core.now_ms() + wait_ms
+  while true do
+    local record = records.get(client, id)
+    if not record or record.orders >= number then return record ~= nil, record end
+    if not record.alive or core.now_ms() >= until_ms then return false, record end
+    core.sleep(look_ms)
+  end
+end
+
+return orders

@@ -13,8 +13,8 @@ local records = require "mortise.records"
 local suggest = require "mortise.suggest"
 
 local command = {
-  summary = "list jobs, and finish or undo what was cut off",
-  usage = "[ls] | show|plan|pause|resume|throttle|cancel|rollback ID",
+  summary = "list jobs; steer, finish or undo one",
+  usage = "[ls] | VERB ID [--json]",
   help = [[
 Jobs are changes that a script has begun with mortise.job{...}: what each is to do, how far it is and how it
 is undone stand in the store, so that any process may go on with it.

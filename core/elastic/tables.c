@@ -95,16 +95,18 @@ bool mt_table_add_script(mt_buf *out, size_t i) {
 
 /* ---- For people ----------------------------------------------------------------------------- */
 
-/* The rights of a session at run time. `%1$s` is the table. */
+/* The rights of a session at run time; cancelling a task is a job's. `%1$s` is the table. */
 static const char elasticsearch_role[] =
     "POST /_security/role/mortise\n"
-    "{\"cluster\":[\"monitor\"],\"indices\":[{\"names\":[\"%1$s\",\"%1$s-*\"],"
+    "{\"cluster\":[\"monitor\",\"cluster:admin/tasks/"
+    "cancel\"],\"indices\":[{\"names\":[\"%1$s\",\"%1$s-*\"],"
     "\"privileges\":[\"read\",\"write\",\"maintenance\",\"view_index_metadata\"],"
     "\"allow_restricted_indices\":false}]}\n";
 static const char opensearch_role[] =
     "PUT /_plugins/_security/api/roles/mortise\n"
     "{\"cluster_permissions\":[\"cluster_monitor\",\"indices:data/write/bulk\","
-    "\"cluster_composite_ops_ro\"],\"index_permissions\":[{\"index_patterns\":[\"%1$s\",\"%1$s-*\"]"
+    "\"cluster_composite_ops_ro\",\"cluster:admin/tasks/"
+    "cancel\"],\"index_permissions\":[{\"index_patterns\":[\"%1$s\",\"%1$s-*\"]"
     ","
     "\"allowed_actions\":[\"read\",\"write\",\"indices:admin/refresh*\",\"indices:admin/get\","
     "\"indices:admin/mappings/get\",\"indices:monitor/settings/get\"]}]}\n";
@@ -129,8 +131,8 @@ void mt_table_print(mt_buf *out, const mt_elastic *e) {
   mt_buf_adds(out, "\n\nPOST /_aliases\n");
   mt_table_add_alias(out, e, index, NULL);
   mt_buf_adds(
-      out, "\n\n# The least role of those who only take locks. Add the indices that they change, "
-           "with the\n# same privileges: a change refreshes and looks at the mapping too.\n"
+      out, "\n\n# The least role of those who take locks and run jobs. Add the indices that they "
+           "change, with\n# the same privileges: a change refreshes and looks at the mapping too.\n"
            "# Elasticsearch:\n");
   mt_buf_addf(out, elasticsearch_role, e->table);
   mt_buf_adds(out, "\n# OpenSearch:\n");

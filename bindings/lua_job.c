@@ -2,8 +2,9 @@
  *   client:plan{index=, CHANGE}    of which nothing is written: `changed` is how many would be
  *   lock:change{index=, CHANGE}    without a journal: running another one finishes what it left
  *   lock:job{verb=, id=, spec=, standing=, index=, rate=, CHANGE}
- *       verb "run", "resume" or "undo"; undoing needs no CHANGE. `spec` is kept in a new job's
- *       document. `standing`: resumed or undone only if it still stands half-done. A rename checks as another does, until something of it was journaled.
+ *       verb "run", "resume" or "undo", which needs the CHANGE of the former two. `spec` is kept in a new job's
+ *       document. `standing`: resumed or undone only if it still stands half-done. A rename checks as
+ *       another does, until something of it was changed.
  *   client:jobs_index() -> name    of the index that holds jobs and their journals
  *   core.job_table() -> JSON       that index's settings and mappings
  *   core.job_id_check(id)          raises invalid_argument
@@ -113,8 +114,7 @@ static void make_change(lua_State *L, mt_lua_work *self, const job_options *o, c
   if (set_change(self, o, &err)) mt_error_raise(L, &err);
 }
 
-static void set_up_change(mt_lua_work *self, const job_options *o, const mortise_client *client) {
-  mt_change *c = &self->rename.change;
+static void set_up_change(mt_change *c, const job_options *o, const mortise_client *client) {
   c->store = client->store;
   c->env = mt_env_system();
   c->index = o->index;
@@ -128,7 +128,7 @@ static void set_up_change(mt_lua_work *self, const job_options *o, const mortise
 }
 
 static void set_up_under(mt_lua_work *self, const job_options *o, const mt_lock_handle *lock) {
-  set_up_change(self, o, lock->box->client);
+  set_up_change(&self->rename.change, o, lock->box->client);
   self->permit = mt_manager_permit(lock->lock);
   self->rename.change.permit = &self->permit;
 }
@@ -140,7 +140,7 @@ static int client_plan(lua_State *L) {
   mt_lua_work *self = new_work(L, d, MT_WORK_PLAN, &o, "plan");
   make_change(L, self, &o, "plan");
   mt_box *box = mt_check_client(L, 1);
-  set_up_change(self, &o, box->client);
+  set_up_change(&self->rename.change, &o, box->client);
   self->rename.change.plan = true;
   mt_work_ready(self, &box->dependents);
   return 1;
@@ -165,10 +165,35 @@ static mt_job_verb check_verb(lua_State *L, const char *name) {
   mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "job: verb is run, resume or undo");
 }
 
+/* The opposite change, where there is one. */
+static void make_inverse(lua_State *L, mt_lua_work *self, const job_options *o) {
+  mt_job *j = &self->job;
+  mortise_error err;
+  if (!has_change(o)) return;
+  const mt_transforms *list = o->transforms ? &self->list : &self->rename.list;
+  mortise_status status = mt_transforms_inverse(list, &self->inverse, &err);
+  if (status && status != MORTISE_UNSUPPORTED) mt_error_raise(L, &err);
+  if (status) return;
+  j->forward = mt_transform_list(list);
+  j->inverse = mt_transform_list(&self->inverse);
+  if (j->verb != MT_JOB_UNDO || o->transforms) return;
+  status = mt_rename_init(&self->back, mt_slice_of(o->field), mt_slice_of(o->to),
+                          mt_slice_of(o->from), &err);
+  if (status == MORTISE_INVALID_ARGUMENT)
+    return; /* a rename from there can have been no such job */
+  if (status) mt_error_raise(L, &err);
+  self->back.merge = self->back.allow_empty = true;
+  mt_rename_touch(&self->rename);
+  j->touch = &self->rename.change;
+  j->back = &self->back.change;
+}
+
 static void set_up_job(mt_lua_work *self, const job_options *o, const mt_lock_handle *lock) {
   const mortise_client *client = lock->box->client;
   mt_job *j = &self->job;
   set_up_under(self, o, lock);
+  set_up_change(&self->back.change, o, client);
+  self->back.change.permit = &self->permit;
   j->store = client->store;
   j->env = mt_env_system();
   j->permit = &self->permit;
@@ -189,7 +214,8 @@ static int lock_job(lua_State *L) {
   mt_lua_work *self = new_work(L, d, MT_WORK_JOB, &o, "job");
   self->job.verb = check_verb(L, o.verb);
   if (!o.id) mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "job: an id is needed");
-  if (self->job.verb != MT_JOB_UNDO) make_change(L, self, &o, "job");
+  make_change(L, self, &o, "job");
+  make_inverse(L, self, &o);
   mt_lock_handle *lock = mt_check_lock(L, 1);
   set_up_job(self, &o, lock);
   mt_work_ready(self, &lock->users);

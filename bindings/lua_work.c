@@ -33,6 +33,8 @@ static void end_work(mt_owned *owned) {
   abandon_work(self);
   mt_job_deinit(&self->job);
   mt_rename_deinit(&self->rename);
+  mt_rename_deinit(&self->back);
+  mt_transforms_deinit(&self->inverse);
   mt_transforms_deinit(&self->list);
 }
 

@@ -32,6 +32,8 @@ typedef struct mt_lua_work {
   mt_permit permit;
   mt_transforms list; /* of a change that is no rename; freed with it */
   mt_rename rename;   /* its change is that of a list, too; freed with it */
+  mt_transforms inverse; /* of the declared change, if it has one; freed with it */
+  mt_rename back;        /* of a job that is undone: the opposite rename; freed with it */
   mt_job job;
   mortise_status (*counted)(mt_change *c, mortise_error *err); /* the rename's, for its maker */
   /* its own */

@@ -48,6 +48,9 @@ typedef struct mt_change {
     const char *stamp_field; /* as mt_writer_config's; borrowed */
   } options;
   /* out */
+  /* Set by `counted`: nothing else is yet where the change puts documents, and searches find all that is there,
+   * so the opposite change undoes it. */
+  bool reversible;
   mt_change_result result; /* also after a failure: what had been done */
   /* REJECTED or CONFLICT where it ran to its end but some documents could not be changed;
    * UNSUPPORTED, NOT_FOUND where the index is not fit; LOCK_LOST, INTERRUPTED, ... The message says

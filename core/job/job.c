@@ -4,6 +4,7 @@
 #include "base/pump.h"
 #include "job/control.h"
 #include "job/replay.h"
+#include "job/revert.h"
 #include "job/undo.h"
 #include "job/unit.h"
 
@@ -26,6 +27,8 @@ typedef struct job_op {
   uint64_t number;   /* the next of its batches */
   unsigned claims;   /* that met a write of the former owner's */
   mt_undo undo;
+  mt_revert revert;
+  mortise_status (*counted)(mt_change *c, mortise_error *err); /* the change's own */
   mt_steering steering;
   mt_mget mget;
   mt_timer tick; /* reserved */
@@ -37,7 +40,11 @@ typedef struct job_op {
   mt_slice ids[1];
   mt_settled noted;   /* of the change's result: in the document's counts */
   mt_job_state stood; /* before its last write */
-  bool reading, checkpointing, changing, undoing, ended, paused;
+  bool reading, checkpointing, changing, undoing, reverting, ended, paused;
+  bool inverse_now; /* this attempt is the first that the opposite change undoes */
+  bool was_loose;   /* before this attempt */
+  bool announcing;  /* the change waits until the job's document says how it is undone */
+  bool again;       /* the document is to be written once more */
 } job_op;
 
 static void stop_work(job_op *o);
@@ -54,6 +61,7 @@ static void free_job_op(job_op *o) {
   mt_writer_free(o->records);
   mt_writer_free(o->batches);
   if (o->changing) mt_change_abandon(o->j->change);
+  mt_revert_abandon(&o->revert);
   mt_writer_free(o->restores);
   mt_undo_deinit(&o->undo);
   mt_rewrite_deinit(&o->settle);
@@ -210,24 +218,47 @@ static void start_tick(job_op *o) {
   mt_timer_start(loop, &o->tick, mt_loop_now(loop) + every, NULL);
 }
 
+static void checkpoint(job_op *o);
+
 /* A document that another has written ends the work: it is no longer ours. */
 static void on_checkpoint(job_op *o) {
   if (o->ended) {
     end_as(o, o->j->record.state);
     return;
   }
-  if (o->j->error.code)
+  if (o->j->error.code) {
     stop_work(o);
-  else
+  } else if (o->again) {
+    checkpoint(o);
+  } else {
+    o->announcing = false;
     start_tick(o);
+    hold_or_go_on(o); /* which may end it */
+  }
+}
+
+static void checkpoint(job_op *o) {
+  mt_timer_stop(o->j->store->loop, &o->tick);
+  mt_steering_look(&o->steering);
+  if (o->changing) note_progress(o);
+  if (o->reverting) o->j->record.loose = o->revert.loose;
+  o->again = false;
+  o->checkpointing = true;
+  write_record(o, on_checkpoint);
 }
 
 static void on_tick(void *ctx) {
-  job_op *o = ctx;
-  mt_steering_look(&o->steering);
-  if (o->changing) note_progress(o);
-  o->checkpointing = true;
-  write_record(o, on_checkpoint);
+  checkpoint(ctx);
+}
+
+/* The change goes on once the document says so. */
+static void announce(job_op *o) {
+  o->announcing = true;
+  hold_or_go_on(o);
+  if (o->checkpointing)
+    o->again = true;
+  else
+    checkpoint(o);
 }
 
 /* ---- Changing ------------------------------------------------------------------------------- */
@@ -238,14 +269,42 @@ static void on_changed(void *ctx, mt_change *c) {
   mt_job_record *r = &j->record;
   o->changing = false;
   note_progress(o);
-  j->began |= o->journal.next > 0;
+  c->counted = o->counted;
+  j->began |= o->journal.next > 0 || mt_change_applied(c);
   r->counts.conflicts = c->result.conflicts;
   r->counts.rejected = c->result.rejected;
   r->counts.matched += c->result.conflicts + c->result.rejected;
   j->result = c->result;
   if (c->error.code) keep_error(o, &c->error);
+  if (o->inverse_now && !mt_change_applied(c)) r->inverse = false;
+  r->loose = r->inverse && j->error.code && (o->was_loose || c->result.unknown);
   bool nothing = !mt_job_record_began(r) && !o->journal.next; /* then nothing needs undoing */
   end_as(o, !j->error.code ? MT_JOB_DONE : nothing ? MT_JOB_UNDONE : MT_JOB_STOPPED);
+}
+
+/* Of what is not journaled: what matches no longer, an attempt before has changed. */
+static void count_earlier(mt_job_record *r, uint64_t matched) {
+  r->counts.changed = r->total > matched ? r->total - matched : 0;
+  r->counts.unchanged = 0;
+}
+
+/* Where nothing else is where the change puts documents, the opposite change undoes it. That is said before the
+ * first write, or nobody could tell it afterwards; an attempt before may have said it. */
+static mortise_status on_change_counted(mt_change *c, mortise_error *err) {
+  job_op *o = c->ctx;
+  mt_job_record *r = &o->j->record;
+  uint64_t matched = c->result.matched;
+  mortise_status status = o->counted ? o->counted(c, err) : MORTISE_OK;
+  if (status) return status;
+  o->inverse_now = !o->j->began && c->reversible && o->j->inverse.apply && matched;
+  r->inverse |= o->inverse_now;
+  o->journal.only_inexact = r->inverse;
+  if (o->inverse_now) r->total = matched;
+  if (r->inverse) count_earlier(r, matched);
+  if (!r->inverse || !matched) return MORTISE_OK;
+  r->loose = true;
+  announce(o);
+  return MORTISE_OK;
 }
 
 static void on_change_progress(void *ctx, mt_change *c, uint64_t changed, uint64_t total) {
@@ -264,12 +323,15 @@ static void start_change(job_op *o) {
                                  .ns = j->ns,
                                  .job = j->id,
                                  .attempt = j->record.attempts,
-                                 .no_sources = j->no_sources};
+                                 .inverse = j->inverse};
   c->done = on_changed;
   c->ctx = o;
   c->progress = j->progress ? on_change_progress : NULL;
   c->journal = &o->journal;
+  o->counted = c->counted;
+  c->counted = on_change_counted;
   if (mt_change_start(c, &err)) {
+    c->counted = o->counted;
     keep_error(o, &err);
     end_as(o, MT_JOB_STOPPED);
     return;
@@ -282,24 +344,65 @@ static void start_change(job_op *o) {
 
 /* ---- Undoing -------------------------------------------------------------------------------- */
 
-static void on_undone(void *ctx, mt_undo *u) {
-  job_op *o = ctx;
+static void end_undo(job_op *o, bool whole) {
   mt_job *j = o->j;
-  o->undoing = false;
-  if (u->error.code) keep_error(o, &u->error);
   if (!j->error.code && j->result.conflicts + j->result.rejected)
     mt_error_set(&j->error, j->result.rejected ? MORTISE_REJECTED : MORTISE_CONFLICT,
                  "%" PRIu64 " documents were changed by others since and stay as they are; %" PRIu64
                  " could not be written",
                  j->result.conflicts, j->result.rejected);
-  bool whole = !j->record.undo_attempt;
   end_as(o, whole ? MT_JOB_UNDONE : MT_JOB_UNDOING);
+}
+
+/* It ran to its end also where some documents could not be changed back. */
+static void on_reverted(void *ctx, mt_revert *v) {
+  job_op *o = ctx;
+  mt_job *j = o->j;
+  bool whole = !v->error.code || j->result.conflicts + j->result.rejected;
+  o->reverting = false;
+  if (!whole) keep_error(o, &v->error);
+  j->record.loose = v->loose;
+  j->record.counts.restored += v->back->result.changed;
+  end_undo(o, whole && !j->error.code);
+}
+
+static void start_revert(job_op *o) {
+  mt_job *j = o->j;
+  mortise_error err;
+  if (!j->touch || !j->back) {
+    mt_error_set(&err, MORTISE_UNSUPPORTED,
+                 "job %s is undone by the opposite change, which is not given", j->id);
+    keep_error(o, &err);
+    end_undo(o, false);
+    return;
+  }
+  o->revert = (mt_revert){.done = on_reverted,
+                          .ctx = o,
+                          .touch = j->touch,
+                          .back = j->back,
+                          .loose = j->record.loose,
+                          .result = &j->result,
+                          .paused = o->paused || o->steering.now.paused};
+  o->reverting = true;
+  mt_revert_start(&o->revert);
+}
+
+static void on_journal_undone(void *ctx, mt_undo *u) {
+  job_op *o = ctx;
+  mt_job *j = o->j;
+  bool whole = !j->record.undo_attempt;
+  o->undoing = false;
+  if (u->error.code) keep_error(o, &u->error);
+  if (whole && j->record.inverse && !j->error.code)
+    start_revert(o);
+  else
+    end_undo(o, whole && !j->record.inverse);
 }
 
 static void start_undo(job_op *o) {
   mt_job *j = o->j;
   if (may_not_begin(o, MT_JOB_UNDOING)) return;
-  o->undo = (mt_undo){.done = on_undone,
+  o->undo = (mt_undo){.done = on_journal_undone,
                       .ctx = o,
                       .of = o->of,
                       .writer = o->restores,
@@ -319,6 +422,8 @@ static void stop_work(job_op *o) {
   } else if (o->undoing) {
     o->undo.stopped = true;
     mt_undo_go_on(&o->undo);
+  } else if (o->reverting) {
+    mt_revert_cancel(&o->revert);
   }
 }
 
@@ -331,7 +436,8 @@ static void hold_or_go_on(job_op *o) {
   bool held = o->paused || orders->paused;
   r->waits[0] = '\0';
   if (orders->paused) snprintf(r->waits, sizeof r->waits, "paused by %s", orders->by);
-  if (o->changing) mt_change_pause(o->j->change, held);
+  if (o->changing) mt_change_pause(o->j->change, held || o->announcing);
+  mt_revert_pause(&o->revert, held);
   o->undo.paused = held;
   if (o->undoing && !held) mt_undo_go_on(&o->undo);
 }
@@ -456,7 +562,7 @@ static void on_attempt_closed(void *ctx, mt_attempt_close *c) {
     return;
   }
   o->number = c->from;
-  o->j->began = c->end > 0;
+  o->j->began = c->end > 0 || r->inverse;
   for (size_t i = 0; i + 1 < r->attempts; i++) o->j->began |= r->batches[i] > 0;
   if (o->j->verb == MT_JOB_UNDO)
     begin_undo(o);
@@ -518,6 +624,7 @@ static void claim(job_op *o) {
   r->state = next;
   r->reason[0] = r->waits[0] = '\0';
   mt_steering_look(&o->steering);
+  o->was_loose = r->loose;
   write_record(o, on_claimed);
 }
 

@@ -6,6 +6,13 @@
  * owner's next write of it fail; then closes the former attempt (replay.h); then goes on as a new
  * attempt. All of it happens under a lock that the caller holds, or has adopted, for this job.
  *
+ * Where the opposite change undoes the job (mt_change's `reversible`), documents that it restores to the byte are
+ * not journaled; the job's document says so before the first write. What a dead process had under way is then not
+ * known document by document, and need not be: each of its writes is a compare-and-set against a version that was
+ * to be changed. A resumed job is done when a search after a refresh finds nothing to be changed: by then each of
+ * those versions is gone, and what comes late fails. Undoing it first writes over what is still to be changed
+ * (revert.h), unless the document says that all requests were answered.
+ *
  * With each writing of its document it reads what anyone may have ordered meanwhile (control.h), and obeys.
  *
  * A state machine on the store's loop; time and randomness come from an mt_env. */
@@ -38,9 +45,13 @@ typedef struct mt_job {
   /* RUN, RESUME: ready to be started, but for what is set here: done, ctx, progress, journal. What it changed
    * must match no longer (until_none), so that what is left to do is what still matches. */
   mt_change *change;
-  mt_transform inverse; /* UNDO, of a job without sources */
-  mt_transform forward; /* the same: what it did, which tells what is undone already */
-  bool no_sources;      /* RUN: its journal keeps no sources, since `inverse` undoes it exactly */
+  /* What undoes it, document by document, and what it does, which tells what is undone already; `apply` NULL: there
+   * is none. The journal keeps no source that the inverse restores to the byte, so whoever undoes the job must
+   * give the same. */
+  mt_transform inverse, forward;
+  /* UNDO, of a job whose document says that the opposite change undoes it (revert.h): ready to be started, but
+   * for done and ctx. May be NULL for others. */
+  mt_change *touch, *back;
   void (*progress)(void *ctx, struct mt_job *j, uint64_t changed, uint64_t total); /* may be NULL */
   int64_t (*wall_ms)(void); /* for people, who read when it was; NULL: it is not said */
   mt_limits limits;         /* how fast it may go, until there are orders (control.h) */

@@ -42,7 +42,7 @@ bool mt_job_state_may(mt_job_state from, mt_job_state to) {
 bool mt_job_record_began(const mt_job_record *r) {
   for (size_t i = 0; i < r->attempts; i++)
     if (r->batches[i]) return true;
-  return r->n_also > 0;
+  return r->n_also > 0 || r->inverse;
 }
 
 bool mt_job_record_may(const mt_job_record *r, mt_job_state to) {
@@ -114,6 +114,10 @@ void mt_job_record_encode(const mt_job_record *r, mt_buf *out) {
   add_record_numbers(out, "batches", r->batches, r->attempts);
   add_record_numbers(out, "also", r->also, r->n_also);
   add_record_numbers(out, "undo", (uint64_t[]){r->undo_attempt, r->undo_number}, 2);
+  add_record_text(out, "undo_by", r->inverse ? "inverse" : "journal");
+  mt_buf_adds(out, r->loose ? ",\"loose\":true" : ",\"loose\":false");
+  mt_json_add_key(out, "total");
+  mt_buf_addu(out, r->total);
   mt_buf_adds(out, ",\"counts\":{");
   for (size_t i = 0; i < COUNTS; i++) {
     mt_json_add_key(out, count_names[i]);
@@ -206,6 +210,9 @@ static bool take_body(mt_job_record *r, mt_json body) {
   mt_json_copy(mt_json_get(body, "waits"), r->waits, sizeof r->waits);
   mt_json_uint(mt_json_get(body, "orders"), &r->orders);
   r->spec = spec.raw;
+  r->inverse = mt_json_is(mt_json_get(body, "undo_by"), "inverse");
+  mt_json_bool(mt_json_get(body, "loose"), &r->loose);
+  mt_json_uint(mt_json_get(body, "total"), &r->total);
   return spec.type == MT_JSON_OBJECT && take_batches(r, mt_json_get(body, "batches")) &&
          take_also(r, mt_json_get(body, "also")) && take_undo(r, mt_json_get(body, "undo")) &&
          take_counts(r, mt_json_get(body, "counts"));

@@ -40,6 +40,10 @@ typedef struct mt_job_record {
   /* While it is undone: what later attempts wrote, and the batches of this one from this number on, are
    * as they were. An attempt counts from 1. */
   uint64_t undo_attempt, undo_number;
+  bool
+      inverse; /* the opposite change undoes it: the journal lists only what that does not restore */
+  bool loose;  /* `inverse`: writes that the journal does not list may come late */
+  uint64_t total; /* `inverse`: documents that matched before anything was written */
   struct {
     uint64_t matched, changed, deleted, unchanged, conflicts, rejected, restored;
   } counts;                       /* of the batches that are accounted for */
@@ -66,7 +70,8 @@ void mt_job_record_encode(const mt_job_record *r, mt_buf *out);
 mortise_status mt_job_record_decode(mt_job_record *r, mt_slice source, mt_version version,
                                     mortise_error *err);
 
-/* Has any attempt written to the journal? (Of the last one only the journal knows for certain.) */
+/* May any attempt have changed a document? (Of the last one, where it is journaled, only the journal knows for
+ * certain.) */
 bool mt_job_record_began(const mt_job_record *r);
 /* mt_job_state_may, and of one that was undone only where nothing of it was ever begun: an undoing of what it
  * would do now would come upon what was undone already. */

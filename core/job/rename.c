@@ -103,6 +103,7 @@ mortise_status mt_exact_field(mt_slice json, mt_slice field, mt_buf *out, bool *
 /* ---- The change ----------------------------------------------------------------------------- */
 
 static mortise_status set_query(mt_rename *r, mt_slice field, bool ignores, mortise_error *err) {
+  r->hides = ignores;
   mt_buf_clear(&r->query);
   mt_prefix_query(&r->query, field, r->what.from, ignores ? r->what.field : (mt_slice){NULL, 0},
                   r->also);
@@ -131,9 +132,18 @@ static int shown_length(mt_slice path) {
   return path.n < 160 ? (int)path.n : 160;
 }
 
+/* Does renaming back all that lies below `to` undo it, if nothing lies there before? What a query leaves out, it
+ * may leave out for another reason later; so then it does not. */
+static bool is_reversible(const mt_rename *r) {
+  mt_slice formed;
+  return !r->hides && !r->also.n && !mt_path_is_ancestor(r->what.to, r->what.from) &&
+         !mt_path_check(r->what.from, &formed, NULL);
+}
+
 static mortise_status refuse_beside(mt_change *c, mortise_error *err) {
   const mt_rename *r = (const mt_rename *)c;
   uint64_t n = c->result.beside;
+  c->reversible = !n && is_reversible(r);
   if (!n || !c->result.matched || r->merge) return MORTISE_OK;
   return mt_error_set(err, MORTISE_CONFLICT,
                       "%" PRIu64 " document%s below %.*s already; `merge` is needed to join them",
@@ -175,6 +185,12 @@ mortise_status mt_rename_init(mt_rename *r, mt_slice field, mt_slice from, mt_sl
   r->change.counted = refuse_beside;
   r->change.concluded = concluded;
   return MORTISE_OK;
+}
+
+void mt_rename_touch(mt_rename *r) {
+  r->change.transform = mt_transform_touch();
+  r->change.until_none = false;
+  r->change.counted = r->change.concluded = NULL;
 }
 
 void mt_rename_deinit(mt_rename *r) {

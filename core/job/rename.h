@@ -13,6 +13,7 @@ typedef struct mt_rename {
   bool merge;       /* in: there may be documents below `to` already */
   bool allow_empty; /* in: there may be none below `from` */
   mt_buf query, beside;
+  bool hides; /* searches may miss documents below `to` */
 } mt_rename;
 
 /* Sets what makes it a rename; `change`'s own members, and those above, are the caller's to set
@@ -26,6 +27,8 @@ typedef struct mt_rename {
  * where that is inside `to`; the result's `beside` is their number. */
 mortise_status mt_rename_init(mt_rename *r, mt_slice field, mt_slice from, mt_slice to,
                               mortise_error *err);
+/* After mt_rename_init: the change writes each document below `from` as it is, instead (revert.h). */
+void mt_rename_touch(mt_rename *r);
 void mt_rename_deinit(mt_rename *r); /* after its end */
 
 /* The name under which searches find the exact values of `field`: itself, or a keyword field beside

@@ -44,3 +44,13 @@ static mt_transformed apply_once(void *ctx, const mt_doc *doc, mt_buf *out, mort
 mt_transform mt_transform_once(const mt_transforms *t) {
   return (mt_transform){.apply = apply_once, .ctx = (void *)(uintptr_t)t, .decides = true};
 }
+
+static mt_transformed keep_all(void *ctx, const mt_doc *doc, mt_buf *out, mortise_error *err) {
+  (void)ctx, (void)err;
+  mt_buf_addslice(out, doc->source);
+  return MT_CHANGED;
+}
+
+mt_transform mt_transform_touch(void) {
+  return (mt_transform){.apply = keep_all, .decides = true};
+}

@@ -22,4 +22,7 @@ mt_transform mt_transform_list(const mt_transforms *t);
  * aside, so that what it leaves unchanged is done. It always decides. */
 mt_transform mt_transform_once(const mt_transforms *t);
 
+/* Writes each document as it is. */
+mt_transform mt_transform_touch(void);
+
 #endif

@@ -6,6 +6,9 @@
 
 enum { BODIES_MAX = 256 << 20 /* of one page */, ENTRIES_MAX = 512 << 20 };
 
+/* The number of a page that has no batch in the journal. */
+static const uint64_t UNLISTED = UINT64_MAX;
+
 /* ---- Sinks ---------------------------------------------------------------------------------- */
 
 static bool give_to_writer(void *ctx, mt_write_batch *batch) {
@@ -228,7 +231,7 @@ static void release_unit(mt_unit *u) {
 static void note_doubt(mt_unit *u) {
   mt_unit_journal *j = u->all->journal;
   const mt_write_batch *b = &u->batch;
-  if (!j || !b->dirty || j->n_doubtful == MT_JOB_UNITS_MAX) return;
+  if (!j || !b->dirty || u->number == UNLISTED || j->n_doubtful == MT_JOB_UNITS_MAX) return;
   j->doubtful[j->n_doubtful++] = u->number;
   size_t deleted = count_deleted(b);
   j->doubtful_deleted += deleted;
@@ -283,24 +286,42 @@ static void write_batch(mt_unit *u) {
 
 /* ---- The journal ---------------------------------------------------------------------------- */
 
+/* Does the inverse turn what is written into exactly what was there? */
+static bool restores(mt_unit_journal *j, const mt_doc *doc, mt_slice written) {
+  mt_doc changed = *doc;
+  mt_buf *back = &j->back;
+  mortise_error err;
+  changed.source = written;
+  mt_buf_clear(back);
+  mt_error_clear(&err);
+  return j->inverse.apply && j->inverse.apply(j->inverse.ctx, &changed, back, &err) == MT_CHANGED &&
+         !back->failed && mt_slice_eq(mt_buf_slice(back), doc->source);
+}
+
+/* What is needed to undo one document. False where there is no memory. */
+static bool list_entry(mt_unit_journal *j, const mt_write *w, const mt_doc *doc, mt_buf *text) {
+  bool deletes = w->kind == MT_WRITE_DELETE;
+  bool exact = !deletes && restores(j, doc, w->body);
+  if (exact && j->only_inexact) return true;
+  mt_journal_entry e = {.kind = deletes ? MT_JOURNAL_DELETE : MT_JOURNAL_INDEX,
+                        .index = w->index,
+                        .id = w->id,
+                        .routing = w->routing,
+                        .before = w->if_version};
+  if (!exact) e.source = doc->source;
+  if (!deletes && !mt_journal_digest(w->body, e.after)) return false;
+  mt_journal_add(text, &e);
+  return true;
+}
+
 /* The items are those documents of the page that are to be changed, in its order. */
 static mortise_status list_entries(mt_unit *u, mt_buf *text, mortise_error *err) {
-  const mt_unit_journal *j = u->all->journal;
   const mt_doc *doc = u->page->docs;
   mt_buf_clear(text);
   for (size_t i = 0; i < u->batch.n; i++, doc++) {
     const mt_write *w = &u->batch.items[i].write;
     while (doc->id.p != w->id.p) doc++;
-    bool deletes = w->kind == MT_WRITE_DELETE;
-    mt_journal_entry e = {.kind = deletes ? MT_JOURNAL_DELETE : MT_JOURNAL_INDEX,
-                          .index = w->index,
-                          .id = w->id,
-                          .routing = w->routing,
-                          .before = w->if_version,
-                          .source = doc->source};
-    if (j->no_sources && !deletes) e.source = (mt_slice){NULL, 0};
-    if (!deletes && !mt_journal_digest(w->body, e.after)) return mt_error_memory(err);
-    mt_journal_add(text, &e);
+    if (!list_entry(u->all->journal, w, doc, text)) return mt_error_memory(err);
   }
   return mt_buf_status(text, "a batch of the journal", err);
 }
@@ -321,10 +342,9 @@ static void on_journaled(void *ctx, mt_write_batch *b) {
 
 static mortise_status write_entry(mt_unit *u, mortise_error *err) {
   mt_unit_journal *j = u->all->journal;
-  mortise_status status = list_entries(u, &j->text, err);
   mt_buf_clear(&u->entries);
-  if (!status)
-    status = mt_journal_encode(&j->packer, j->ns, j->job, mt_buf_slice(&j->text), &u->entries, err);
+  mortise_status status =
+      mt_journal_encode(&j->packer, j->ns, j->job, mt_buf_slice(&j->text), &u->entries, err);
   if (status) return status;
   u->number = j->next++;
   u->entry = (mt_item){.write = {.kind = MT_WRITE_CREATE,
@@ -343,8 +363,16 @@ static mortise_status write_entry(mt_unit *u, mortise_error *err) {
 }
 
 static void write_down(mt_unit *u) {
+  mt_buf *text = &u->all->journal->text;
   mortise_error err;
-  if (!write_entry(u, &err)) return;
+  mortise_status status = list_entries(u, text, &err);
+  u->number = UNLISTED;
+  if (!status && !text->n) {
+    write_batch(u);
+    return;
+  }
+  if (!status) status = write_entry(u, &err);
+  if (!status) return;
   units_fail(u->all, &err);
   release_unit(u);
 }
@@ -408,6 +436,7 @@ mortise_status mt_units_init(mt_units *all, uint32_t n, mortise_error *err) {
     mt_buf_init(&all->list[i].entries, ENTRIES_MAX);
   }
   if (all->journal) mt_buf_init(&all->journal->text, ENTRIES_MAX);
+  if (all->journal) mt_buf_init(&all->journal->back, BODIES_MAX);
   return MORTISE_OK;
 }
 
@@ -423,6 +452,7 @@ void mt_units_deinit(mt_units *all) {
   if (all->list && all->journal) {
     mt_packer_free(all->journal->packer);
     mt_buf_deinit(&all->journal->text);
+    mt_buf_deinit(&all->journal->back);
     all->journal->packer = NULL;
   }
   mt_free(all->list);
@@ -454,7 +484,8 @@ int64_t mt_units_wait_ms(const mt_units *all) {
 size_t mt_units_open(const mt_units *all, uint64_t *numbers, size_t n) {
   size_t found = 0;
   for (uint32_t i = 0; i < all->n && found < n; i++)
-    if (all->list[i].phase >= MT_UNIT_JOURNALING) numbers[found++] = all->list[i].number;
+    if (all->list[i].phase >= MT_UNIT_JOURNALING && all->list[i].number != UNLISTED)
+      numbers[found++] = all->list[i].number;
   return found;
 }
 

@@ -1,7 +1,7 @@
 /* A page of documents on its way through a change:
  *
  *   FREE -> READ -> PATCHED -> WRITING -> FREE, or PATCHED
- *   FREE -> READ -> PATCHED -> JOURNALING -> JOURNALED -> WRITING -> FREE, or PATCHED    with a journal
+ *   FREE -> READ -> PATCHED -> JOURNALING -> JOURNALED -> WRITING -> FREE, or PATCHED    if the journal lists some of it
  *
  * READ has the documents, PATCHED the items that are to be written, JOURNALING waits until the journal
  * has them, WRITING has given them to the sink. Behind PATCHED stands the one gate, at which all units
@@ -33,13 +33,15 @@ typedef struct mt_unit_journal {
   mt_writer *writer;
   const char *index, *ns, *job;
   uint64_t attempt;
-  bool no_sources; /* how the change is undone needs none, but for what it deletes */
+  mt_transform
+      inverse; /* sources that it restores to the byte are not kept; `apply` NULL: there is none */
+  bool only_inexact; /* documents that it restores are not even listed */
   uint64_t next;   /* in/out: of the next batch */
   /* Out: batches of which some writes were never answered, and what is counted of them all the same. */
   uint64_t doubtful[MT_JOB_UNITS_MAX], doubtful_changed, doubtful_deleted, doubtful_unchanged;
   size_t n_doubtful;
   mt_packer *packer; /* the units' own, as all below; freed with them */
-  mt_buf text;
+  mt_buf text, back;
 } mt_unit_journal;
 
 typedef enum mt_unit_phase {

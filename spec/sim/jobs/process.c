@@ -162,7 +162,6 @@ static void set_job(jobs_process *p, mt_job_verb verb) {
                     .ns = "default",
                     .id = "job",
                     .change = &p->change,
-                    .no_sources = inverse,
                     .checkpoint_ms = draw(p, KILL, 2, 1, 100)};
   if (!inverse) return;
   p->job.inverse = mt_transform_list(&s->inverse);

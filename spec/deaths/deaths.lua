@@ -1,0 +1,162 @@
+-- deaths.lua POINTS SEED: jobs killed by SIGKILL at each of their sends, receives and writes to a file
+-- (die.c), or at so many of them, then resumed or rolled back by another process, which may be killed as well.
+-- In the end all is new, or every source is byte for byte what it was; a second resume writes nothing. On the
+-- embedded store and on each server of MORTISE_TEST_URLS. Prints 'ok - ...' or 'not ok - ...' for each kind
+-- of job and store.
+local program = require "spec.support.program"
+local stores = require "spec.support.stores"
+
+local points, seed = tonumber(arg[1]), math.tointeger(tonumber(arg[2]))
+local documents = 40
+local library = program.file:match "^(.*)/cli/" .. "/spec/deaths/libdie.so"
+math.randomseed(seed)
+
+local kinds = {
+  rename = function(source) return (source:gsub('"/a/', '"/b/')) end,
+  list = function(source) return (source:gsub('"n" : (%d+)', '"number" : "%1"')) end,
+}
+
+local function source_of(i)
+  return ('{"n" : %d , "path":"/a/%d", "e":[ ] }'):format(i, i)
+end
+
+local scene = {}
+scene.__index = scene
+
+function scene:mortise(words, die_at, count_file)
+  local all = {"--store", self.store.store, "--namespace", self.namespace}
+  table.move(words, 1, #words, #all + 1, all)
+  return program.run(all, {env = {
+    LD_PRELOAD = library, MORTISE_DIE_AT = tostring(die_at or 0), MORTISE_DIE_COUNT = count_file,
+  }})
+end
+
+function scene:run_job(id, die_at, count_file)
+  return self:mortise({"spec/deaths/job.lua", self.kind, self.index, id}, die_at, count_file)
+end
+
+-- As they were at the beginning, to the byte.
+function scene:reset()
+  local items = {}
+  for i = 1, documents do items[i] = {op = "index", id = "d" .. i, doc = source_of(i)} end
+  for _, answer in ipairs(self.client:bulk(self.index, items)) do assert(answer.result == "applied") end
+  self.client:refresh(self.index)
+end
+
+function scene:look()
+  local found = {}
+  self.client:refresh(self.index)
+  for doc in self.client:scan(self.index) do
+    found[doc._id] = {source = doc:_source(), version = doc._seq_no}
+  end
+  return found
+end
+
+-- What is wrong with the documents: nil, or the first that is not as `want` says.
+function scene:wrong(want)
+  local found = self:look()
+  for i = 1, documents do
+    local doc, source = found["d" .. i], want(source_of(i))
+    if not doc or doc.source ~= source then
+      return ("d%d is %s, not %s"):format(i, doc and doc.source or "gone", source)
+    end
+  end
+end
+
+local function same_versions(before, after)
+  for id, doc in pairs(before) do
+    if after[id].version ~= doc.version then return false end
+  end
+  return true
+end
+
+-- Goes on with it until one is not killed. -> how it ended, or nil and why not
+function scene:recover(id, moments)
+  local undoing = false
+  for deaths = math.random(0, 2), 0, -1 do
+    local verb = (undoing or math.random() < 0.5) and "rollback" or "resume"
+    local die_at = deaths > 0 and math.random(1, moments) or 0
+    local status, _, err = self:mortise({"jobs", verb, id}, die_at)
+    if status == 0 then return verb end
+    if err:find("there is no job", 1, true) then -- it died before there was a document of it
+      self:mortise {"jobs", "rollback", id}
+      return "nothing"
+    end
+    if status ~= 137 and not err:find("cannot be resumed", 1, true) then return nil, verb .. ": " .. err end
+    undoing = undoing or verb == "rollback"
+  end
+  local status, _, err = self:mortise {"jobs", undoing and "rollback" or "resume", id}
+  if status == 0 then return undoing and "rollback" or "resume" end
+  return nil, err
+end
+
+function scene:one_death(die_at, moments)
+  self.lives = (self.lives or 0) + 1
+  local id = ("%s-%d"):format(self.kind, self.lives)
+  self:reset()
+  local status, _, err = self:run_job(id, die_at)
+  if status ~= 137 and status ~= 0 then return "it was not killed: " .. err end
+  local ended, why = self:recover(id, moments)
+  if not ended then return why end
+  local done = ended == "resume"
+  why = self:wrong(done and kinds[self.kind] or function(source) return source end)
+  if why or not done then return why and ended .. ": " .. why end
+  local before = self:look()
+  status, _, err = self:mortise {"jobs", "resume", id}
+  if status ~= 0 then return "resumed again: " .. err end
+  return not same_versions(before, self:look()) and "a second resume wrote something" or nil
+end
+
+-- How many moments a whole run has in which it may be killed.
+function scene:count()
+  local file = os.tmpname()
+  self:reset()
+  local status, _, err = self:run_job("whole", 0, file)
+  assert(status == 0, err)
+  local handle = io.open(file)
+  local moments = handle:read "n"
+  handle:close()
+  os.remove(file)
+  return math.tointeger(moments)
+end
+
+-- All of them, or so many, spread over all.
+local function chosen(moments)
+  local n, list = math.min(points, moments), {}
+  for i = 1, n do
+    local first, last = (i - 1) * moments // n + 1, i * moments // n
+    list[i] = math.random(first, last)
+  end
+  return list
+end
+
+local function each_point(self)
+  local moments = self:count()
+  local list = chosen(moments)
+  for _, die_at in ipairs(list) do
+    local why = self:one_death(die_at, moments)
+    if why then return ("killed at moment %d of %d: %s"):format(die_at, moments, why) end
+  end
+  return nil, ("%d of %d moments"):format(#list, moments)
+end
+
+local bad = false
+for _, store in ipairs(stores.all()) do
+  for _, kind in ipairs {"rename", "list"} do
+    local self = setmetatable({store = store, kind = kind, namespace = stores.name "ns"}, scene)
+    self.client = stores.connect(store, {namespace = self.namespace})
+    self.index = stores.name "deaths"
+    self.client:create_index(self.index, {mappings = {properties = {path = {type = "keyword"}}}})
+    stores.use(store, self.client)
+    local began = os.time()
+    local ok, why, how = pcall(each_point, self)
+    if not ok then how, why = nil, tostring(why) end
+    bad = bad or why
+    print(("%s - a %s that is killed, on %s: %s (%d s)"):format(why and "not ok" or "ok", kind, store.name,
+      why and ("%s (seed %d)"):format(why, seed) or how, os.time() - began))
+    io.stdout:flush()
+    self.client:drop_index(self.index)
+    self.client:close()
+  end
+end
+os.exit(not bad, true)

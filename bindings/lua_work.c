@@ -146,13 +146,27 @@ static int work_result(lua_State *L) {
   return 1;
 }
 
+static void push_limit(lua_State *L, uint32_t limit) {
+  if (limit)
+    lua_pushinteger(L, limit);
+  else
+    lua_pushnil(L);
+}
+
 static int work_progress(lua_State *L) {
   const mt_lua_work *self = check_work(L);
   const mt_job_record *r = &self->job.record;
   bool undoes = self->kind == MT_WORK_JOB && self->job.verb == MT_JOB_UNDO;
   lua_pushinteger(L, (lua_Integer)(undoes ? r->counts.restored : self->changed));
   lua_pushinteger(L, (lua_Integer)(undoes ? r->counts.changed : self->total));
-  return 2;
+  lua_pushinteger(L, (lua_Integer)work_result_now(self)->conflicts);
+  lua_pushinteger(L, (lua_Integer)work_result_now(self)->rejected);
+  push_limit(L, undoes ? 0 : self->job.limits.rate);
+  if (r->waits[0])
+    lua_pushstring(L, r->waits);
+  else
+    lua_pushnil(L);
+  return 6;
 }
 
 static void cancel_work(mt_lua_work *self) {

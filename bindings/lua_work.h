@@ -6,7 +6,9 @@
  *                                duration_ms=, rejects={{id=, type=, reason=}, ...}}; a job's has
  *                                also {state=, reason=, attempts=, began=}; `began`: something may
  *                                have been changed, by any attempt
- *   :progress() -> done, total   for other tasks while it runs
+ *   :progress() -> done, total, conflicts, rejected, rate, waits     for other tasks while it runs;
+ *                                `rate`: the limit, documents a second; `waits`: what a job waits for;
+ *                                or nil
  *   :cancel()                    makes run() raise interrupted once all requests are answered
  *   :settle()                    waits for the requests of an interrupted run
  * Releasing the lock ends it at once, as if its process had died. */

@@ -272,9 +272,11 @@ void mt_status_mode(mt_progress to) {
   pthread_mutex_unlock(&lock);
 }
 
-void mt_status_show(const char *text) {
+void mt_status_show(const char *text, const char *key) {
+  char whole[TEXT_MAX];
   pthread_mutex_lock(&lock);
-  slot_set(&slots[PROGRESS], text ? "progress" : "", text ? text : "");
+  snprintf(whole, sizeof whole, "progress%s", key);
+  slot_set(&slots[PROGRESS], text ? whole : "", text ? text : "");
   draw_status();
   pthread_mutex_unlock(&lock);
 }

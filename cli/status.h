@@ -16,8 +16,8 @@ void mt_status_mode(mt_progress mode);
  * it before showing anything. */
 void mt_status_prompt(bool (*at_prompt)(void));
 
-/* Shows the command's progress; NULL: it is over. Copied. */
-void mt_status_show(const char *text);
+/* Shows the command's progress; NULL: it is over. A change of `key` is told at once. Copied. */
+void mt_status_show(const char *text, const char *key);
 
 /* mortise_options.notice. */
 void mt_status_notice(void *ctx, const mortise_notice *notice);

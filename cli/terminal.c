@@ -356,7 +356,8 @@ static int terminal_progress(lua_State *L) {
 }
 
 static int terminal_status(lua_State *L) {
-  mt_status_show(lua_isnoneornil(L, 1) ? NULL : mt_check_string(L, 1));
+  const char *of = lua_isnoneornil(L, 2) ? "" : mt_check_string(L, 2);
+  mt_status_show(lua_isnoneornil(L, 1) ? NULL : mt_check_string(L, 1), of);
   return 0;
 }
 

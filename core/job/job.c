@@ -337,7 +337,7 @@ static void start_change(job_op *o) {
     return;
   }
   o->changing = true;
-  mt_change_limit(c, o->steering.now.n ? o->steering.now.limits : j->limits);
+  mt_change_limit(c, j->limits);
   hold_or_go_on(o);
   start_tick(o);
 }
@@ -452,6 +452,7 @@ static void on_orders(void *ctx, const mt_control *orders) {
   job_op *o = ctx;
   mortise_error err;
   o->j->record.orders = orders->n;
+  o->j->limits = orders->limits;
   if (o->changing) mt_change_limit(o->j->change, orders->limits);
   if (orders->cancelled) {
     mt_error_set(&err, MORTISE_INTERRUPTED, "the job was cancelled by %s", orders->by);

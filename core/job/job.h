@@ -54,7 +54,7 @@ typedef struct mt_job {
   mt_change *touch, *back;
   void (*progress)(void *ctx, struct mt_job *j, uint64_t changed, uint64_t total); /* may be NULL */
   int64_t (*wall_ms)(void); /* for people, who read when it was; NULL: it is not said */
-  mt_limits limits;         /* how fast it may go, until there are orders (control.h) */
+  mt_limits limits;         /* in/out: how fast it may go; orders (control.h) change it */
   int64_t checkpoint_ms;    /* how often its document is written; 0: 1,000 */
   /* out; mt_job_deinit frees what it owns */
   bool finished;

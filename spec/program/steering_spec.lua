@@ -96,6 +96,20 @@ stores.each("steering a job", function(store)
     assert.equal(1, (jobs("cancel", "two")))
   end)
 
+  it("tells how far it is, as JSON and as lines", function()
+    local code, out, err = program.run {"--store", store.store, "--namespace", namespace, "--progress", "json",
+      "rename", index, "/a", "/c"}
+    assert.equal(0, code, err)
+    local last
+    for text in err:gmatch "[^\n]+" do last = core.json_decode(text).progress end
+    assert.same({documents, documents, 0, 0}, {last.done, last.all, last.conflicts, last.rejected})
+    assert.equal(out:match "job (rename%-%x+)" or last.job, last.job)
+    code, _, err = program.run {"--store", store.store, "--namespace", namespace, "--progress", "plain",
+      "rename", index, "/c", "/a"}
+    assert.equal(0, code, err)
+    says(err, "mortise: ", ("of %d documents"):format(documents))
+  end)
+
   it("says what it cannot do", function()
     local code, _, err = jobs("pause", "none")
     assert.same({1, true}, {code, err:find("there is no job none", 1, true) ~= nil})

@@ -23,8 +23,8 @@ local own_rows = {
   {name = "config", type = "string", flag = "--config", value = "FILE", env = "MORTISE_CONFIG",
     help = "the configuration file"},
   {name = "progress", type = "string", flag = "--progress", value = "HOW", env = "MORTISE_PROGRESS",
-    values = {"auto", "plain", "none"}, default_text = "auto",
-    help = "what goes on, on standard error: auto (a terminal's), plain (lines), none"},
+    values = {"auto", "plain", "json", "none"}, default_text = "auto",
+    help = "what goes on, on standard error: auto (a terminal's), plain (lines), json (of jobs), none"},
   {name = "verbose", type = "boolean", flag = "--verbose", short = "-v",
     help = "tracebacks and what is done"},
 }

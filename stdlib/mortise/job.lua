@@ -229,7 +229,11 @@ local function take_lock(self, session, verb)
   end)
   if ok then return held end
   explain_own(self, held)
-  if verb == "run" then session:close() end -- there is nothing yet that it would guard
+  if verb == "run" then
+    session:close() -- there is nothing yet that it would guard
+  else
+    context.add(held, ("job %s stands as it did: it was only waited for its lock"):format(self.id))
+  end
   error(held, 0)
 end
 
@@ -279,6 +283,8 @@ local function earlier(self)
     }, 0)
   elseif record.alive then
     errors.raise("conflict", "job %s is at work already, of %s", self.id, record.owner)
+  elseif record.state == "undone" and not record.began then
+    return nil -- it was refused
   end
   errors.raise("conflict", "job %s was undone: give it another name to do it again", self.id)
 end

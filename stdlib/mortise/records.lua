@@ -55,12 +55,21 @@ local function check(record)
   return record
 end
 
+-- Was anything of it ever journaled?
+local function has_begun(body)
+  for _, n in ipairs(body.batches) do
+    if n > 0 then return true end
+  end
+  return #body.also > 0
+end
+
 local function read_sound(view)
   local body = view.body
   return check(core.object {
     job = view.job, state = view.state, reason = body.reason ~= "" and body.reason or nil,
     created = view.created / 1000, updated = view.updated / 1000, attempts = #body.batches,
-    session = body.session, waits = body.waits ~= "" and body.waits or nil, orders = body.orders or 0,
+    began = has_begun(body), session = body.session,
+    waits = body.waits ~= "" and body.waits or nil, orders = body.orders or 0,
     counts = read_counts(body), spec = core.json_decode(core.json(body.spec)),
   })
 end

@@ -6,9 +6,9 @@ local core = require "mortise.core"
 local progress_ms = 200
 
 local function tell(work, on_progress, what)
-  local done, all = work:progress()
+  local done, all, conflicts, rejected, limit, waits = work:progress()
   local _ <close> = context.at("on_progress of %s: %d of %d documents done", what, done, all)
-  on_progress(done, all)
+  on_progress(done, all, {conflicts = conflicts, rejected = rejected, limit = limit, waits = waits})
 end
 
 -- Calls on_progress a few times a second; an error in it ends the work.

@@ -9,6 +9,7 @@ local mortise = require "mortise"
 local options = require "mortise.options"
 local orders = require "mortise.orders"
 local output = require "mortise.cli.output"
+local progress = require "mortise.cli.progress"
 local records = require "mortise.records"
 local suggest = require "mortise.suggest"
 
@@ -175,17 +176,10 @@ local function set_last_words(id, verb)
     verb, id))
 end
 
-local function watcher(ctx)
-  if ctx.options.json then return nil end
-  return function(done, all)
-    if all > 0 then output.status(("%d of %d documents"):format(done, all)) end
-  end
-end
-
 local said = {resume = "is done", rollback = "is undone"}
 
 local function go_on(client, ctx, verb, id)
-  local found = client:get_job(id, {on_progress = watcher(ctx)})
+  local found = client:get_job(id, {on_progress = progress.watcher(id)})
   set_last_words(id, verb)
   local ok, result = pcall(found[verb], found)
   output.status(nil)

@@ -71,17 +71,33 @@ local function call(name, ...)
   if there then terminal[name](...) end
 end
 
-local modes = {auto = true, plain = true, none = true}
+local modes = {auto = "auto", plain = "plain", json = "none", none = "none"}
+local mode = "auto"
 
--- `how`: auto, plain or none; nil: auto.
+-- `how`: auto, plain, json or none; nil: auto.
 function output.progress(how)
-  how = how or "auto"
-  if not modes[how] then errors.bad("--progress %s: auto, plain or none", how) end
-  call("progress", how)
+  mode = how or "auto"
+  if not modes[mode] then errors.bad("--progress %s: auto, plain, json or none", mode) end
+  call("progress", modes[mode])
 end
 
--- Shows the progress; nil: it is over.
-function output.status(text) call("status", text) end
+local json_every_ms, json_next_ms = 1000, 0
+
+-- A line of standard error, about each second and when `key` changes.
+local json_key
+local function status_json(object, key)
+  local now = core.now_ms()
+  if now < json_next_ms and key == json_key and object.done < object.all then return end
+  json_next_ms, json_key = now + json_every_ms, key
+  io.stderr:write(core.json {progress = object}, "\n")
+end
+
+-- Shows the progress: a text, and the same as an object; nil: it is over. A change of `key` is told at once.
+function output.status(text, object, key)
+  if mode == "json" and object then status_json(object, key) end
+  -- With --json a terminal shows nothing else unasked.
+  if mode ~= "auto" or not expected then call("status", text, key) end
+end
 
 -- Sets what is written if a second interrupt ends the program; nil: nothing.
 function output.last_words(text) call("last_words", text) end

@@ -3,6 +3,7 @@ local core = require "mortise.core"
 local duration = require "mortise.duration"
 local mortise = require "mortise"
 local output = require "mortise.cli.output"
+local progress = require "mortise.cli.progress"
 local printable = require "mortise.printable"
 local typed = require "mortise.cli.typed"
 
@@ -59,10 +60,11 @@ end
 
 -- Shows the progress and keeps the last words up to date.
 local function watcher(ctx, id)
-  return function(done, total)
+  local show = progress.watcher(id)
+  return function(done, total, more)
+    show(done, total, more)
     if done == 0 then return end
     output.last_words("mortise: interrupted: at least " .. how_far(ctx, id(), done, 0, total))
-    if not ctx.options.json then output.status(("%d of %d documents"):format(done, total)) end
   end
 end
 

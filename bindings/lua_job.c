@@ -10,9 +10,9 @@
  *   core.job_id_check(id)          raises invalid_argument
  *   core.change_check{CHANGE}      raises what such a change would
  *   core.transforms                their names
- * CHANGE is {transforms=} or {field=, from=, to=, merge=, allow_empty=}, which renames a tree; and
+ * CHANGE is {transforms=} or {fields=, from=, to=, merge=, allow_empty=}, which renames a tree; and
  * {query=, page=, slices=, in_flight=, passes=, bytes=, strength=, stamp_field=}. `spec`, `query` and
- * `transforms` are JSON text. If there are documents below `to`, a rename raises conflict without
+ * `transforms` are JSON text, `fields` is one name a line. If there are documents below `to`, a rename raises conflict without
  * `merge`; if there are none below `from`, not_found without `allow_empty`. */
 #include "bindings/lua_job.h"
 
@@ -29,7 +29,7 @@
 /* ---- The change ----------------------------------------------------------------------------- */
 
 typedef struct job_options {
-  const char *verb, *id, *spec, *index, *query, *transforms, *field, *from, *to, *strength,
+  const char *verb, *id, *spec, *index, *query, *transforms, *fields, *from, *to, *strength,
       *stamp_field;
   int64_t page, slices, in_flight, passes, bytes, rate;
   bool merge, allow_empty, standing;
@@ -41,7 +41,7 @@ static const mt_option rows[] = {MT_TEXT_OPTION(job_options, verb),
                                  MT_TEXT_OPTION(job_options, index),
                                  MT_TEXT_OPTION(job_options, query),
                                  MT_TEXT_OPTION(job_options, transforms),
-                                 MT_TEXT_OPTION(job_options, field),
+                                 MT_TEXT_OPTION(job_options, fields),
                                  MT_TEXT_OPTION(job_options, from),
                                  MT_TEXT_OPTION(job_options, to),
                                  MT_TEXT_OPTION(job_options, strength),
@@ -75,10 +75,27 @@ static mortise_status set_list(mt_lua_work *self, const job_options *o, mortise_
   return MORTISE_OK;
 }
 
+/* -> how many there are, at most `n`. */
+static size_t split_lines(const char *text, mt_slice *out, size_t n) {
+  size_t found = 0;
+  for (const char *end; found < n; text = end + 1) {
+    end = strchr(text, '\n');
+    out[found++] = end ? (mt_slice){text, (size_t)(end - text)} : mt_slice_of(text);
+    if (!end) break;
+  }
+  return found;
+}
+
+static mortise_status init_rename(mt_rename *r, const char *fields, const char *from,
+                                  const char *to, mortise_error *err) {
+  mt_slice list[MT_RENAME_FIELDS_MAX + 1];
+  size_t n = split_lines(fields, list, MT_RENAME_FIELDS_MAX + 1);
+  return mt_rename_init_fields(r, list, n, mt_slice_of(from), mt_slice_of(to), err);
+}
+
 static mortise_status set_rename(mt_lua_work *self, const job_options *o, mortise_error *err) {
   mt_change *c = &self->rename.change;
-  mortise_status status = mt_rename_init(&self->rename, mt_slice_of(o->field), mt_slice_of(o->from),
-                                         mt_slice_of(o->to), err);
+  mortise_status status = init_rename(&self->rename, o->fields, o->from, o->to, err);
   if (status) return status;
   self->rename.also = mt_slice_of(o->query);
   self->rename.merge = o->merge;
@@ -93,7 +110,7 @@ static mortise_status set_change(mt_lua_work *self, const job_options *o, mortis
 }
 
 static bool has_change(const job_options *o) {
-  return o->transforms || (o->field && o->from && o->to);
+  return o->transforms || (o->fields && o->from && o->to);
 }
 
 /* ---- Making one ----------------------------------------------------------------------------- */
@@ -177,8 +194,7 @@ static void make_inverse(lua_State *L, mt_lua_work *self, const job_options *o) 
   j->forward = mt_transform_list(list);
   j->inverse = mt_transform_list(&self->inverse);
   if (j->verb != MT_JOB_UNDO || o->transforms) return;
-  status = mt_rename_init(&self->back, mt_slice_of(o->field), mt_slice_of(o->to),
-                          mt_slice_of(o->from), &err);
+  status = init_rename(&self->back, o->fields, o->to, o->from, &err);
   if (status == MORTISE_INVALID_ARGUMENT)
     return; /* a rename from there can have been no such job */
   if (status) mt_error_raise(L, &err);

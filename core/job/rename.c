@@ -11,16 +11,19 @@ enum { NAME_MAX_BYTES = 4096, QUERY_MAX = 1 << 20 };
 
 /* ---- Which field to search ------------------------------------------------------------------ */
 
-/* The mapping of a dotted field under `properties`, through objects. */
+/* The mapping of a dotted field under `properties`, through objects; or that of a nested object on its way, whose
+ * fields no search from outside finds. */
 static mt_json field_mapping(mt_json mapping, mt_slice field) {
   mt_json properties = mt_json_get(mapping, "properties");
   mt_json_iter it = mt_json_items(properties);
   while (mt_json_next(&it)) {
     if (mt_json_key_is(it.key, field)) return it.value;
+    bool nested = mt_json_is(mt_json_get(it.value, "type"), "nested");
     const char *dot = field.p;
     const char *end = field.p + field.n;
     for (; (dot = memchr(dot, '.', (size_t)(end - dot))); dot++) {
       if (!mt_json_key_is(it.key, (mt_slice){field.p, (size_t)(dot - field.p)})) continue;
+      if (nested) return it.value;
       mt_json inner = field_mapping(it.value, (mt_slice){dot + 1, (size_t)(end - dot - 1)});
       if (inner.type) return inner;
     }
@@ -32,6 +35,7 @@ static mt_json field_mapping(mt_json mapping, mt_slice field) {
 static const char *why_not_exact(mt_json mapping) {
   bool index = true;
   mt_json type = mt_json_get(mapping, "type");
+  if (mt_json_is(type, "nested")) return "has it in nested objects";
   if (!mt_json_is(type, "keyword") && !mt_json_is(type, "wildcard")) return "is not a keyword";
   if (mt_json_get(mapping, "normalizer").type == MT_JSON_STRING) return "has a normalizer";
   if (mt_json_bool(mt_json_get(mapping, "index"), &index) && !index) return "is not indexed";
@@ -102,28 +106,65 @@ mortise_status mt_exact_field(mt_slice json, mt_slice field, mt_buf *out, bool *
 
 /* ---- The change ----------------------------------------------------------------------------- */
 
-static mortise_status set_query(mt_rename *r, mt_slice field, bool ignores, mortise_error *err) {
-  r->hides = ignores;
-  mt_buf_clear(&r->query);
-  mt_prefix_query(&r->query, field, r->what.from, ignores ? r->what.field : (mt_slice){NULL, 0},
-                  r->also);
-  r->change.query = mt_buf_slice(&r->query);
-  mt_buf_clear(&r->beside);
-  bool inside = mt_path_is_ancestor(r->what.to, r->what.from);
-  mt_tree_query(&r->beside, field, r->what.to, inside ? r->what.from : (mt_slice){NULL, 0});
-  r->change.beside = mt_buf_slice(&r->beside);
-  mortise_status status = mt_buf_status(&r->query, "the query", err);
-  return status ? status : mt_buf_status(&r->beside, "the query", err);
+/* How searches find its fields, borrowed from `text`. */
+typedef struct field_names {
+  mt_buf text[MT_RENAME_FIELDS_MAX];
+  mt_search_name names[MT_RENAME_FIELDS_MAX];
+  mt_slice fields[MT_RENAME_FIELDS_MAX];
+} field_names;
+
+static mortise_status find_names(mt_rename *r, const mt_describe *d, field_names *out,
+                                 mortise_error *err) {
+  mortise_status status = MORTISE_OK;
+  r->hides = false;
+  for (size_t i = 0; i < r->list.n && !status; i++) {
+    mt_prefix what;
+    bool ignores = false;
+    mt_transforms_is_prefix(&r->list, i, &what);
+    status = mt_exact_field(mt_slice_of(d->json), what.field, &out->text[i], &ignores, err);
+    r->hides |= ignores;
+    out->fields[i] = mt_buf_slice(&out->text[i]);
+    out->names[i] = (mt_search_name){out->fields[i], ignores ? what.field : (mt_slice){NULL, 0}};
+  }
+  return status;
 }
 
-static mortise_status search_field(mt_change *c, const mt_describe *d, mortise_error *err) {
+static mortise_status set_query(mt_rename *r, const field_names *f, mortise_error *err) {
+  mortise_status status = MORTISE_OK;
+  mt_buf_clear(&r->query);
+  if (r->list.n == 1) {
+    mt_prefix_query(&r->query, f->fields[0], r->what.from, f->names[0].hidden, r->also);
+  } else {
+    mt_buf_adds(&r->query, "{\"bool\":{\"filter\":[");
+    status = mt_transforms_query(&r->list, f->names, &r->query, err);
+    if (r->also.n) mt_buf_addc(&r->query, ',');
+    mt_buf_addslice(&r->query, r->also);
+    mt_buf_adds(&r->query, "]}}");
+  }
+  r->change.query = mt_buf_slice(&r->query);
+  return status ? status : mt_buf_status(&r->query, "the query", err);
+}
+
+static mortise_status set_beside(mt_rename *r, const field_names *f, mortise_error *err) {
+  bool inside = mt_path_is_ancestor(r->what.to, r->what.from);
+  mt_slice except = inside ? r->what.from : (mt_slice){NULL, 0};
+  mt_buf_clear(&r->beside);
+  if (r->list.n == 1)
+    mt_tree_query(&r->beside, f->fields[0], r->what.to, except);
+  else
+    mt_trees_query(&r->beside, f->fields, r->list.n, r->what.to, except);
+  r->change.beside = mt_buf_slice(&r->beside);
+  return mt_buf_status(&r->beside, "the query", err);
+}
+
+static mortise_status search_fields(mt_change *c, const mt_describe *d, mortise_error *err) {
   mt_rename *r = (mt_rename *)c;
-  mt_buf name;
-  bool ignores = false;
-  mt_buf_init(&name, NAME_MAX_BYTES);
-  mortise_status status = mt_exact_field(mt_slice_of(d->json), r->what.field, &name, &ignores, err);
-  if (!status) status = set_query(r, mt_buf_slice(&name), ignores, err);
-  mt_buf_deinit(&name);
+  field_names names = {0};
+  for (size_t i = 0; i < r->list.n; i++) mt_buf_init(&names.text[i], NAME_MAX_BYTES);
+  mortise_status status = find_names(r, d, &names, err);
+  if (!status) status = set_query(r, &names, err);
+  if (!status) status = set_beside(r, &names, err);
+  for (size_t i = 0; i < r->list.n; i++) mt_buf_deinit(&names.text[i]);
   return status;
 }
 
@@ -169,22 +210,30 @@ static mortise_status check_path(mortise_status (*check)(mt_slice, mt_slice *, m
   return status;
 }
 
-mortise_status mt_rename_init(mt_rename *r, mt_slice field, mt_slice from, mt_slice to,
-                              mortise_error *err) {
+mortise_status mt_rename_init_fields(mt_rename *r, const mt_slice *fields, size_t n, mt_slice from,
+                                     mt_slice to, mortise_error *err) {
   *r = (mt_rename){0};
+  if (!n || n > MT_RENAME_FIELDS_MAX)
+    return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "a rename has 1 to %d fields",
+                        MT_RENAME_FIELDS_MAX);
   mortise_status status = check_path(mt_path_check_form, from, "from", err);
   if (!status) status = check_path(mt_path_check, to, "to", err);
-  if (!status) status = mt_transforms_prefix(&r->list, field, from, to, err);
+  if (!status) status = mt_transforms_prefixes(&r->list, fields, n, from, to, err);
   if (status) return status;
   mt_transforms_is_prefix(&r->list, 0, &r->what);
   mt_buf_init(&r->query, QUERY_MAX);
   mt_buf_init(&r->beside, QUERY_MAX);
   r->change.transform = mt_transform_list(&r->list);
   r->change.until_none = true;
-  r->change.described = search_field;
+  r->change.described = search_fields;
   r->change.counted = refuse_beside;
   r->change.concluded = concluded;
   return MORTISE_OK;
+}
+
+mortise_status mt_rename_init(mt_rename *r, mt_slice field, mt_slice from, mt_slice to,
+                              mortise_error *err) {
+  return mt_rename_init_fields(r, &field, 1, from, to, err);
 }
 
 void mt_rename_touch(mt_rename *r) {

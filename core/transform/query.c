@@ -46,6 +46,15 @@ void mt_tree_query(mt_buf *out, mt_slice field, mt_slice path, mt_slice except) 
   mt_buf_adds(out, "}}");
 }
 
+void mt_trees_query(mt_buf *out, const mt_slice *fields, size_t n, mt_slice path, mt_slice except) {
+  mt_buf_adds(out, "{\"bool\":{\"should\":[");
+  for (size_t i = 0; i < n; i++) {
+    if (i) mt_buf_addc(out, ',');
+    mt_tree_query(out, fields[i], path, except);
+  }
+  mt_buf_adds(out, "],\"minimum_should_match\":1}}");
+}
+
 void mt_prefix_query(mt_buf *out, mt_slice field, mt_slice from, mt_slice hidden, mt_slice also) {
   mt_buf_adds(out, "{\"bool\":{\"filter\":[{\"bool\":{\"should\":[");
   add_tree(out, field, from);

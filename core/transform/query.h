@@ -15,6 +15,9 @@ void mt_prefix_query(mt_buf *out, mt_slice field, mt_slice from, mt_slice hidden
  * found. */
 void mt_tree_query(mt_buf *out, mt_slice field, mt_slice path, mt_slice except);
 
+/* The same for documents any of whose `n` fields does. */
+void mt_trees_query(mt_buf *out, const mt_slice *fields, size_t n, mt_slice path, mt_slice except);
+
 /* How searches find the values of a field: `field` and `hidden` of mt_prefix_query. */
 typedef struct mt_search_name {
   mt_slice field, hidden;

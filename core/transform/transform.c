@@ -100,14 +100,19 @@ static void add_prefix(mt_buf *b, mt_slice field, mt_slice from, mt_slice to) {
   mt_buf_adds(b, "}}");
 }
 
-mortise_status mt_transforms_prefix(mt_transforms *t, mt_slice field, mt_slice from, mt_slice to,
-                                    mortise_error *err) {
+mortise_status mt_transforms_prefixes(mt_transforms *t, const mt_slice *fields, size_t n,
+                                      mt_slice from, mt_slice to, mortise_error *err) {
   mt_buf b;
   *t = (mt_transforms){0};
   mt_buf_init(&b, MT_TRANSFORMS_TEXT_MAX);
   mt_buf_adds(&b, "[");
-  add_prefix(&b, field, from, to);
-  return compile_made(t, &b, true, err);
+  for (size_t i = 0; i < n; i++) add_prefix(&b, fields[i], from, to);
+  return compile_made(t, &b, n == 1, err);
+}
+
+mortise_status mt_transforms_prefix(mt_transforms *t, mt_slice field, mt_slice from, mt_slice to,
+                                    mortise_error *err) {
+  return mt_transforms_prefixes(t, &field, 1, from, to, err);
 }
 
 bool mt_transforms_is_prefix(const mt_transforms *t, size_t i, mt_prefix *out) {

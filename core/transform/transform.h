@@ -100,6 +100,9 @@ mortise_status mt_transforms_parse(mt_transforms *t, mt_slice json, mortise_erro
 /* The list of one replace_prefix, whose messages do not say that it is a list. */
 mortise_status mt_transforms_prefix(mt_transforms *t, mt_slice field, mt_slice from, mt_slice to,
                                     mortise_error *err);
+/* The list of one for each of `n` fields. */
+mortise_status mt_transforms_prefixes(mt_transforms *t, const mt_slice *fields, size_t n,
+                                      mt_slice from, mt_slice to, mortise_error *err);
 void mt_transforms_deinit(mt_transforms *t); /* also of one that is zero */
 /* The names of all transforms there are; NULL behind the last. */
 const char *mt_transform_name(size_t i);

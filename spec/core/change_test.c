@@ -365,7 +365,7 @@ static void test_something_there(void **state) {
   assert_int_equal(c->error.code, MORTISE_CONFLICT);
   assert_string_equal(c->error.message,
                       "2 documents lie below /projects/clinton already; `merge` is needed to join "
-                      "them, also to finish a rename that was cut off; 0 of 30 documents had been "
+                      "them; 0 of 30 documents had been "
                       "changed");
   assert_int_equal(c->result.beside, 2);
   assert_int_equal(f->fake.bulks, 0);

@@ -106,7 +106,7 @@ calls.make = {
   end,
   ["core.breaking"] = function(e) return e.core:break_session(nobody) end,
   ["core.change"] = function(e)
-    return core_lock(e):change {index = e.index, field = "path", from = "/none", to = "/nowhere",
+    return core_lock(e):change {index = e.index, fields = "path", from = "/none", to = "/nowhere",
       allow_empty = true, merge = true}
   end,
   job = job,
@@ -227,11 +227,11 @@ calls.arguments = {
     convert = function() return "shared", {wait_ms = 100} end,
     writer = function(e) return e.index, {strength = "stamp", stamp_field = "stamp"} end,
     change = function(e)
-      return {index = e.index, field = "path", from = "/none", to = "/nowhere", query = '{"match_all":{}}',
+      return {index = e.index, fields = "path", from = "/none", to = "/nowhere", query = '{"match_all":{}}',
         allow_empty = true, strength = "stamp", stamp_field = "stamp"}
     end,
     job = function(e)
-      return {verb = "run", id = job_id(), spec = "{}", index = e.index, field = "path", from = "/none",
+      return {verb = "run", id = job_id(), spec = "{}", index = e.index, fields = "path", from = "/none",
         to = "/nowhere", query = '{"match_all":{}}', allow_empty = true, page = 2, in_flight = 1}
     end,
   },

@@ -66,7 +66,7 @@ describe("finalizers at the state's end", function()
     try("rename", function()
       local c = core.open {store = STORE}
       local lock = c:acquire("tree", nil, {"/rename"}, {})
-      local r = lock:change {index = "x", field = "path", from = "/none", to = "/new", allow_empty = true}
+      local r = lock:change {index = "x", fields = "path", from = "/none", to = "/new", allow_empty = true}
       r:run()
       c:list {}
       lock:writer("x"):write {{kind = "index", id = "3", body = "{}"}}

@@ -87,10 +87,10 @@ function stores.each(what, fn)
   end
 end
 
--- The documents {id = source, ...} in a new index with a keyword field `path`.
-function stores.fill(client, documents)
+-- The documents {id = source, ...} in a new index with a keyword field `path`, or with these fields.
+function stores.fill(client, documents, properties)
   local index = stores.name "docs"
-  client:create_index(index, {mappings = {properties = {path = {type = "keyword"}}}})
+  client:create_index(index, {mappings = {properties = properties or {path = {type = "keyword"}}}})
   local items = {}
   for id, source in pairs(documents) do items[#items + 1] = {op = "index", id = id, doc = source} end
   for _, answer in ipairs(client:bulk(index, items)) do assert(answer.result == "applied") end

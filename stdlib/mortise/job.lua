@@ -43,7 +43,7 @@ job.rows = {
 job.rename_rows = {
   {name = "from", type = "string", required = true, help = "the path that is renamed, with all below it"},
   {name = "to", type = "string", required = true, help = "what it becomes"},
-  {name = "field", type = "string", default = "path", help = "the field that holds a document's path"},
+  {name = "field", type = "names", default = "path", help = "the field that holds paths, or a list of them"},
 }
 
 options.register({"job"}, job.rows)
@@ -100,6 +100,11 @@ local function to_rename(given)
   return rename
 end
 
+-- The fields of a rename, as the core takes them.
+function job.field_lines(rename)
+  return type(rename.field) == "table" and table.concat(rename.field, "\n") or rename.field
+end
+
 -- What is locked: {kind=, index=, paths=}
 local function to_lock(o, rename)
   local lock = o.lock
@@ -150,7 +155,7 @@ local function to_spec(o)
     errors.bad "job: `merge` and `allow_empty` belong to `rename`"
   end
   core.change_check {
-    transforms = spec.change, field = rename and rename.field, from = rename and rename.from,
+    transforms = spec.change, fields = rename and job.field_lines(rename), from = rename and rename.from,
     to = rename and rename.to,
   }
   if spec.query and not pcall(core.view, spec.query) then
@@ -185,7 +190,8 @@ local function work_options(self)
   local spec = self._spec
   local rename = spec.rename or {}
   return {
-    index = spec.index, query = spec.query, transforms = spec.change, field = rename.field,
+    index = spec.index, query = spec.query, transforms = spec.change,
+    fields = spec.rename and job.field_lines(rename),
     from = rename.from, to = rename.to, merge = spec.merge, allow_empty = spec.allow_empty,
     page = spec.page, slices = spec.slices, in_flight = spec.in_flight, passes = spec.passes,
   }

@@ -51,6 +51,13 @@ local readers = {
     return good and value or nil, "a table or JSON text"
   end,
   any = function(value) return value end,
+  -- One name or a list of them.
+  names = function(value)
+    local list = type(value) == "table" and value or {value}
+    local good = #list > 0
+    for _, each in ipairs(list) do good = good and not argument.wanted(each) and not each:find "\n" end
+    return good and value or nil, "a name or a list of names"
+  end,
 }
 
 local function show(value)

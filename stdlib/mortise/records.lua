@@ -51,7 +51,8 @@ local function check(record)
   assert(states[record.state] and type(record.job) == "string" and type(record.session) == "string")
   assert(type(spec.index) == "string" and type(spec.lock.kind) == "string" and is_text_list(spec.lock.paths))
   assert(type(change) == "table" or change == "function")
-  assert(not spec.rename or is_text_list {change.field, change.from, change.to})
+  assert(not spec.rename or is_text_list {change.from, change.to})
+  assert(not spec.rename or is_text_list(type(change.field) == "table" and change.field or {change.field}))
   return record
 end
 

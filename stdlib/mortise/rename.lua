@@ -41,7 +41,7 @@ end
 local function change_under(lock, o)
   lock:check()
   local moving = lock._held:change {
-    index = o.index, field = o.field, from = o.from, to = o.to, query = json.body(o.query),
+    index = o.index, fields = job.field_lines(o), from = o.from, to = o.to, query = json.body(o.query),
     page = o.page, slices = o.slices, in_flight = o.in_flight, passes = o.passes,
     strength = o.strength, stamp_field = o.stamp_field, merge = o.merge, allow_empty = o.allow_empty,
   }

@@ -58,7 +58,10 @@ end
 
 local function change_text(spec)
   local rename = spec.rename
-  if rename then return ("%s: %s becomes %s"):format(rename.field, rename.from, rename.to) end
+  if rename then
+    local fields = job.field_lines(rename):gsub("\n", ", ")
+    return ("%s: %s becomes %s"):format(fields, rename.from, rename.to)
+  end
   local list = {}
   for i, each in ipairs(spec.change) do list[i] = (next(each)) end
   return table.concat(list, ", ")

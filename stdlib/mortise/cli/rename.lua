@@ -21,8 +21,8 @@ undoes it.]],
       help = "there may be documents below TO already"},
     {name = "allow_empty", type = "boolean", flag = "--allow-empty",
       help = "there may be none below FROM"},
-    {name = "field", type = "string", flag = "--field", value = "NAME", default_text = "path",
-      help = "the field that holds the path"},
+    {name = "field", type = "string", flag = "--field", value = "NAME,...", default_text = "path",
+      help = "the fields that hold paths, or arrays of them"},
     output.json_row,
   },
   arguments = {3, 3},
@@ -88,11 +88,17 @@ function command.works_on(arguments)
   return "rename " .. table.concat(arguments, " ")
 end
 
+local function fields_of(ctx)
+  local list = {}
+  for name in (ctx.options.field or "path"):gmatch "[^,]+" do list[#list + 1] = name end
+  return list[2] and list or list[1]
+end
+
 local function make(ctx, client)
   local index, from, to = table.unpack(ctx.arguments)
   local moving
   moving = client:job {
-    name = "rename", index = index, rename = {from = from, to = to, field = ctx.options.field},
+    name = "rename", index = index, rename = {from = from, to = to, field = fields_of(ctx)},
     merge = ctx.options.merge, allow_empty = ctx.options.allow_empty,
     on_progress = watcher(ctx, function() return moving.id end),
   }

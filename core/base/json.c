@@ -19,7 +19,7 @@ static inline mt_json_type type_of(char first) {
   return (mt_json_type)types[(unsigned char)first];
 }
 
-static inline bool is_space(char c) {
+static inline bool is_json_space(char c) {
   return c == ' ' || c == '\n' || c == '\r' || c == '\t';
 }
 
@@ -27,8 +27,8 @@ static inline bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-static inline const char *skip_space(const char *p, const char *end) {
-  while (p < end && is_space(*p)) p++;
+static inline const char *skip_spaces_to(const char *p, const char *end) {
+  while (p < end && is_json_space(*p)) p++;
   return p;
 }
 
@@ -130,7 +130,7 @@ static const char *check_digits(reader *r, const char *p) {
   return behind > p ? behind : fail_at(r, p, "a digit is missing");
 }
 
-static const char *check_number(reader *r, const char *p) {
+static const char *check_json_number(reader *r, const char *p) {
   if (*p == '-') p++;
   if (p < r->end && *p == '0')
     p++; /* a digit behind it is found out of place by the caller */
@@ -156,7 +156,7 @@ static inline const char *check_scalar(reader *r, const char *p) {
   case MT_JSON_STRING:
     return check_string(r, p);
   case MT_JSON_NUMBER:
-    return check_number(r, p);
+    return check_json_number(r, p);
   case MT_JSON_NULL:
     return check_word(r, p, "null");
   case MT_JSON_TRUE:
@@ -168,11 +168,11 @@ static inline const char *check_scalar(reader *r, const char *p) {
   }
 }
 
-static inline const char *check_key(reader *r, const char *p) {
-  p = skip_space(p, r->end);
+static inline const char *check_member_name(reader *r, const char *p) {
+  p = skip_spaces_to(p, r->end);
   if (p == r->end || *p != '"') return fail_at(r, p, "a member's name is missing");
   if (!(p = check_string(r, p))) return NULL;
-  p = skip_space(p, r->end);
+  p = skip_spaces_to(p, r->end);
   if (p == r->end || *p != ':') return fail_at(r, p, "a ':' is missing");
   return p + 1;
 }
@@ -181,10 +181,10 @@ static inline const char *check_key(reader *r, const char *p) {
  * leaves `*depth` above zero, or the end of the outermost value. */
 static inline const char *check_behind(reader *r, const char *p, const char *open, size_t *depth) {
   while (*depth) {
-    p = skip_space(p, r->end);
+    p = skip_spaces_to(p, r->end);
     if (p == r->end) return fail_at(r, p, NULL);
     bool object = open[*depth - 1] == '{';
-    if (*p == ',') return object ? check_key(r, p + 1) : p + 1;
+    if (*p == ',') return object ? check_member_name(r, p + 1) : p + 1;
     if (*p != (object ? '}' : ']')) return fail_at(r, p, "a ',' or a closing bracket is missing");
     p++;
     --*depth;
@@ -192,19 +192,19 @@ static inline const char *check_behind(reader *r, const char *p, const char *ope
   return p;
 }
 
-static const char *check_value(reader *r, const char *p) {
+static const char *check_json_value(reader *r, const char *p) {
   char open[MT_JSON_DEPTH];
   size_t depth = 0;
   do {
-    p = skip_space(p, r->end);
+    p = skip_spaces_to(p, r->end);
     if (p == r->end) return fail_at(r, p, NULL);
     if (*p == '{' || *p == '[') {
       if (depth == MT_JSON_DEPTH) return fail_at(r, p, "nested too deep");
       bool object = *p == '{';
       open[depth++] = *p;
-      p = skip_space(p + 1, r->end);
+      p = skip_spaces_to(p + 1, r->end);
       if (p == r->end || *p != (object ? '}' : ']')) {
-        if (object && !(p = check_key(r, p))) return NULL;
+        if (object && !(p = check_member_name(r, p))) return NULL;
         continue;
       }
     } else if (!(p = check_scalar(r, p))) {
@@ -219,10 +219,10 @@ mortise_status mt_json_parse(mt_slice text, const char *what, mt_json *root, mor
   *root = (mt_json){0};
   if (!text.p) text = MT_SLICE("");
   reader r = {.end = text.p + text.n};
-  const char *first = skip_space(text.p, r.end);
-  const char *behind = check_value(&r, first);
-  if (behind && skip_space(behind, r.end) != r.end)
-    fail_at(&r, skip_space(behind, r.end), "something follows the value");
+  const char *first = skip_spaces_to(text.p, r.end);
+  const char *behind = check_json_value(&r, first);
+  if (behind && skip_spaces_to(behind, r.end) != r.end)
+    fail_at(&r, skip_spaces_to(behind, r.end), "something follows the value");
   if (r.where)
     return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "%s is not JSON: %s at byte %zu", what,
                         r.problem, (size_t)(r.where - text.p));
@@ -233,7 +233,7 @@ mortise_status mt_json_parse(mt_slice text, const char *what, mt_json *root, mor
 /* ---- stepping through validated text ----
  * Text that was not validated gives nonsense, but nothing here reads past its end. */
 
-static inline const char *string_end(const char *p, const char *end) {
+static inline const char *string_end_before(const char *p, const char *end) {
   for (p++; p < end;) {
     p = skip_plain(p, end);
     if (p == end) break;
@@ -244,9 +244,9 @@ static inline const char *string_end(const char *p, const char *end) {
 }
 
 static const char *value_end(const char *p, const char *end) {
-  if (*p == '"') return string_end(p, end);
+  if (*p == '"') return string_end_before(p, end);
   if (*p == '{' || *p == '[') return mt_scan_container(p, end);
-  while (p < end && *p != ',' && *p != ']' && *p != '}' && !is_space(*p)) p++;
+  while (p < end && *p != ',' && *p != ']' && *p != '}' && !is_json_space(*p)) p++;
   return p;
 }
 
@@ -261,12 +261,12 @@ mt_json_iter mt_json_items(mt_json container) {
 
 bool mt_json_next(mt_json_iter *it) {
   const char *p = it->p, *end = it->end;
-  while (p < end && (*p == ',' || is_space(*p))) p++;
+  while (p < end && (*p == ',' || is_json_space(*p))) p++;
   if (p < end && it->object) {
-    const char *behind = string_end(p, end);
+    const char *behind = string_end_before(p, end);
     it->key = (mt_slice){p + 1, behind - p >= 2 ? (size_t)(behind - p) - 2 : 0};
     p = behind;
-    while (p < end && (*p == ':' || is_space(*p))) p++;
+    while (p < end && (*p == ':' || is_json_space(*p))) p++;
   }
   it->p = p;
   if (p >= end) return false;
@@ -282,7 +282,7 @@ size_t mt_json_count(mt_json container) {
   return n;
 }
 
-static mt_json get(mt_json object, mt_slice name) {
+mt_json mt_json_member(mt_json object, mt_slice name) {
   if (object.type == MT_JSON_OBJECT)
     for (mt_json_iter it = mt_json_items(object); mt_json_next(&it);)
       if (mt_json_key_is(it.key, name)) return it.value;
@@ -290,7 +290,7 @@ static mt_json get(mt_json object, mt_slice name) {
 }
 
 mt_json mt_json_get(mt_json object, const char *name) {
-  return get(object, mt_slice_of(name));
+  return mt_json_member(object, mt_slice_of(name));
 }
 
 mt_json mt_json_at(mt_json object, ...) {
@@ -517,4 +517,14 @@ void mt_json_add_key(mt_buf *out, const char *name) {
   mt_buf_addc(out, '"');
   mt_buf_adds(out, name);
   mt_buf_add(out, "\":", 2);
+}
+
+void mt_json_add_text(mt_buf *out, const char *name, mt_slice text) {
+  mt_json_add_key(out, name);
+  mt_json_add_string(out, text);
+}
+
+void mt_json_add_int(mt_buf *out, const char *name, int64_t n) {
+  mt_json_add_key(out, name);
+  mt_buf_addi(out, n);
 }

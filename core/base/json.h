@@ -48,6 +48,7 @@ size_t mt_json_count(mt_json container);
 
 /* The first member of that name; NONE if there is none or `object` is not an object. */
 mt_json mt_json_get(mt_json object, const char *name);
+mt_json mt_json_member(mt_json object, mt_slice name);
 /* Follows names through objects: mt_json_at(root, "hits", "total", "value", NULL). */
 mt_json mt_json_at(mt_json object, ...) __attribute__((sentinel));
 
@@ -74,5 +75,8 @@ size_t mt_json_piece(const char **p, const char *end, char out[4]);
 void mt_json_add_string(mt_buf *out, mt_slice text);
 /* Appends `,"name":`, without the comma after '{' or '['. `name` must need no escape. */
 void mt_json_add_key(mt_buf *out, const char *name);
+/* Append such a member: its name and its value. */
+void mt_json_add_text(mt_buf *out, const char *name, mt_slice text);
+void mt_json_add_int(mt_buf *out, const char *name, int64_t n);
 
 #endif

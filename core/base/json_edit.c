@@ -14,15 +14,8 @@ static void add_between(mt_buf *out, const char *from, const char *to) {
 
 /* ---- finding ---- */
 
-static mt_json member(mt_json object, mt_slice name) {
-  if (object.type == MT_JSON_OBJECT)
-    for (mt_json_iter it = mt_json_items(object); mt_json_next(&it);)
-      if (mt_json_key_is(it.key, name)) return it.value;
-  return (mt_json){0};
-}
-
 /* "a.b.c" split at its dots one by one: "a" and "b.c", then "a.b" and "c". */
-static bool split(mt_slice name, size_t *dot, mt_slice *head, mt_slice *rest) {
+static bool split_at_dot(mt_slice name, size_t *dot, mt_slice *head, mt_slice *rest) {
   const char *p = *dot < name.n ? memchr(name.p + *dot, '.', name.n - *dot) : NULL;
   if (!p) return false;
   size_t at = (size_t)(p - name.p);
@@ -41,11 +34,11 @@ typedef struct spot {
 /* Tries every split, shortest head first, since a document may also contain {"a.b": {"c": 1}}. Each
  * call goes one object deeper, so MT_JSON_DEPTH bounds the recursion. */
 static bool find_spot(mt_json object, mt_slice name, spot *out) {
-  *out = (spot){object, name, member(object, name)};
+  *out = (spot){object, name, mt_json_member(object, name)};
   if (out->value.type) return true;
   mt_slice head, rest;
-  for (size_t dot = 0; split(name, &dot, &head, &rest);) {
-    mt_json child = member(object, head);
+  for (size_t dot = 0; split_at_dot(name, &dot, &head, &rest);) {
+    mt_json child = mt_json_member(object, head);
     if (child.type == MT_JSON_OBJECT && find_spot(child, rest, out)) return true;
   }
   return false;
@@ -60,8 +53,8 @@ mt_json mt_json_find(mt_json object, mt_slice name) {
  * name. INVALID_ARGUMENT if something other than an object is on the path. */
 static mortise_status find_place(mt_json object, mt_slice name, spot *out, mortise_error *err) {
   mt_slice head, rest;
-  for (size_t dot = 0; split(name, &dot, &head, &rest);) {
-    mt_json child = member(object, head);
+  for (size_t dot = 0; split_at_dot(name, &dot, &head, &rest);) {
+    mt_json child = mt_json_member(object, head);
     if (!child.type) continue;
     if (child.type != MT_JSON_OBJECT)
       return mt_error_set(
@@ -81,7 +74,7 @@ static mortise_status find_place(mt_json object, mt_slice name, spot *out, morti
 static void add_new_member(mt_buf *out, mt_slice name, mt_slice value) {
   mt_slice head, rest;
   size_t objects = 0;
-  for (size_t dot = 0; split(name, &dot, &head, &rest); dot = 0, objects++) {
+  for (size_t dot = 0; split_at_dot(name, &dot, &head, &rest); dot = 0, objects++) {
     mt_json_add_string(out, head);
     mt_buf_adds(out, ":{");
     name = rest;
@@ -124,14 +117,14 @@ static void add_without(mt_json object, mt_slice name, mt_buf *out) {
 
 static bool has_empty_part(mt_slice name) {
   mt_slice head, rest = name;
-  for (size_t dot = 0; split(rest, &dot, &head, &rest); dot = 0)
+  for (size_t dot = 0; split_at_dot(rest, &dot, &head, &rest); dot = 0)
     if (!head.n) return true;
   return !rest.n;
 }
 
 /* Appends `object` with one edit, whose value is checked. Nothing is appended on an error. */
-static mortise_status apply_one(mt_json object, const mt_json_edit *edit, mt_buf *out,
-                                mortise_error *err) {
+static mortise_status apply_edit(mt_json object, const mt_json_edit *edit, mt_buf *out,
+                                 mortise_error *err) {
   spot at;
   const char *p = object.raw.p;
   if (find_spot(object, edit->name, &at)) {
@@ -191,8 +184,8 @@ static bool edited_again(const mt_json_edit *edits, size_t i, size_t n) {
 }
 
 /* Selects the edits that count, with their values checked and trimmed; `live` has room for n. */
-static mortise_status choose(const mt_json_edit *edits, size_t n, mt_json_edit *live, size_t *count,
-                             mortise_error *err) {
+static mortise_status choose_last_edits(const mt_json_edit *edits, size_t n, mt_json_edit *live,
+                                        size_t *count, mortise_error *err) {
   for (size_t i = 0; i < n; i++) {
     if (edited_again(edits, i, n)) continue;
     live[*count] = edits[i];
@@ -216,8 +209,8 @@ static size_t outcome_bound(mt_json object, const mt_json_edit *edits, size_t n)
 }
 
 /* Applies each edit to the result of the one before; the last result goes to `out`. */
-static mortise_status apply_all(mt_json object, const mt_json_edit *edits, size_t n, mt_buf *out,
-                                mortise_error *err) {
+static mortise_status apply_edits(mt_json object, const mt_json_edit *edits, size_t n, mt_buf *out,
+                                  mortise_error *err) {
   mt_buf between[2];
   size_t bound = outcome_bound(object, edits, n);
   for (size_t i = 0; i < 2; i++) mt_buf_init(&between[i], bound);
@@ -225,7 +218,7 @@ static mortise_status apply_all(mt_json object, const mt_json_edit *edits, size_
   for (size_t i = 0; i < n && !status; i++) {
     mt_buf *to = i + 1 < n ? &between[i & 1] : out;
     if (to != out) mt_buf_clear(to);
-    status = apply_one(object, &edits[i], to, err);
+    status = apply_edit(object, &edits[i], to, err);
     if (!status) status = mt_buf_status(to, "the changed document", err);
     if (to != out) object.raw = mt_buf_slice(to);
   }
@@ -241,8 +234,8 @@ mortise_status mt_json_apply(mt_json object, const mt_json_edit *edits, size_t n
   if (!live) return mt_error_memory(err);
   size_t count = 0;
   mortise_status status = check_pairs(object, edits, n, err);
-  if (!status) status = choose(edits, n, live, &count, err);
-  if (!status && count) status = apply_all(object, live, count, out, err);
+  if (!status) status = choose_last_edits(edits, n, live, &count, err);
+  if (!status && count) status = apply_edits(object, live, count, out, err);
   mt_free(live);
   if (status || count) return status;
   mt_buf_addslice(out, object.raw);
@@ -251,7 +244,7 @@ mortise_status mt_json_apply(mt_json object, const mt_json_edit *edits, size_t n
 
 /* ---- comparing ---- */
 
-static const char *string_end(const char *p, const char *end) {
+static const char *end_of_string(const char *p, const char *end) {
   for (p++; p < end && *p != '"'; p++)
     if (*p == '\\') p++;
   return p < end ? p + 1 : end;
@@ -287,8 +280,8 @@ static bool same_value(mt_json a, mt_json b) {
       continue;
     }
     const char *s = p, *t = q;
-    p = string_end(p, end_of(a));
-    q = string_end(q, end_of(b));
+    p = end_of_string(p, end_of(a));
+    q = end_of_string(q, end_of(b));
     if (!same_string((mt_slice){s, (size_t)(p - s)}, (mt_slice){t, (size_t)(q - t)})) return false;
   }
 }

@@ -88,28 +88,28 @@ static bool sooner(const due *a, const due *b) {
   return a->at_ms != b->at_ms ? a->at_ms < b->at_ms : a->number < b->number;
 }
 
-static void place(mt_loop *loop, size_t i, due entry) {
+static void place_timer(mt_loop *loop, size_t i, due entry) {
   loop->heap[i] = entry;
   entry.timer->slot = i + 1;
 }
 
 /* Moves the entry at `i` up or down to its place. */
-static void settle(mt_loop *loop, size_t i) {
+static void settle_timer(mt_loop *loop, size_t i) {
   due entry = loop->heap[i];
   for (; i && sooner(&entry, &loop->heap[(i - 1) / 2]); i = (i - 1) / 2)
-    place(loop, i, loop->heap[(i - 1) / 2]);
+    place_timer(loop, i, loop->heap[(i - 1) / 2]);
   for (;;) {
     size_t child = 2 * i + 1;
     if (child + 1 < loop->n && sooner(&loop->heap[child + 1], &loop->heap[child])) child++;
     if (child >= loop->n || !sooner(&loop->heap[child], &entry)) break;
-    place(loop, i, loop->heap[child]);
+    place_timer(loop, i, loop->heap[child]);
     i = child;
   }
-  place(loop, i, entry);
+  place_timer(loop, i, entry);
 }
 
 /* Makes room for one more. */
-static mortise_status make_room(mt_loop *loop, mortise_error *err) {
+static mortise_status make_timer_room(mt_loop *loop, mortise_error *err) {
   size_t n = loop->unreserved + loop->reserved + 1;
   if (mt_grow((void **)&loop->heap, &loop->cap, n, sizeof *loop->heap, TIMERS_MAX))
     return MORTISE_OK;
@@ -119,7 +119,7 @@ static mortise_status make_room(mt_loop *loop, mortise_error *err) {
 mortise_status mt_timer_reserve(mt_loop *loop, mt_timer *timer, mortise_error *err) {
   if (timer->reserved) return MORTISE_OK;
   mt_timer_stop(loop, timer);
-  mortise_status status = make_room(loop, err);
+  mortise_status status = make_timer_room(loop, err);
   if (status) return status;
   timer->reserved = true;
   loop->reserved++;
@@ -135,7 +135,7 @@ void mt_timer_release(mt_loop *loop, mt_timer *timer) {
 mortise_status mt_timer_start(mt_loop *loop, mt_timer *timer, int64_t at_ms, mortise_error *err) {
   mt_timer_stop(loop, timer);
   if (!timer->reserved) {
-    mortise_status status = make_room(loop, err);
+    mortise_status status = make_timer_room(loop, err);
     if (status) return status;
     loop->unreserved++;
   }
@@ -143,8 +143,8 @@ mortise_status mt_timer_start(mt_loop *loop, mt_timer *timer, int64_t at_ms, mor
    * run_timers relies on this to stop at the first one started by a callback. */
   int64_t now_ms = mt_loop_now(loop);
   timer->at_ms = at_ms;
-  place(loop, loop->n++, (due){at_ms > now_ms ? at_ms : now_ms, loop->started++, timer});
-  settle(loop, loop->n - 1);
+  place_timer(loop, loop->n++, (due){at_ms > now_ms ? at_ms : now_ms, loop->started++, timer});
+  settle_timer(loop, loop->n - 1);
   return MORTISE_OK;
 }
 
@@ -155,8 +155,8 @@ void mt_timer_stop(mt_loop *loop, mt_timer *timer) {
   loop->unreserved -= !timer->reserved;
   due last = loop->heap[--loop->n];
   if (i == loop->n) return;
-  place(loop, i, last);
-  settle(loop, i);
+  place_timer(loop, i, last);
+  settle_timer(loop, i);
 }
 
 /* Timers that callbacks start meanwhile wait for the next step; otherwise they could starve the
@@ -201,7 +201,7 @@ void mt_watch_stop(mt_loop *loop, mt_watch *watch) {
   mask_pending(loop, watch, 0);
 }
 
-static void drain(int fd) {
+static void drain_eventfd(int fd) {
   uint64_t count;
   while (read(fd, &count, sizeof count) < 0 && errno == EINTR) {
   }
@@ -326,7 +326,7 @@ mortise_status mt_loop_step(mt_loop *loop, int64_t max_wait_ms, mortise_error *e
     b.n = 0;
   }
   for (int i = 0; i < b.n; i++)
-    if (b.events[i].data.ptr == loop) drain(loop->wake);
+    if (b.events[i].data.ptr == loop) drain_eventfd(loop->wake);
   loop->depth++;
   run_watches(loop, &b);
   run_timers(loop);

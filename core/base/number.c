@@ -70,7 +70,7 @@ static size_t digits_at(mt_slice text, size_t i) {
   return n;
 }
 
-static bool is_number(mt_slice text) {
+static bool is_number_text(mt_slice text) {
   size_t i = text.n && text.p[0] == '-', n = digits_at(text, i);
   if (!n) return false;
   i += n;
@@ -88,7 +88,7 @@ static bool is_number(mt_slice text) {
 bool mt_number_read(mt_slice text, double *out) {
   char small[64];
   char *copy = small;
-  if (!is_number(text)) return false;
+  if (!is_number_text(text)) return false;
   if (text.n >= sizeof small && !(copy = mt_alloc(text.n + 1))) return false;
   memcpy(copy, text.p, text.n);
   copy[text.n] = '\0';

@@ -23,7 +23,7 @@ void mt_packer_free(mt_packer *packer) {
   mt_free(packer);
 }
 
-static mt_packer *make(void) {
+static mt_packer *make_packer(void) {
   mt_packer *p = mt_calloc(1, sizeof *p);
   if (!p) return NULL;
   mt_buf_init(&p->small, BYTES_MAX);
@@ -43,7 +43,7 @@ static mortise_status too_large(mt_slice bytes, mortise_error *err) {
 mortise_status mt_pack(mt_packer **packer, mt_slice bytes, mt_buf *out, mortise_error *err) {
   size_t most = ZSTD_compressBound(bytes.n);
   if (bytes.n > BYTES_MAX || most > BYTES_MAX) return too_large(bytes, err);
-  if (!*packer) *packer = make();
+  if (!*packer) *packer = make_packer();
   if (!*packer) return mt_error_memory(err);
   mt_buf *small = &(*packer)->small;
   mt_buf_clear(small);
@@ -64,7 +64,7 @@ static mortise_status not_packed(mortise_error *err) {
 }
 
 /* Decoding gives whole groups of three; what "=" stands for is none. */
-static bool decode(mt_slice text, mt_buf *small) {
+static bool decode_base64(mt_slice text, mt_buf *small) {
   size_t padding = 0;
   while (padding < 2 && padding < text.n && text.p[text.n - 1 - padding] == '=') padding++;
   if (!text.n || text.n % 4 || text.n > BYTES_MAX) return false;
@@ -94,7 +94,7 @@ mortise_status mt_unpack(mt_slice text, mt_buf *out, mortise_error *err) {
   mt_buf small;
   mt_buf_init(&small, BYTES_MAX);
   mortise_status status = MORTISE_OK;
-  if (decode(text, &small))
+  if (decode_base64(text, &small))
     status = expand(mt_buf_slice(&small), out, err);
   else
     status = small.failed ? mt_buf_status(&small, "what was packed", err) : not_packed(err);

@@ -45,7 +45,7 @@ size_t mt_utf8_valid(mt_slice s) {
   return i;
 }
 
-static uint32_t decode(const unsigned char *u, size_t length) {
+static uint32_t decode_point(const unsigned char *u, size_t length) {
   uint32_t c = length > 1 ? u[0] & (0x7Fu >> length) : u[0];
   for (size_t i = 1; i < length; i++) c = c << 6 | (u[i] & 0x3F);
   return c;
@@ -58,14 +58,14 @@ static bool commands(uint32_t c) {
 
 size_t mt_utf8_command(const char *p, size_t n) {
   size_t length = mt_utf8_char(p, n);
-  return length && commands(decode((const unsigned char *)p, length)) ? length : 0;
+  return length && commands(decode_point((const unsigned char *)p, length)) ? length : 0;
 }
 
 void mt_utf8_tame(char *s) {
   char *to = s;
   for (size_t left = strlen(s), length; left; s += length, left -= length) {
     length = mt_utf8_char(s, left);
-    bool bad = !length || commands(decode((const unsigned char *)s, length));
+    bool bad = !length || commands(decode_point((const unsigned char *)s, length));
     if (!length) length = 1;
     if (bad)
       *to++ = *s == '\n' || *s == '\r' || *s == '\t' ? ' ' : '?';

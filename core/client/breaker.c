@@ -12,7 +12,7 @@ struct mt_breaker {
   char *path; /* owned; NULL: a session is being broken */
 };
 
-static void arm(void *ctx) {
+static void arm_breaker(void *ctx) {
   mt_breaker *k = ctx;
   int64_t due = mt_breaking_due(&k->breaking);
   mt_loop *loop = k->client->loop;
@@ -22,19 +22,19 @@ static void arm(void *ctx) {
     k->breaking.phase = MT_BREAKING_FAILED;
 }
 
-static void tick(void *ctx) {
+static void on_breaker_tick(void *ctx) {
   mt_breaker *k = ctx;
   mt_breaking_tick(&k->breaking);
-  arm(k);
+  arm_breaker(k);
 }
 
-static bool known_dead(void *ctx, const char *owner_json) {
+static bool breaker_knows_dead(void *ctx, const char *owner_json) {
   const mt_breaker *k = ctx;
   return mt_identity_gone(k->client->base.identity, owner_json);
 }
 
-static mt_breaker *start(mortise_client *client, const char *session, const char *path,
-                         mortise_error *err) {
+static mt_breaker *start_breaker(mortise_client *client, const char *session, const char *path,
+                                 mortise_error *err) {
   if (!mt_client_manager(client, err)) return NULL; /* this also determines our identity */
   mt_breaker *k = mt_calloc(1, sizeof *k);
   if (k && path) k->path = mt_strdup(path);
@@ -44,23 +44,23 @@ static mt_breaker *start(mortise_client *client, const char *session, const char
     return NULL;
   }
   k->client = client;
-  k->tick = (mt_timer){.fire = tick, .ctx = k};
+  k->tick = (mt_timer){.fire = on_breaker_tick, .ctx = k};
   const mortise_options *o = mt_client_options(client);
   const mt_breaking_config config = {.ns = o->ns,
                                      .session = session,
                                      .path = k->path,
                                      .by = client->base.identity->json,
                                      .margin_ms = o->margin_ms,
-                                     .known_dead = known_dead,
-                                     .changed = arm,
+                                     .known_dead = breaker_knows_dead,
+                                     .changed = arm_breaker,
                                      .ctx = k};
   mt_breaking_init(&k->breaking, client->store, mt_env_system(), &config);
-  arm(k);
+  arm_breaker(k);
   return k;
 }
 
 mt_breaker *mt_breaker_start(mortise_client *client, const char *session, mortise_error *err) {
-  if (mt_session_valid(session)) return start(client, session, NULL, err);
+  if (mt_session_valid(session)) return start_breaker(client, session, NULL, err);
   mt_error_set(err, MORTISE_INVALID_ARGUMENT, "`%.80s` is no session: 32 hex digits", session);
   return NULL;
 }
@@ -72,7 +72,7 @@ mt_breaker *mt_breaker_clear(mortise_client *client, const char *path, mortise_e
                  MT_PATH_MAX);
     return NULL;
   }
-  return start(client, NULL, path, err);
+  return start_breaker(client, NULL, path, err);
 }
 
 const mt_breaking *mt_breaker_state(const mt_breaker *k) {

@@ -48,7 +48,7 @@ static mt_store *open_store(const mortise_options *o, mt_loop *loop, const mt_lo
 
 /* A forked child must leave the parent's client alone, even its memory: threads that do not exist
  * here may hold its mutexes, and an orderly close would close things for the parent. */
-static bool forked(const mortise_client *c, mortise_error *err) {
+static bool client_is_forked(const mortise_client *c, mortise_error *err) {
   if (c->process == mt_process_number()) return false;
   mt_error_set(err, MORTISE_INVALID_ARGUMENT, "the client cannot be used: %s", mt_process_forked);
   return true;
@@ -121,7 +121,7 @@ static void free_sessions(mortise_client *c) {
 }
 
 void mt_client_free(mortise_client *c) {
-  if (!c || forked(c, NULL)) return;
+  if (!c || client_is_forked(c, NULL)) return;
   free_locks(c);
   free_sessions(c);
   if (c->loop) mt_timer_stop(c->loop, &c->look);
@@ -159,7 +159,7 @@ static int64_t lease_left(const mortise_client *c, int64_t now) {
   return least;
 }
 
-static void look(void *ctx) {
+static void look_for_answers(void *ctx) {
   mortise_client *c = ctx;
   const mt_env *env = mt_env_system();
   int64_t now = env->now_ms(env->ctx), since = asked_since(c, now);
@@ -175,7 +175,7 @@ static void look(void *ctx) {
 
 static mortise_status start_look(mortise_client *c, mortise_error *err) {
   if (!c->options.notice || c->look.fire) return MORTISE_OK;
-  c->look = (mt_timer){.fire = look, .ctx = c};
+  c->look = (mt_timer){.fire = look_for_answers, .ctx = c};
   mortise_status status = mt_timer_start(c->loop, &c->look, mt_loop_now(c->loop) + LOOK_MS, err);
   if (status) c->look.fire = NULL;
   return status;
@@ -245,7 +245,7 @@ static void session_closed(void *ctx) {
 }
 
 void mt_client_close(mortise_client *c, void (*done)(void *ctx), void *ctx) {
-  if (forked(c, NULL)) {
+  if (client_is_forked(c, NULL)) {
     done(ctx);
     return;
   }
@@ -257,7 +257,7 @@ void mt_client_close(mortise_client *c, void (*done)(void *ctx), void *ctx) {
 }
 
 void mortise_client_free(mortise_client *c) {
-  if (!c || forked(c, NULL)) return;
+  if (!c || client_is_forked(c, NULL)) return;
   bool closed = false;
   mt_client_close(c, mt_flag_set, &closed);
   mt_loop_pump(c->loop, &closed, -1, NULL);
@@ -282,7 +282,7 @@ static mortise_status init_jobs(mortise_client *c, mortise_error *err) {
 
 mortise_status mortise_client_init_tables(mortise_client *c, mortise_error *err) {
   if (!c) return is_null("client", err);
-  if (forked(c, err)) return MORTISE_INVALID_ARGUMENT;
+  if (client_is_forked(c, err)) return MORTISE_INVALID_ARGUMENT;
   mt_locks_admin init = {0};
   c->store->locks->init(c->store, &init);
   mortise_status status = mt_store_wait(c->store, &init.req, -1);
@@ -311,7 +311,7 @@ mortise_lock *mortise_lock_acquire(mortise_client *c, const mortise_lock_request
     is_null("client", err);
     return NULL;
   }
-  if (forked(c, err)) return NULL;
+  if (client_is_forked(c, err)) return NULL;
   mortise_lock *lock = mt_calloc(1, sizeof *lock);
   mt_manager *m = mt_client_manager(c, err);
   if (!lock || !m || mt_wants_make(request, &wants, err)) {
@@ -344,7 +344,7 @@ mortise_status mortise_lock_convert(mortise_lock *lock, mortise_lock_mode mode, 
   if (!lock) return is_null("lock", err);
   mortise_status bad = mt_wants_check(mode, wait_ms, err);
   if (bad) return bad;
-  if (forked(lock->client, err)) return MORTISE_INVALID_ARGUMENT;
+  if (client_is_forked(lock->client, err)) return MORTISE_INVALID_ARGUMENT;
   mt_convert c = {.lock = lock->lock,
                   .mode = mt_wants_mode(mode),
                   .wait_ms = wait_ms,
@@ -360,7 +360,7 @@ mortise_status mortise_lock_convert(mortise_lock *lock, mortise_lock_mode mode, 
 mortise_status mortise_lock_release(mortise_lock *lock, mortise_error *err) {
   mt_error_clear(err);
   if (!lock) return MORTISE_OK;
-  if (forked(lock->client, NULL)) return mt_lock_check(lock->lock, err);
+  if (client_is_forked(lock->client, NULL)) return mt_lock_check(lock->lock, err);
   mt_release r = {.lock = lock->lock};
   mt_manager *m = mt_lock_manager(lock->lock);
   mt_loop *loop = lock->client->loop;

@@ -53,7 +53,7 @@ static void user_name(char *out, size_t size) {
     snprintf(out, size, "uid %lu", (unsigned long)geteuid());
 }
 
-static void add_text(mt_buf *b, const char *name, const char *text) {
+static void add_short_text(mt_buf *b, const char *name, const char *text) {
   if (!text || !*text) return;
   mt_json_add_key(b, name);
   size_t n = strlen(text);
@@ -65,17 +65,15 @@ char *mt_identity_owner(const mt_identity *id, const char *program, const char *
   mt_buf b;
   mt_buf_init(&b, JSON_MAX);
   mt_buf_addc(&b, '{');
-  add_text(&b, "host", id->host);
-  add_text(&b, "boot", id->boot);
-  add_text(&b, "pidns", id->pidns);
-  mt_json_add_key(&b, "pid");
-  mt_buf_addi(&b, id->pid);
-  mt_json_add_key(&b, "start");
-  mt_buf_addi(&b, id->start);
-  add_text(&b, "user", id->user);
-  add_text(&b, "program", program);
-  add_text(&b, "script", script);
-  add_text(&b, "job", job);
+  add_short_text(&b, "host", id->host);
+  add_short_text(&b, "boot", id->boot);
+  add_short_text(&b, "pidns", id->pidns);
+  mt_json_add_int(&b, "pid", id->pid);
+  mt_json_add_int(&b, "start", id->start);
+  add_short_text(&b, "user", id->user);
+  add_short_text(&b, "program", program);
+  add_short_text(&b, "script", script);
+  add_short_text(&b, "job", job);
   mt_buf_addc(&b, '}');
   char *json = mt_buf_take(&b, NULL);
   mt_buf_deinit(&b);
@@ -108,7 +106,7 @@ void mt_identity_free(mt_identity *id) {
   mt_free(id);
 }
 
-static bool same(mt_json owner, const char *name, const char *mine) {
+static bool is_same(mt_json owner, const char *name, const char *mine) {
   return *mine && mt_json_is(mt_json_get(owner, name), mine);
 }
 
@@ -116,8 +114,8 @@ bool mt_identity_gone(const mt_identity *self, const char *owner_json) {
   mt_json owner;
   int64_t pid = 0, start = -1;
   if (mt_json_parse(mt_slice_of(owner_json), "an owner", &owner, NULL)) return false;
-  if (!same(owner, "host", self->host) || !same(owner, "boot", self->boot) ||
-      !same(owner, "pidns", self->pidns))
+  if (!is_same(owner, "host", self->host) || !is_same(owner, "boot", self->boot) ||
+      !is_same(owner, "pidns", self->pidns))
     return false;
   if (!mt_json_int(mt_json_get(owner, "pid"), &pid) || pid <= 0) return false;
   if (kill((pid_t)pid, 0) && errno == ESRCH) return true;

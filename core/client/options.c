@@ -54,7 +54,7 @@ static bool is_string(const mt_client_option *row) {
   return row->kind == MT_KIND_TEXT || row->kind == MT_KIND_FILE || row->kind == MT_KIND_SECRET;
 }
 
-static char **string_at(const mortise_options *o, const mt_client_option *row) {
+static char **string_option(const mortise_options *o, const mt_client_option *row) {
   return (char **)((char *)o + row->offset);
 }
 
@@ -66,8 +66,8 @@ bool mt_client_options_copy(mortise_options *to, const mortise_options *from) {
   for (const mt_client_option *row = mt_client_option_rows, *end = row + MT_CLIENT_OPTIONS;
        row < end; row++) {
     if (!is_string(row)) continue;
-    char **s = string_at(to, row);
-    if (!*s) *s = *string_at(&defaults, row);
+    char **s = string_option(to, row);
+    if (!*s) *s = *string_option(&defaults, row);
     if (*s) whole &= (*s = mt_strdup(*s)) != NULL;
   }
   return whole;
@@ -77,7 +77,7 @@ void mt_client_options_deinit(mortise_options *o) {
   for (const mt_client_option *row = mt_client_option_rows, *end = row + MT_CLIENT_OPTIONS;
        row < end; row++) {
     if (!is_string(row)) continue;
-    char **s = string_at(o, row);
+    char **s = string_option(o, row);
     if (*s) explicit_bzero(*s, strlen(*s)); /* some are secrets */
     mt_free(*s);
     *s = NULL;
@@ -114,8 +114,8 @@ static mortise_status bad_number(const mt_client_option *row, int64_t value, int
 }
 
 /* The default may be below `least`; it then stands for a value that depends on another option. */
-static mortise_status check_number(const mt_client_option *row, const mortise_options *o,
-                                   const mortise_options *defaults, mortise_error *err) {
+static mortise_status check_number_option(const mt_client_option *row, const mortise_options *o,
+                                          const mortise_options *defaults, mortise_error *err) {
   const char *at = (const char *)o + row->offset;
   if (row->kind == MT_KIND_SIZE) {
     size_t value = *(const size_t *)at;
@@ -149,7 +149,7 @@ mortise_status mt_client_options_check(const mortise_options *o, mortise_error *
   for (const mt_client_option *row = mt_client_option_rows, *end = row + MT_CLIENT_OPTIONS;
        row < end; row++) {
     bool number = row->kind == MT_KIND_TIME || row->kind == MT_KIND_SIZE;
-    if (number && check_number(row, o, &defaults, err)) return MORTISE_INVALID_ARGUMENT;
+    if (number && check_number_option(row, o, &defaults, err)) return MORTISE_INVALID_ARGUMENT;
   }
   mt_error_clear(err);
   return check_margin(o, err);

@@ -9,7 +9,7 @@
 
 /* The timer's memory is reserved, so starting it cannot fail: without a tick no notice would be
  * given. */
-static void arm(mt_client_session *s) {
+static void arm_session(mt_client_session *s) {
   mt_loop *loop = s->base->loop;
   int64_t due = mt_manager_due(s->manager);
   if (due == INT64_MAX)
@@ -28,16 +28,16 @@ static void tell_if_lost(mt_client_session *s) {
     hooks->lost(hooks->ctx);
 }
 
-static void tick(void *ctx) {
+static void on_session_tick(void *ctx) {
   mt_client_session *s = ctx;
   tell_if_lost(s);
   mt_manager_tick(s->manager);
-  arm(s);
+  arm_session(s);
 }
 
 static void due_changed(void *ctx) {
   mt_client_session *s = ctx;
-  if (s->manager) arm(s);
+  if (s->manager) arm_session(s);
 }
 
 /* ---- The heartbeat -------------------------------------------------------------------------- */
@@ -70,12 +70,12 @@ static void nudge(void *ctx) {
 
 /* ---- What the manager asks ------------------------------------------------------------------ */
 
-static bool inherits(void *ctx, uint64_t holder, uint64_t task) {
+static bool inherits_by_hooks(void *ctx, uint64_t holder, uint64_t task) {
   const mt_client_hooks *hooks = ((mt_client_session *)ctx)->base->hooks;
   return hooks->inherits && hooks->inherits(hooks->ctx, holder, task);
 }
 
-static bool known_dead(void *ctx, const char *owner_json) {
+static bool session_knows_dead(void *ctx, const char *owner_json) {
   return mt_identity_gone(((mt_client_session *)ctx)->base->identity, owner_json);
 }
 
@@ -97,9 +97,9 @@ static mt_manager *new_manager(mt_client_session *s, const char *job, mortise_er
       .job = s->guards ? job : NULL,
       .session = {s->owner, o->lease_ms, o->margin_ms},
       .wait_ms = o->wait_ms,
-      .inherits = inherits,
+      .inherits = inherits_by_hooks,
       .heartbeat = heartbeat,
-      .known_dead = known_dead,
+      .known_dead = session_knows_dead,
       .nudge = nudge,
       .notice = o->notice ? notice : NULL,
       .due_changed = due_changed,
@@ -109,7 +109,7 @@ static mt_manager *new_manager(mt_client_session *s, const char *job, mortise_er
 }
 
 /* The id is in every entry of the job, and is shown within lines of messages. */
-static mortise_status check_job(const char *job, mortise_error *err) {
+static mortise_status check_session_job(const char *job, mortise_error *err) {
   mt_slice s = mt_slice_of(job);
   bool good = s.n > 0 && s.n <= MORTISE_JOB_MAX && mt_utf8_valid(s) == s.n;
   for (size_t i = 0; good && i < s.n; i++) good = !mt_utf8_command(s.p + i, s.n - i);
@@ -119,7 +119,7 @@ static mortise_status check_job(const char *job, mortise_error *err) {
                       MORTISE_JOB_MAX);
 }
 
-static bool make(mt_client_session *s, const char *job, mortise_error *err) {
+static bool make_session(mt_client_session *s, const char *job, mortise_error *err) {
   const mt_session_base *base = s->base;
   const mortise_options *o = base->options;
   s->owner = mt_identity_owner(base->identity, o->program, o->script, job ? job : o->job, err);
@@ -130,16 +130,16 @@ static bool make(mt_client_session *s, const char *job, mortise_error *err) {
 
 mt_client_session *mt_client_session_make(const mt_session_base *base, uint64_t number,
                                           const char *job, mortise_error *err) {
-  if (job && check_job(job, err)) return NULL;
+  if (job && check_session_job(job, err)) return NULL;
   mt_client_session *s = mt_calloc(1, sizeof *s);
   if (!s) {
     mt_error_memory(err);
     return NULL;
   }
   *s = (mt_client_session){.base = base, .number = number, .guards = job};
-  s->tick = (mt_timer){.fire = tick, .ctx = s};
-  s->lost = (mt_post){.run = tick, .ctx = s};
-  if (make(s, job, err)) return s;
+  s->tick = (mt_timer){.fire = on_session_tick, .ctx = s};
+  s->lost = (mt_post){.run = on_session_tick, .ctx = s};
+  if (make_session(s, job, err)) return s;
   mt_client_session_free(s);
   return NULL;
 }

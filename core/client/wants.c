@@ -23,8 +23,8 @@ mt_mode mt_wants_mode(mortise_lock_mode mode) {
 }
 
 /* Appends the path for one name of the request; all but tree paths begin with `above`. */
-static mortise_status add_path(const mortise_lock_request *r, const char *name, mt_slice above,
-                               mt_buf *text, mortise_error *err) {
+static mortise_status add_want_path(const mortise_lock_request *r, const char *name, mt_slice above,
+                                    mt_buf *text, mortise_error *err) {
   if (r->kind == MORTISE_LOCK_TREE) {
     mt_slice checked;
     mortise_status status = mt_path_check(mt_slice_of(name), &checked, err);
@@ -86,7 +86,7 @@ static mortise_status add_paths(const mortise_lock_request *r, mt_wants *out, mo
   mortise_status status = mt_buf_status(&above, "the set of paths", err);
   for (size_t i = 0; i < r->n && !status; i++) {
     size_t before = out->text.n;
-    status = add_path(r, r->paths[i], mt_buf_slice(&above), &out->text, err);
+    status = add_want_path(r, r->paths[i], mt_buf_slice(&above), &out->text, err);
     out->wants[i].mode = mt_wants_mode(r->mode);
     out->wants[i].path.n = out->text.n - before;
   }

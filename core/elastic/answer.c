@@ -80,7 +80,7 @@ static bool skip(mt_answers *a, mt_slice *out) {
   return true;
 }
 
-static inline bool number(mt_answers *a, uint64_t *out) {
+static inline bool read_uint(mt_answers *a, uint64_t *out) {
   blank(a);
   const char *p = a->p;
   uint64_t value = 0;
@@ -99,7 +99,7 @@ static void seq_no(mt_answers *a, mt_answer *out) {
   blank(a);
   out->placed = a->p < a->end && *a->p != '-';
   if (out->placed)
-    number(a, &out->version.seq_no);
+    read_uint(a, &out->version.seq_no);
   else
     skip(a, NULL);
 }
@@ -115,12 +115,12 @@ static inline bool key(mt_answers *a, bool *first, mt_slice *out) {
   return true;
 }
 
-static inline bool named(mt_slice k, const char *name, size_t n) {
+static inline bool is_name(mt_slice k, const char *name, size_t n) {
   return k.n == n && !memcmp(k.p, name, n);
 }
-#define NAMED(k, literal) named(k, literal, sizeof(literal) - 1)
+#define NAMED(k, literal) is_name(k, literal, sizeof(literal) - 1)
 
-static bool read_applied(mt_answers *a, mt_applied *out) {
+static bool read_result_word(mt_answers *a, mt_applied *out) {
   static const struct {
     const char *text;
     size_t n;
@@ -133,14 +133,14 @@ static bool read_applied(mt_answers *a, mt_applied *out) {
   mt_slice text;
   if (!string(a, &text)) return false;
   for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-    if (!named(text, words[i].text, words[i].n)) continue;
+    if (!is_name(text, words[i].text, words[i].n)) continue;
     *out = words[i].applied;
     return true;
   }
   return fail_reading(a);
 }
 
-static void read_error(mt_answers *a, mt_slice *type, mt_slice *reason, mt_slice *cause) {
+static void read_error_texts(mt_answers *a, mt_slice *type, mt_slice *reason, mt_slice *cause) {
   bool first = true;
   mt_slice k;
   blank(a);
@@ -167,7 +167,7 @@ static void read_cause(mt_slice cause, mt_answer *out) {
     mt_answers inner = {.p = cause.p, .end = cause.p + cause.n};
     mt_slice type = {0}, reason = {0};
     cause = (mt_slice){0};
-    read_error(&inner, &type, &reason, &cause);
+    read_error_texts(&inner, &type, &reason, &cause);
     if (inner.failed) return;
     if (type.n) out->cause_type = type;
     if (reason.n) out->cause_reason = reason;
@@ -189,14 +189,14 @@ static void read_member(mt_answers *a, mt_slice k, mt_answer *out) {
   } else if (NAMED(k, "_seq_no")) {
     seq_no(a, out);
   } else if (NAMED(k, "_primary_term")) {
-    number(a, &out->version.term);
+    read_uint(a, &out->version.term);
   } else if (NAMED(k, "status")) {
-    number(a, &value);
+    read_uint(a, &value);
     out->status = value < 1000 ? (int)value : 0;
   } else if (NAMED(k, "result")) {
-    read_applied(a, &out->applied);
+    read_result_word(a, &out->applied);
   } else if (NAMED(k, "error")) {
-    read_error(a, &out->type, &out->reason, &cause);
+    read_error_texts(a, &out->type, &out->reason, &cause);
     read_cause(cause, out);
   } else if (NAMED(k, "get")) {
     read_get(a, out);

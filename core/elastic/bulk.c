@@ -82,15 +82,15 @@ static bool write_is_fit(const mt_bulk *r, mt_write *w) {
   return w->result == MT_WRITE_NONE;
 }
 
-static void add_member(mt_buf *b, mt_slice key, mt_slice text) {
+static void add_key_and_text(mt_buf *b, mt_slice key, mt_slice text) {
   mt_buf_addslice(b, key);
   mt_json_add_string(b, text);
 }
 
 static void add_action(mt_buf *b, const mt_write *w) {
-  add_member(b, openings[w->kind], w->id);
-  if (w->index.n) add_member(b, MT_SLICE(",\"_index\":"), w->index);
-  if (w->routing.p) add_member(b, MT_SLICE(",\"routing\":"), w->routing);
+  add_key_and_text(b, openings[w->kind], w->id);
+  if (w->index.n) add_key_and_text(b, MT_SLICE(",\"_index\":"), w->index);
+  if (w->routing.p) add_key_and_text(b, MT_SLICE(",\"routing\":"), w->routing);
   if (w->if_version.term) {
     mt_buf_addslice(b, MT_SLICE(",\"if_seq_no\":"));
     mt_buf_addu(b, w->if_version.seq_no);
@@ -102,7 +102,7 @@ static void add_action(mt_buf *b, const mt_write *w) {
   mt_buf_addslice(b, MT_SLICE("}}\n"));
 }
 
-static void add_item(mt_buf *b, mt_write *w) {
+static void add_write(mt_buf *b, mt_write *w) {
   size_t start = b->n;
   add_action(b, w);
   if (w->kind != MT_WRITE_DELETE) {
@@ -116,7 +116,7 @@ static void add_item(mt_buf *b, mt_write *w) {
 }
 
 /* Builds the body; returns its number of items. */
-static size_t build(mt_bulk *r, mt_buf *b) {
+static size_t build_bulk(mt_bulk *r, mt_buf *b) {
   size_t sent = 0;
   for (size_t i = 0; i < r->n; i++) {
     mt_write *w = &r->items[i];
@@ -124,7 +124,7 @@ static size_t build(mt_bulk *r, mt_buf *b) {
     w->status = 0;
     w->version = (mt_version){0};
     w->type[0] = w->reason[0] = '\0';
-    if (write_is_fit(r, w)) add_item(b, w);
+    if (write_is_fit(r, w)) add_write(b, w);
     sent += w->result == MT_WRITE_NONE;
   }
   return sent;
@@ -132,7 +132,7 @@ static size_t build(mt_bulk *r, mt_buf *b) {
 
 /* ---- The answer ----------------------------------------------------------------------------- */
 
-static mt_write_result classify(const mt_answer *a) {
+static mt_write_result classify_write(const mt_answer *a) {
   if (a->status < 300 && a->applied == MT_APPLIED_NOOP) return MT_WRITE_NOOP;
   if (a->status < 300 && a->applied == MT_APPLIED_NOT_FOUND) return MT_WRITE_MISSING;
   /* Without both the result and the version it is no answer. */
@@ -147,7 +147,7 @@ static mt_write_result classify(const mt_answer *a) {
 }
 
 static void read_item(mt_write *w, const mt_answer *a) {
-  w->result = classify(a);
+  w->result = classify_write(a);
   w->status = a->status;
   if (w->result == MT_WRITE_APPLIED || w->result == MT_WRITE_NOOP) {
     w->version = a->version;
@@ -171,7 +171,7 @@ static void say_unsure(mt_bulk *r, const mt_write *w, size_t unsure) {
 }
 
 /* Discards the whole answer. */
-static void disbelieve(mt_bulk *r, const char *why) {
+static void disbelieve_bulk(mt_bulk *r, const char *why) {
   for (size_t i = 0; i < r->n; i++) r->items[i].result = MT_WRITE_NONE;
   mt_error_set(&r->req.error, MORTISE_UNAVAILABLE, "the answer to a bulk of %zu writes %s", r->n,
                why);
@@ -186,7 +186,7 @@ static bool is_new(const mt_write *w) {
 }
 
 /* False if the whole answer was discarded. */
-static bool read_answer(mt_bulk *r, mt_slice text) {
+static bool read_bulk_answer(mt_bulk *r, mt_slice text) {
   mt_answers answers;
   mt_answer a;
   mt_answers_init(&answers, text);
@@ -197,12 +197,12 @@ static bool read_answer(mt_bulk *r, mt_slice text) {
     if (w->result == MT_WRITE_REJECTED) continue; /* was not sent */
     if (!mt_answers_next(&answers, &a)) break;
     if (!mt_answer_is_of(&a, w->id)) {
-      disbelieve(r, "speaks of other documents");
+      disbelieve_bulk(r, "speaks of other documents");
       return false;
     }
     read_item(w, &a);
     if (!is_new(w)) {
-      disbelieve(r, "speaks of earlier writes");
+      disbelieve_bulk(r, "speaks of earlier writes");
       return false;
     }
     if (w->result == MT_WRITE_NONE && !unsure++) first = w;
@@ -211,9 +211,9 @@ static bool read_answer(mt_bulk *r, mt_slice text) {
   for (size_t i = 0; i < r->n; i++) missing += r->items[i].status == 0;
   bool good = false;
   if (answers.failed)
-    disbelieve(r, "is not understood");
+    disbelieve_bulk(r, "is not understood");
   else if (missing || mt_answers_next(&answers, &a) || answers.failed)
-    disbelieve(r, "has another number of items");
+    disbelieve_bulk(r, "has another number of items");
   else
     good = true;
   if (good && unsure) say_unsure(r, first, unsure);
@@ -223,7 +223,7 @@ static bool read_answer(mt_bulk *r, mt_slice text) {
 static void on_bulk(mt_call *c) {
   mt_bulk *r = (mt_bulk *)c->req;
   if (!mt_call_ok(c, "bulk", r->index)) return;
-  if (!read_answer(r, mt_buf_slice(&c->http.answer))) mt_call_distrust(c);
+  if (!read_bulk_answer(r, mt_buf_slice(&c->http.answer))) mt_call_distrust(c);
   mt_call_finish(c);
 }
 
@@ -234,7 +234,7 @@ void mt_elastic_bulk(mt_store *s, mt_bulk *r) {
   mt_bulk_add_filter(&c->path);
   if (r->refresh) mt_buf_adds(&c->path, "&refresh=wait_for");
   mt_call_add_timeout(c, '&');
-  if (!build(r, &c->body)) {
+  if (!build_bulk(r, &c->body)) {
     mt_call_finish_soon(c);
     return;
   }

@@ -49,17 +49,17 @@ mt_call *mt_call_new(mt_elastic *e, mt_req *req) {
   return c;
 }
 
-static bool stop(mt_call *c) {
+static bool stop_http(mt_call *c) {
   bool sent = c->busy && mt_http_cancel(c->e->http, &c->http);
   c->busy = false;
   return sent;
 }
 
 /* Frees the call and returns its request, which the caller finishes. */
-static mt_req *detach(mt_call *c) {
+static mt_req *detach_call(mt_call *c) {
   mt_elastic *e = c->e;
   mt_req *req = c->req;
-  stop(c);
+  stop_http(c);
   if (c->dropped) c->dropped(c);
   if (c->prev)
     c->prev->next = c->next;
@@ -75,25 +75,25 @@ static mt_req *detach(mt_call *c) {
 }
 
 void mt_call_drop(mt_call *c) {
-  if (c) detach(c);
+  if (c) detach_call(c);
 }
 
 bool mt_call_cancel(mt_call *c) {
   if (!c) return false;
   bool writes = c->req && c->req->writes, answered = !c->busy;
-  bool applied = writes && (stop(c) || answered || c->wrote);
-  detach(c);
+  bool applied = writes && (stop_http(c) || answered || c->wrote);
+  detach_call(c);
   return applied;
 }
 
 void mt_call_finish(mt_call *c) {
-  mt_req *req = detach(c);
+  mt_req *req = detach_call(c);
   if (req) mt_req_finish(req);
 }
 
 void mt_call_finish_soon(mt_call *c) {
   mt_elastic *e = c->e;
-  mt_req *req = detach(c);
+  mt_req *req = detach_call(c);
   if (req) mt_req_soon(e, req);
 }
 
@@ -113,7 +113,7 @@ void mt_call_error(mt_call *c, mortise_status code, const char *fmt, ...) {
   mt_call_fail(c, &err);
 }
 
-static void on_done(void *ctx, mt_http_req *http) {
+static void on_http_done(void *ctx, mt_http_req *http) {
   mt_call *c = ctx;
   (void)http;
   c->busy = false;
@@ -121,7 +121,7 @@ static void on_done(void *ctx, mt_http_req *http) {
   c->answered(c);
 }
 
-static bool may_send(void *ctx) {
+static bool may_send_call(void *ctx) {
   mt_call *c = ctx;
   return c->req->may_send(c->req->may_send_ctx);
 }
@@ -146,7 +146,7 @@ void mt_call_send(mt_call *c, const char *method, void (*answered)(mt_call *c)) 
   }
   bool idempotent = c->http.idempotent || (c->req && c->req->idempotent);
   const char *type = c->http.content_type, *id = c->http.opaque_id;
-  c->http = (mt_http_req){.done = on_done,
+  c->http = (mt_http_req){.done = on_http_done,
                           .ctx = c,
                           .method = method,
                           .path = c->path.p,
@@ -156,7 +156,7 @@ void mt_call_send(mt_call *c, const char *method, void (*answered)(mt_call *c)) 
                           .deadline_ms = c->deadline_ms,
                           .node = -1,
                           .idempotent = idempotent,
-                          .may_send = c->req && c->req->may_send ? may_send : NULL};
+                          .may_send = c->req && c->req->may_send ? may_send_call : NULL};
   c->answered = answered;
   c->busy = true;
   mt_http_submit(c->e->http, &c->http);

@@ -15,7 +15,7 @@ static bool any(mt_json value) {
   return mt_json_count(value) > 0 || value.type == MT_JSON_STRING;
 }
 
-static void read_source(mt_describe *r, mt_json source) {
+static void read_source_settings(mt_describe *r, mt_json source) {
   r->source_disabled |= value_is(mt_json_get(source, "enabled"), "false");
   r->source_disabled |= value_is(mt_json_get(source, "mode"), "disabled");
   r->source_synthetic |= value_is(mt_json_get(source, "mode"), "synthetic");
@@ -40,12 +40,12 @@ static void read_settings(mt_describe *r, mt_json index) {
 }
 
 /* One index, or all behind an alias; a property of any of them counts. */
-static void read_all(mt_describe *r, mt_json root) {
+static void read_indices(mt_describe *r, mt_json root) {
   size_t n = 0;
   for (mt_json_iter it = mt_json_items(root); mt_json_next(&it); n++) {
     r->exists = true;
     r->data_stream |= mt_json_get(it.value, "data_stream").type != MT_JSON_NONE;
-    read_source(r, mt_json_at(it.value, "mappings", "_source", NULL));
+    read_source_settings(r, mt_json_at(it.value, "mappings", "_source", NULL));
     read_settings(r, mt_json_at(it.value, "settings", "index", NULL));
     snprintf(r->name, sizeof r->name, "%.*s",
              (int)(it.key.n < sizeof r->name ? it.key.n : sizeof r->name - 1), it.key.p);
@@ -69,13 +69,13 @@ static void on_describe(mt_call *c) {
     mt_call_finish(c);
     return;
   }
-  read_all(r, root);
+  read_indices(r, root);
   r->json = mt_buf_take(&c->http.answer, NULL);
   if (!r->json) mt_error_memory(&r->req.error);
   mt_call_finish(c);
 }
 
-static void describe(mt_call *c) {
+static void submit_describe(mt_call *c) {
   mt_describe *r = (mt_describe *)c->req;
   mt_server s = c->e->server;
   r->excludes_vectors = !s.opensearch && (s.major > 9 || (s.major == 9 && s.minor >= 2));
@@ -89,5 +89,5 @@ void mt_elastic_describe(mt_store *s, mt_describe *r) {
   const char *index = r->index;
   *r = (mt_describe){.req = req, .index = index};
   mt_call *c = mt_call_new(mt_elastic_of(s), &r->req);
-  if (c) mt_server_need(c, describe);
+  if (c) mt_server_need(c, submit_describe);
 }

@@ -60,7 +60,7 @@ static bool forget_soon(mt_elastic *e, mt_req *req) {
   return false;
 }
 
-static bool cancel(mt_store *s, mt_req *req) {
+static bool cancel_request(mt_store *s, mt_req *req) {
   mt_elastic *e = mt_elastic_of(s);
   bool applied = false;
   if (forget_soon(e, req))
@@ -71,7 +71,7 @@ static bool cancel(mt_store *s, mt_req *req) {
   return applied;
 }
 
-static void close_store(mt_store *s) {
+static void close_elastic(mt_store *s) {
   mt_elastic *e = mt_elastic_of(s);
   mt_scans_free(e);
   while (e->calls) mt_call_drop(e->calls);
@@ -106,8 +106,8 @@ mt_store *mt_elastic_open(mt_loop *loop, const mt_http_config *config, const cha
   e->store =
       (mt_store){.docs = &mt_elastic_docs,
                  .locks = &mt_elastic_locks,
-                 .cancel = cancel,
-                 .close = close_store,
+                 .cancel = cancel_request,
+                 .close = close_elastic,
                  .loop = loop,
                  .log = log ? *log : (mt_log){0},
                  .request_ms = config->request_ms > 0 ? config->request_ms : MT_HTTP_REQUEST_MS};

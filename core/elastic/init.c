@@ -34,7 +34,7 @@ static mt_locks_admin *admin_of(mt_call *c) {
   return (mt_locks_admin *)c->req;
 }
 
-static void get(mt_call *c, const char *index, void (*answered)(mt_call *c)) {
+static void get_index(mt_call *c, const char *index, void (*answered)(mt_call *c)) {
   mt_call_again(c);
   mt_buf_addc(&c->path, '/');
   mt_path_add(&c->path, mt_slice_of(index));
@@ -68,20 +68,20 @@ static void on_verify(mt_call *c) {
   mt_call_finish(c);
 }
 
-static void verify(mt_call *c) {
-  get(c, c->e->table, on_verify);
+static void verify_alias(mt_call *c) {
+  get_index(c, c->e->table, on_verify);
 }
 
-static void begin(mt_locks_admin *r) {
+static void begin_admin(mt_locks_admin *r) {
   r->epoch = (mt_epoch){0};
   r->created = false;
   r->text = NULL;
 }
 
 void mt_elastic_verify(mt_store *s, mt_locks_admin *r) {
-  begin(r);
+  begin_admin(r);
   mt_call *c = mt_call_new(mt_elastic_of(s), &r->req);
-  if (c) mt_server_need(c, verify);
+  if (c) mt_server_need(c, verify_alias);
 }
 
 /* ---- Making --------------------------------------------------------------------------------- */
@@ -89,13 +89,13 @@ void mt_elastic_verify(mt_store *s, mt_locks_admin *r) {
 static void look_at_alias(mt_call *c);
 static void look_at_index(mt_call *c);
 
-static void set_number(mt_call *c, unsigned number) {
+static void number_index(mt_call *c, unsigned number) {
   making *m = c->state;
   m->number = number;
   snprintf(m->index, sizeof m->index, "%s-%06u", c->e->table, number);
 }
 
-static bool again(mt_call *c) {
+static bool may_try_again(mt_call *c) {
   making *m = c->state;
   if (++m->rounds < ROUNDS_MAX && m->number < NUMBERS_MAX) return true;
   mt_call_error(c, MORTISE_CONFLICT, "lock table \"%s\": others change it all the time",
@@ -112,7 +112,7 @@ static void on_alias_added(mt_call *c) {
     mt_call_finish(c);
     return;
   }
-  if (again(c)) look_at_alias(c);
+  if (may_try_again(c)) look_at_alias(c);
 }
 
 static void add_alias(mt_call *c) {
@@ -125,7 +125,7 @@ static void add_alias(mt_call *c) {
 
 static void on_uuid_noted(mt_call *c) {
   making *m = c->state;
-  if (mt_call_ok(c, "note the UUID of", m->index) && again(c)) look_at_index(c);
+  if (mt_call_ok(c, "note the UUID of", m->index) && may_try_again(c)) look_at_index(c);
 }
 
 static void note_uuid(mt_call *c, const mt_table *table, mt_json root) {
@@ -154,10 +154,10 @@ static void on_created(mt_call *c) {
     mt_call_finish(c);
     return;
   }
-  if (again(c)) look_at_index(c);
+  if (may_try_again(c)) look_at_index(c);
 }
 
-static void create(mt_call *c) {
+static void create_table(mt_call *c) {
   making *m = c->state;
   mt_call_again(c);
   mt_buf_addf(&c->path, "/%s", m->index);
@@ -178,8 +178,8 @@ static void on_old_counted(mt_call *c) {
                   m->counted, (unsigned long long)n);
     return;
   }
-  set_number(c, m->number + 1);
-  if (again(c)) look_at_index(c);
+  number_index(c, m->number + 1);
+  if (may_try_again(c)) look_at_index(c);
 }
 
 static void on_old_refreshed(mt_call *c) {
@@ -208,7 +208,7 @@ static void on_index(mt_call *c) {
   mt_error_clear(&err);
   mortise_status status = mt_call_check(c, "look at", m->index);
   if (c->http.status == 404 && !c->http.error.code) {
-    create(c);
+    create_table(c);
   } else if (status) {
     mt_call_finish(c);
   } else if (!mt_call_json(c, "the definition of the lock table", &root)) {
@@ -225,7 +225,7 @@ static void on_index(mt_call *c) {
 }
 
 static void look_at_index(mt_call *c) {
-  get(c, ((making *)c->state)->index, on_index);
+  get_index(c, ((making *)c->state)->index, on_index);
 }
 
 /* The number in TABLE-000007, or 0. */
@@ -244,7 +244,7 @@ static void on_alias(mt_call *c) {
   mortise_status status = mt_call_check(c, "look at the lock table", c->e->table);
   if (c->http.status == 404 && !c->http.error.code) {
     m->old[0] = '\0';
-    set_number(c, 1);
+    number_index(c, 1);
     look_at_index(c);
   } else if (status) {
     mt_call_finish(c);
@@ -255,7 +255,7 @@ static void on_alias(mt_call *c) {
     mt_call_finish(c);
   } else if (table.sound) {
     snprintf(m->old, sizeof m->old, "%s", table.index);
-    set_number(c, number_of(c->e, table.index));
+    number_index(c, number_of(c->e, table.index));
     leave_behind(c, m->old);
   } else {
     mt_call_fail(c, &err);
@@ -263,7 +263,7 @@ static void on_alias(mt_call *c) {
 }
 
 static void look_at_alias(mt_call *c) {
-  get(c, c->e->table, on_alias);
+  get_index(c, c->e->table, on_alias);
 }
 
 static void store_script(mt_call *c);
@@ -306,7 +306,7 @@ static mortise_status random_epoch(making *m, mortise_error *err) {
 }
 
 void mt_elastic_init(mt_store *s, mt_locks_admin *r) {
-  begin(r);
+  begin_admin(r);
   mt_call *c = mt_call_new(mt_elastic_of(s), &r->req);
   if (!c) return;
   if (r->print) {

@@ -33,7 +33,7 @@ static bool in_namespace(const char *only, mt_slice id, mt_slice *ns, mt_slice *
 
 /* Appends the document's path, which its _id determines, not its content. If the _id has a hash,
  * the path in the document counts if it has that hash. */
-static bool read_path(const char *ns, mt_slice rest, mt_json path, mt_buf *out) {
+static bool path_of_id(const char *ns, mt_slice rest, mt_json path, mt_buf *out) {
   if (*rest.p == '/') {
     mt_buf_addslice(out, rest);
     return true;
@@ -52,11 +52,10 @@ static bool read_path(const char *ns, mt_slice rest, mt_json path, mt_buf *out) 
   return false;
 }
 
-static void add_lock(mt_buf *out, mt_json source, mt_slice ns, mt_slice path, bool sound) {
+static void add_listed_lock(mt_buf *out, mt_json source, mt_slice ns, mt_slice path, bool sound) {
   mt_buf_adds(out, out->n && out->p[out->n - 1] == '}' ? ",{\"ns\":" : "{\"ns\":");
   mt_json_add_string(out, ns);
-  mt_json_add_key(out, "path");
-  mt_json_add_string(out, path);
+  mt_json_add_text(out, "path", path);
   mt_json_add_key(out, "holders");
   mt_entries_add_json(out, sound ? mt_json_get(source, "holders") : (mt_json){0}, false);
   mt_json_add_key(out, "queue");
@@ -69,15 +68,15 @@ static void add_hit_lock(mt_buf *out, mt_json source, mt_slice ns, mt_slice rest
   mt_buf path;
   mt_buf_init(&path, LIST_BYTES);
   snprintf(name, sizeof name, "%.*s", (int)ns.n, ns.p);
-  bool sound = read_path(name, rest, mt_json_get(source, "path"), &path);
+  bool sound = path_of_id(name, rest, mt_json_get(source, "path"), &path);
   if (path.failed) out->failed = path.failed;
-  add_lock(out, source, ns, mt_buf_slice(&path), sound);
+  add_listed_lock(out, source, ns, mt_buf_slice(&path), sound);
   mt_buf_deinit(&path);
 }
 
 /* `rest` is "@ID". An invalid session id is skipped: nobody uses it and it blocks nobody. */
-static void add_session(mt_buf *out, const mt_lock_list *r, mt_json source, mt_slice ns,
-                        mt_slice rest) {
+static void add_listed_session(mt_buf *out, const mt_lock_list *r, mt_json source, mt_slice ns,
+                               mt_slice rest) {
   mt_session_doc doc = {0};
   mt_slice begins = mt_slice_of(r->session);
   snprintf(doc.session, sizeof doc.session, "%.*s", (int)rest.n - 1, rest.p + 1);
@@ -91,7 +90,7 @@ static void add_session(mt_buf *out, const mt_lock_list *r, mt_json source, mt_s
   mt_session_doc_deinit(&doc);
 }
 
-static bool add_hit(mt_buf *out, const mt_lock_list *r, mt_json hit, mt_buf *id) {
+static bool add_list_hit(mt_buf *out, const mt_lock_list *r, mt_json hit, mt_buf *id) {
   mt_slice ns, rest;
   mt_json source = mt_json_get(hit, "_source");
   mt_buf_clear(id);
@@ -101,7 +100,7 @@ static bool add_hit(mt_buf *out, const mt_lock_list *r, mt_json hit, mt_buf *id)
   bool session = *rest.p == '@';
   if (session != (r->kind == MT_LIST_SESSIONS)) return true;
   if (session)
-    add_session(out, r, source, ns, rest);
+    add_listed_session(out, r, source, ns, rest);
   else
     add_hit_lock(out, source, ns, rest);
   return true;
@@ -109,14 +108,14 @@ static bool add_hit(mt_buf *out, const mt_lock_list *r, mt_json hit, mt_buf *id)
 
 /* ---- Pages ---------------------------------------------------------------------------------- */
 
-static mortise_status take_json(mt_buf *out, char **json, mortise_error *err) {
+static mortise_status end_array(mt_buf *out, char **json, mortise_error *err) {
   mt_buf_addc(out, ']');
   if (!mt_buf_status(out, "a page of the list", err)) *json = mt_buf_take(out, NULL);
   mt_buf_deinit(out);
   return err->code;
 }
 
-static mortise_status read_hits(mt_lock_list *r, mt_json hits, mortise_error *err) {
+static mortise_status list_hits(mt_lock_list *r, mt_json hits, mortise_error *err) {
   mt_buf out, id;
   uint64_t n = 0;
   mt_buf_init(&out, LIST_BYTES);
@@ -124,7 +123,7 @@ static mortise_status read_hits(mt_lock_list *r, mt_json hits, mortise_error *er
   mt_buf_addc(&out, '[');
   bool good = true;
   for (mt_json_iter it = mt_json_items(mt_json_get(hits, "hits")); good && mt_json_next(&it); n++)
-    good = add_hit(&out, r, it.value, &id);
+    good = add_list_hit(&out, r, it.value, &id);
   mt_buf_deinit(&id);
   if (!good) {
     mt_buf_deinit(&out);
@@ -133,7 +132,7 @@ static mortise_status read_hits(mt_lock_list *r, mt_json hits, mortise_error *er
                         "without an id",
                         r->listing->e->table);
   }
-  if (take_json(&out, &r->json, err)) return err->code;
+  if (end_array(&out, &r->json, err)) return err->code;
   mt_listing *l = r->listing;
   l->received += n;
   if (l->received <= l->total && (n || l->received == l->total)) return MORTISE_OK;
@@ -142,7 +141,7 @@ static mortise_status read_hits(mt_lock_list *r, mt_json hits, mortise_error *er
                       (unsigned long long)l->received, (unsigned long long)l->total);
 }
 
-static mortise_status read_page(mt_call *c, mortise_error *err) {
+static mortise_status read_list_page(mt_call *c, mortise_error *err) {
   mt_lock_list *r = (mt_lock_list *)c->req;
   mt_listing *l = r->listing;
   mt_json root;
@@ -162,7 +161,7 @@ static mortise_status read_page(mt_call *c, mortise_error *err) {
     return mt_error_set(err, MORTISE_UNAVAILABLE,
                         "listing lock table \"%s\": the answer has no cursor or no exact total",
                         l->e->table);
-  return read_hits(r, hits, err);
+  return list_hits(r, hits, err);
 }
 
 static void free_listing(mt_listing *l) {
@@ -210,7 +209,7 @@ static void send_end(mt_call *c, const mt_listing *l, void (*answered)(mt_call *
 }
 
 /* Waits until the scroll is cleared, since a program that exits next would not send the request. */
-static void end(mt_call *c) {
+static void end_listing(mt_call *c) {
   mt_listing *l = ((mt_lock_list *)c->req)->listing;
   int64_t soon = mt_loop_now(c->e->store.loop) + END_MS;
   if (c->deadline_ms < soon) c->deadline_ms = soon;
@@ -220,18 +219,18 @@ static void end(mt_call *c) {
     on_ended(c);
 }
 
-static void on_page(mt_call *c) {
+static void on_list_page(mt_call *c) {
   mt_lock_list *r = (mt_lock_list *)c->req;
   mt_listing *l = r->listing;
   mortise_status status = mt_call_check(c, "listing lock table", c->e->table);
   l->error = r->req.error;
   if (status == MORTISE_NOT_FOUND && !l->scroll_id.n) mt_table_gone(c->e, &l->error);
   if (status == MORTISE_NOT_FOUND && l->scroll_id.n) l->error.code = MORTISE_UNAVAILABLE;
-  if (!status) status = read_page(c, &l->error);
+  if (!status) status = read_list_page(c, &l->error);
   if (status) mt_lock_list_deinit(r);
   r->req.error = l->error;
   if (status || l->received == l->total)
-    end(c);
+    end_listing(c);
   else
     mt_call_finish(c);
 }
@@ -283,13 +282,13 @@ static void add_query(mt_buf *b, const mt_lock_list *r) {
 }
 
 /* Without the right to refresh, the listing shows what searches see now. */
-static void on_refreshed(mt_call *c) {
+static void on_list_refreshed(mt_call *c) {
   mt_lock_list *r = (mt_lock_list *)c->req;
   mortise_status status = mt_call_check(c, "refresh lock table", c->e->table);
   if (status && status != MORTISE_AUTH) {
     if (status == MORTISE_NOT_FOUND) mt_table_gone(c->e, &r->req.error);
     r->listing->error = r->req.error;
-    end(c);
+    end_listing(c);
     return;
   }
   r->stale = status == MORTISE_AUTH;
@@ -302,7 +301,7 @@ static void on_refreshed(mt_call *c) {
   add_query(&c->body, r);
   mt_buf_addc(&c->body, '}');
   c->http.idempotent = true; /* at worst a cursor remains until its keep-alive ends */
-  mt_call_send(c, "POST", on_page);
+  mt_call_send(c, "POST", on_list_page);
 }
 
 static void next_page(mt_call *c, const mt_listing *l) {
@@ -310,7 +309,7 @@ static void next_page(mt_call *c, const mt_listing *l) {
   mt_buf_adds(&c->body, "{\"scroll\":\"" KEEP "\",\"scroll_id\":");
   mt_buf_addslice(&c->body, mt_buf_slice(&l->scroll_id));
   mt_buf_adds(&c->body, "}");
-  mt_call_send(c, "POST", on_page); /* never sent twice, which would skip a page */
+  mt_call_send(c, "POST", on_list_page); /* never sent twice, which would skip a page */
 }
 
 static bool is_prefix(const char *session) {
@@ -324,7 +323,7 @@ static bool list_is_fit(const mt_lock_list *r) {
 }
 
 /* Opens a new listing, also after an opening that was cancelled before it had a cursor. */
-static void open_listing(mt_call *c, mt_lock_list *r) {
+static void begin_listing(mt_call *c, mt_lock_list *r) {
   free_listing(r->listing);
   r->listing = r->end ? NULL : new_listing(c->e);
   if (!r->listing) {
@@ -334,7 +333,7 @@ static void open_listing(mt_call *c, mt_lock_list *r) {
   }
   mt_buf_addf(&c->path, "/%s/_refresh", c->e->table);
   c->http.idempotent = true;
-  mt_call_send(c, "POST", on_refreshed);
+  mt_call_send(c, "POST", on_list_refreshed);
 }
 
 void mt_elastic_list(mt_store *s, mt_lock_list *r) {
@@ -349,11 +348,11 @@ void mt_elastic_list(mt_store *s, mt_lock_list *r) {
   } else if (r->listing && r->listing->scroll_id.n) {
     mt_error_clear(&r->listing->error);
     if (r->end)
-      end(c);
+      end_listing(c);
     else
       next_page(c, r->listing);
   } else {
-    open_listing(c, r);
+    begin_listing(c, r);
   }
 }
 
@@ -365,7 +364,7 @@ void mt_elastic_list_close(mt_store *s, mt_listing *l) {
 
 /* ---- By path -------------------------------------------------------------------------------- */
 
-static bool is_of(const mt_lock_read *r, mt_slice path, mt_json answer) {
+static bool is_of_path(const mt_lock_read *r, mt_slice path, mt_json answer) {
   mt_buf want, got;
   mt_buf_init(&want, 4 * MT_ID_MAX);
   mt_buf_init(&got, 4 * MT_ID_MAX);
@@ -386,7 +385,7 @@ static mortise_status read_locks(const mt_call *c, mt_lock_read *r, mt_json root
   for (mt_json_iter it = mt_json_items(mt_json_get(root, "docs")); mt_json_next(&it); n++) {
     bool found = false;
     mt_json error = mt_json_get(it.value, "error");
-    bool asked = n < r->n && is_of(r, r->paths[n], it.value);
+    bool asked = n < r->n && is_of_path(r, r->paths[n], it.value);
     if (error.type && !err->code) {
       char type[96], reason[256];
       mt_error_set(err, MORTISE_UNAVAILABLE, "reading lock table \"%s\": %s: %s", c->e->table,
@@ -401,16 +400,17 @@ static mortise_status read_locks(const mt_call *c, mt_lock_read *r, mt_json root
           "the one that was asked for",
           c->e->table, n + 1);
     if (found)
-      add_lock(&out, mt_json_get(it.value, "_source"), mt_slice_of(r->ns), r->paths[n], true);
+      add_listed_lock(&out, mt_json_get(it.value, "_source"), mt_slice_of(r->ns), r->paths[n],
+                      true);
   }
   if (n != r->n && !err->code)
     mt_error_set(err, MORTISE_UNAVAILABLE, "%zu locks were read, %zu came", r->n, n);
-  if (!err->code) return take_json(&out, &r->json, err);
+  if (!err->code) return end_array(&out, &r->json, err);
   mt_buf_deinit(&out);
   return err->code;
 }
 
-static void on_read(mt_call *c) {
+static void on_locks_read(mt_call *c) {
   mt_lock_read *r = (mt_lock_read *)c->req;
   mt_json root;
   if (mt_call_check(c, "read lock table", c->e->table)) {
@@ -445,5 +445,5 @@ void mt_elastic_lock_read(mt_store *s, mt_lock_read *r) {
   mt_buf_adds(&c->body, "]}");
   mt_buf_deinit(&id);
   c->http.idempotent = true;
-  mt_call_send(c, "POST", on_read);
+  mt_call_send(c, "POST", on_locks_read);
 }

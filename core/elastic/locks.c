@@ -35,18 +35,13 @@ static void add(mt_buf *b, mt_slice s) {
   mt_buf_addslice(b, s);
 }
 
-static void add_text(mt_buf *b, const char *key, mt_slice text) {
-  mt_json_add_key(b, key);
-  mt_json_add_string(b, text);
-}
-
-static void add_number(mt_buf *b, mt_slice key, uint64_t n) {
+static void add_uint(mt_buf *b, mt_slice key, uint64_t n) {
   add(b, key);
   mt_buf_addu(b, n);
 }
 
 static void add_job(mt_buf *b, const mt_lock_batch *r) {
-  if (r->job) add_text(b, "job", mt_slice_of(r->job));
+  if (r->job) mt_json_add_text(b, "job", mt_slice_of(r->job));
 }
 
 static void frame_init(frame *f, const mt_lock_batch *r) {
@@ -77,7 +72,8 @@ static void frame_deinit(frame *f) {
   mt_buf_deinit(&f->path);
 }
 
-static void add_id(mt_buf *b, const frame *f, const mt_lock_batch *r, const mt_lock_item *item) {
+static void add_lock_id(mt_buf *b, const frame *f, const mt_lock_batch *r,
+                        const mt_lock_item *item) {
   if (item->place.path.n <= f->path_max) {
     add(b, f->id);
     mt_buf_add(b, f->path.p + 1, f->path.n - 1); /* the opening quote is before the namespace */
@@ -115,7 +111,7 @@ static void add_create(mt_buf *b, const frame *f, const mt_lock_item *item) {
   add_document(b, f);
   add(b, MT_SLICE(",\"holders\":[{"));
   add(b, f->whose);
-  add_number(b, MT_SLICE(",\"n\":"), item->n);
+  add_uint(b, MT_SLICE(",\"n\":"), item->n);
   add_mode(b, item->mode);
   add(b, f->since);
   if (item->leaf) add(b, f->leaf);
@@ -132,11 +128,11 @@ static const char *fields_of(const mt_lock_item *item) {
 
 static void add_set(mt_buf *b, const frame *f, const mt_lock_batch *r, const mt_lock_item *item) {
   begin_script(b, MT_SCRIPT_SET, f->whose);
-  add_number(b, MT_SLICE(",\"n\":"), item->n);
+  add_uint(b, MT_SLICE(",\"n\":"), item->n);
   add_mode(b, item->mode);
   if (item->fresh) mt_buf_adds(b, ",\"fresh\":true");
   if (item->leaf) mt_buf_adds(b, ",\"leaf\":true");
-  if (item->enqueue) add_number(b, MT_SLICE(",\"enqueue\":"), MT_QUEUE_LIFE_MS);
+  if (item->enqueue) add_uint(b, MT_SLICE(",\"enqueue\":"), MT_QUEUE_LIFE_MS);
   add_job(b, r);
   mt_buf_adds(b, "}}");
   if (!item->brief) {
@@ -151,14 +147,14 @@ static void add_set(mt_buf *b, const frame *f, const mt_lock_batch *r, const mt_
 
 static void add_release(mt_buf *b, const frame *f, const mt_lock_item *item) {
   begin_script(b, MT_SCRIPT_RELEASE, f->whose);
-  add_number(b, MT_SLICE(",\"n\":"), item->n);
+  add_uint(b, MT_SLICE(",\"n\":"), item->n);
   mt_buf_adds(b, "}}}\n");
 }
 
 static void add_evict(mt_buf *b, const mt_lock_item *item) {
   begin_script(b, MT_SCRIPT_RELEASE, (mt_slice){0});
   if (item->session)
-    add_text(b, "session", mt_slice_of(item->session));
+    mt_json_add_text(b, "session", mt_slice_of(item->session));
   else
     mt_buf_adds(b, "\"damaged\":true");
   if (item->session && item->guard) mt_buf_adds(b, ",\"guard\":true");
@@ -167,15 +163,15 @@ static void add_evict(mt_buf *b, const mt_lock_item *item) {
 
 static void add_adopt(mt_buf *b, const frame *f, const mt_lock_batch *r, const mt_lock_item *item) {
   begin_script(b, MT_SCRIPT_ADOPT, f->whose);
-  add_number(b, MT_SLICE(",\"n\":"), item->n);
-  add_text(b, "from", mt_slice_of(item->session));
+  add_uint(b, MT_SLICE(",\"n\":"), item->n);
+  mt_json_add_text(b, "from", mt_slice_of(item->session));
   add_job(b, r);
   mt_buf_adds(b, "}},\"_source\":[\"blockers\"]}\n");
 }
 
 static void add_delete(mt_buf *b, const mt_lock_item *item) {
-  add_number(b, MT_SLICE(",\"if_seq_no\":"), item->if_version.seq_no);
-  add_number(b, MT_SLICE(",\"if_primary_term\":"), item->if_version.term);
+  add_uint(b, MT_SLICE(",\"if_seq_no\":"), item->if_version.seq_no);
+  add_uint(b, MT_SLICE(",\"if_primary_term\":"), item->if_version.term);
   add(b, MT_SLICE("}}\n"));
 }
 
@@ -188,7 +184,8 @@ static const mt_slice openings[] = {
     [MT_LOCK_ADOPT] = MT_SLICE("{\"update\":{\"_id\":"),
 };
 
-static void add_item(mt_buf *b, frame *f, const mt_lock_batch *r, const mt_lock_item *item) {
+static void add_lock_operation(mt_buf *b, frame *f, const mt_lock_batch *r,
+                               const mt_lock_item *item) {
   mt_buf_clear(&f->path);
   mt_json_add_string(&f->path, item->place.path);
   if (f->path.failed || f->text.failed) {
@@ -196,7 +193,7 @@ static void add_item(mt_buf *b, frame *f, const mt_lock_batch *r, const mt_lock_
     return;
   }
   add(b, openings[item->verb]);
-  add_id(b, f, r, item);
+  add_lock_id(b, f, r, item);
   switch (item->verb) {
   case MT_LOCK_CREATE:
     add_create(b, f, item);
@@ -261,7 +258,7 @@ static mortise_status batch_check(const mt_lock_batch *r, mortise_error *err) {
 
 /* ---- The answer ----------------------------------------------------------------------------- */
 
-static bool add_blocker(mt_lock_item *item, const mt_lock_entry *entry) {
+static bool note_blocker(mt_lock_item *item, const mt_lock_entry *entry) {
   if (item->n_blockers == MT_BLOCKERS_MAX) return true;
   if (!item->blockers) item->blockers = mt_calloc(MT_BLOCKERS_MAX, sizeof *item->blockers);
   if (!item->blockers) return false;
@@ -270,17 +267,17 @@ static bool add_blocker(mt_lock_item *item, const mt_lock_entry *entry) {
 }
 
 /* Only waiters have `until`. */
-static void read_entry(mt_json entry, mt_lock_entry *out) {
+static void read_param_entry(mt_json entry, mt_lock_entry *out) {
   mt_entry_read_json(entry, mt_json_get(entry, "until").type != MT_JSON_NONE, out);
 }
 
 /* Reads the blockers that the script found. */
-static bool read_blockers(mt_lock_item *item, mt_json list) {
+static bool read_denial(mt_lock_item *item, mt_json list) {
   mt_lock_entry entry;
   if (list.type && list.type != MT_JSON_ARRAY) return false;
   for (mt_json_iter it = mt_json_items(list); mt_json_next(&it);) {
-    read_entry(it.value, &entry);
-    if (!add_blocker(item, &entry)) return false;
+    read_param_entry(it.value, &entry);
+    if (!note_blocker(item, &entry)) return false;
   }
   return true;
 }
@@ -290,14 +287,14 @@ static bool read_blockers(mt_lock_item *item, mt_json list) {
 static bool read_others(const mt_lock_batch *r, mt_lock_item *item, mt_json list, bool *mine) {
   mt_lock_entry entry;
   for (mt_json_iter it = mt_json_items(list); mt_json_next(&it);) {
-    read_entry(it.value, &entry);
+    read_param_entry(it.value, &entry);
     if (!entry.damaged && !strcmp(entry.session, r->session)) {
       *mine = true;
       if (entry.queued) return true;
       continue;
     }
     if (entry.queued) item->ahead++;
-    if (!mt_mode_compatible(entry.mode, item->mode) && !add_blocker(item, &entry)) return false;
+    if (!mt_mode_compatible(entry.mode, item->mode) && !note_blocker(item, &entry)) return false;
   }
   return true;
 }
@@ -306,7 +303,7 @@ static bool read_others(const mt_lock_batch *r, mt_lock_item *item, mt_json list
 static bool stands_in(const mt_lock_batch *r, mt_json list, uint64_t least) {
   mt_lock_entry entry;
   for (mt_json_iter it = mt_json_items(list); mt_json_next(&it);) {
-    read_entry(it.value, &entry);
+    read_param_entry(it.value, &entry);
     if (!entry.damaged && !strcmp(entry.session, r->session) && entry.n >= least) return true;
   }
   return false;
@@ -315,7 +312,7 @@ static bool stands_in(const mt_lock_batch *r, mt_json list, uint64_t least) {
 static bool read_contended(const mt_lock_batch *r, mt_lock_item *item, mt_json queue) {
   mt_lock_entry entry;
   for (mt_json_iter it = mt_json_items(queue); mt_json_next(&it);) {
-    read_entry(it.value, &entry);
+    read_param_entry(it.value, &entry);
     item->contended |=
         strcmp(entry.session, r->session) != 0 && !mt_mode_compatible(entry.mode, item->mode);
   }
@@ -336,7 +333,7 @@ static bool read_set(const mt_lock_batch *r, mt_lock_item *item, const mt_answer
   if (a->applied == MT_APPLIED_NOOP) {
     mt_json blockers = mt_json_get(source, "blockers");
     item->result = blockers.type || item->brief ? MT_LOCK_DENIED : MT_LOCK_STALE;
-    return read_blockers(item, blockers);
+    return read_denial(item, blockers);
   }
   mt_json queue = mt_json_get(source, "queue");
   item->version = a->version;
@@ -366,7 +363,7 @@ static bool says_all(const mt_lock_item *item, const mt_answer *a) {
   return a->applied != MT_APPLIED_NONE && a->applied != MT_APPLIED_NOT_FOUND && a->version.term;
 }
 
-static bool read_applied(const mt_lock_batch *r, mt_lock_item *item, const mt_answer *a) {
+static bool read_applied_lock(const mt_lock_batch *r, mt_lock_item *item, const mt_answer *a) {
   if (!says_all(item, a)) return false;
   if (item->verb == MT_LOCK_SET) return read_set(r, item, a);
   item->result = a->applied == MT_APPLIED_NOOP ? noop_of(item, a) : MT_LOCK_ACKED;
@@ -382,8 +379,8 @@ void mt_table_gone(const mt_elastic *e, mortise_error *err) {
 }
 
 /* Sets the batch's error from the first refused item. */
-static void say_failed(const mt_elastic *e, const mt_lock_item *item, const mt_answer *a,
-                       mortise_error *err) {
+static void explain_failed_item(const mt_elastic *e, const mt_lock_item *item, const mt_answer *a,
+                                mortise_error *err) {
   char type[96], reason[512], path[128];
   if (err->code) {
     err->ambiguous |= mt_answer_unsure(a);
@@ -411,8 +408,8 @@ static void say_failed(const mt_elastic *e, const mt_lock_item *item, const mt_a
   snprintf(err->reason, sizeof err->reason, "%s", reason);
 }
 
-static mt_lock_result refused(mt_elastic *e, mt_lock_item *item, const mt_answer *a,
-                              mortise_error *err) {
+static mt_lock_result result_of_refusal(mt_elastic *e, mt_lock_item *item, const mt_answer *a,
+                                        mortise_error *err) {
   if (mt_answer_busy(a)) return MT_LOCK_BUSY;
   bool missing =
       a->applied == MT_APPLIED_NOT_FOUND || mt_answer_is(a->type, "document_missing_exception");
@@ -425,11 +422,11 @@ static mt_lock_result refused(mt_elastic *e, mt_lock_item *item, const mt_answer
   if (mt_answer_is(a->type, "index_not_found_exception"))
     mt_table_gone(e, err);
   else
-    say_failed(e, item, a, err);
+    explain_failed_item(e, item, a, err);
   return mt_answer_unsure(a) ? MT_LOCK_NO_ANSWER : MT_LOCK_FAILED;
 }
 
-static void disbelieve(mt_lock_batch *r) {
+static void disbelieve_batch(mt_lock_batch *r) {
   r->proven = false;
   for (size_t i = 0; i < r->n; i++) r->items[i].result = MT_LOCK_NO_ANSWER;
   mt_error_set(&r->req.error, MORTISE_UNAVAILABLE,
@@ -446,8 +443,8 @@ static bool is_plainly_of(const mt_lock_batch *r, const mt_lock_item *item, mt_s
          !memcmp(id.p + n + 2, item->place.path.p, item->place.path.n);
 }
 
-static bool is_of(mt_buf *id, const mt_lock_batch *r, const mt_lock_item *item,
-                  const mt_answer *a) {
+static bool is_answer_of(mt_buf *id, const mt_lock_batch *r, const mt_lock_item *item,
+                         const mt_answer *a) {
   if (is_plainly_of(r, item, a->id)) return true;
   mt_buf_clear(id);
   mt_lock_id(id, r->ns, item->place.path);
@@ -464,18 +461,18 @@ void mt_table_read_batch(mt_elastic *e, mt_lock_batch *r, uint64_t after, mt_sli
   bool good = true;
   for (size_t i = 0; i < r->n && good; i++) {
     mt_lock_item *item = &r->items[i];
-    good = mt_answers_next(&answers, &a) && is_of(&id, r, item, &a);
+    good = mt_answers_next(&answers, &a) && is_answer_of(&id, r, item, &a);
     if (good && a.status < 300)
-      good = read_applied(r, item, &a);
+      good = read_applied_lock(r, item, &a);
     else if (good)
-      item->result = refused(e, item, &a, &r->req.error);
+      item->result = result_of_refusal(e, item, &a, &r->req.error);
   }
   mt_buf_deinit(&id);
   good = good && !mt_answers_next(&answers, &a) && !answers.failed;
-  if (!good || !mt_order_judge(&e->order, after, r, identified)) disbelieve(r);
+  if (!good || !mt_order_judge(&e->order, after, r, identified)) disbelieve_batch(r);
 }
 
-static void on_batch(mt_call *c) {
+static void on_lock_batch(mt_call *c) {
   mt_lock_batch *r = (mt_lock_batch *)c->req;
   r->proven = c->http.identified || !c->http.status;
   if (!mt_call_check(c, "lock table", c->e->table))
@@ -510,8 +507,8 @@ void mt_elastic_batch(mt_store *s, mt_lock_batch *r) {
   mt_table_bulk_path(c);
   frame f;
   frame_init(&f, r);
-  for (size_t i = 0; i < r->n; i++) add_item(&c->body, &f, r, &r->items[i]);
+  for (size_t i = 0; i < r->n; i++) add_lock_operation(&c->body, &f, r, &r->items[i]);
   frame_deinit(&f);
   c->after = mt_order_ask(&e->order);
-  mt_call_send(c, "POST", on_batch);
+  mt_call_send(c, "POST", on_lock_batch);
 }

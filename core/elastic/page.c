@@ -15,7 +15,7 @@ mt_page *mt_page_take(mt_call *c) {
 
 /* Reserves room for all decoded texts at once, so that the slices never move; decoding never
  * lengthens a text. */
-static bool take_text(mt_page *page, mt_json value, mt_slice *out) {
+static bool take_plain_or_decoded(mt_page *page, mt_json value, mt_slice *out) {
   if (value.type != MT_JSON_STRING) return false;
   if (mt_json_plain(value, out)) return true;
   if (!page->text.cap && !mt_buf_room(&page->text, page->bytes.n)) return false;
@@ -25,7 +25,7 @@ static bool take_text(mt_page *page, mt_json value, mt_slice *out) {
   return !page->text.failed;
 }
 
-static bool take_source(mt_json value, mt_slice *out) {
+static bool take_source_object(mt_json value, mt_slice *out) {
   *out = value.raw;
   return value.type == MT_JSON_OBJECT;
 }
@@ -41,13 +41,13 @@ static bool read_hit(mt_page *page, mt_doc *doc, mt_json hit) {
   bool good = true, versioned = true;
   for (mt_json_iter it = mt_json_items(hit); good && mt_json_next(&it);) {
     if (mt_slice_eq(it.key, MT_SLICE("_index")))
-      good = take_text(page, it.value, &doc->index);
+      good = take_plain_or_decoded(page, it.value, &doc->index);
     else if (mt_slice_eq(it.key, MT_SLICE("_id")))
-      good = take_text(page, it.value, &doc->id);
+      good = take_plain_or_decoded(page, it.value, &doc->id);
     else if (mt_slice_eq(it.key, MT_SLICE("_routing")))
-      good = take_text(page, it.value, &doc->routing);
+      good = take_plain_or_decoded(page, it.value, &doc->routing);
     else if (mt_slice_eq(it.key, MT_SLICE("_source")))
-      good = take_source(it.value, &doc->source);
+      good = take_source_object(it.value, &doc->source);
     else if (mt_slice_eq(it.key, MT_SLICE("_seq_no")))
       good = take_number(it.value, MT_SEQ_NO_MAX, &doc->version.seq_no, &versioned);
     else if (mt_slice_eq(it.key, MT_SLICE("_primary_term")))
@@ -59,7 +59,7 @@ static bool read_hit(mt_page *page, mt_doc *doc, mt_json hit) {
   return good && doc->id.n;
 }
 
-static mortise_status not_understood(const mt_page *page, const mt_doc *doc, mortise_error *err) {
+static mortise_status no_document(const mt_page *page, const mt_doc *doc, mortise_error *err) {
   if (page->text.failed == MORTISE_OUT_OF_MEMORY) return mt_error_memory(err);
   return mt_error_set(
       err, MORTISE_UNAVAILABLE, "what answered is not understood: document %.*s of %.*s is none",
@@ -73,7 +73,7 @@ mortise_status mt_page_add(mt_page *page, size_t *cap, mt_json hit, bool no_sour
     return mt_error_memory(err);
   mt_doc *doc = &page->docs[page->n++];
   *doc = (mt_doc){.found = true};
-  if (!read_hit(page, doc, hit)) return not_understood(page, doc, err);
+  if (!read_hit(page, doc, hit)) return no_document(page, doc, err);
   if (!doc->found || doc->source.p || no_source) return MORTISE_OK;
   return mt_error_set(err, MORTISE_UNSUPPORTED,
                       "document %.*s of %.*s came without its source: the index stores none",

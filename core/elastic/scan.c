@@ -107,7 +107,7 @@ static bool at_end(const mt_scan *scan) {
   return true;
 }
 
-static void finish_next(mt_scan *scan) {
+static void finish_scan_next(mt_scan *scan) {
   mt_scan_next *r = scan->waiting;
   scan->waiting = NULL;
   mt_timer_stop(scan->e->store.loop, &scan->timer);
@@ -115,12 +115,12 @@ static void finish_next(mt_scan *scan) {
 }
 
 /* Completes the waiting request if there is a page or an error. */
-static void deliver(mt_scan *scan) {
+static void deliver_page(mt_scan *scan) {
   mt_scan_next *r = scan->waiting;
   if (!r) return;
   if (scan->error.code) {
     r->req.error = scan->error;
-    finish_next(scan);
+    finish_scan_next(scan);
     return;
   }
   slice *s = ready_slice(scan);
@@ -129,7 +129,7 @@ static void deliver(mt_scan *scan) {
     s->page = NULL;
     if (s->received < s->total) fetch(s);
   }
-  if (s || at_end(scan)) finish_next(scan);
+  if (s || at_end(scan)) finish_scan_next(scan);
 }
 
 static void fail_scan(mt_scan *scan, const mortise_error *why) {
@@ -137,7 +137,7 @@ static void fail_scan(mt_scan *scan, const mortise_error *why) {
   scan->error = *why;
   for (uint32_t i = 0; i < scan->n; i++) end_slice(&scan->slices[i]);
   if (!scan->opening) {
-    deliver(scan);
+    deliver_page(scan);
     return;
   }
   mt_scan_open *r = scan->opening;
@@ -168,7 +168,7 @@ static mortise_status keep_cursor(slice *s, mt_json root, mortise_error *err) {
   return mt_buf_status(&s->scroll_id, "a scan's cursor", err);
 }
 
-static mortise_status read_hits(slice *s, mt_page *page, mt_json hits, mortise_error *err) {
+static mortise_status read_slice_hits(slice *s, mt_page *page, mt_json hits, mortise_error *err) {
   size_t cap = 0;
   for (mt_json_iter it = mt_json_items(mt_json_get(hits, "hits")); mt_json_next(&it);)
     if (mt_page_add(page, &cap, it.value, s->scan->no_source, err)) return err->code;
@@ -180,7 +180,7 @@ static mortise_status read_hits(slice *s, mt_page *page, mt_json hits, mortise_e
   return MORTISE_OK;
 }
 
-static mortise_status read_page(slice *s, mt_call *c, mortise_error *err) {
+static mortise_status read_slice_page(slice *s, mt_call *c, mortise_error *err) {
   mt_json root;
   const char *index = s->scan->index;
   if (mt_json_parse(mt_buf_slice(&c->http.answer), "a scan's page", &root, err)) {
@@ -192,7 +192,7 @@ static mortise_status read_page(slice *s, mt_call *c, mortise_error *err) {
   if (!s->opened && read_opening(s, hits, err)) return err->code;
   mt_page *page = mt_page_take(c);
   if (!page) return mt_error_memory(err);
-  if (!read_hits(s, page, hits, err) && page->n)
+  if (!read_slice_hits(s, page, hits, err) && page->n)
     s->page = page;
   else
     mt_page_free(page);
@@ -212,14 +212,14 @@ static void opened(mt_scan *scan) {
   mt_req_finish(&r->req);
 }
 
-static void on_page(mt_call *c) {
+static void on_slice_page(mt_call *c) {
   slice *s = c->state;
   mt_scan *scan = s->scan;
   mortise_error err;
   mt_error_clear(&err);
   char what[300];
   snprintf(what, sizeof what, "scan %.250s", scan->index);
-  if (!mt_http_status(&c->http, what, &err)) read_page(s, c, &err);
+  if (!mt_http_status(&c->http, what, &err)) read_slice_page(s, c, &err);
   mt_call_drop(c);
   s->call = NULL;
   if (err.code) {
@@ -230,7 +230,7 @@ static void on_page(mt_call *c) {
   if (scan->opening)
     opened(scan);
   else
-    deliver(scan);
+    deliver_page(scan);
 }
 
 static void fetch(slice *s) {
@@ -245,7 +245,7 @@ static void fetch(slice *s) {
   mt_buf_adds(&c->body, "{\"scroll\":\"" KEEP "\",\"scroll_id\":");
   mt_buf_addslice(&c->body, mt_buf_slice(&s->scroll_id));
   mt_buf_adds(&c->body, "}");
-  mt_call_send(c, "POST", on_page);
+  mt_call_send(c, "POST", on_slice_page);
 }
 
 /* ---- Opening -------------------------------------------------------------------------------- */
@@ -281,24 +281,24 @@ static bool open_slice(mt_scan *scan, const mt_scan_open *r, mt_slice path, uint
   mt_buf_addslice(&c->path, path);
   mt_buf_adds(&c->path, "/_search?scroll=" KEEP "&allow_partial_search_results=false");
   add_search(&c->body, scan, r, i);
-  mt_call_send(c, "POST", on_page);
+  mt_call_send(c, "POST", on_slice_page);
   return true;
 }
 
-static void look_again(void *ctx) {
+static void wait_again(void *ctx) {
   mt_scan *scan = ctx;
   mt_scan_next *r = scan->waiting;
   if (!r) return;
   int64_t deadline_ms = r->req.deadline_ms;
   if (deadline_ms && deadline_ms <= mt_loop_now(scan->e->store.loop)) {
     mt_error_set(&r->req.error, MORTISE_UNAVAILABLE, "scan %s: no page came in time", scan->index);
-    finish_next(scan);
+    finish_scan_next(scan);
     return;
   }
   /* Start the timer before delivering, since `done` may close the scan. Without a deadline the
    * page's own time-out ends the wait. */
   if (deadline_ms) mt_timer_start(scan->e->store.loop, &scan->timer, deadline_ms, NULL);
-  deliver(scan);
+  deliver_page(scan);
 }
 
 static mt_scan *new_scan(mt_elastic *e, const mt_scan_open *r) {
@@ -309,7 +309,7 @@ static mt_scan *new_scan(mt_elastic *e, const mt_scan_open *r) {
   scan->no_source = r->no_source;
   scan->index = mt_strdup(r->index);
   scan->slices = mt_calloc(scan->n, sizeof *scan->slices);
-  scan->timer = (mt_timer){.fire = look_again, .ctx = scan};
+  scan->timer = (mt_timer){.fire = wait_again, .ctx = scan};
   scan->next = e->scans;
   if (scan->next) scan->next->prev = scan;
   e->scans = scan;
@@ -319,7 +319,7 @@ static mt_scan *new_scan(mt_elastic *e, const mt_scan_open *r) {
   return NULL;
 }
 
-static void open_scan(mt_call *c) {
+static void submit_scan(mt_call *c) {
   mt_scan_open *r = (mt_scan_open *)c->req;
   if (!mt_call_index(c, r->index, false)) return;
   mt_scan *scan = new_scan(c->e, r);
@@ -349,7 +349,7 @@ void mt_elastic_scan_open(mt_store *s, mt_scan_open *r) {
                   r->page, r->slices, MT_SCAN_PAGE_MAX, SLICES_MAX);
     return;
   }
-  mt_server_need(c, open_scan);
+  mt_server_need(c, submit_scan);
 }
 
 void mt_elastic_scan_next(mt_store *s, mt_scan_next *r) {

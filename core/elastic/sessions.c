@@ -16,8 +16,8 @@ static bool creates(const mt_session_write *r) {
   return r->verb == MT_SESSION_EXPIRE && !r->if_version.term;
 }
 
-static bool add_value(mt_buf *b, const char *key, mt_slice json, mt_slice fallback,
-                      mt_json_type type) {
+static bool add_json_param(mt_buf *b, const char *key, mt_slice json, mt_slice fallback,
+                           mt_json_type type) {
   mt_json value;
   if (!json.n) json = fallback;
   if (mt_json_parse(json, key, &value, NULL) || value.type != type) return false;
@@ -37,17 +37,17 @@ static void add_expired(mt_buf *b, const mt_session_write *r) {
               (long long)r->lease_ms);
 }
 
-static bool add_script(mt_buf *b, const mt_session_write *r) {
+static bool add_session_script(mt_buf *b, const mt_session_write *r) {
   bool open = r->verb == MT_SESSION_OPEN, good = true;
   mt_buf_addf(b, "{\"script\":{\"id\":\"%s\",\"params\":{\"verb\":\"%s\"", MT_SCRIPT_SESSION,
               verbs[r->verb]);
   if (open) {
     mt_buf_addf(b, ",\"lease\":%lld", (long long)r->lease_ms);
-    good = add_value(b, "owner", r->owner, MT_SLICE("{}"), MT_JSON_OBJECT);
+    good = add_json_param(b, "owner", r->owner, MT_SLICE("{}"), MT_JSON_OBJECT);
   } else if (r->verb == MT_SESSION_BEAT) {
-    good = add_value(b, "waiting", r->waiting, MT_SLICE("[]"), MT_JSON_ARRAY);
+    good = add_json_param(b, "waiting", r->waiting, MT_SLICE("[]"), MT_JSON_ARRAY);
   } else if (r->verb == MT_SESSION_BREAK && r->by.n) {
-    good = add_value(b, "by", r->by, MT_SLICE("{}"), MT_JSON_OBJECT);
+    good = add_json_param(b, "by", r->by, MT_SLICE("{}"), MT_JSON_OBJECT);
   }
   mt_buf_adds(b, "}}");
   if (open) mt_buf_adds(b, ",\"scripted_upsert\":true,\"upsert\":{}");
@@ -56,7 +56,7 @@ static bool add_script(mt_buf *b, const mt_session_write *r) {
   return good;
 }
 
-static bool build(mt_buf *b, const mt_session_write *r) {
+static bool build_session_write(mt_buf *b, const mt_session_write *r) {
   mt_buf_adds(b, creates(r) ? "{\"create\":{\"_id\":\"" : "{\"update\":{\"_id\":\"");
   mt_session_id(b, r->ns, r->session); /* validated, so nothing is escaped */
   mt_buf_addc(b, '"');
@@ -64,13 +64,13 @@ static bool build(mt_buf *b, const mt_session_write *r) {
     mt_buf_addf(b, ",\"if_seq_no\":%llu,\"if_primary_term\":%llu",
                 (unsigned long long)r->if_version.seq_no, (unsigned long long)r->if_version.term);
   mt_buf_adds(b, "}}\n");
-  if (!creates(r)) return add_script(b, r);
+  if (!creates(r)) return add_session_script(b, r);
   add_expired(b, r);
   return true;
 }
 
-static void say_failed(mt_elastic *e, const mt_session_write *r, const mt_answer *a,
-                       mortise_error *err) {
+static void explain_failed_session(mt_elastic *e, const mt_session_write *r, const mt_answer *a,
+                                   mortise_error *err) {
   char type[96], reason[512];
   mt_answer_text(a->cause_type.n ? a->cause_type : a->type, type, sizeof type);
   mt_answer_text(a->cause_reason.n ? a->cause_reason : a->reason, reason, sizeof reason);
@@ -91,7 +91,7 @@ static void say_failed(mt_elastic *e, const mt_session_write *r, const mt_answer
   snprintf(err->reason, sizeof err->reason, "%s", reason);
 }
 
-static void say_refused(mt_session_write *r, const mt_answer *a) {
+static void note_refusal(mt_session_write *r, const mt_answer *a) {
   mt_json source;
   if (!a->source.n || mt_json_parse(a->source, "the answer", &source, NULL)) return;
   mt_slice state;
@@ -100,7 +100,7 @@ static void say_refused(mt_session_write *r, const mt_answer *a) {
   mt_session_breaker(mt_json_get(source, "owner"), r->breaker, sizeof r->breaker);
 }
 
-static void classify(mt_elastic *e, mt_session_write *r, const mt_answer *a) {
+static void classify_session_write(mt_elastic *e, mt_session_write *r, const mt_answer *a) {
   bool missing =
       a->applied == MT_APPLIED_NOT_FOUND || mt_answer_is(a->type, "document_missing_exception");
   if (mt_answer_written(a)) {
@@ -108,17 +108,17 @@ static void classify(mt_elastic *e, mt_session_write *r, const mt_answer *a) {
     r->version = a->version;
   } else if (a->status < 300 || missing) {
     r->result = MT_SESSION_REFUSED;
-    if (r->verb == MT_SESSION_BEAT) say_refused(r, a);
+    if (r->verb == MT_SESSION_BEAT) note_refusal(r, a);
   } else if (a->status == 409 && r->verb == MT_SESSION_EXPIRE) {
     r->result = MT_SESSION_REFUSED;
   } else if (a->status == 409) {
-    say_failed(e, r, a, &r->req.error);
+    explain_failed_session(e, r, a, &r->req.error);
     r->req.error.code = MORTISE_CONFLICT;
     r->req.error.retryable = true;
   } else if (mt_answer_is(a->type, "index_not_found_exception")) {
     mt_table_gone(e, &r->req.error);
   } else {
-    say_failed(e, r, a, &r->req.error);
+    explain_failed_session(e, r, a, &r->req.error);
   }
 }
 
@@ -130,13 +130,13 @@ static bool conflicted(const mt_session_write *r, const mt_answer *a) {
 }
 
 /* Only a write with its version, or a clear refusal, proves anything. */
-static bool clear(const mt_answer *a) {
+static bool is_clear_answer(const mt_answer *a) {
   return a->status >= 300 || a->applied == MT_APPLIED_NOOP || a->applied == MT_APPLIED_NOT_FOUND ||
          mt_answer_written(a);
 }
 
 /* Reads an answer that must have exactly one item, for this session, with a clear result. */
-static bool read_answer(const mt_session_write *r, mt_slice text, mt_answer *a) {
+static bool read_session_answer(const mt_session_write *r, mt_slice text, mt_answer *a) {
   mt_answers answers;
   mt_answer more;
   mt_buf id;
@@ -144,7 +144,7 @@ static bool read_answer(const mt_session_write *r, mt_slice text, mt_answer *a) 
   mt_session_id(&id, r->ns, r->session);
   mt_answers_init(&answers, text);
   bool good = mt_answers_next(&answers, a) && !id.failed && mt_answer_is_of(a, mt_buf_slice(&id)) &&
-              !mt_answers_next(&answers, &more) && !answers.failed && clear(a);
+              !mt_answers_next(&answers, &more) && !answers.failed && is_clear_answer(a);
   mt_buf_deinit(&id);
   return good;
 }
@@ -153,7 +153,7 @@ static void on_session(mt_call *c) {
   mt_session_write *r = (mt_session_write *)c->req;
   mt_answer a = {0};
   bool failed = mt_call_check(c, "lock table", c->e->table) != MORTISE_OK;
-  bool good = !failed && read_answer(r, mt_buf_slice(&c->http.answer), &a);
+  bool good = !failed && read_session_answer(r, mt_buf_slice(&c->http.answer), &a);
   bool written = good && mt_answer_written(&a);
   if (written) good = mt_order_judge_session(&c->e->order, c->after, r->verb, a.version);
   if (!good || !(written || c->http.identified)) mt_call_distrust(c);
@@ -171,7 +171,7 @@ static void on_session(mt_call *c) {
     mt_call_send(c, "POST", on_session);
     return;
   } else {
-    classify(c->e, r, &a);
+    classify_session_write(c->e, r, &a);
   }
   mt_call_finish(c);
 }
@@ -184,7 +184,7 @@ void mt_elastic_session(mt_store *s, mt_session_write *r) {
   r->breaker[0] = '\0';
   if (!c) return;
   if ((unsigned)r->verb > MT_SESSION_BREAK || !mt_ns_valid(r->ns) ||
-      !mt_session_valid(r->session) || !build(&c->body, r)) {
+      !mt_session_valid(r->session) || !build_session_write(&c->body, r)) {
     mt_call_error(c, MORTISE_INVALID_ARGUMENT,
                   "a session's write needs a namespace, an id, an owner that is a JSON object and "
                   "a waiting list that is a JSON array");
@@ -198,7 +198,7 @@ void mt_elastic_session(mt_store *s, mt_session_write *r) {
 /* ---- Reading -------------------------------------------------------------------------------- */
 
 /* Reads the version; false if it is invalid or the answer is about another session. */
-static bool read_version(mt_json answer, mt_slice id, mt_session_doc *out) {
+static bool read_doc_version(mt_json answer, mt_slice id, mt_session_doc *out) {
   mt_version v;
   char text[MT_ID_MAX];
   mt_json_copy(mt_json_get(answer, "_id"), text, sizeof text);
@@ -211,7 +211,7 @@ static bool read_version(mt_json answer, mt_slice id, mt_session_doc *out) {
   return true;
 }
 
-static mortise_status not_understood(const mt_session_doc *doc, mortise_error *err) {
+static mortise_status session_not_understood(const mt_session_doc *doc, mortise_error *err) {
   return mt_error_set(err, MORTISE_UNAVAILABLE,
                       "what answered to a read of session %s is not understood", doc->session);
 }
@@ -220,18 +220,18 @@ static mortise_status read_doc(const mt_session_read *r, mt_json answer, mt_sess
                                mortise_error *err) {
   bool found;
   mt_buf id;
-  if (!mt_json_bool(mt_json_get(answer, "found"), &found)) return not_understood(out, err);
+  if (!mt_json_bool(mt_json_get(answer, "found"), &found)) return session_not_understood(out, err);
   if (!found) return MORTISE_OK;
   mt_buf_init(&id, MT_ID_MAX);
   mt_session_id(&id, r->ns, out->session);
   mt_json source = mt_json_get(answer, "_source");
-  bool good = !id.failed && read_version(answer, mt_buf_slice(&id), out);
+  bool good = !id.failed && read_doc_version(answer, mt_buf_slice(&id), out);
   mt_buf_deinit(&id);
-  if (!good || source.type != MT_JSON_OBJECT) return not_understood(out, err);
+  if (!good || source.type != MT_JSON_OBJECT) return session_not_understood(out, err);
   return mt_session_read_json(source, out) ? MORTISE_OK : mt_error_memory(err);
 }
 
-static mortise_status read_error(const mt_elastic *e, mt_json error, mortise_error *err) {
+static mortise_status read_doc_error(const mt_elastic *e, mt_json error, mortise_error *err) {
   char type[96], reason[256];
   if (mt_json_is(mt_json_get(error, "type"), "index_not_found_exception")) {
     mt_table_gone(e, err);
@@ -248,7 +248,7 @@ mortise_status mt_table_read_sessions(const mt_elastic *e, mt_session_read *r, m
   size_t i = 0;
   while (i < r->n && mt_json_next(&it)) {
     mt_json error = mt_json_get(it.value, "error");
-    if (error.type) return read_error(e, error, err);
+    if (error.type) return read_doc_error(e, error, err);
     if (read_doc(r, it.value, &r->docs[i++], err)) return err->code;
   }
   if (i < r->n || mt_json_next(&it))
@@ -257,7 +257,7 @@ mortise_status mt_table_read_sessions(const mt_elastic *e, mt_session_read *r, m
   return MORTISE_OK;
 }
 
-static void on_read(mt_call *c) {
+static void on_docs_read(mt_call *c) {
   mt_session_read *r = (mt_session_read *)c->req;
   mt_json root;
   if (mt_call_check(c, "lock table", c->e->table)) {
@@ -272,7 +272,7 @@ static void on_read(mt_call *c) {
   mt_call_finish(c);
 }
 
-static bool prepare(mt_session_read *r) {
+static bool prepare_docs(mt_session_read *r) {
   r->docs = mt_calloc(r->n ? r->n : 1, sizeof *r->docs);
   for (size_t i = 0; r->docs && i < r->n; i++) {
     if (!mt_session_valid(r->ids[i])) return false;
@@ -286,7 +286,7 @@ void mt_elastic_session_read(mt_store *s, mt_session_read *r) {
   r->docs = NULL;
   mt_call *c = mt_call_new(e, &r->req);
   if (!c) return;
-  if (!mt_ns_valid(r->ns) || !prepare(r)) {
+  if (!mt_ns_valid(r->ns) || !prepare_docs(r)) {
     mt_session_read_deinit(r);
     mt_call_error(c, MORTISE_INVALID_ARGUMENT, "a session's id or its namespace is none");
     return;
@@ -306,5 +306,5 @@ void mt_elastic_session_read(mt_store *s, mt_session_read *r) {
   }
   mt_buf_adds(&c->body, "]}");
   c->http.idempotent = true;
-  mt_call_send(c, "POST", on_read);
+  mt_call_send(c, "POST", on_docs_read);
 }

@@ -141,11 +141,11 @@ void mt_table_print(mt_buf *out, const mt_elastic *e) {
 
 /* ---- Verifying ------------------------------------------------------------------------------ */
 
-static mortise_status corrupt(const mt_elastic *e, const mt_table *t, mortise_error *err,
-                              const char *fmt, ...) MORTISE_PRINTF(4, 5);
+static mortise_status corrupt_table(const mt_elastic *e, const mt_table *t, mortise_error *err,
+                                    const char *fmt, ...) MORTISE_PRINTF(4, 5);
 
-static mortise_status corrupt(const mt_elastic *e, const mt_table *t, mortise_error *err,
-                              const char *fmt, ...) {
+static mortise_status corrupt_table(const mt_elastic *e, const mt_table *t, mortise_error *err,
+                                    const char *fmt, ...) {
   char what[320];
   va_list args;
   va_start(args, fmt);
@@ -163,14 +163,14 @@ static void show(mt_json value, char *out, size_t size) {
 }
 
 /* Equal except for white space and the order of members; both are small. */
-static bool same(mt_json a, mt_json b) {
+static bool same_json(mt_json a, mt_json b) {
   if (a.type != b.type) return false;
   if (a.type != MT_JSON_OBJECT) return mt_slice_eq(a.raw, b.raw);
   if (mt_json_count(a) != mt_json_count(b)) return false;
   char name[64];
   for (mt_json_iter it = mt_json_items(a); mt_json_next(&it);) {
     snprintf(name, sizeof name, "%.*s", (int)(it.key.n < 63 ? it.key.n : 63), it.key.p);
-    if (!same(it.value, mt_json_get(b, name))) return false;
+    if (!same_json(it.value, mt_json_get(b, name))) return false;
   }
   return true;
 }
@@ -185,15 +185,15 @@ static mt_json literal(const char *text) {
 static mortise_status check_field(const mt_elastic *e, const mt_table *t, const char *name,
                                   mt_json have, const char *wanted, mortise_error *err) {
   mt_json want = literal(wanted);
-  if (same(have, want)) return MORTISE_OK;
+  if (same_json(have, want)) return MORTISE_OK;
   char is[96], type[32], want_type[32];
   mt_json_copy(mt_json_get(have, "type"), type, sizeof type);
   mt_json_copy(mt_json_get(want, "type"), want_type, sizeof want_type);
   if (have.type && strcmp(type, want_type) != 0)
-    return corrupt(e, t, err, "field `%s` is `%s`, expected `%s`", name, *type ? type : "object",
-                   want_type);
+    return corrupt_table(e, t, err, "field `%s` is `%s`, expected `%s`", name,
+                         *type ? type : "object", want_type);
   show(have, is, sizeof is);
-  return corrupt(e, t, err, "field `%s` is %s, expected %s", name, is, wanted);
+  return corrupt_table(e, t, err, "field `%s` is %s, expected %s", name, is, wanted);
 }
 
 static mortise_status check_fields(const mt_elastic *e, const mt_table *t, mt_json mappings,
@@ -208,17 +208,17 @@ static mortise_status check_fields(const mt_elastic *e, const mt_table *t, mt_js
     for (size_t i = 0; i < FIELDS; i++)
       known |= mt_json_key_is(it.key, mt_slice_of(fields[i].name));
     if (!known)
-      return corrupt(e, t, err, "field `%.*s` does not belong there",
-                     (int)(it.key.n < 80 ? it.key.n : 80), it.key.p);
+      return corrupt_table(e, t, err, "field `%.*s` does not belong there",
+                           (int)(it.key.n < 80 ? it.key.n : 80), it.key.p);
   }
   if (!mt_json_is(mt_json_get(mappings, "dynamic"), "strict"))
-    return corrupt(e, t, err, "its mapping is not `strict`");
+    return corrupt_table(e, t, err, "its mapping is not `strict`");
   for (mt_json_iter it = mt_json_items(mappings); mt_json_next(&it);)
     if (!mt_json_key_is(it.key, MT_SLICE("dynamic")) &&
         !mt_json_key_is(it.key, MT_SLICE("_meta")) &&
         !mt_json_key_is(it.key, MT_SLICE("properties")))
-      return corrupt(e, t, err, "its mapping has `%.*s`, which does not belong there",
-                     (int)(it.key.n < 80 ? it.key.n : 80), it.key.p);
+      return corrupt_table(e, t, err, "its mapping has `%.*s`, which does not belong there",
+                           (int)(it.key.n < 80 ? it.key.n : 80), it.key.p);
   return MORTISE_OK;
 }
 
@@ -231,13 +231,13 @@ static mortise_status check_settings(const mt_elastic *e, const mt_table *t, mt_
     char is[96];
     show(value, is, sizeof is);
     if (!mt_json_is(value, settings[i].said))
-      return corrupt(e, t, err, "setting `index.%s` is %s, expected %s", settings[i].name, is,
-                     settings[i].json);
+      return corrupt_table(e, t, err, "setting `index.%s` is %s, expected %s", settings[i].name, is,
+                           settings[i].json);
   }
   for (size_t i = 0; i < sizeof forbidden / sizeof *forbidden; i++) {
     mt_json value = mt_json_get(index, forbidden[i]);
     if (value.type && !mt_json_is(value, "_none"))
-      return corrupt(e, t, err, "setting `index.%s` does not belong there", forbidden[i]);
+      return corrupt_table(e, t, err, "setting `index.%s` does not belong there", forbidden[i]);
   }
   return MORTISE_OK;
 }
@@ -247,9 +247,9 @@ static mortise_status check_meta(const mt_elastic *e, mt_table *t, mt_json meta,
   int64_t format = 0;
   mt_json_copy(mt_json_get(meta, "epoch"), t->epoch.id, sizeof t->epoch.id);
   if (!mt_json_int(mt_json_get(meta, "format"), &format) || format != MT_TABLE_FORMAT)
-    return corrupt(e, t, err, "`_meta.format` is %lld, this program knows %d", (long long)format,
-                   MT_TABLE_FORMAT);
-  if (!t->epoch.id[0]) return corrupt(e, t, err, "`_meta.epoch` is missing");
+    return corrupt_table(e, t, err, "`_meta.format` is %lld, this program knows %d",
+                         (long long)format, MT_TABLE_FORMAT);
+  if (!t->epoch.id[0]) return corrupt_table(e, t, err, "`_meta.epoch` is missing");
   return MORTISE_OK;
 }
 
@@ -259,9 +259,10 @@ static mortise_status check_uuid(const mt_elastic *e, mt_table *t, mt_json meta,
   mt_json_copy(mt_json_get(meta, "uuid"), noted, sizeof noted);
   mt_json_copy(mt_json_get(index, "uuid"), real, sizeof real);
   t->no_uuid = !noted[0];
-  if (t->no_uuid) return corrupt(e, t, err, "`_meta.uuid` is missing: its making was cut short");
+  if (t->no_uuid)
+    return corrupt_table(e, t, err, "`_meta.uuid` is missing: its making was cut short");
   if (!strcmp(noted, real)) return MORTISE_OK;
-  return corrupt(
+  return corrupt_table(
       e, t, err,
       "it is a restored or cloned one: `_meta.uuid` is %s, the index's is %s; once it is "
       "empty, `mortise init` begins a new epoch",
@@ -277,11 +278,12 @@ mortise_status mt_table_check(const mt_elastic *e, mt_json root, mt_table *out,
   size_t n = it.key.n < sizeof out->index - 1 ? it.key.n : sizeof out->index - 1;
   memcpy(out->index, it.key.p, n);
   if (mt_json_count(root) != 1)
-    return corrupt(e, out, err, "the alias stands for %zu indices", mt_json_count(root));
+    return corrupt_table(e, out, err, "the alias stands for %zu indices", mt_json_count(root));
   mt_json aliases = mt_json_get(it.value, "aliases"), alias = mt_json_get(aliases, e->table);
   if (!strcmp(out->index, e->table))
-    return corrupt(e, out, err, "that name is an index, expected an alias");
-  if (mt_json_get(alias, "filter").type) return corrupt(e, out, err, "its alias has a filter");
+    return corrupt_table(e, out, err, "that name is an index, expected an alias");
+  if (mt_json_get(alias, "filter").type)
+    return corrupt_table(e, out, err, "its alias has a filter");
   mt_json mappings = mt_json_get(it.value, "mappings"), meta = mt_json_get(mappings, "_meta");
   mt_json index = mt_json_at(it.value, "settings", "index", NULL);
   if (check_meta(e, out, meta, err) || check_fields(e, out, mappings, err) ||

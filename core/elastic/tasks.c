@@ -7,7 +7,7 @@
 
 enum { BATCH = 1000 };
 
-static void not_understood(mt_call *c, const char *what) {
+static void task_not_understood(mt_call *c, const char *what) {
   mt_call_distrust(c);
   mt_call_error(c, MORTISE_UNAVAILABLE, "%s: what answered is not understood", what);
 }
@@ -30,7 +30,7 @@ static bool task_id_is_fit(const char *id) {
 
 /* ---- Beginning ------------------------------------------------------------------------------ */
 
-static void on_begun(mt_call *c) {
+static void on_task_begun(mt_call *c) {
   mt_update_by_query *r = (mt_update_by_query *)c->req;
   mt_json root;
   if (!mt_call_ok(c, "update by query", r->index)) return;
@@ -39,7 +39,7 @@ static void on_begun(mt_call *c) {
   mt_json_copy(task, r->task, sizeof r->task);
   if (task.raw.n != strlen(r->task) + 2 || !task_id_is_fit(r->task)) {
     r->task[0] = '\0';
-    not_understood(c, "update by query");
+    task_not_understood(c, "update by query");
     return;
   }
   r->state.phase = MT_SERVER_TASK_RUNNING;
@@ -79,7 +79,7 @@ void mt_elastic_update_by_query(mt_store *s, mt_update_by_query *r) {
   mt_elastic_add_transforms_by_query(&c->body, r->transforms, r->not_after_ms);
   mt_buf_adds(&c->body, "}");
   c->http.opaque_id = r->name;
-  mt_call_send(c, "POST", on_begun);
+  mt_call_send(c, "POST", on_task_begun);
 }
 
 /* ---- One task ------------------------------------------------------------------------------- */
@@ -94,7 +94,7 @@ static bool read_counts(mt_json status, mt_server_task_state *out) {
 }
 
 /* The innermost cause says most; the outer ones say "runtime error". */
-static void read_error(mt_json error, mt_server_task_state *out) {
+static void read_task_error(mt_json error, mt_server_task_state *out) {
   mt_json_copy(mt_json_get(error, "type"), out->type, sizeof out->type);
   for (mt_json cause = error; cause.type; cause = mt_json_get(cause, "caused_by"))
     mt_json_copy(mt_json_get(cause, "reason"), out->reason, sizeof out->reason);
@@ -114,10 +114,10 @@ static bool read_why(mt_json root, mt_json response, mt_server_task_state *out) 
   mt_json error = mt_json_get(root, "error"), cancelled = mt_json_get(response, "canceled");
   mt_json_iter failures = mt_json_items(mt_json_get(response, "failures"));
   if (error.type) {
-    read_error(error, out);
+    read_task_error(error, out);
   } else if (mt_json_next(&failures)) {
     mt_json cause = mt_json_get(failures.value, "cause");
-    read_error(cause.type ? cause : mt_json_get(failures.value, "reason"), out);
+    read_task_error(cause.type ? cause : mt_json_get(failures.value, "reason"), out);
   } else if (mt_json_bool(mt_json_get(response, "timed_out"), &late) && late) {
     snprintf(out->type, sizeof out->type, "timed_out");
   } else if (cancelled.type) {
@@ -180,7 +180,7 @@ static void on_task(mt_call *c) {
   if (!mt_call_json(c, "the answer about a task", &root)) return;
   if (!mt_json_bool(mt_json_get(root, "completed"), &completed) ||
       !read_task_id(mt_json_get(root, "task"), id) || strcmp(id, r->task) != 0) {
-    not_understood(c, "look at a task");
+    task_not_understood(c, "look at a task");
     return;
   }
   r->state.phase = MT_SERVER_TASK_RUNNING;
@@ -238,8 +238,8 @@ static bool is_named(mt_json task, const char *name) {
   return !mt_json_get(task, "parent_task_id").type && !strncmp(id, name, n) && id[n] == '/';
 }
 
-static mortise_status add_found(mt_server_task_find *r, size_t *cap, mt_json task,
-                                mortise_error *err) {
+static mortise_status add_found_task(mt_server_task_find *r, size_t *cap, mt_json task,
+                                     mortise_error *err) {
   char id[MT_SERVER_TASK_ID];
   if (!read_task_id(task, id))
     return mt_error_set(err, MORTISE_UNAVAILABLE, "list tasks: what answered is not understood");
@@ -259,7 +259,7 @@ static mortise_status read_tasks(mt_server_task_find *r, mt_json root, mortise_e
     return mt_error_set(err, MORTISE_UNAVAILABLE, "list tasks: what answered is not understood");
   mortise_status status = MORTISE_OK;
   for (mt_json_iter it = mt_json_items(tasks); !status && mt_json_next(&it);)
-    if (is_named(it.value, r->name)) status = add_found(r, &cap, it.value, err);
+    if (is_named(it.value, r->name)) status = add_found_task(r, &cap, it.value, err);
   return status;
 }
 

@@ -11,7 +11,7 @@
 
 enum { SECRET_MAX = 16384 };
 
-static void wipe(char *p) {
+static void wipe_secret(char *p) {
   if (!p) return;
   explicit_bzero(p, strlen(p));
   mt_free(p);
@@ -69,8 +69,8 @@ static mortise_status basic(mt_auth *auth, const char *user, const char *passwor
     if (pair) *pair = '\0';
     if (coded) *coded = '\0';
   }
-  wipe(pair);
-  wipe(coded);
+  wipe_secret(pair);
+  wipe_secret(coded);
   return status;
 }
 
@@ -113,7 +113,7 @@ static bool is_encrypted(const char *path) {
   return asked;
 }
 
-static mortise_status check_key(const mt_auth *auth, mortise_error *err) {
+static mortise_status check_key_file(const mt_auth *auth, mortise_error *err) {
   const char *path = auth->key_file ? auth->key_file : auth->cert_file;
   if (!path || !is_encrypted(path)) return MORTISE_OK;
   return mt_error_set(err, MORTISE_INVALID_ARGUMENT,
@@ -130,11 +130,11 @@ mortise_status mt_auth_init(mt_auth *auth, const mt_http_config *c, mortise_erro
   if (!status) status = file(&auth->ca_file, "ca_file", c->ca_file, err);
   if (!status) status = file(&auth->cert_file, "cert_file", c->cert_file, err);
   if (!status) status = file(&auth->key_file, "key_file", c->key_file, err);
-  return status ? status : check_key(auth, err);
+  return status ? status : check_key_file(auth, err);
 }
 
 void mt_auth_deinit(mt_auth *auth) {
-  wipe(auth->header);
+  wipe_secret(auth->header);
   mt_free(auth->ca_file);
   mt_free(auth->cert_file);
   mt_free(auth->key_file);

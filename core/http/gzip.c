@@ -12,21 +12,21 @@ struct mt_gzip {
   z_stream stream;
 };
 
-static voidpf take(voidpf ctx, uInt count, uInt size) {
+static voidpf zlib_alloc(voidpf ctx, uInt count, uInt size) {
   (void)ctx;
   return mt_calloc(count, size);
 }
 
-static void give(voidpf ctx, voidpf p) {
+static void zlib_free(voidpf ctx, voidpf p) {
   (void)ctx;
   mt_free(p);
 }
 
-static mt_gzip *make(void) {
+static mt_gzip *make_gzip(void) {
   mt_gzip *gzip = mt_calloc(1, sizeof *gzip);
   if (!gzip) return NULL;
-  gzip->stream.zalloc = take;
-  gzip->stream.zfree = give;
+  gzip->stream.zalloc = zlib_alloc;
+  gzip->stream.zfree = zlib_free;
   if (deflateInit2(&gzip->stream, Z_BEST_SPEED, Z_DEFLATED, GZIP_WINDOW, GZIP_MEMORY,
                    Z_DEFAULT_STRATEGY) == Z_OK)
     return gzip;
@@ -37,7 +37,7 @@ static mt_gzip *make(void) {
 bool mt_gzip_body(mt_gzip **gzip, mt_slice body, mt_buf *out) {
   mt_buf_clear(out);
   if (body.n > UINT_MAX) return false;
-  if (!*gzip) *gzip = make();
+  if (!*gzip) *gzip = make_gzip();
   /* Room for less than the body: if it does not get smaller, it is sent uncompressed. */
   char *room = *gzip && body.n ? mt_buf_room(out, body.n - 1) : NULL;
   if (!room) return false;
@@ -70,8 +70,8 @@ struct mt_gunzip {
 static mt_gunzip *make_gunzip(void) {
   mt_gunzip *g = mt_calloc(1, sizeof *g);
   if (!g) return NULL;
-  g->stream.zalloc = take;
-  g->stream.zfree = give;
+  g->stream.zalloc = zlib_alloc;
+  g->stream.zfree = zlib_free;
   if (inflateInit2(&g->stream, GZIP_WINDOW) == Z_OK) return g;
   mt_free(g);
   return NULL;

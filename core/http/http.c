@@ -11,14 +11,14 @@ enum { CONNECTIONS = 8, CONNECTIONS_MAX = 1024, IDLE_OPS = 64, KEEP_BYTES = 1 <<
 
 /* ---- Lists of transfers --------------------------------------------------------------------- */
 
-static void push(mt_transfer **list, mt_transfer *op) {
+static void push_transfer(mt_transfer **list, mt_transfer *op) {
   op->prev = NULL;
   op->next = *list;
   if (*list) (*list)->prev = op;
   *list = op;
 }
 
-static void unlink_op(mt_transfer **list, mt_transfer *op) {
+static void unlink_transfer(mt_transfer **list, mt_transfer *op) {
   if (op->prev)
     op->prev->next = op->next;
   else
@@ -30,7 +30,7 @@ static void unlink_op(mt_transfer **list, mt_transfer *op) {
 static mt_transfer *take_op(struct mt_http *http, mortise_error *err) {
   mt_transfer *op = http->idle;
   if (!op) return mt_transfer_new(http, err);
-  unlink_op(&http->idle, op);
+  unlink_transfer(&http->idle, op);
   http->n_idle--;
   return op;
 }
@@ -41,7 +41,7 @@ static void put_op(mt_transfer *op) {
   if (op->added) curl_multi_remove_handle(http->multi.handle, op->easy);
   op->added = false;
   mt_timer_stop(http->loop, &op->deadline);
-  unlink_op(&http->active, op);
+  unlink_transfer(&http->active, op);
   op->req->op = NULL;
   op->req = NULL;
   if (op->gz.cap > KEEP_BYTES) mt_buf_deinit(&op->gz);
@@ -49,11 +49,11 @@ static void put_op(mt_transfer *op) {
     mt_transfer_free(op);
     return;
   }
-  push(&http->idle, op);
+  push_transfer(&http->idle, op);
   http->n_idle++;
 }
 
-static void finish(mt_transfer *op) {
+static void finish_transfer(mt_transfer *op) {
   mt_http_req *req = op->req;
   put_op(op);
   MT_FINISH(req);
@@ -90,18 +90,18 @@ static bool drop_failed(struct mt_http *http, mt_http_req *req) {
   return true;
 }
 
-static void deliver(void *ctx) {
+static void deliver_ready(void *ctx) {
   struct mt_http *http = ctx;
   for (mt_http_req *req; (req = take_failed(http));) MT_FINISH(req);
   for (;;) {
     mt_transfer *op = http->active;
     while (op && !op->ready) op = op->next;
     if (!op) return;
-    finish(op);
+    finish_transfer(op);
   }
 }
 
-static void count(mt_transfer *op) {
+static void count_traffic(mt_transfer *op) {
   long sent = 0, headers = 0;
   curl_off_t received = 0;
   curl_easy_getinfo(op->easy, CURLINFO_REQUEST_SIZE, &sent);
@@ -138,25 +138,25 @@ static int status_of(const mt_transfer *op) {
   return (int)status;
 }
 
-static int port_of(const mt_transfer *op, CURLINFO which) {
+static int curl_port(const mt_transfer *op, CURLINFO which) {
   long port = 0;
   curl_easy_getinfo(op->easy, which, &port);
   return (int)port;
 }
 
-static void answered(mt_transfer *op) {
+static void note_answer(mt_transfer *op) {
   mt_http_req *req = op->req;
   req->status = status_of(op);
   req->identified = op->head & MT_HEAD_OURS;
-  req->port = port_of(op, CURLINFO_PRIMARY_PORT);
-  req->local_port = port_of(op, CURLINFO_LOCAL_PORT);
+  req->port = curl_port(op, CURLINFO_PRIMARY_PORT);
+  req->local_port = curl_port(op, CURLINFO_LOCAL_PORT);
   req->answered_by = op->node;
   req->node_url = op->http->nodes.v[op->node].url;
   mt_error_clear(&req->error);
   node_answered(op);
 }
 
-static void start(mt_transfer *op);
+static void start_transfer(mt_transfer *op);
 
 /* May another node be asked? Only if nothing was sent or the request is idempotent. */
 static bool elsewhere(mt_transfer *op) {
@@ -196,25 +196,25 @@ static void failed(mt_transfer *op, CURLcode code) {
   if (op->maybe_sent && !req->idempotent) req->error.retryable = false;
   mt_buf_clear(&req->answer);
   if (!elsewhere(op)) {
-    finish(op);
+    finish_transfer(op);
     return;
   }
   http->stats.retries++;
   mt_log_write(&http->log, MORTISE_LOG_DEBUG, "%s; sent to another node", req->error.message);
-  start(op);
+  start_transfer(op);
 }
 
 static void ended(mt_transfer *op, CURLcode code) {
   curl_multi_remove_handle(op->http->multi.handle, op->easy);
   op->added = false;
-  count(op);
+  count_traffic(op);
   if (!code && !mt_transfer_whole(op, status_of(op))) code = CURLE_PARTIAL_FILE;
   if (code || op->stop) {
     failed(op, code);
     return;
   }
-  answered(op);
-  finish(op);
+  note_answer(op);
+  finish_transfer(op);
 }
 
 /* Without memory libcurl may leave a connection's state incomplete (7.88 divides by zero when it
@@ -235,7 +235,7 @@ static void end_starved(struct mt_http *http) {
   }
 }
 
-static void drain(struct mt_http *http, bool starved) {
+static void drain_messages(struct mt_http *http, bool starved) {
   int left;
   for (CURLMsg *m; (m = curl_multi_info_read(http->multi.handle, &left));) {
     if (m->msg != CURLMSG_DONE) continue;
@@ -254,7 +254,7 @@ static void deadline_passed(void *ctx) {
 
 /* ---- Sending -------------------------------------------------------------------------------- */
 
-static void start(mt_transfer *op) {
+static void start_transfer(mt_transfer *op) {
   struct mt_http *http = op->http;
   int node = op->req->node;
   start_at(op, node >= 0 ? node : mt_nodes_pick(&http->nodes, mt_loop_now(http->loop), op->tried));
@@ -320,20 +320,20 @@ void mt_http_submit(mt_http *http, mt_http_req *req) {
   op->node = -1;
   op->ready = op->begun = op->maybe_sent = op->packed = op->fresh = false;
   op->deadline = (mt_timer){.fire = deadline_passed, .ctx = op};
-  push(&http->active, op);
+  push_transfer(&http->active, op);
   if (req_check(http, req) ||
       mt_timer_start(http->loop, &op->deadline, req->deadline_ms, &req->error)) {
     fail_later(op);
     return;
   }
-  start(op);
+  start_transfer(op);
 }
 
 bool mt_http_cancel(mt_http *http, mt_http_req *req) {
   mt_transfer *op = req->op;
   if (drop_failed(http, req) || !op || op->req != req) return false;
   bool sent = op->maybe_sent || (op->added && mt_transfer_maybe_whole(op));
-  if (op->added) count(op);
+  if (op->added) count_traffic(op);
   put_op(op);
   return sent;
 }
@@ -375,15 +375,15 @@ static mortise_status init(mt_http *http, const mt_http_config *c, mortise_error
     http->common[0].next = &http->common[1];
     http->common[1] = (struct curl_slist){http->auth.header, NULL};
   }
-  http->deliver = (mt_timer){.fire = deliver, .ctx = http};
+  http->deliver = (mt_timer){.fire = deliver_ready, .ctx = http};
   status = mt_timer_reserve(http->loop, &http->deliver, err);
   if (status) return status;
   uint32_t connections = c->connections ? c->connections : CONNECTIONS;
   if (connections > CONNECTIONS_MAX) connections = CONNECTIONS_MAX;
-  return mt_multi_init(http, connections, drain, err);
+  return mt_multi_init(http, connections, drain_messages, err);
 }
 
-static void warn(const mt_http *http) {
+static void warn_of_auth(const mt_http *http) {
   for (size_t i = 0; i < http->nodes.n; i++) {
     const mt_node *node = &http->nodes.v[i];
     if (node->tls && http->auth.insecure)
@@ -408,7 +408,7 @@ mt_http *mt_http_new(mt_loop *loop, const mt_http_config *config, const mt_log *
     mt_http_free(http);
     return NULL;
   }
-  warn(http);
+  warn_of_auth(http);
   return http;
 }
 

@@ -15,7 +15,7 @@ static void act(struct mt_http *http, curl_socket_t fd, int what) {
   http->multi.drain(http, code == CURLM_OUT_OF_MEMORY);
 }
 
-static void on_timer(void *ctx) {
+static void on_curl_timer(void *ctx) {
   struct mt_http *http = ctx;
   act(http, CURL_SOCKET_TIMEOUT, 0);
 }
@@ -134,7 +134,7 @@ int mt_multi_closesocket(void *ctx, curl_socket_t fd) {
   return close(fd);
 }
 
-static uint16_t port_of(const struct sockaddr_storage *a) {
+static uint16_t socket_port(const struct sockaddr_storage *a) {
   if (a->ss_family == AF_INET) return ntohs(((const struct sockaddr_in *)a)->sin_port);
   if (a->ss_family == AF_INET6) return ntohs(((const struct sockaddr_in6 *)a)->sin6_port);
   return 0;
@@ -145,8 +145,8 @@ static bool between(mt_sock *s, int port, int local_port) {
   socklen_t here_n = sizeof here, there_n = sizeof there;
   if (!s->port && !getsockname(s->watch.fd, (struct sockaddr *)&here, &here_n) &&
       !getpeername(s->watch.fd, (struct sockaddr *)&there, &there_n)) {
-    s->local_port = port_of(&here);
-    s->port = port_of(&there);
+    s->local_port = socket_port(&here);
+    s->port = socket_port(&there);
   }
   return s->port == port && s->local_port == local_port;
 }
@@ -169,7 +169,7 @@ void mt_multi_spoil(struct mt_http *http, int port, int local_port) {
     if (s->used && s->connection && between(s, port, local_port)) s->spoilt = true;
 }
 
-static bool set_up(struct mt_http *http, CURLM *handle) {
+static bool set_up_multi(struct mt_http *http, CURLM *handle) {
   long connections = http->multi.connections, most = connections * (long)http->nodes.n;
   return !curl_multi_setopt(handle, CURLMOPT_SOCKETFUNCTION, set_socket) &&
          !curl_multi_setopt(handle, CURLMOPT_SOCKETDATA, http) &&
@@ -187,7 +187,7 @@ mortise_status mt_multi_renew(struct mt_http *http, mortise_error *err) {
   mt_timer_stop(http->loop, &m->timer);
   CURLM *handle = curl_multi_init();
   if (!handle) return mt_error_memory(err);
-  if (!set_up(http, handle)) {
+  if (!set_up_multi(http, handle)) {
     curl_multi_cleanup(handle);
     return mt_error_set(err, MORTISE_UNSUPPORTED, "libcurl refuses an option");
   }
@@ -200,7 +200,7 @@ mortise_status mt_multi_init(struct mt_http *http, uint32_t connections, mt_mult
   mt_multi *m = &http->multi;
   m->drain = drain;
   m->connections = (long)connections;
-  m->timer = (mt_timer){.fire = on_timer, .ctx = http};
+  m->timer = (mt_timer){.fire = on_curl_timer, .ctx = http};
   mortise_status status = mt_timer_reserve(http->loop, &m->timer, err);
   return status ? status : mt_multi_renew(http, err);
 }

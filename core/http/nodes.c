@@ -23,7 +23,7 @@ int mt_nodes_pick(mt_nodes *nodes, int64_t now_ms, uint64_t tried) {
 }
 
 /* xorshift64*: good enough to keep many processes from retrying in step. */
-static uint64_t draw(mt_nodes *nodes) {
+static uint64_t draw_random(mt_nodes *nodes) {
   uint64_t x = nodes->seed ? nodes->seed : 1;
   x ^= x >> 12;
   x ^= x << 25;
@@ -40,7 +40,7 @@ bool mt_nodes_failed(mt_nodes *nodes, int node, int64_t now_ms) {
   for (uint32_t i = 0; i < n->failures && delay < MT_DEAD_MOST_MS; i++) delay *= 2;
   if (delay > MT_DEAD_MOST_MS) delay = MT_DEAD_MOST_MS;
   n->failures++;
-  n->dead_until_ms = now_ms + delay - (int64_t)(draw(nodes) % (uint64_t)(delay / 4));
+  n->dead_until_ms = now_ms + delay - (int64_t)(draw_random(nodes) % (uint64_t)(delay / 4));
   return true;
 }
 

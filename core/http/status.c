@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-static mortise_status code_of(int status) {
+static mortise_status code_of_status(int status) {
   switch (status) {
   case 401:
   case 403:
@@ -21,17 +21,17 @@ static mortise_status code_of(int status) {
   }
 }
 
-static size_t put(char *out, size_t size, size_t n, const char *text) {
+static size_t put_text(char *out, size_t size, size_t n, const char *text) {
   for (; *text && n + 1 < size; text++) out[n++] = *text;
   out[n] = '\0';
   return n;
 }
 
 /* Appends ": TEXT", cut to fit. */
-static void append(char *out, size_t size, const char *text) {
+static void append_piece(char *out, size_t size, const char *text) {
   size_t n = strlen(out);
-  if (n) n = put(out, size, n, ": ");
-  put(out, size, n, text);
+  if (n) n = put_text(out, size, n, ": ");
+  put_text(out, size, n, text);
 }
 
 /* Reads the reason and its causes; a script's error appears only there. Repeated texts are left
@@ -41,7 +41,7 @@ static void read_reasons(mt_json cause, mortise_error *err) {
   for (int depth = 0; depth < 5 && cause.type == MT_JSON_OBJECT; depth++) {
     if (*mt_json_copy(mt_json_get(cause, "reason"), text, sizeof text) &&
         !strstr(err->reason, text))
-      append(err->reason, sizeof err->reason, text);
+      append_piece(err->reason, sizeof err->reason, text);
     cause = mt_json_get(cause, "caused_by");
   }
 }
@@ -53,7 +53,7 @@ static mt_json first_of(mt_json list) {
 
 /* A search that failed on all shards may give the cause only of each one; what has no cause at all
  * may have a root cause. */
-static void read_error(mt_json error, mortise_error *err) {
+static void read_answered_error(mt_json error, mortise_error *err) {
   if (error.type == MT_JSON_STRING) {
     mt_json_copy(error, err->reason, sizeof err->reason);
     return;
@@ -68,7 +68,7 @@ static void read_error(mt_json error, mortise_error *err) {
 }
 
 /* Reads the first line of an answer that is not JSON, such as a proxy's page. */
-static void read_text(mt_slice text, mortise_error *err) {
+static void read_first_line(mt_slice text, mortise_error *err) {
   size_t n = 0;
   for (size_t i = 0; i < text.n && n < 120; i++) {
     unsigned char c = (unsigned char)text.p[i];
@@ -91,10 +91,10 @@ static void add_right(mortise_error *err) {
     char right[sizeof err->message];
     snprintf(right, sizeof right, "missing right %.*s%s%.300s%s", (int)(end - start), start,
              granted ? " (" : "", granted ? granted : "", granted ? ")" : "");
-    append(err->message, sizeof err->message, right);
+    append_piece(err->message, sizeof err->message, right);
     return;
   }
-  append(err->message, sizeof err->message, err->reason);
+  append_piece(err->message, sizeof err->message, err->reason);
 }
 
 static void say(const mt_http_req *req, const char *what, mortise_error *err) {
@@ -102,12 +102,12 @@ static void say(const mt_http_req *req, const char *what, mortise_error *err) {
            req->node_url ? req->node_url : "", req->node_url ? " answered " : "status ",
            req->status);
   if (req->status < 400)
-    append(err->message, sizeof err->message, "a redirect, which is not followed");
-  if (err->type[0]) append(err->message, sizeof err->message, err->type);
+    append_piece(err->message, sizeof err->message, "a redirect, which is not followed");
+  if (err->type[0]) append_piece(err->message, sizeof err->message, err->type);
   if (req->status == 403)
     add_right(err);
   else if (err->reason[0])
-    append(err->message, sizeof err->message, err->reason);
+    append_piece(err->message, sizeof err->message, err->reason);
 }
 
 mortise_status mt_http_status(const mt_http_req *req, const char *what, mortise_error *err) {
@@ -119,13 +119,13 @@ mortise_status mt_http_status(const mt_http_req *req, const char *what, mortise_
   if (!err) err = &unused;
   mt_error_clear(err);
   if (req->status >= 200 && req->status < 300) return MORTISE_OK;
-  err->code = code_of(req->status);
+  err->code = code_of_status(req->status);
   err->http_status = req->status;
   mt_json root;
   if (!mt_json_parse(mt_buf_slice(&req->answer), "the answer", &root, NULL))
-    read_error(mt_json_get(root, "error"), err);
+    read_answered_error(mt_json_get(root, "error"), err);
   else
-    read_text(mt_buf_slice(&req->answer), err);
+    read_first_line(mt_buf_slice(&req->answer), err);
   say(req, what, err);
   /* A failing server, or one that a proxy gave up on, may have done it or may still. */
   err->ambiguous = req->status >= 500 || req->status == 408;

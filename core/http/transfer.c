@@ -62,7 +62,7 @@ static bool held(const mt_transfer *op) {
 }
 
 /* A new connection is not checked: over TLS the server's session tickets are waiting there. */
-static bool is_stale(const mt_transfer *op, int port, int local_port) {
+static bool is_stale_connection(const mt_transfer *op, int port, int local_port) {
   long made = 0;
   curl_easy_getinfo(op->easy, CURLINFO_NUM_CONNECTS, &made);
   return !made && !mt_multi_quiet(op->http, port, local_port);
@@ -78,7 +78,7 @@ static int on_send(void *ctx, char *ip, char *local_ip, int port, int local_port
     op->stop = MT_STOP_RESEND;
   else if (!held(op))
     op->stop = MT_STOP_NOT_HELD;
-  else if (is_stale(op, port, local_port))
+  else if (is_stale_connection(op, port, local_port))
     op->stop = MT_STOP_STALE;
   if (op->stop) return CURL_PREREQFUNC_ABORT;
   op->begun = true;
@@ -86,7 +86,7 @@ static int on_send(void *ctx, char *ip, char *local_ip, int port, int local_port
 }
 
 /* Used only for a body that may be held back; others are passed by address. */
-static size_t on_read(char *to, size_t size, size_t count, void *ctx) {
+static size_t on_body_wanted(char *to, size_t size, size_t count, void *ctx) {
   mt_transfer *op = ctx;
   size_t left = op->body.n - op->offset, room = size * count;
   size_t n = left > TAIL ? left - TAIL : left;
@@ -108,13 +108,13 @@ static int on_seek(void *ctx, curl_off_t offset, int origin) {
   return CURL_SEEKFUNC_OK;
 }
 
-static bool named(const char *line, size_t n, const char *name) {
+static bool header_is(const char *line, size_t n, const char *name) {
   size_t length = strlen(name);
   return n >= length && mt_slice_like((mt_slice){line, length}, (mt_slice){name, length});
 }
 
 /* Is this header value the id of our request? */
-static bool is_ours(const mt_transfer *op, const char *value, size_t n) {
+static bool is_own_id(const mt_transfer *op, const char *value, size_t n) {
   const char *own = op->opaque_id + sizeof id_name - 1;
   while (n && (*value == ' ' || *value == '\t')) value++, n--;
   while (n && (unsigned char)value[n - 1] <= ' ') n--;
@@ -156,15 +156,15 @@ static size_t on_header(char *line, size_t size, size_t count, void *ctx) {
   op->head_size += n;
   if (op->head_size > MT_HEAD_MAX)
     op->stop = MT_STOP_HEAD;
-  else if (named(line, n, "HTTP/"))
+  else if (header_is(line, n, "HTTP/"))
     op->head = MT_HEAD_BEGUN;
-  else if (named(line, n, "Content-Length:") || named(line, n, "Transfer-Encoding:"))
+  else if (header_is(line, n, "Content-Length:") || header_is(line, n, "Transfer-Encoding:"))
     op->head |= MT_HEAD_FRAMED;
-  else if (named(line, n, encoding_name))
+  else if (header_is(line, n, encoding_name))
     read_encoding(op, (mt_slice){line + sizeof encoding_name - 1, n - (sizeof encoding_name - 1)});
-  else if (named(line, n, id_name))
-    op->head |= is_ours(op, line + sizeof id_name - 1, n - (sizeof id_name - 1)) ? MT_HEAD_OURS
-                                                                                 : MT_HEAD_OTHERS;
+  else if (header_is(line, n, id_name))
+    op->head |= is_own_id(op, line + sizeof id_name - 1, n - (sizeof id_name - 1)) ? MT_HEAD_OURS
+                                                                                   : MT_HEAD_OTHERS;
   else if (n <= 2 && !(op->head & MT_HEAD_ENDED)) {
     op->head |= MT_HEAD_ENDED;
     if (!belongs(op)) op->stop = MT_STOP_FOREIGN;
@@ -200,7 +200,7 @@ static size_t on_packed(mt_transfer *op, mt_slice packed) {
   return packed.n ? 0 : 1;
 }
 
-static size_t on_answer(char *p, size_t size, size_t count, void *ctx) {
+static size_t on_answer_bytes(char *p, size_t size, size_t count, void *ctx) {
   mt_transfer *op = ctx;
   mt_buf *answer = &op->req->answer;
   size_t n = size * count;
@@ -225,9 +225,9 @@ static bool set_always(mt_transfer *op) {
          SET(TCP_KEEPINTVL, (long)PROBE_EVERY_S) && SET(MAXAGE_CONN, (long)IDLE_S) &&
          SET(CONNECTTIMEOUT_MS, (long)http->connect_ms) && SET(BUFFERSIZE, (long)BUFFER) &&
          SET(UPLOAD_BUFFERSIZE, (long)BUFFER) && SET(PREREQFUNCTION, on_send) &&
-         SET(PREREQDATA, op) && SET(READFUNCTION, on_read) && SET(READDATA, op) &&
+         SET(PREREQDATA, op) && SET(READFUNCTION, on_body_wanted) && SET(READDATA, op) &&
          SET(SEEKFUNCTION, on_seek) && SET(SEEKDATA, op) && SET(HEADERFUNCTION, on_header) &&
-         SET(HEADERDATA, op) && SET(WRITEFUNCTION, on_answer) && SET(WRITEDATA, op) &&
+         SET(HEADERDATA, op) && SET(WRITEFUNCTION, on_answer_bytes) && SET(WRITEDATA, op) &&
          SET(OPENSOCKETFUNCTION, mt_multi_opensocket) && SET(OPENSOCKETDATA, http) &&
          SET(CLOSESOCKETFUNCTION, mt_multi_closesocket) && SET(CLOSESOCKETDATA, http) &&
          SET(HTTP_CONTENT_DECODING, 0L) && mt_auth_set_tls(&http->auth, op->easy);

@@ -77,7 +77,7 @@ static const char *split_host(mt_slice authority, entry *e) {
   return NULL;
 }
 
-static const char *split(mt_slice text, entry *e) {
+static const char *split_url(mt_slice text, entry *e) {
   *e = (entry){0};
   if (!text.n) return "it is empty";
   const char *why = split_scheme(&text, e);
@@ -137,7 +137,7 @@ static mortise_status split_all(const char *text, entry *entries, size_t *n, mor
     if (*n == MT_NODES_MAX)
       return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "more than %d nodes", MT_NODES_MAX);
     size_t end = slice_find(rest, ",");
-    const char *why = split(cut(rest, 0, end), &entries[*n]);
+    const char *why = split_url(cut(rest, 0, end), &entries[*n]);
     if (why) return bad(err, *n + 1, why);
     if (end == rest.n) break;
     own_prefix |= entries[*n].prefix.n > 0;
@@ -149,7 +149,7 @@ static mortise_status split_all(const char *text, entry *entries, size_t *n, mor
                              : bad(err, 1, "it does not begin with http:// or https://");
 }
 
-static mortise_status join(mt_nodes *nodes, mortise_error *err) {
+static mortise_status join_nodes(mt_nodes *nodes, mortise_error *err) {
   mt_buf text;
   mt_buf_init(&text, LIST_MAX * 2);
   for (size_t i = 0; i < nodes->n; i++) {
@@ -184,7 +184,7 @@ mortise_status mt_nodes_parse(mt_nodes *nodes, const char *text, mortise_error *
     status = node_fill(&nodes->v[nodes->n], &entries[nodes->n], scheme.n == 5,
                        entries[nodes->n].prefix, nodes->n + 1, err);
   }
-  return status ? status : join(nodes, err);
+  return status ? status : join_nodes(nodes, err);
 }
 
 void mt_nodes_deinit(mt_nodes *nodes) {

@@ -26,22 +26,17 @@ mt_slice mt_journal_id(char out[MT_JOURNAL_ID_MAX], const char *ns, const char *
 
 /* ---- Writing -------------------------------------------------------------------------------- */
 
-static void add_entry_text(mt_buf *out, const char *key, mt_slice value) {
-  mt_json_add_key(out, key);
-  mt_json_add_string(out, value);
-}
-
 void mt_journal_add(mt_buf *text, const mt_journal_entry *e) {
   mt_buf_adds(text, text->n ? ",{" : "{");
-  if (e->kind) add_entry_text(text, "kind", mt_slice_of(kinds[e->kind]));
-  add_entry_text(text, "index", e->index);
-  add_entry_text(text, "id", e->id);
-  if (e->routing.p) add_entry_text(text, "routing", e->routing);
+  if (e->kind) mt_json_add_text(text, "kind", mt_slice_of(kinds[e->kind]));
+  mt_json_add_text(text, "index", e->index);
+  mt_json_add_text(text, "id", e->id);
+  if (e->routing.p) mt_json_add_text(text, "routing", e->routing);
   mt_json_add_key(text, "seq_no");
   mt_buf_addu(text, e->before.seq_no);
   mt_json_add_key(text, "term");
   mt_buf_addu(text, e->before.term);
-  if (e->after[0]) add_entry_text(text, "after", mt_slice_of(e->after));
+  if (e->after[0]) mt_json_add_text(text, "after", mt_slice_of(e->after));
   if (e->source.p) {
     mt_json_add_key(text, "source");
     mt_buf_addslice(text, e->source);
@@ -52,8 +47,8 @@ void mt_journal_add(mt_buf *text, const mt_journal_entry *e) {
 mortise_status mt_journal_encode(mt_packer **packer, const char *ns, const char *job, mt_slice text,
                                  mt_buf *out, mortise_error *err) {
   mt_buf_adds(out, "{\"kind\":\"batch\"");
-  add_entry_text(out, "ns", mt_slice_of(ns));
-  add_entry_text(out, "job", mt_slice_of(job));
+  mt_json_add_text(out, "ns", mt_slice_of(ns));
+  mt_json_add_text(out, "job", mt_slice_of(job));
   mt_buf_adds(out, ",\"entries\":\"");
   mortise_status status = mt_pack(packer, text, out, err);
   mt_buf_adds(out, "\"}");

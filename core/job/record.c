@@ -67,16 +67,6 @@ void mt_job_record_id(mt_buf *out, const char *ns, const char *id) {
 
 /* ---- Writing -------------------------------------------------------------------------------- */
 
-static void add_record_text(mt_buf *out, const char *key, const char *value) {
-  mt_json_add_key(out, key);
-  mt_json_add_string(out, mt_slice_of(value));
-}
-
-static void add_record_int(mt_buf *out, const char *key, int64_t value) {
-  mt_json_add_key(out, key);
-  mt_buf_addi(out, value);
-}
-
 static void add_record_numbers(mt_buf *out, const char *key, const uint64_t *numbers, size_t n) {
   mt_json_add_key(out, key);
   mt_buf_addc(out, '[');
@@ -100,17 +90,17 @@ static uint64_t *record_count(mt_job_record *r, size_t i) {
 
 void mt_job_record_encode(const mt_job_record *r, mt_buf *out) {
   mt_buf_adds(out, "{\"kind\":\"job\"");
-  add_record_int(out, "format", FORMAT);
-  add_record_text(out, "ns", r->ns);
-  add_record_text(out, "job", r->id);
-  add_record_text(out, "state", mt_job_state_name(r->state));
-  add_record_int(out, "created", r->created_ms);
-  add_record_int(out, "updated", r->updated_ms);
+  mt_json_add_int(out, "format", FORMAT);
+  mt_json_add_text(out, "ns", mt_slice_of(r->ns));
+  mt_json_add_text(out, "job", mt_slice_of(r->id));
+  mt_json_add_text(out, "state", mt_slice_of(mt_job_state_name(r->state)));
+  mt_json_add_int(out, "created", r->created_ms);
+  mt_json_add_int(out, "updated", r->updated_ms);
   mt_buf_adds(out, ",\"body\":{");
-  add_record_text(out, "session", r->session);
-  add_record_text(out, "reason", r->reason);
-  add_record_text(out, "waits", r->waits);
-  add_record_int(out, "orders", (int64_t)r->orders);
+  mt_json_add_text(out, "session", mt_slice_of(r->session));
+  mt_json_add_text(out, "reason", mt_slice_of(r->reason));
+  mt_json_add_text(out, "waits", mt_slice_of(r->waits));
+  mt_json_add_int(out, "orders", (int64_t)r->orders);
   add_record_numbers(out, "batches", r->batches, r->attempts);
   add_record_numbers(out, "also", r->also, r->n_also);
   add_record_numbers(out, "undo", (uint64_t[]){r->undo_attempt, r->undo_number}, 2);

@@ -134,8 +134,7 @@ mt_wait *mt_waits_local_cycle(mt_manager *m, mt_wait *start, mortise_blockers *a
 /* ---- The board ------------------------------------------------------------------------------ */
 
 static void add_path_and_mode(mt_buf *b, mt_slice path, mt_mode mode) {
-  mt_json_add_key(b, "path");
-  mt_json_add_string(b, path);
+  mt_json_add_text(b, "path", path);
   mt_buf_addf(b, ",\"mode\":\"%s\"", mt_mode_name(mode));
 }
 

@@ -46,7 +46,7 @@ struct mt_query {
 
 /* ---- building ---- */
 
-static mortise_status malformed(mortise_error *err, const char *clause, const char *why) {
+static mortise_status query_malformed(mortise_error *err, const char *clause, const char *why) {
   mt_error_set(err, MORTISE_REJECTED, "query clause `%s`: %s", clause, why);
   if (err) {
     err->http_status = 400;
@@ -67,7 +67,7 @@ static node *node_new(mt_query *q, kind k, mortise_error *err) {
     if (q->clauses < CLAUSES_MAX)
       mt_error_memory(err);
     else
-      malformed(err, "bool", "more than 1024 clauses");
+      query_malformed(err, "bool", "more than 1024 clauses");
     return NULL;
   }
   q->clauses++;
@@ -78,7 +78,7 @@ static node *node_new(mt_query *q, kind k, mortise_error *err) {
 }
 
 /* Keeps decoded text for the query's life. */
-static mortise_status keep(mt_query *q, mt_buf *piece, mt_slice *out, mortise_error *err) {
+static mortise_status keep_piece(mt_query *q, mt_buf *piece, mt_slice *out, mortise_error *err) {
   mortise_status status = mt_buf_status(piece, "the query", err);
   if (!status &&
       !mt_grow((void **)&q->text, &q->pieces_cap, q->pieces + 1, sizeof *q->text, VALUES_MAX * 4))
@@ -99,9 +99,10 @@ static mortise_status scalar_of(mt_query *q, mt_json value, const char *clause, 
   if (!mt_scalar_text(value, &piece, out)) {
     mortise_status status = mt_buf_status(&piece, "the query", err);
     mt_buf_deinit(&piece);
-    return status ? status : malformed(err, clause, "a value is no string, number or boolean");
+    return status ? status
+                  : query_malformed(err, clause, "a value is no string, number or boolean");
   }
-  if (piece.n) return keep(q, &piece, out, err);
+  if (piece.n) return keep_piece(q, &piece, out, err);
   mt_buf_deinit(&piece);
   return MORTISE_OK;
 }
@@ -114,7 +115,7 @@ static mortise_status key_of(mt_query *q, mt_slice raw, mt_slice *out, mortise_e
   mt_buf piece;
   mt_buf_init(&piece, TEXT_MAX);
   mt_json_text((mt_json){MT_JSON_STRING, {raw.p - 1, raw.n + 2}}, &piece);
-  return keep(q, &piece, out, err);
+  return keep_piece(q, &piece, out, err);
 }
 
 static mortise_status field_of(mt_query *q, node *n, mt_slice raw, mortise_error *err) {
@@ -126,9 +127,9 @@ static mortise_status field_of(mt_query *q, node *n, mt_slice raw, mortise_error
   return MORTISE_OK;
 }
 
-static mortise_status add_value(mt_query *q, node *n, mt_json value, const char *clause,
-                                mortise_error *err) {
-  if (++q->values > VALUES_MAX) return malformed(err, clause, "more than 65536 values");
+static mortise_status add_wanted_value(mt_query *q, node *n, mt_json value, const char *clause,
+                                       mortise_error *err) {
+  if (++q->values > VALUES_MAX) return query_malformed(err, clause, "more than 65536 values");
   if ((n->n & (n->n - 1)) == 0) { /* 0 or a power of two: full */
     mt_slice *grown = mt_realloc(n->values, (n->n ? n->n * 2 : 1) * sizeof *grown);
     if (!grown) return mt_error_memory(err);
@@ -145,9 +146,9 @@ static int order_values(const void *a, const void *b) {
 
 static mortise_status add_values(mt_query *q, node *n, mt_json list, const char *clause,
                                  mortise_error *err) {
-  if (list.type != MT_JSON_ARRAY) return malformed(err, clause, "needs a list of values");
+  if (list.type != MT_JSON_ARRAY) return query_malformed(err, clause, "needs a list of values");
   for (mt_json_iter it = mt_json_items(list); mt_json_next(&it);) {
-    mortise_status status = add_value(q, n, it.value, clause, err);
+    mortise_status status = add_wanted_value(q, n, it.value, clause, err);
     if (status) return status;
   }
   if (n->n) qsort(n->values, n->n, sizeof *n->values, order_values);
@@ -165,7 +166,7 @@ static mortise_status only_member(mt_json body, const char *clause, mt_json_iter
     n++;
   }
   if (body.type == MT_JSON_OBJECT && n == 1) return MORTISE_OK;
-  return malformed(err, clause, "needs exactly one field");
+  return query_malformed(err, clause, "needs exactly one field");
 }
 
 static mortise_status parse_ids(mt_query *q, node *n, mt_json body, mortise_error *err) {
@@ -174,7 +175,7 @@ static mortise_status parse_ids(mt_query *q, node *n, mt_json body, mortise_erro
     if (mt_json_key_is(it.key, MT_SLICE("values")))
       values = it.value;
     else if (!mt_slice_eq(it.key, MT_SLICE("boost")) && !mt_slice_eq(it.key, MT_SLICE("_name")))
-      return malformed(err, "ids", "knows only `values`");
+      return query_malformed(err, "ids", "knows only `values`");
   }
   n->place = IN_ID;
   return add_values(q, n, values, "ids", err);
@@ -193,10 +194,10 @@ static mortise_status parse_one(mt_query *q, node *n, mt_json body, const char *
     status = only_member(value, clause, &inner, err);
     if (status) return status;
     if (!mt_json_key_is(inner.key, MT_SLICE("value")))
-      return malformed(err, clause, "knows only `value` inside the field");
+      return query_malformed(err, clause, "knows only `value` inside the field");
     value = inner.value;
   }
-  return add_value(q, n, value, clause, err);
+  return add_wanted_value(q, n, value, clause, err);
 }
 
 static mortise_status parse_terms(mt_query *q, node *n, mt_json body, mortise_error *err) {
@@ -222,7 +223,7 @@ static mortise_status parse_bound(mt_query *q, node *n, mt_slice key, mt_json va
     return scalar_of(q, value, "range", &b->text, err);
   }
   if (mt_slice_eq(key, MT_SLICE("boost"))) return MORTISE_OK;
-  return malformed(err, "range", "knows only gte, gt, lte and lt");
+  return query_malformed(err, "range", "knows only gte, gt, lte and lt");
 }
 
 static mortise_status parse_range(mt_query *q, node *n, mt_json body, mortise_error *err) {
@@ -230,7 +231,7 @@ static mortise_status parse_range(mt_query *q, node *n, mt_json body, mortise_er
   mortise_status status = only_member(body, "range", &member, err);
   if (!status) status = field_of(q, n, member.key, err);
   if (!status && member.value.type != MT_JSON_OBJECT)
-    status = malformed(err, "range", "needs an object of bounds");
+    status = query_malformed(err, "range", "needs an object of bounds");
   if (status) return status;
   for (mt_json_iter it = mt_json_items(member.value); !status && mt_json_next(&it);)
     status = parse_bound(q, n, it.key, it.value, err);
@@ -242,7 +243,7 @@ static mortise_status parse_exists(mt_query *q, node *n, mt_json body, mortise_e
   mortise_status status = only_member(body, "exists", &member, err);
   if (status) return status;
   if (!mt_json_key_is(member.key, MT_SLICE("field")) || member.value.type != MT_JSON_STRING)
-    return malformed(err, "exists", "needs `field`");
+    return query_malformed(err, "exists", "needs `field`");
   mt_slice raw = {member.value.raw.p + 1, member.value.raw.n - 2};
   return field_of(q, n, raw, err);
 }
@@ -250,8 +251,8 @@ static mortise_status parse_exists(mt_query *q, node *n, mt_json body, mortise_e
 static mortise_status parse(mt_query *q, mt_json query, unsigned depth, node **out,
                             mortise_error *err);
 
-static mortise_status add_clause(mt_query *q, node *n, mt_json clause, role r, unsigned depth,
-                                 mortise_error *err) {
+static mortise_status parse_clause(mt_query *q, node *n, mt_json clause, role r, unsigned depth,
+                                   mortise_error *err) {
   node *child = NULL;
   mortise_status status = parse(q, clause, depth + 1, &child, err);
   if (status) return status;
@@ -266,11 +267,11 @@ static mortise_status add_clause(mt_query *q, node *n, mt_json clause, role r, u
 
 static mortise_status add_clauses(mt_query *q, node *n, mt_json value, role r, unsigned depth,
                                   mortise_error *err) {
-  if (value.type == MT_JSON_OBJECT) return add_clause(q, n, value, r, depth, err);
+  if (value.type == MT_JSON_OBJECT) return parse_clause(q, n, value, r, depth, err);
   if (value.type != MT_JSON_ARRAY)
-    return malformed(err, "bool", "needs a clause or a list of them");
+    return query_malformed(err, "bool", "needs a clause or a list of them");
   for (mt_json_iter it = mt_json_items(value); mt_json_next(&it);) {
-    mortise_status status = add_clause(q, n, it.value, r, depth, err);
+    mortise_status status = parse_clause(q, n, it.value, r, depth, err);
     if (status) return status;
   }
   return MORTISE_OK;
@@ -297,9 +298,10 @@ static mortise_status parse_bool(mt_query *q, node *n, mt_json body, unsigned de
     else if (mt_json_key_is(it.key, MT_SLICE("minimum_should_match"))) {
       said = true;
       if (!min_should(it.value, &n->min_should))
-        status = malformed(err, "bool", "minimum_should_match is no number of clauses");
+        status = query_malformed(err, "bool", "minimum_should_match is no number of clauses");
     } else if (!mt_slice_eq(it.key, MT_SLICE("boost")) && !mt_slice_eq(it.key, MT_SLICE("_name")))
-      status = malformed(err, "bool", "knows must, filter, should, must_not, minimum_should_match");
+      status = query_malformed(err, "bool",
+                               "knows must, filter, should, must_not, minimum_should_match");
   }
   for (node *c = n->first; c; c = c->next) {
     musts |= c->role == MUST;
@@ -341,13 +343,14 @@ static mortise_status parse(mt_query *q, mt_json query, unsigned depth, node **o
                             mortise_error *err) {
   mt_json_iter it = mt_json_items(query), more;
   if (query.type != MT_JSON_OBJECT || !mt_json_next(&it))
-    return malformed(err, "query", "needs an object with one clause");
+    return query_malformed(err, "query", "needs an object with one clause");
   more = it;
-  if (mt_json_next(&more)) return malformed(err, "query", "needs exactly one clause");
-  if (depth > DEPTH_MAX) return malformed(err, "bool", "nested too deep");
+  if (mt_json_next(&more)) return query_malformed(err, "query", "needs exactly one clause");
+  if (depth > DEPTH_MAX) return query_malformed(err, "bool", "nested too deep");
   for (size_t i = 0; i < sizeof clauses / sizeof *clauses; i++) {
     if (!mt_json_key_is(it.key, mt_slice_of(clauses[i].name))) continue;
-    if (it.value.type != MT_JSON_OBJECT) return malformed(err, clauses[i].name, "needs an object");
+    if (it.value.type != MT_JSON_OBJECT)
+      return query_malformed(err, clauses[i].name, "needs an object");
     node *n = *out = node_new(q, clauses[i].kind, err);
     if (!n) return err && err->code ? err->code : MORTISE_OUT_OF_MEMORY;
     if (strcmp(clauses[i].name, "terms") == 0) return parse_terms(q, n, it.value, err);
@@ -356,7 +359,7 @@ static mortise_status parse(mt_query *q, mt_json query, unsigned depth, node **o
   return unsupported(err, it.key);
 }
 
-static mortise_status build(mt_query *q, mt_slice text, mortise_error *err) {
+static mortise_status build_query(mt_query *q, mt_slice text, mortise_error *err) {
   mt_buf_init(&q->scratch, TEXT_MAX);
   if (!text.n) {
     q->root = node_new(q, ALL, err);
@@ -374,7 +377,7 @@ mortise_status mt_query_new(mt_slice text, mt_query **out, mortise_error *err) {
   if (!q) return mt_error_memory(err);
   mortise_error local;
   mt_error_clear(&local);
-  mortise_status status = build(q, text, &local);
+  mortise_status status = build_query(q, text, &local);
   if (!status) return MORTISE_OK;
   if (err) *err = local;
   mt_query_free(q);
@@ -408,7 +411,7 @@ static bool in_values(const node *n, mt_slice text) {
   return n->n && bsearch(&text, n->values, n->n, sizeof *n->values, order_values);
 }
 
-static bool in_range(const node *n, mt_slice text) {
+static bool is_in_range(const node *n, mt_slice text) {
   if (n->low.set) {
     int order = mt_scalar_cmp(text, n->low.text);
     if (order < 0 || (order == 0 && !n->low.inclusive)) return false;
@@ -428,7 +431,7 @@ static bool text_matches(const node *n, mt_slice text) {
   case PREFIX:
     return mt_slice_starts(text, n->values[0]);
   case RANGE:
-    return in_range(n, text);
+    return is_in_range(n, text);
   default:
     return true; /* EXISTS */
   }
@@ -497,7 +500,7 @@ static bool object_exists(mt_json value, mt_slice name) {
   return false;
 }
 
-static bool exists(const node *n, const mt_row *row) {
+static bool has_field(const node *n, const mt_row *row) {
   if (n->place != IN_SOURCE) return n->place != IN_ROUTING || row->routing.n;
   return mt_field_each(row->source, n->field, any_leaf, NULL) ||
          object_exists(row->source, n->field);
@@ -525,7 +528,7 @@ static bool matches(mt_query *q, const node *n, const mt_row *row) {
   case NONE:
     return false;
   case EXISTS:
-    return exists(n, row);
+    return has_field(n, row);
   case BOOL:
     return bool_matches(q, n, row);
   default:
@@ -596,18 +599,18 @@ static mortise_status narrow_values(const node *n, const mt_narrow *w, mortise_e
   return status;
 }
 
-static mortise_status narrow(const node *n, const mt_narrow *w, mortise_error *err) {
+static mortise_status narrow_search(const node *n, const mt_narrow *w, mortise_error *err) {
   const node *best;
   if (n->kind == NONE) return MORTISE_OK;
   if (n->kind != BOOL) return narrow_values(n, w, err);
   bool_cost(n, w, &best);
-  if (best) return narrow(best, w, err);
+  if (best) return narrow_search(best, w, err);
   mortise_status status = MORTISE_OK;
   for (const node *c = n->first; !status && c; c = c->next)
-    if (c->role == SHOULD) status = narrow(c, w, err);
+    if (c->role == SHOULD) status = narrow_search(c, w, err);
   return status;
 }
 
 mortise_status mt_query_narrow(const mt_query *q, const mt_narrow *n, mortise_error *err) {
-  return narrow(q->root, n, err);
+  return narrow_search(q->root, n, err);
 }

@@ -190,7 +190,7 @@ static void finalize(mt_db *db) {
   db->stmts = NULL;
 }
 
-static mortise_status prepare(mt_db *db, mortise_error *err) {
+static mortise_status prepare_statements(mt_db *db, mortise_error *err) {
   size_t n = OWN_SQL + db->kind->n_sql;
   db->stmts = mt_calloc(n, sizeof *db->stmts);
   if (!db->stmts) return mt_error_memory(err);
@@ -218,7 +218,7 @@ mortise_status mt_db_init(mt_db *db, const mt_db_kind *kind, const char *file, m
   return status;
 }
 
-static void close_handle(mt_db *db) {
+static void close_connection(mt_db *db) {
   finalize(db);
   if (db->handle) sqlite3_close(db->handle);
   db->handle = NULL;
@@ -227,19 +227,19 @@ static void close_handle(mt_db *db) {
 }
 
 void mt_db_deinit(mt_db *db) {
-  close_handle(db);
+  close_connection(db);
   mt_free(db->file);
   db->file = NULL;
 }
 
-static bool is_busy(int code) {
+static bool is_busy_code(int code) {
   return (code & 0xff) == SQLITE_BUSY;
 }
 
 /* SQLITE_BUSY is brief: another process closes the last connection, recovers the log, or does not
  * use the turnstile. */
 static bool wait_if_busy(const mt_db *db, int code, const mt_patience *p) {
-  if (!is_busy(code) || mt_patience_check(p, db->file, NULL)) return false;
+  if (!is_busy_code(code) || mt_patience_check(p, db->file, NULL)) return false;
   mt_patience_sleep(p, PAUSE_US);
   return true;
 }
@@ -252,7 +252,7 @@ static mortise_status exec(mt_db *db, const char *sql, const mt_patience *p, mor
 }
 
 /* Reads the first column of the first row as text or number. */
-static int ask(mt_db *db, const char *sql, char *text, size_t size, int64_t *number) {
+static int query_one(mt_db *db, const char *sql, char *text, size_t size, int64_t *number) {
   sqlite3_stmt *stmt = NULL;
   int code = sqlite3_prepare_v2(db->handle, sql, -1, &stmt, NULL);
   if (!code) code = sqlite3_step(stmt);
@@ -268,7 +268,7 @@ static int ask(mt_db *db, const char *sql, char *text, size_t size, int64_t *num
 static mortise_status ask_patiently(mt_db *db, const char *sql, int64_t *number,
                                     const mt_patience *p, mortise_error *err) {
   int code;
-  do code = ask(db, sql, NULL, 0, number);
+  do code = query_one(db, sql, NULL, 0, number);
   while (wait_if_busy(db, code, p));
   return code ? mt_db_fail(db, code, err) : MORTISE_OK;
 }
@@ -305,7 +305,7 @@ static mortise_status inspect(mt_db *db, bool *fresh, const mt_patience *p, mort
 static mortise_status want_wal(mt_db *db, const mt_patience *p, mortise_error *err) {
   char mode[16] = "";
   int code;
-  do code = ask(db, "PRAGMA journal_mode=WAL", mode, sizeof mode, NULL);
+  do code = query_one(db, "PRAGMA journal_mode=WAL", mode, sizeof mode, NULL);
   while (wait_if_busy(db, code, p));
   if (code) return mt_db_fail(db, code, err);
   if (strcmp(mode, "wal") == 0) return MORTISE_OK;
@@ -326,7 +326,7 @@ static mortise_status create_tables(mt_db *db, const mt_patience *p, mortise_err
 }
 
 /* Two processes may find the file new, so check again behind the turnstile. */
-static mortise_status create(mt_db *db, const mt_patience *p, mortise_error *err) {
+static mortise_status create_file(mt_db *db, const mt_patience *p, mortise_error *err) {
   mortise_status status = mt_turn_enter(&db->turn, db->file, p, err);
   if (status) return status;
   bool fresh;
@@ -361,18 +361,18 @@ static bool distrust(mt_db *db) {
 }
 
 /* Interrupts SQLite when the deadline has passed or the work was cancelled. */
-static int is_over(void *ctx) {
+static int is_out_of_patience(void *ctx) {
   const mt_db *db = ctx;
   return db->patience && mt_patience_check(db->patience, db->file, NULL);
 }
 
-static mortise_status set_up(mt_db *db, const mt_patience *p, mortise_error *err) {
+static mortise_status set_up_connection(mt_db *db, const mt_patience *p, mortise_error *err) {
   bool fresh;
   if (!distrust(db))
     return mt_error_set(err, MORTISE_UNSUPPORTED, "SQLite refuses to distrust a file's schema");
-  sqlite3_progress_handler(db->handle, LOOK_UP_OPS, is_over, db);
+  sqlite3_progress_handler(db->handle, LOOK_UP_OPS, is_out_of_patience, db);
   mortise_status status = inspect(db, &fresh, p, err);
-  if (!status && fresh) status = create(db, p, err);
+  if (!status && fresh) status = create_file(db, p, err);
   if (!status && !fresh) status = want_wal(db, p, err);
   if (!status)
     status = exec(db,
@@ -384,7 +384,7 @@ static mortise_status set_up(mt_db *db, const mt_patience *p, mortise_error *err
   if (code) return mt_db_fail(db, code, err);
   sqlite3_wal_autocheckpoint(db->handle, 0);
   sqlite3_wal_hook(db->handle, note_wal, db);
-  return prepare(db, err);
+  return prepare_statements(db, err);
 }
 
 mortise_status mt_db_place(const mt_db *db, mortise_error *err) {
@@ -460,7 +460,7 @@ static mortise_status open_all(mt_db *db, const mt_patience *p, mortise_error *e
   if (code) return cannot_open(db, code, err);
   if (sqlite3_db_readonly(db->handle, "main") == 1) return read_only(db, why_read_only(db), err);
   sqlite3_busy_timeout(db->handle, 0);
-  status = set_up(db, p, err);
+  status = set_up_connection(db, p, err);
   return status ? status : remember_file(db, err);
 }
 
@@ -468,7 +468,7 @@ mortise_status mt_db_open(mt_db *db, const mt_patience *p, mortise_error *err) {
   if (db->handle) return MORTISE_OK;
   mortise_status status = open_all(db, p, err);
   db->patience = NULL;
-  if (status) close_handle(db);
+  if (status) close_connection(db);
   return status;
 }
 
@@ -555,7 +555,7 @@ void mt_db_tidy(mt_db *db) {
   if (!db->handle) return;
   mt_db_end(db);
   if (db->broken)
-    close_handle(db);
+    close_connection(db);
   else if (db->wal_grown && db->wal_pages > CHECKPOINT_PAGES)
     checkpoint(db);
 }

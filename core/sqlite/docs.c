@@ -103,7 +103,7 @@ static void collect_fields(mt_index *index, mt_json properties, mt_buf *name, un
   }
 }
 
-static mortise_status read_fields(const mt_db *db, mt_index *index, mortise_error *err) {
+static mortise_status read_indexed_fields(const mt_db *db, mt_index *index, mortise_error *err) {
   mt_json root;
   mt_buf name;
   if (!*index->body) return MORTISE_OK;
@@ -136,7 +136,7 @@ mortise_status mt_index_load(mt_db *db, mt_slice name, mt_index *out, mortise_er
   out->body = mt_strndup(body.p, body.n);
   out->idx = sqlite3_column_int64(stmt, 0);
   sqlite3_reset(stmt);
-  status = out->body ? read_fields(db, out, err) : mt_error_memory(err);
+  status = out->body ? read_indexed_fields(db, out, err) : mt_error_memory(err);
   if (status) mt_index_deinit(out);
   return status;
 }
@@ -405,7 +405,7 @@ mortise_status mt_pager_add(mt_pager *p, mt_slice id, const mt_row *row, mt_vers
   return mt_buf_status(&page->bytes, "the answer", err);
 }
 
-static void place(mt_slice *s, const char **at) {
+static void place_slice(mt_slice *s, const char **at) {
   if (!s->p) return;
   s->p = *at;
   *at += s->n;
@@ -418,9 +418,9 @@ mt_page *mt_pager_take(mt_pager *p) {
   for (size_t i = 0; i < page->n; i++) {
     mt_doc *doc = &page->docs[i];
     doc->index = (mt_slice){page->bytes.p, p->index_n};
-    place(&doc->id, &at);
-    place(&doc->routing, &at);
-    place(&doc->source, &at);
+    place_slice(&doc->id, &at);
+    place_slice(&doc->routing, &at);
+    place_slice(&doc->source, &at);
   }
   return page;
 }

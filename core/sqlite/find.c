@@ -10,7 +10,7 @@ enum { LOOK_UP_EVERY = 512, CANDIDATES_MAX = 1 << 26 };
 
 /* A document's text is validated once, when it is read from the file; all later code relies on
  * that. */
-static mortise_status take_source(mt_db *db, mt_row *row, mt_slice text, mortise_error *err) {
+static mortise_status parse_source(mt_db *db, mt_row *row, mt_slice text, mortise_error *err) {
   if (!mt_json_parse(text, "the document", &row->source, NULL) &&
       row->source.type == MT_JSON_OBJECT)
     return MORTISE_OK;
@@ -35,7 +35,7 @@ mortise_status mt_docs_get(mt_db *db, int64_t idx, mt_slice id, mt_row *row, boo
   if (status || !*found) return status;
   *row = (mt_row){.id = id, .seq_no = mt_db_u(stmt, 0)};
   if (sqlite3_column_type(stmt, 1) != SQLITE_NULL) row->routing = mt_db_text(stmt, 1);
-  return take_source(db, row, mt_db_text(stmt, 2), err);
+  return parse_source(db, row, mt_db_text(stmt, 2), err);
 }
 
 /* ---- every document ---- */
@@ -54,7 +54,7 @@ static mortise_status look_at_all(mt_work *w, const mt_index *index, mt_query *q
     status = take_id(w->db, stmt, &row.id, err);
     if (status) return status;
     if (sqlite3_column_type(stmt, 2) != SQLITE_NULL) row.routing = mt_db_text(stmt, 2);
-    if (sources) status = take_source(w->db, &row, mt_db_text(stmt, 3), err);
+    if (sources) status = parse_source(w->db, &row, mt_db_text(stmt, 3), err);
     if (!status && mt_query_matches(q, &row)) status = use(ctx, &row, err);
     if (status) return status;
   }
@@ -79,7 +79,7 @@ static int field_number(void *ctx, mt_slice name) {
   return -1;
 }
 
-static mortise_status add_id(void *ctx, mt_slice id, mortise_error *err) {
+static mortise_status add_candidate(void *ctx, mt_slice id, mortise_error *err) {
   candidates *c = ctx;
   if (!mt_grow((void **)&c->ids, &c->cap, c->n + 1, sizeof *c->ids, CANDIDATES_MAX))
     return mt_error_memory(err);
@@ -106,7 +106,7 @@ static mortise_status add_by_value(void *ctx, int field, mt_slice text, bool pre
     }
     mt_slice id;
     status = take_id(c->w->db, stmt, &id, err);
-    if (!status) status = add_id(c, id, err);
+    if (!status) status = add_candidate(c, id, err);
     if (status) return status;
   }
 }
@@ -136,7 +136,7 @@ static mortise_status check_candidates(candidates *c, mt_query *q, mt_found_fn *
 mortise_status mt_docs_find(mt_work *w, const mt_index *index, mt_query *q, mt_found_fn *use,
                             void *ctx, mortise_error *err) {
   candidates c = {.w = w, .index = index};
-  mt_narrow n = {.ctx = &c, .field = field_number, .id = add_id, .value = add_by_value};
+  mt_narrow n = {.ctx = &c, .field = field_number, .id = add_candidate, .value = add_by_value};
   if (!mt_query_can_narrow(q, &n)) return look_at_all(w, index, q, use, ctx, err);
   mt_buf_init(&c.text, (size_t)1 << 31);
   mortise_status status = mt_query_narrow(q, &n, err);

@@ -4,14 +4,14 @@
 #include "sqlite/internal.h"
 #include "transform/transform.h"
 
-static void fail(sqlite3_context *call, const mortise_error *err) {
+static void fail_function(sqlite3_context *call, const mortise_error *err) {
   if (err->code == MORTISE_OUT_OF_MEMORY)
     sqlite3_result_error_nomem(call);
   else
     sqlite3_result_error(call, err->message, -1);
 }
 
-static mt_slice text_of(sqlite3_value *value) {
+static mt_slice argument_text(sqlite3_value *value) {
   const char *p = (const char *)sqlite3_value_text(value);
   return (mt_slice){p, p ? (size_t)sqlite3_value_bytes(value) : 0};
 }
@@ -42,9 +42,9 @@ static const mt_transforms *list_of(sqlite3_context *call, sqlite3_value **argum
   mortise_error err;
   mt_transforms *t = sqlite3_get_auxdata(call, LIST);
   if (t) return t;
-  t = list_compile(text_of(arguments[LIST]), &err);
+  t = list_compile(argument_text(arguments[LIST]), &err);
   if (!t) {
-    fail(call, &err);
+    fail_function(call, &err);
     return NULL;
   }
   sqlite3_set_auxdata(call, LIST, t, free_list);
@@ -61,11 +61,12 @@ static mt_transformed list_apply(sqlite3_context *call, sqlite3_value **argument
   mt_json source;
   const mt_transforms *t = list_of(call, arguments);
   if (!t) return MT_STOP;
-  mortise_status status = mt_json_parse(text_of(arguments[SOURCE]), "the source", &source, err);
+  mortise_status status =
+      mt_json_parse(argument_text(arguments[SOURCE]), "the source", &source, err);
   mt_transformed how = status ? MT_STOP : mt_transforms_apply(t, source.raw, out, err);
   if (!status) status = mt_buf_status(out, "the changed document", err);
   if (!status) return how;
-  fail(call, err);
+  fail_function(call, err);
   return MT_STOP;
 }
 

@@ -9,12 +9,7 @@ struct mt_listing {
   mt_buf ns, key;
 };
 
-static void add_text(mt_buf *out, const char *key, mt_slice text) {
-  mt_json_add_key(out, key);
-  mt_json_add_string(out, text);
-}
-
-static void open_item(mt_buf *out) {
+static void open_object(mt_buf *out) {
   if (out->n && out->p[out->n - 1] == '}') mt_buf_addc(out, ',');
   mt_buf_addc(out, '{');
 }
@@ -39,11 +34,11 @@ static mortise_status add_entries(mt_db *db, mt_slice ns, mt_slice path, bool qu
   return MORTISE_OK;
 }
 
-static mortise_status add_lock(mt_db *db, mt_slice ns, mt_slice path, mt_buf *out,
-                               mortise_error *err) {
-  open_item(out);
-  add_text(out, "ns", ns);
-  add_text(out, "path", path);
+static mortise_status append_lock(mt_db *db, mt_slice ns, mt_slice path, mt_buf *out,
+                                  mortise_error *err) {
+  open_object(out);
+  mt_json_add_text(out, "ns", ns);
+  mt_json_add_text(out, "path", path);
   mortise_status status = add_entries(db, ns, path, false, out, err);
   if (!status) status = add_entries(db, ns, path, true, out, err);
   mt_buf_addc(out, '}');
@@ -51,7 +46,7 @@ static mortise_status add_lock(mt_db *db, mt_slice ns, mt_slice path, mt_buf *ou
 }
 
 /* A row with an invalid session id is skipped: nobody uses it and it blocks nobody. */
-static mortise_status add_session(sqlite3_stmt *stmt, mt_buf *out, mortise_error *err) {
+static mortise_status append_session(sqlite3_stmt *stmt, mt_buf *out, mortise_error *err) {
   mt_session_doc doc = {0};
   mt_session_parts parts;
   mt_slice id = mt_db_text(stmt, 1);
@@ -66,14 +61,14 @@ static mortise_status add_session(sqlite3_stmt *stmt, mt_buf *out, mortise_error
 
 /* ---- pages ---- */
 
-static void remember(mt_listing *l, sqlite3_stmt *stmt) {
+static void remember_last_row(mt_listing *l, sqlite3_stmt *stmt) {
   mt_buf_clear(&l->ns);
   mt_buf_addslice(&l->ns, mt_db_text(stmt, 0));
   mt_buf_clear(&l->key);
   mt_buf_addslice(&l->key, mt_db_text(stmt, 1));
 }
 
-static sqlite3_stmt *prepare(mt_db *db, const mt_lock_list *r, uint64_t page) {
+static sqlite3_stmt *prepare_list(mt_db *db, const mt_lock_list *r, uint64_t page) {
   bool locks = r->kind == MT_LIST_LOCKS;
   sqlite3_stmt *stmt = mt_db_stmt(db, locks ? LOCKS_LIST : LOCKS_LIST_SESSIONS);
   mt_db_bind(stmt, 1, r->listing->ns.n ? mt_buf_slice(&r->listing->ns) : MT_SLICE(""));
@@ -87,27 +82,27 @@ static sqlite3_stmt *prepare(mt_db *db, const mt_lock_list *r, uint64_t page) {
 }
 
 /* Reads one page into `out`; *full: there may be more. */
-static mortise_status read_page(mt_db *db, const mt_lock_list *r, mt_buf *out, bool *full,
-                                mortise_error *err) {
+static mortise_status append_page(mt_db *db, const mt_lock_list *r, mt_buf *out, bool *full,
+                                  mortise_error *err) {
   uint64_t page = r->page ? r->page : MT_LIST_PAGE, n = 0;
-  sqlite3_stmt *stmt = prepare(db, r, page);
+  sqlite3_stmt *stmt = prepare_list(db, r, page);
   for (;; n++) {
     bool more;
     mortise_status status = mt_db_step(db, stmt, &more, err);
     if (status) return status;
     if (!more) break;
     if (r->kind == MT_LIST_SESSIONS)
-      status = add_session(stmt, out, err);
+      status = append_session(stmt, out, err);
     else
-      status = add_lock(db, mt_db_text(stmt, 0), mt_db_text(stmt, 1), out, err);
+      status = append_lock(db, mt_db_text(stmt, 0), mt_db_text(stmt, 1), out, err);
     if (status) return status;
-    if (n + 1 == page) remember(r->listing, stmt);
+    if (n + 1 == page) remember_last_row(r->listing, stmt);
   }
   *full = n == page;
   return mt_buf_status(&r->listing->key, "the list's place", err);
 }
 
-static mortise_status open_listing(mt_lock_list *r, mortise_error *err) {
+static mortise_status open_list(mt_lock_list *r, mortise_error *err) {
   if (r->listing) return MORTISE_OK;
   if (r->page > MT_LIST_PAGE_MAX)
     return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "a list's page of %u; at most %d", r->page,
@@ -126,7 +121,7 @@ void mt_locks_listing_free(mt_listing *listing) {
   mt_free(listing);
 }
 
-static mortise_status take_json(mt_buf *out, char **json, mortise_error *err) {
+static mortise_status close_array(mt_buf *out, char **json, mortise_error *err) {
   mt_buf_addc(out, ']');
   mortise_status status = mt_buf_status(out, "the list", err);
   if (!status) *json = mt_buf_take(out, NULL);
@@ -139,13 +134,13 @@ mortise_status mt_locks_list(mt_work *w, mt_req *req, mortise_error *err) {
   mt_buf out;
   r->json = NULL;
   r->stale = false;
-  mortise_status status = r->end ? MORTISE_OK : open_listing(r, err);
+  mortise_status status = r->end ? MORTISE_OK : open_list(r, err);
   if (!status && !r->end) {
     mt_buf_init(&out, MT_SQLITE_TEXT_MAX);
     mt_buf_addc(&out, '[');
     status = mt_work_read(w, err);
-    if (!status) status = read_page(w->db, r, &out, &full, err);
-    if (!status) status = take_json(&out, &r->json, err);
+    if (!status) status = append_page(w->db, r, &out, &full, err);
+    if (!status) status = close_array(&out, &r->json, err);
     mt_buf_deinit(&out);
   }
   if (!full || status) {
@@ -179,9 +174,9 @@ mortise_status mt_locks_read(mt_work *w, mt_req *req, mortise_error *err) {
   for (size_t i = 0; !status && i < r->n; i++) {
     bool found;
     status = is_there(w->db, ns, r->paths[i], &found, err);
-    if (!status && found) status = add_lock(w->db, ns, r->paths[i], &out, err);
+    if (!status && found) status = append_lock(w->db, ns, r->paths[i], &out, err);
   }
-  if (!status) status = take_json(&out, &r->json, err);
+  if (!status) status = close_array(&out, &r->json, err);
   mt_buf_deinit(&out);
   return status;
 }

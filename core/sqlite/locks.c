@@ -81,8 +81,8 @@ static const mt_lock_entry *entry_find(const entries *list, const char *session)
 }
 
 /* Reads the document's version; 0: no document. */
-static mortise_status read_version(batch_run *u, const mt_lock_item *item, uint64_t *seq_no,
-                                   mortise_error *err) {
+static mortise_status read_lock_version(batch_run *u, const mt_lock_item *item, uint64_t *seq_no,
+                                        mortise_error *err) {
   mt_db *db = u->w->db;
   sqlite3_stmt *stmt = mt_db_stmt(db, LOCKS_DOC_GET);
   mt_db_bind(stmt, 1, u->ns);
@@ -146,7 +146,7 @@ static mortise_status put_waiter(batch_run *u, const mt_lock_item *item, mortise
 }
 
 /* Each write drops expired waiters from the queue. */
-static mortise_status purge(batch_run *u, const mt_lock_item *item, mortise_error *err) {
+static mortise_status purge_queue(batch_run *u, const mt_lock_item *item, mortise_error *err) {
   bool any = false;
   for (size_t i = 0; i < u->queue.n; i++) any |= !mt_waiter_alive(&u->queue.list[i], u->now_ms);
   if (!any) return MORTISE_OK;
@@ -157,7 +157,7 @@ static mortise_status purge(batch_run *u, const mt_lock_item *item, mortise_erro
   return mt_db_run(u->w->db, stmt, err);
 }
 
-static mortise_status result(mt_lock_item *item, mt_lock_result what) {
+static mortise_status set_lock_result(mt_lock_item *item, mt_lock_result what) {
   item->result = what;
   return MORTISE_OK;
 }
@@ -169,7 +169,8 @@ static mortise_status acked(mt_lock_item *item, mortise_status status) {
 
 /* ---- set ---- */
 
-static mortise_status add_blocker(mt_lock_item *item, const mt_lock_entry *e, mortise_error *err) {
+static mortise_status append_blocker(mt_lock_item *item, const mt_lock_entry *e,
+                                     mortise_error *err) {
   size_t n = item->n_blockers;
   if (!(n & (n - 1))) { /* 0 or a power of two: full */
     void *grown = mt_realloc(item->blockers, (n ? n * 2 : 1) * sizeof *item->blockers);
@@ -185,7 +186,7 @@ static mortise_status tell_blockers(const mt_lock_document *doc, const mt_grant_
   const mt_lock_entry *e = NULL;
   mortise_status status = MORTISE_OK;
   while (!status && item->n_blockers < MT_BLOCKERS_MAX && (e = mt_grant_blocker(doc, r, e)))
-    status = add_blocker(item, e, err);
+    status = append_blocker(item, e, err);
   return status;
 }
 
@@ -212,18 +213,18 @@ static mortise_status item_set(batch_run *u, mt_lock_item *item, mortise_error *
   if (queued || g.result == MT_LOCK_DENIED) status = tell_blockers(&doc, &r, item, err);
   if (!status && granted) status = write_grant(u, item, &g, err);
   if (!status && queued) status = put_waiter(u, item, err);
-  if (!status && (granted || queued)) status = purge(u, item, err);
+  if (!status && (granted || queued)) status = purge_queue(u, item, err);
   if (!status && (granted || queued)) status = touch(u, item, false, err);
   if (!status && queued) item->ahead = mt_grant_ahead(&doc, &r);
   if (!status && granted && item->ask_queue) item->contended = mt_grant_contended(&doc, &r, g.mode);
-  return status ? status : result(item, g.result);
+  return status ? status : set_lock_result(item, g.result);
 }
 
 /* ---- the other verbs ---- */
 
 /* Entries without a document row count too, since they say that somebody holds something. */
-static mortise_status exists(batch_run *u, const mt_lock_item *item, bool *there,
-                             mortise_error *err) {
+static mortise_status lock_exists(batch_run *u, const mt_lock_item *item, bool *there,
+                                  mortise_error *err) {
   sqlite3_stmt *stmt = mt_db_stmt(u->w->db, LOCKS_DOC_ANY);
   mt_db_bind(stmt, 1, u->ns);
   mt_db_bind(stmt, 2, item->place.path);
@@ -234,11 +235,11 @@ static mortise_status exists(batch_run *u, const mt_lock_item *item, bool *there
   return status;
 }
 
-static mortise_status create(batch_run *u, mt_lock_item *item, mortise_error *err) {
+static mortise_status create_lock(batch_run *u, mt_lock_item *item, mortise_error *err) {
   bool there;
-  mortise_status status = exists(u, item, &there, err);
+  mortise_status status = lock_exists(u, item, &there, err);
   if (status) return status;
-  if (there) return result(item, MT_LOCK_EXISTS);
+  if (there) return set_lock_result(item, MT_LOCK_EXISTS);
   status = put_holder(u, item, item->mode, u->now_ms, u->job, err);
   if (!status) status = touch(u, item, false, err);
   return acked(item, status);
@@ -246,10 +247,10 @@ static mortise_status create(batch_run *u, mt_lock_item *item, mortise_error *er
 
 static mortise_status delete (batch_run *u, mt_lock_item *item, mortise_error *err) {
   uint64_t seq_no;
-  mortise_status status = read_version(u, item, &seq_no, err);
+  mortise_status status = read_lock_version(u, item, &seq_no, err);
   if (status) return status;
   if (!seq_no || item->if_version.seq_no != seq_no || item->if_version.term != 1)
-    return result(item, MT_LOCK_CONFLICT);
+    return set_lock_result(item, MT_LOCK_CONFLICT);
   status = run_at(u, LOCKS_HOLDERS_CLEAR, item, (mt_slice){0}, err);
   if (!status) status = run_at(u, LOCKS_QUEUE_CLEAR, item, (mt_slice){0}, err);
   if (!status) status = touch(u, item, true, err);
@@ -273,10 +274,10 @@ static mortise_status remove_entries(batch_run *u, mt_lock_item *item, const cha
                       *place = entry_find(&u->queue, session);
   if (hold && (hold->n > n || (*hold->job && !guard))) hold = NULL;
   if (place && place->n > n) place = NULL;
-  if (!hold && !place) return result(item, MT_LOCK_ABSENT);
+  if (!hold && !place) return set_lock_result(item, MT_LOCK_ABSENT);
   if (hold) status = run_at(u, LOCKS_HOLDER_DROP, item, mt_slice_of(session), err);
   if (!status && place) status = run_at(u, LOCKS_QUEUE_DROP, item, mt_slice_of(session), err);
-  if (!status) status = purge(u, item, err);
+  if (!status) status = purge_queue(u, item, err);
   if (!status) status = touch(u, item, is_left_empty(u, hold, place), err);
   return acked(item, status);
 }
@@ -318,21 +319,21 @@ static mortise_status remove_damaged(batch_run *u, mt_lock_item *item, mortise_e
       status = drop_damaged(u, item, queued, &dropped, err);
       any |= dropped;
     }
-  if (!status && !any) return result(item, MT_LOCK_ABSENT);
+  if (!status && !any) return set_lock_result(item, MT_LOCK_ABSENT);
   if (!status) status = read_document(u, item, err);
-  if (!status) status = purge(u, item, err);
+  if (!status) status = purge_queue(u, item, err);
   if (!status) status = touch(u, item, is_left_empty(u, NULL, NULL), err);
   return acked(item, status);
 }
 
-static mortise_status adopt(batch_run *u, mt_lock_item *item, mortise_error *err) {
+static mortise_status adopt_entry(batch_run *u, mt_lock_item *item, mortise_error *err) {
   mortise_status status = read_document(u, item, err);
   if (status) return status;
   mt_slice from = mt_slice_of(item->session);
   const mt_lock_entry *mine = entry_find(&u->holders, u->r->session),
                       *theirs = entry_find(&u->holders, item->session);
-  if (mine && mine->n > item->n) return result(item, MT_LOCK_STALE);
-  if (!theirs && !(mine && mine->n == item->n)) return result(item, MT_LOCK_ABSENT);
+  if (mine && mine->n > item->n) return set_lock_result(item, MT_LOCK_STALE);
+  if (!theirs && !(mine && mine->n == item->n)) return set_lock_result(item, MT_LOCK_ABSENT);
   if (theirs) {
     /* The join of both modes conflicts only with what one of them conflicts with. */
     mt_mode mode = mine ? mt_mode_join(mine->mode, theirs->mode) : theirs->mode;
@@ -341,27 +342,27 @@ static mortise_status adopt(batch_run *u, mt_lock_item *item, mortise_error *err
     if (!status) status = run_at(u, LOCKS_HOLDER_DROP, item, from, err);
     if (!status) status = run_at(u, LOCKS_QUEUE_DROP, item, from, err);
   }
-  if (!status) status = purge(u, item, err);
+  if (!status) status = purge_queue(u, item, err);
   if (!status) status = touch(u, item, false, err);
   return acked(item, status);
 }
 
 /* ---- batches ---- */
 
-static bool is_number(uint64_t n) {
+static bool fits_integer(uint64_t n) {
   return n <= INT64_MAX;
 }
 
 static mortise_status run_item(batch_run *u, mt_lock_item *item, mortise_error *err) {
   bool needs_mode = item->verb == MT_LOCK_CREATE || item->verb == MT_LOCK_SET;
   if (!item->place.path.n || item->place.path.n > MT_SQLITE_TEXT_MAX || item->place.stripe ||
-      !is_number(item->n) || (needs_mode && (item->mode <= MT_NL || item->mode > MT_X))) {
+      !fits_integer(item->n) || (needs_mode && (item->mode <= MT_NL || item->mode > MT_X))) {
     mt_error_set(err, MORTISE_INVALID_ARGUMENT, "a lock item has no place, no mode or no number");
-    return result(item, MT_LOCK_FAILED);
+    return set_lock_result(item, MT_LOCK_FAILED);
   }
   switch (item->verb) {
   case MT_LOCK_CREATE:
-    return create(u, item, err);
+    return create_lock(u, item, err);
   case MT_LOCK_SET:
     return item_set(u, item, err);
   case MT_LOCK_RELEASE:
@@ -372,11 +373,11 @@ static mortise_status run_item(batch_run *u, mt_lock_item *item, mortise_error *
     return item->session ? remove_entries(u, item, item->session, INT64_MAX, item->guard, err)
                          : remove_damaged(u, item, err);
   default:
-    return adopt(u, item, err);
+    return adopt_entry(u, item, err);
   }
 }
 
-static void forget(mt_lock_item *item) {
+static void forget_result(mt_lock_item *item) {
   mt_free(item->blockers);
   item->blockers = NULL;
   item->n_blockers = 0;
@@ -386,7 +387,7 @@ static void forget(mt_lock_item *item) {
   item->contended = false;
 }
 
-static mortise_status run_some(batch_run *u, size_t *end, mortise_error *err) {
+static mortise_status run_lock_items(batch_run *u, size_t *end, mortise_error *err) {
   mt_lock_batch *r = u->r;
   mortise_status status = mt_work_write(u->w, err);
   if (!status) status = mt_locks_seq_load(u->w->db, &u->seq_no, err);
@@ -402,7 +403,7 @@ static mortise_status run_some(batch_run *u, size_t *end, mortise_error *err) {
     if (!status) status = mt_work_commit(u->w, err);
   }
   mt_db_end(u->w->db);
-  for (size_t k = u->first; status && k < i; k++) forget(&r->items[k]);
+  for (size_t k = u->first; status && k < i; k++) forget_result(&r->items[k]);
   *end = i;
   return status;
 }
@@ -425,9 +426,9 @@ mortise_status mt_locks_batch(mt_work *w, mt_req *req, mortise_error *err) {
   batch_run u = {.w = w, .r = r, .ns = mt_slice_of(r->ns), .session = mt_slice_of(r->session)};
   u.job = mt_slice_of(r->job ? r->job : "");
   r->proven = true;
-  for (size_t i = 0; i < r->n; i++) forget(&r->items[i]);
+  for (size_t i = 0; i < r->n; i++) forget_result(&r->items[i]);
   mortise_status status = check_batch(r, err);
-  while (!status && u.first < r->n) status = run_some(&u, &u.first, err);
+  while (!status && u.first < r->n) status = run_lock_items(&u, &u.first, err);
   for (size_t i = 0; !status && i < r->n; i++)
     if (r->items[i].result == MT_LOCK_FAILED) status = err ? err->code : MORTISE_INVALID_ARGUMENT;
   mt_free(u.holders.list);

@@ -77,7 +77,7 @@ void mt_docs_scan_free(mt_scan *scan) {
   mt_free(scan);
 }
 
-static mortise_status remember(void *ctx, const mt_row *row, mortise_error *err) {
+static mortise_status add_to_list(void *ctx, const mt_row *row, mortise_error *err) {
   mt_scan *scan = ctx;
   uint32_t n = (uint32_t)row->id.n;
   mt_buf_add(&scan->list, &row->seq_no, sizeof row->seq_no);
@@ -93,7 +93,7 @@ static mortise_status fill_scan(mt_work *w, mt_scan_open *r, mt_scan *scan, mort
   mortise_status status = mt_query_new(r->query, &scan->query, err);
   if (!status) status = mt_work_read(w, err);
   if (!status) status = mt_index_need(w->db, r->index, &index, err);
-  if (!status) status = mt_docs_find(w, &index, scan->query, remember, scan, err);
+  if (!status) status = mt_docs_find(w, &index, scan->query, add_to_list, scan, err);
   memcpy(scan->name, index.name, sizeof scan->name);
   scan->idx = index.idx;
   mt_index_deinit(&index);
@@ -129,8 +129,8 @@ static mt_slice next_id(const mt_scan *scan, size_t *at, uint64_t *seq_no) {
 
 /* A document that changed since the opening is returned in its newest form if it still matches;
  * otherwise, or if it was deleted, it is not found and has its version at the opening. */
-static mortise_status add_hit(mt_work *w, mt_scan *scan, mt_pager *pager, mt_slice id,
-                              uint64_t seq_no, mortise_error *err) {
+static mortise_status add_to_page(mt_work *w, mt_scan *scan, mt_pager *pager, mt_slice id,
+                                  uint64_t seq_no, mortise_error *err) {
   mt_row row;
   bool found;
   mortise_status status = mt_docs_get(w->db, scan->idx, id, &row, &found, err);
@@ -164,7 +164,7 @@ mortise_status mt_docs_scan_next(mt_work *w, mt_req *req, mortise_error *err) {
     if (pager.page->bytes.n > PAGE_BYTES) break;
     uint64_t seq_no;
     mt_slice id = next_id(scan, &at, &seq_no);
-    status = add_hit(w, scan, &pager, id, seq_no, err);
+    status = add_to_page(w, scan, &pager, id, seq_no, err);
   }
   if (!status) {
     scan->at = at;

@@ -90,7 +90,7 @@ static mortise_status add_source_field(search *s, mt_json value, mortise_error *
   return mt_buf_status(&s->names, "_source", err);
 }
 
-static mortise_status read_source(search *s, mt_json value, mortise_error *err) {
+static mortise_status read_source_filter(search *s, mt_json value, mortise_error *err) {
   bool wanted;
   mortise_status status = MORTISE_OK;
   if (mt_json_bool(value, &wanted)) {
@@ -119,7 +119,7 @@ static mortise_status read_key(search *s, mt_slice key, mt_json value, mortise_e
   if (mt_json_key_is(key, MT_SLICE("size")))
     return mt_json_uint(value, &s->size) ? MORTISE_OK : key_refuse(err, "size", value.raw);
   if (mt_json_key_is(key, MT_SLICE("sort"))) return read_sort(s, value, false, err);
-  if (mt_json_key_is(key, MT_SLICE("_source"))) return read_source(s, value, err);
+  if (mt_json_key_is(key, MT_SLICE("_source"))) return read_source_filter(s, value, err);
   /* Counts are always exact, and versions always returned. */
   if (mt_json_key_is(key, MT_SLICE("track_total_hits")) ||
       mt_json_key_is(key, MT_SLICE("seq_no_primary_term")))
@@ -257,7 +257,7 @@ static void add_sort_values(const search *s, const hit *h, mt_buf *out) {
   mt_buf_addc(out, ']');
 }
 
-static mortise_status add_hit(search *s, const hit *h, mt_buf *out, mortise_error *err) {
+static mortise_status append_hit(search *s, const hit *h, mt_buf *out, mortise_error *err) {
   mt_row row;
   bool there;
   mt_slice id = {s->text.p + h->id, h->id_n};
@@ -270,8 +270,7 @@ static mortise_status add_hit(search *s, const hit *h, mt_buf *out, mortise_erro
   mt_buf_addu(out, row.seq_no);
   mt_buf_adds(out, ",\"_primary_term\":1,\"_score\":null");
   if (row.routing.p) {
-    mt_json_add_key(out, "_routing");
-    mt_json_add_string(out, row.routing);
+    mt_json_add_text(out, "_routing", row.routing);
   }
   if (!s->no_source) mt_json_add_key(out, "_source");
   if (!s->no_source && s->filtered) status = add_filtered(s, row.source, out, err);
@@ -290,7 +289,7 @@ static mortise_status write_answer(search *s, mt_buf *out, mortise_error *err) {
   size_t first = s->n_sorts ? (size_t)s->from : 0;
   mortise_status status = MORTISE_OK;
   for (size_t i = first; !status && i < s->n && i - first < s->size; i++)
-    status = add_hit(s, &s->hits[i], out, err);
+    status = append_hit(s, &s->hits[i], out, err);
   mt_buf_adds(out, "]}}");
   return status ? status : mt_buf_status(out, "the search's answer", err);
 }

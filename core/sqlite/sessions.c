@@ -59,8 +59,8 @@ static mortise_status read_row(mt_db *db, const char *ns, const char *session, r
   return MORTISE_OK;
 }
 
-static mortise_status put_row(mt_db *db, const mt_session_write *r, const row *what,
-                              mortise_error *err) {
+static mortise_status put_session_row(mt_db *db, const mt_session_write *r, const row *what,
+                                      mortise_error *err) {
   sqlite3_stmt *stmt = mt_db_stmt(db, LOCKS_SESSION_PUT);
   mt_db_bind(stmt, 1, mt_slice_of(r->ns));
   mt_db_bind(stmt, 2, mt_slice_of(r->session));
@@ -112,7 +112,7 @@ static void add_breaker(const mt_session_write *r, row *s, mt_buf *text) {
 }
 
 /* Says for people why a beat was refused. */
-static void say_refused(mt_session_write *r, const row *s) {
+static void note_refused_row(mt_session_write *r, const row *s) {
   mt_json owner;
   r->found = s->found ? s->state : MT_SESSION_MISSING;
   if (s->found && !mt_json_parse(s->owner, "the owner", &owner, NULL))
@@ -157,8 +157,8 @@ static mortise_status check_write(const mt_session_write *r, mortise_error *err)
   return status;
 }
 
-static mortise_status purge(mt_db *db, const mt_session_write *r, int64_t now_ms,
-                            mortise_error *err) {
+static mortise_status purge_sessions(mt_db *db, const mt_session_write *r, int64_t now_ms,
+                                     mortise_error *err) {
   if (r->verb != MT_SESSION_OPEN) return MORTISE_OK;
   sqlite3_stmt *stmt = mt_db_stmt(db, LOCKS_SESSION_PURGE);
   mt_db_bind(stmt, 1, mt_slice_of(r->ns));
@@ -166,26 +166,26 @@ static mortise_status purge(mt_db *db, const mt_session_write *r, int64_t now_ms
   return mt_db_run(db, stmt, err);
 }
 
-static mortise_status write_session(mt_work *w, mt_session_write *r, mt_buf *text,
-                                    mortise_error *err) {
+static mortise_status run_session_write(mt_work *w, mt_session_write *r, mt_buf *text,
+                                        mortise_error *err) {
   int64_t now_ms = mt_clock_wall_ms();
   row s;
   uint64_t seq_no = 0;
   mortise_status status = check_write(r, err);
   if (!status) status = mt_work_write(w, err);
-  if (!status) status = purge(w->db, r, now_ms, err);
+  if (!status) status = purge_sessions(w->db, r, now_ms, err);
   if (!status) status = read_row(w->db, r->ns, r->session, &s, err);
   if (status) return status;
   row before = s;
   if (!change_row(r, &s, text, now_ms)) {
-    if (r->verb == MT_SESSION_BEAT) say_refused(r, &before);
+    if (r->verb == MT_SESSION_BEAT) note_refused_row(r, &before);
     r->result = MT_SESSION_REFUSED;
     return MORTISE_OK;
   }
   status = mt_buf_status(text, "the session's owner", err);
   if (!status) status = mt_locks_seq_load(w->db, &seq_no, err);
   s.seq_no = ++seq_no;
-  if (!status) status = put_row(w->db, r, &s, err);
+  if (!status) status = put_session_row(w->db, r, &s, err);
   if (!status) status = mt_locks_seq_store(w->db, seq_no, err);
   if (!status) status = mt_work_commit(w, err);
   if (status) return status;
@@ -202,7 +202,7 @@ mortise_status mt_locks_session(mt_work *w, mt_req *req, mortise_error *err) {
   r->found = MT_SESSION_MISSING;
   r->breaker[0] = '\0';
   mt_buf_init(&text, MT_SQLITE_TEXT_MAX);
-  mortise_status status = write_session(w, r, &text, err);
+  mortise_status status = run_session_write(w, r, &text, err);
   mt_buf_deinit(&text);
   return status;
 }

@@ -54,7 +54,7 @@ typedef struct sqlite_store {
 
 /* ---- lines of work ---- */
 
-static void push(ops *list, op *o) {
+static void push_op(ops *list, op *o) {
   o->next = NULL;
   if (list->last)
     list->last->next = o;
@@ -64,7 +64,7 @@ static void push(ops *list, op *o) {
   list->n++;
 }
 
-static op *pop(ops *list) {
+static op *pop_op(ops *list) {
   op *o = list->first;
   if (!o) return NULL;
   list->first = o->next;
@@ -73,7 +73,7 @@ static op *pop(ops *list) {
   return o;
 }
 
-static bool unlink_op(ops *list, op *o) {
+static bool remove_op(ops *list, op *o) {
   op *before = NULL;
   for (op *at = list->first; at; before = at, at = at->next) {
     if (at != o) continue;
@@ -116,12 +116,12 @@ static void *work(void *ctx) {
   for (;;) {
     while (!k->stop && !k->queue.first) pthread_cond_wait(&k->wake, &s->mutex);
     if (k->stop) break;
-    op *o = k->running = pop(&k->queue);
+    op *o = k->running = pop_op(&k->queue);
     pthread_mutex_unlock(&s->mutex);
     perform(k, o);
     pthread_mutex_lock(&s->mutex);
     k->running = NULL;
-    push(&s->finished, o);
+    push_op(&s->finished, o);
     signal_loop(s);
     pthread_cond_broadcast(&k->idle);
     pthread_mutex_unlock(&s->mutex);
@@ -138,7 +138,7 @@ static sqlite_store *store_of(mt_store *base) {
   return (sqlite_store *)base;
 }
 
-static mortise_status start(worker *k, mortise_error *err) {
+static mortise_status start_worker(worker *k, mortise_error *err) {
   if (k->started) return MORTISE_OK;
   int failed = mt_thread_start(&k->thread, work, k);
   if (failed)
@@ -158,7 +158,7 @@ static void submit(worker *k, mt_req *req, mt_work_fn *run, mt_work_fn *missing)
   sqlite_store *s = k->store;
   req->finished = req->writes = false;
   mt_error_clear(&req->error);
-  if (start(k, &req->error)) {
+  if (start_worker(k, &req->error)) {
     req_refuse(s, req);
     return;
   }
@@ -177,14 +177,14 @@ static void submit(worker *k, mt_req *req, mt_work_fn *run, mt_work_fn *missing)
   req->op = o;
   s->base.stats.requests++;
   pthread_mutex_lock(&s->mutex);
-  push(&k->queue, o);
+  push_op(&k->queue, o);
   pthread_cond_signal(&k->wake);
   pthread_mutex_unlock(&s->mutex);
 }
 
-static op *take_finished(sqlite_store *s, size_t *left) {
+static op *take_finished_op(sqlite_store *s, size_t *left) {
   pthread_mutex_lock(&s->mutex);
-  op *o = *left ? pop(&s->finished) : NULL;
+  op *o = *left ? pop_op(&s->finished) : NULL;
   pthread_mutex_unlock(&s->mutex);
   if (o) --*left;
   return o;
@@ -211,7 +211,7 @@ static void count_conflicts(sqlite_store *s, const op *o) {
 }
 
 /* What callbacks submit is delivered in another step. */
-static void deliver(void *ctx, uint32_t events) {
+static void deliver_finished(void *ctx, uint32_t events) {
   (void)events;
   sqlite_store *s = ctx;
   uint64_t count;
@@ -219,7 +219,7 @@ static void deliver(void *ctx, uint32_t events) {
   }
   size_t left = count_finished(s);
   op *o;
-  while ((o = take_finished(s, &left)) != NULL) {
+  while ((o = take_finished_op(s, &left)) != NULL) {
     mt_req *req = o->req;
     count_conflicts(s, o);
     mt_free(o);
@@ -263,7 +263,7 @@ static bool cancel_unsent(sqlite_store *s, mt_req *req) {
 }
 
 /* A running op is told to stop and waited for, for one transaction at most. */
-static bool cancel(mt_store *base, mt_req *req) {
+static bool cancel_op(mt_store *base, mt_req *req) {
   sqlite_store *s = store_of(base);
   if (cancel_unsent(s, req)) {
     req->op = NULL;
@@ -274,8 +274,8 @@ static bool cancel(mt_store *base, mt_req *req) {
   atomic_store_explicit(&o->cancelled, true, memory_order_release);
   pthread_mutex_lock(&s->mutex);
   while (o->worker->running == o) pthread_cond_wait(&o->worker->idle, &s->mutex);
-  bool done = !unlink_op(&o->worker->queue, o);
-  if (done) unlink_op(&s->finished, o);
+  bool done = !remove_op(&o->worker->queue, o);
+  if (done) remove_op(&s->finished, o);
   pthread_mutex_unlock(&s->mutex);
   if (done) drop_answer(o);
   mt_free(o);
@@ -316,12 +316,12 @@ LOCKS(list, mt_locks_list, mt_lock_list, mt_locks_list_missing)
 LOCKS(lock_read, mt_locks_read, mt_lock_read, mt_locks_read_missing)
 #undef LOCKS
 
-static void scan_close(mt_store *s, mt_scan *scan) {
+static void drop_scan(mt_store *s, mt_scan *scan) {
   (void)s;
   mt_docs_scan_free(scan);
 }
 
-static void list_close(mt_store *s, mt_listing *listing) {
+static void close_listing(mt_store *s, mt_listing *listing) {
   (void)s;
   mt_locks_listing_free(listing);
 }
@@ -344,7 +344,7 @@ static const mt_docs_ops docs_ops = {
     .search = submit_search,
     .scan_open = submit_scan_open,
     .scan_next = submit_scan_next,
-    .scan_close = scan_close,
+    .scan_close = drop_scan,
     .update_by_query = submit_update_by_query,
     .task = submit_task,
     .task_find = submit_task_find,
@@ -359,13 +359,13 @@ static const mt_locks_ops locks_ops = {
     .session_read = submit_session_read,
     .batch = submit_batch,
     .list = submit_list,
-    .list_close = list_close,
+    .list_close = close_listing,
     .lock_read = submit_lock_read,
 };
 
 /* ---- opening and closing ---- */
 
-static void stop(worker *k) {
+static void stop_worker(worker *k) {
   if (!k->started) return;
   pthread_mutex_lock(&k->store->mutex);
   k->stop = true;
@@ -384,16 +384,16 @@ static void deinit_worker(worker *k) {
 
 /* Cancels the ops without calling `done`. */
 static void drop_ops(ops *list, bool done) {
-  for (op *o; (o = pop(list)) != NULL; mt_free(o)) {
+  for (op *o; (o = pop_op(list)) != NULL; mt_free(o)) {
     o->req->op = NULL;
     if (done || o->run == mt_locks_list) drop_answer(o);
   }
 }
 
-static void close_store(mt_store *base) {
+static void close_sqlite(mt_store *base) {
   sqlite_store *s = store_of(base);
-  stop(&s->documents);
-  stop(&s->locks);
+  stop_worker(&s->documents);
+  stop_worker(&s->locks);
   deinit_worker(&s->documents);
   deinit_worker(&s->locks);
   drop_ops(&s->documents.queue, false);
@@ -426,7 +426,7 @@ static mortise_status init_event(sqlite_store *s, mortise_error *err) {
   s->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (s->event < 0)
     return mt_error_set(err, MORTISE_UNAVAILABLE, "cannot make a descriptor: %s", strerror(errno));
-  s->watch = (mt_watch){.ready = deliver, .ctx = s, .fd = s->event};
+  s->watch = (mt_watch){.ready = deliver_finished, .ctx = s, .fd = s->event};
   return mt_watch_set(s->base.loop, &s->watch, EPOLLIN, err);
 }
 
@@ -464,8 +464,8 @@ mt_store *mt_sqlite_open(mt_loop *loop, const char *file, int64_t request_ms, co
   }
   s->base = (mt_store){.docs = &docs_ops,
                        .locks = &locks_ops,
-                       .cancel = cancel,
-                       .close = close_store,
+                       .cancel = cancel_op,
+                       .close = close_sqlite,
                        .loop = loop,
                        .request_ms = request_ms};
   if (log) s->base.log = *log;
@@ -475,6 +475,6 @@ mt_store *mt_sqlite_open(mt_loop *loop, const char *file, int64_t request_ms, co
   mortise_status second = init_worker(&s->locks, s, &mt_locks_kind, file, "-locks", err);
   if (!status && !second) status = init_store(s, file, err);
   if (!status && !second) return &s->base;
-  close_store(&s->base);
+  close_sqlite(&s->base);
   return NULL;
 }

@@ -5,7 +5,7 @@ mortise_status mt_work_check(mt_work *w, mortise_error *err) {
   return mt_patience_check(&w->patience, w->db->file, err);
 }
 
-static mortise_status may_send(mt_work *w, mortise_error *err) {
+static mortise_status check_may_send(mt_work *w, mortise_error *err) {
   mt_req *req = w->req;
   if (!req->may_send || req->may_send(req->may_send_ctx)) return MORTISE_OK;
   return mt_error_set(err, MORTISE_LOCK_LOST,
@@ -18,7 +18,7 @@ mortise_status mt_work_read(mt_work *w, mortise_error *err) {
 
 mortise_status mt_work_write(mt_work *w, mortise_error *err) {
   mortise_status status = mt_work_check(w, err);
-  if (!status) status = may_send(w, err);
+  if (!status) status = check_may_send(w, err);
   return status ? status : mt_db_write(w->db, &w->patience, err);
 }
 
@@ -30,7 +30,7 @@ mortise_status mt_work_missing(mt_work *w, mt_req *req, mortise_error *err) {
 }
 
 mortise_status mt_work_commit(mt_work *w, mortise_error *err) {
-  mortise_status status = may_send(w, err);
+  mortise_status status = check_may_send(w, err);
   if (status) return status;
   w->req->writes = true;
   return mt_db_commit(w->db, err);

@@ -35,8 +35,8 @@ typedef struct bulk_run {
 
 /* ---- results ---- */
 
-static mortise_status result(mt_write *item, mt_write_result what, int status, const char *type,
-                             const char *reason) {
+static mortise_status set_write_result(mt_write *item, mt_write_result what, int status,
+                                       const char *type, const char *reason) {
   item->result = what;
   item->status = status;
   snprintf(item->type, sizeof item->type, "%.*s", (int)sizeof item->type - 1, type);
@@ -45,24 +45,27 @@ static mortise_status result(mt_write *item, mt_write_result what, int status, c
 }
 
 static mortise_status reject(mt_write *item, const char *type, const char *reason) {
-  return result(item, MT_WRITE_REJECTED, 400, type, reason);
+  return set_write_result(item, MT_WRITE_REJECTED, 400, type, reason);
 }
 
 static mortise_status applied(mt_write *item, uint64_t seq_no, int status) {
   item->version = mt_docs_version(seq_no);
-  return result(item, MT_WRITE_APPLIED, status, "", "");
+  return set_write_result(item, MT_WRITE_APPLIED, status, "", "");
 }
 
-static mortise_status conflict(mt_write *item, const char *reason) {
-  return result(item, MT_WRITE_CONFLICT, 409, "version_conflict_engine_exception", reason);
+static mortise_status write_conflict(mt_write *item, const char *reason) {
+  return set_write_result(item, MT_WRITE_CONFLICT, 409, "version_conflict_engine_exception",
+                          reason);
 }
 
-static mortise_status missing(mt_write *item) {
-  if (item->kind == MT_WRITE_DELETE) return result(item, MT_WRITE_MISSING, 404, "", "not found");
-  return result(item, MT_WRITE_MISSING, 404, "document_missing_exception", "document missing");
+static mortise_status write_missing(mt_write *item) {
+  if (item->kind == MT_WRITE_DELETE)
+    return set_write_result(item, MT_WRITE_MISSING, 404, "", "not found");
+  return set_write_result(item, MT_WRITE_MISSING, 404, "document_missing_exception",
+                          "document missing");
 }
 
-static void forget(mt_write *item) {
+static void clear_result(mt_write *item) {
   item->result = MT_WRITE_NONE;
   item->status = 0;
   item->version = (mt_version){0};
@@ -71,7 +74,7 @@ static void forget(mt_write *item) {
 
 /* ---- entries ---- */
 
-static mortise_status add_value(void *ctx, size_t field, mt_slice text, mortise_error *err) {
+static mortise_status add_field_value(void *ctx, size_t field, mt_slice text, mortise_error *err) {
   values *v = ctx;
   if (!mt_grow((void **)&v->list, &v->cap, v->n + 1, sizeof *v->list, VALUES_MAX))
     return mt_error_memory(err);
@@ -90,12 +93,12 @@ static bool has_value(const values *v, size_t field, mt_slice text) {
   return false;
 }
 
-static mortise_status collect(values *v, const mt_index *index, mt_json source,
-                              mortise_error *err) {
+static mortise_status collect_values(values *v, const mt_index *index, mt_json source,
+                                     mortise_error *err) {
   v->n = 0;
   mt_buf_clear(&v->text);
   if (source.type == MT_JSON_NONE) return MORTISE_OK;
-  return mt_index_entries(index, source, add_value, v, err);
+  return mt_index_entries(index, source, add_field_value, v, err);
 }
 
 /* Writes those of `these` that are not in `those`. */
@@ -119,8 +122,8 @@ static mortise_status change_entries(bulk_run *u, const mt_index *index, mt_slic
                                      mt_json before, mt_json after, mortise_error *err) {
   if (!index->n_fields) return MORTISE_OK;
   mt_db *db = u->w->db;
-  mortise_status status = collect(&u->before, index, before, err);
-  if (!status) status = collect(&u->after, index, after, err);
+  mortise_status status = collect_values(&u->before, index, before, err);
+  if (!status) status = collect_values(&u->after, index, after, err);
   if (!status) status = write_entries(db, DOCS_ENTRY_DROP, index, id, &u->before, &u->after, err);
   if (!status) status = write_entries(db, DOCS_ENTRY_ADD, index, id, &u->after, &u->before, err);
   return status;
@@ -203,7 +206,7 @@ static mortise_status apply_update(bulk_run *u, mt_index *index, mt_write *item,
   if (!read_update(item, body, &what)) return MORTISE_OK;
   if (!old && what.doc_as_upsert) return store(u, index, item, NULL, what.doc.raw, err);
   if (!old && what.upsert.type) return store(u, index, item, NULL, what.upsert.raw, err);
-  if (!old) return missing(item);
+  if (!old) return write_missing(item);
   bool changed;
   mortise_error local;
   mt_buf_clear(&u->merged);
@@ -213,7 +216,7 @@ static mortise_status apply_update(bulk_run *u, mt_index *index, mt_write *item,
   if (status) return reject(item, "mapper_parsing_exception", local.message);
   if (changed || what.keep_noop) return store(u, index, item, old, mt_buf_slice(&u->merged), err);
   item->version = mt_docs_version(old->seq_no);
-  return result(item, MT_WRITE_NOOP, 200, "", "");
+  return set_write_result(item, MT_WRITE_NOOP, 200, "", "");
 }
 
 static bool version_set(const mt_write *item) {
@@ -226,19 +229,20 @@ static bool version_differs(const mt_write *item, const mt_row *old) {
 
 static mortise_status apply(bulk_run *u, mt_index *index, mt_write *item, mt_json body,
                             const mt_row *old, mortise_error *err) {
-  if (item->kind == MT_WRITE_UPDATE && !old && version_set(item)) return missing(item);
+  if (item->kind == MT_WRITE_UPDATE && !old && version_set(item)) return write_missing(item);
   if (version_set(item) && version_differs(item, old))
-    return conflict(item, old ? "the document has been changed since" : "there is no document");
+    return write_conflict(item,
+                          old ? "the document has been changed since" : "there is no document");
   switch (item->kind) {
   case MT_WRITE_CREATE:
-    if (old) return conflict(item, "the document exists already");
+    if (old) return write_conflict(item, "the document exists already");
     return store(u, index, item, NULL, body.raw, err);
   case MT_WRITE_INDEX:
     return store(u, index, item, old, body.raw, err);
   case MT_WRITE_UPDATE:
     return apply_update(u, index, item, body, old, err);
   default:
-    return old ? erase(u, index, item, old, err) : missing(item);
+    return old ? erase(u, index, item, old, err) : write_missing(item);
   }
 }
 
@@ -281,7 +285,7 @@ static bool is_text(mt_write *item) {
 }
 
 /* Rejects an item that is wrong whatever is stored; true if it was rejected. */
-static bool malformed(mt_write *item, mt_slice name, mt_json *body) {
+static bool is_malformed(mt_write *item, mt_slice name, mt_json *body) {
   mortise_error local;
   const char *problem = mt_index_name_problem(name);
   if (problem) return reject(item, "invalid_index_name_exception", problem), true;
@@ -307,12 +311,13 @@ static bool malformed(mt_write *item, mt_slice name, mt_json *body) {
 static mortise_status write_item(bulk_run *u, mt_write *item, mortise_error *err) {
   mt_slice name = item->index.p ? item->index : mt_slice_of(u->r->index);
   mt_json body = {0};
-  if (malformed(item, name, &body)) return MORTISE_OK;
+  if (is_malformed(item, name, &body)) return MORTISE_OK;
   mt_index *index = NULL;
   mortise_status status = find_index(u, name, item->kind != MT_WRITE_DELETE, &index, err);
   if (status) return status;
   if (!index)
-    return result(item, MT_WRITE_MISSING, 404, "index_not_found_exception", "no such index");
+    return set_write_result(item, MT_WRITE_MISSING, 404, "index_not_found_exception",
+                            "no such index");
   mt_row old;
   bool found;
   status = mt_docs_get(u->w->db, index->idx, item->id, &old, &found, err);
@@ -342,7 +347,7 @@ static mortise_status commit(bulk_run *u, mortise_error *err) {
 }
 
 /* Writes as many items as fit into one transaction, from u->first; *end is the first one left. */
-static mortise_status run_some(bulk_run *u, size_t *end, mortise_error *err) {
+static mortise_status run_writes(bulk_run *u, size_t *end, mortise_error *err) {
   mt_bulk *r = u->r;
   mortise_status status = mt_work_write(u->w, err);
   size_t i = u->first;
@@ -353,7 +358,7 @@ static mortise_status run_some(bulk_run *u, size_t *end, mortise_error *err) {
   if (!status) status = commit(u, err);
   close_indices(u);
   mt_db_end(u->w->db);
-  for (size_t k = u->first; status && k < i; k++) forget(&r->items[k]);
+  for (size_t k = u->first; status && k < i; k++) clear_result(&r->items[k]);
   *end = i;
   return status;
 }
@@ -364,11 +369,11 @@ mortise_status mt_docs_bulk(mt_work *w, mt_req *req, mortise_error *err) {
   mt_buf_init(&u.merged, MT_SQLITE_TEXT_MAX);
   mt_buf_init(&u.before.text, MT_SQLITE_TEXT_MAX);
   mt_buf_init(&u.after.text, MT_SQLITE_TEXT_MAX);
-  for (size_t i = 0; i < r->n; i++) forget(&r->items[i]);
+  for (size_t i = 0; i < r->n; i++) clear_result(&r->items[i]);
   mortise_status status = MORTISE_OK;
   while (!status && u.first < r->n) {
     size_t first = u.first;
-    status = run_some(&u, &u.first, err);
+    status = run_writes(&u, &u.first, err);
     if (status && first) err->ambiguous = true; /* earlier transactions are committed */
   }
   mt_free(u.indices);

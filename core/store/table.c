@@ -102,28 +102,18 @@ static void open_entry(mt_buf *out) {
   mt_buf_adds(out, out->n && out->p[out->n - 1] == '}' ? ",{" : "{");
 }
 
-static void add_text(mt_buf *out, const char *key, mt_slice text) {
-  mt_json_add_key(out, key);
-  mt_json_add_string(out, text);
-}
-
-static void add_number(mt_buf *out, const char *key, int64_t n) {
-  mt_json_add_key(out, key);
-  mt_buf_addi(out, n);
-}
-
 static void add_damaged(mt_buf *out, bool damaged) {
   if (damaged) mt_buf_adds(out, ",\"damaged\":true");
 }
 
 void mt_entry_add(mt_buf *out, const mt_lock_entry *e) {
   open_entry(out);
-  add_text(out, "session", mt_slice_of(e->session));
-  add_number(out, "n", (int64_t)e->n);
-  add_text(out, "mode", mt_slice_of(mt_mode_name(e->mode)));
+  mt_json_add_text(out, "session", mt_slice_of(e->session));
+  mt_json_add_int(out, "n", (int64_t)e->n);
+  mt_json_add_text(out, "mode", mt_slice_of(mt_mode_name(e->mode)));
   if (e->queued || e->since_ms)
-    add_number(out, e->queued ? "until" : "since", e->queued ? e->until_ms : e->since_ms);
-  if (*e->job) add_text(out, "job", mt_slice_of(e->job));
+    mt_json_add_int(out, e->queued ? "until" : "since", e->queued ? e->until_ms : e->since_ms);
+  if (*e->job) mt_json_add_text(out, "job", mt_slice_of(e->job));
   add_damaged(out, e->damaged);
   mt_buf_addc(out, '}');
 }
@@ -214,12 +204,12 @@ static void add_json(mt_buf *out, const char *key, const char *json) {
 
 void mt_session_add(mt_buf *out, mt_slice ns, const mt_session_doc *doc) {
   open_entry(out);
-  add_text(out, "ns", ns);
-  add_text(out, "session", mt_slice_of(doc->session));
-  add_text(out, "state", mt_slice_of(mt_session_state_name(doc->state)));
-  add_number(out, "lease_ms", doc->lease_ms);
-  add_number(out, "opened", doc->opened_ms);
-  add_number(out, "beat_at", doc->beat_ms);
+  mt_json_add_text(out, "ns", ns);
+  mt_json_add_text(out, "session", mt_slice_of(doc->session));
+  mt_json_add_text(out, "state", mt_slice_of(mt_session_state_name(doc->state)));
+  mt_json_add_int(out, "lease_ms", doc->lease_ms);
+  mt_json_add_int(out, "opened", doc->opened_ms);
+  mt_json_add_int(out, "beat_at", doc->beat_ms);
   add_json(out, "owner", doc->owner);
   add_json(out, "waiting", doc->waiting);
   add_damaged(out, doc->damaged);

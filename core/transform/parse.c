@@ -44,7 +44,7 @@ typedef struct parser {
   mortise_error *err;
 } parser;
 
-static int shown(size_t n) {
+static int shown_bytes(size_t n) {
   return n < 100 ? (int)n : 100;
 }
 
@@ -53,7 +53,7 @@ static int shown(size_t n) {
 /* ---- Texts ---------------------------------------------------------------------------------- */
 
 /* Decoded, into the list's own memory: no longer than it was. */
-static mortise_status read_text(parser *p, int which, mt_slice *out) {
+static mortise_status read_member_text(parser *p, int which, mt_slice *out) {
   mt_json value = p->members[which];
   if (value.type != MT_JSON_STRING) return REFUSE(p, "`%s` is no text", member_names[which]);
   const char *from = value.raw.p + 1, *end = value.raw.p + value.raw.n - 1;
@@ -88,7 +88,7 @@ static mt_slice raw_text(parser *p, mt_slice decoded) {
 }
 
 static mortise_status read_name(parser *p, int which, mt_name *out) {
-  mortise_status status = read_text(p, which, &out->text);
+  mortise_status status = read_member_text(p, which, &out->text);
   if (status) return status;
   const char *what = member_names[which];
   mt_slice s = out->text;
@@ -97,8 +97,8 @@ static mortise_status read_name(parser *p, int which, mt_name *out) {
   for (size_t i = 0, start = 0; i <= s.n; i++) {
     if (i < s.n && s.p[i] != '.') continue;
     if (i == start)
-      return REFUSE(p, s.n ? "`%s` (%.*s) has an empty part" : "`%s` is empty", what, shown(s.n),
-                    s.p);
+      return REFUSE(p, s.n ? "`%s` (%.*s) has an empty part" : "`%s` is empty", what,
+                    shown_bytes(s.n), s.p);
     if (out->n == MT_FIELD_PARTS_MAX)
       return REFUSE(p, "`%s` has more than %d parts", what, MT_FIELD_PARTS_MAX);
     out->ends[out->n++] = (uint16_t)i;
@@ -150,7 +150,7 @@ static const char *value_problem(mt_json value) {
   return why;
 }
 
-static mortise_status check_value(parser *p) {
+static mortise_status check_step_value(parser *p) {
   p->step->value = p->members[VALUE];
   const char *why = value_problem(p->step->value);
   return why ? REFUSE(p, "`value` %s", why) : MORTISE_OK;
@@ -163,14 +163,14 @@ static bool path_is_above(mt_slice above, mt_slice path) {
   return path.n > above.n && mt_slice_starts(path, above) && path.p[above.n] == '/';
 }
 
-static mortise_status read_path(parser *p, int which, mt_slice *out) {
-  mortise_status status = read_text(p, which, out);
+static mortise_status read_step_path(parser *p, int which, mt_slice *out) {
+  mortise_status status = read_member_text(p, which, out);
   if (status) return status;
   if (!out->n || out->p[0] != '/')
-    return REFUSE(p, "`%s` (%.*s) has no \"/\" in front", member_names[which], shown(out->n),
+    return REFUSE(p, "`%s` (%.*s) has no \"/\" in front", member_names[which], shown_bytes(out->n),
                   out->p);
   if (memmem(out->p, out->n, "//", 2))
-    return REFUSE(p, "`%s` (%.*s) has an empty segment", member_names[which], shown(out->n),
+    return REFUSE(p, "`%s` (%.*s) has an empty segment", member_names[which], shown_bytes(out->n),
                   out->p);
   if (out->n > 1 && out->p[out->n - 1] == '/') out->n--;
   return MORTISE_OK;
@@ -178,14 +178,14 @@ static mortise_status read_path(parser *p, int which, mt_slice *out) {
 
 static mortise_status read_paths(parser *p) {
   mt_list_step *s = p->step;
-  mortise_status status = read_path(p, FROM, &s->from);
-  if (!status) status = read_path(p, TO, &s->to);
+  mortise_status status = read_step_path(p, FROM, &s->from);
+  if (!status) status = read_step_path(p, TO, &s->to);
   if (status) return status;
   if (mt_slice_eq(s->from, s->to))
-    return REFUSE(p, "`from` and `to` are the same path: %.*s", shown(s->from.n), s->from.p);
+    return REFUSE(p, "`from` and `to` are the same path: %.*s", shown_bytes(s->from.n), s->from.p);
   if (path_is_above(s->from, s->to))
     return REFUSE(p, "`to` (%.*s) lies inside `from` (%.*s): what was replaced would match again",
-                  shown(s->to.n), s->to.p, shown(s->from.n), s->from.p);
+                  shown_bytes(s->to.n), s->to.p, shown_bytes(s->from.n), s->from.p);
   size_t above = s->to.n == 1 ? 0 : s->to.n;
   if (path_is_above(s->to, s->from)) s->below = (mt_slice){s->from.p + above, s->from.n - above};
   if (s->to.n > 1) s->to_raw = raw_text(p, s->to);
@@ -196,17 +196,17 @@ static bool name_begins(const mt_name *inner, const mt_name *outer) {
   return inner->n > outer->n && mt_slice_eq(mt_name_parts(inner, 0, outer->n - 1u), outer->text);
 }
 
-static mortise_status read_fields(parser *p) {
+static mortise_status read_two_names(parser *p) {
   mt_list_step *s = p->step;
   mortise_status status = read_name(p, FROM, &s->field);
   if (!status) status = read_name(p, TO, &s->target);
   if (status) return status;
   if (mt_slice_eq(s->field.text, s->target.text))
-    return REFUSE(p, "`from` and `to` are the same field: %.*s", shown(s->field.text.n),
+    return REFUSE(p, "`from` and `to` are the same field: %.*s", shown_bytes(s->field.text.n),
                   s->field.text.p);
   if (name_begins(&s->field, &s->target) || name_begins(&s->target, &s->field))
     return REFUSE(p, "one of `from` (%.*s) and `to` (%.*s) lies inside the other",
-                  shown(s->field.text.n), s->field.text.p, shown(s->target.text.n),
+                  shown_bytes(s->field.text.n), s->field.text.p, shown_bytes(s->target.text.n),
                   s->target.text.p);
   return MORTISE_OK;
 }
@@ -226,7 +226,7 @@ static mortise_status read_type(parser *p) {
 
 static mortise_status read_separator(parser *p) {
   mt_list_step *s = p->step;
-  mortise_status status = read_text(p, BY, &s->by);
+  mortise_status status = read_member_text(p, BY, &s->by);
   if (status) return status;
   if (!s->by.n) return REFUSE(p, "`by` is empty");
   s->by_raw = raw_text(p, s->by);
@@ -235,9 +235,9 @@ static mortise_status read_separator(parser *p) {
 
 static mortise_status read_parts(parser *p) {
   const bool *has = wants[p->step->kind];
-  mortise_status status = has[FIELD] ? read_name(p, FIELD, &p->step->field) : read_fields(p);
+  mortise_status status = has[FIELD] ? read_name(p, FIELD, &p->step->field) : read_two_names(p);
   if (status) return status;
-  if (has[VALUE]) return check_value(p);
+  if (has[VALUE]) return check_step_value(p);
   if (has[BY]) return read_separator(p);
   if (p->step->kind == MT_STEP_CAST) return read_type(p);
   return has[FIELD] && has[FROM] ? read_paths(p) : MORTISE_OK;
@@ -253,7 +253,7 @@ static mortise_status take_members(parser *p, mt_json object) {
     int which = 0;
     while (which < MEMBERS && !mt_json_key_is(it.key, mt_slice_of(member_names[which]))) which++;
     if (which == MEMBERS || !has[which])
-      return REFUSE(p, "`%.*s` is not known", shown(it.key.n), it.key.p);
+      return REFUSE(p, "`%.*s` is not known", shown_bytes(it.key.n), it.key.p);
     if (p->members[which].type) return REFUSE(p, "`%s` is given twice", member_names[which]);
     p->members[which] = it.value;
   }
@@ -269,7 +269,7 @@ static mortise_status read_one(parser *p, mt_json item, size_t number) {
   int kind = 0;
   while (kind < MT_STEP_KINDS && !mt_json_key_is(it.key, mt_slice_of(mt_step_names[kind]))) kind++;
   if (kind == MT_STEP_KINDS)
-    return REFUSE(p, "transform %zu: there is no `%.*s`", number, shown(it.key.n), it.key.p);
+    return REFUSE(p, "transform %zu: there is no `%.*s`", number, shown_bytes(it.key.n), it.key.p);
   p->step->kind = (mt_step_kind)kind;
   mortise_status status = take_members(p, it.value);
   if (!status) status = read_parts(p);
@@ -278,7 +278,7 @@ static mortise_status read_one(parser *p, mt_json item, size_t number) {
   return status;
 }
 
-static mortise_status read_all(parser *p, mt_json root) {
+static mortise_status read_steps(parser *p, mt_json root) {
   size_t number = 0;
   for (mt_json_iter it = mt_json_items(root); mt_json_next(&it);) {
     p->step = &p->t->steps[number];
@@ -288,7 +288,8 @@ static mortise_status read_all(parser *p, mt_json root) {
   return MORTISE_OK;
 }
 
-static mortise_status check_list(mt_slice json, mt_json *root, size_t *n, mortise_error *err) {
+static mortise_status check_transforms(mt_slice json, mt_json *root, size_t *n,
+                                       mortise_error *err) {
   if (json.n > MT_TRANSFORMS_TEXT_MAX)
     return mt_error_set(err, MORTISE_INVALID_ARGUMENT,
                         "the list of transforms has %zu bytes, more than %d", json.n,
@@ -312,7 +313,7 @@ mortise_status mt_transforms_compile(mt_transforms *t, mt_slice json, bool only,
   *t = (mt_transforms){.only = only};
   if (!err) err = &local;
   mt_error_clear(err);
-  mortise_status status = check_list(json, &root, &t->n, err);
+  mortise_status status = check_transforms(json, &root, &t->n, err);
   if (status) return status;
   /* Room for the list, for each text decoded, and for each text once more as raw_text spells it. */
   size_t n = root.raw.n;
@@ -321,7 +322,7 @@ mortise_status mt_transforms_compile(mt_transforms *t, mt_slice json, bool only,
   if (t->text && t->steps) {
     memcpy(t->text, root.raw.p, n);
     t->json = root.raw = (mt_slice){t->text, n};
-    status = read_all(&(parser){.t = t, .at = t->text + n, .err = err}, root);
+    status = read_steps(&(parser){.t = t, .at = t->text + n, .err = err}, root);
   } else {
     status = mt_error_memory(err);
   }

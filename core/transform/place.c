@@ -75,16 +75,10 @@ const char *mt_one_place(mt_json root, const mt_name *name, mt_member *out, bool
   return o.in_array ? "lies in an array" : o.n > 1 ? "has two places" : NULL;
 }
 
-static mt_json member(mt_json object, mt_slice key) {
-  for (mt_json_iter it = mt_json_items(object); mt_json_next(&it);)
-    if (mt_json_key_is(it.key, key)) return it.value;
-  return (mt_json){0};
-}
-
 const char *mt_find_spot(mt_json root, const mt_name *name, mt_spot *out) {
   *out = (mt_spot){root, 0};
   for (size_t last = 0; last + 1 < name->n; last++) {
-    mt_json child = member(out->object, mt_name_parts(name, out->part, last));
+    mt_json child = mt_json_member(out->object, mt_name_parts(name, out->part, last));
     if (!child.type) continue;
     if (child.type != MT_JSON_OBJECT) return "has something on its way that is no object";
     *out = (mt_spot){child, last + 1};
@@ -100,12 +94,12 @@ void mt_patch_skip(mt_patch *p, const char *from, const char *to) {
   p->changed = true;
 }
 
-static bool is_space(char c) {
+static bool is_blank(char c) {
   return c == ' ' || c == '\n' || c == '\r' || c == '\t';
 }
 
-static const char *skip_space(const char *p) {
-  while (is_space(*p)) p++;
+static const char *skip_blanks(const char *p) {
+  while (is_blank(*p)) p++;
   return p;
 }
 
@@ -116,14 +110,14 @@ void mt_patch_remove(mt_patch *p, const mt_member *place) {
     mt_patch_skip(p, place->before, behind);
     return;
   }
-  const char *comma = skip_space(behind); /* or the closing bracket */
-  mt_patch_skip(p, place->key.p - 1, *comma == ',' ? skip_space(comma + 1) : behind);
+  const char *comma = skip_blanks(behind); /* or the closing bracket */
+  mt_patch_skip(p, place->key.p - 1, *comma == ',' ? skip_blanks(comma + 1) : behind);
 }
 
 /* Adds behind the last member, before any white space there. */
 void mt_patch_add(mt_patch *p, const mt_spot *spot, const mt_name *name, mt_slice value) {
   const char *open = spot->object.raw.p, *place = mt_end_of(spot->object) - 1;
-  while (is_space(place[-1])) place--;
+  while (is_blank(place[-1])) place--;
   bool empty = place == open + 1;
   mt_patch_skip(p, place, place);
   if (!empty) mt_buf_addc(p->out, ',');

@@ -2,8 +2,8 @@
 
 #include "transform/parts.h"
 
-static void add_clause(mt_buf *out, const char *kind, mt_slice field, mt_slice value,
-                       const char *end) {
+static void add_field_clause(mt_buf *out, const char *kind, mt_slice field, mt_slice value,
+                             const char *end) {
   mt_buf_addf(out, "{\"%s\":{", kind);
   mt_json_add_string(out, field);
   mt_buf_addc(out, ':');
@@ -15,7 +15,7 @@ static void add_clause(mt_buf *out, const char *kind, mt_slice field, mt_slice v
 /* Elasticsearch names such fields in _ignored; OpenSearch only leaves them out of the index. */
 static void add_hidden(mt_buf *out, mt_slice field, mt_slice hidden) {
   mt_buf_addc(out, ',');
-  add_clause(out, "term", MT_SLICE("_ignored"), field, "\"}}");
+  add_field_clause(out, "term", MT_SLICE("_ignored"), field, "\"}}");
   mt_buf_adds(out, ",{\"bool\":{\"must_not\":[{\"exists\":{\"field\":");
   mt_json_add_string(out, field);
   mt_buf_adds(out, "}}]");
@@ -29,9 +29,9 @@ static void add_hidden(mt_buf *out, mt_slice field, mt_slice hidden) {
 
 /* `path` or below it; everything is below "/". */
 static void add_tree(mt_buf *out, mt_slice field, mt_slice path) {
-  add_clause(out, "term", field, path, "\"}}");
+  add_field_clause(out, "term", field, path, "\"}}");
   mt_buf_addc(out, ',');
-  add_clause(out, "prefix", field, path, path.n == 1 ? "\"}}" : "/\"}}");
+  add_field_clause(out, "prefix", field, path, path.n == 1 ? "\"}}" : "/\"}}");
 }
 
 void mt_tree_query(mt_buf *out, mt_slice field, mt_slice path, mt_slice except) {

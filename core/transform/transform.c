@@ -2,8 +2,8 @@
 
 /* ---- Applying ------------------------------------------------------------------------------- */
 
-static mt_transformed set_aside(const mt_transforms *t, size_t i, const mt_name *whose,
-                                const char *why, mortise_error *err) {
+static mt_transformed set_step_aside(const mt_transforms *t, size_t i, const mt_name *whose,
+                                     const char *why, mortise_error *err) {
   mt_slice name = whose->text;
   mt_error_set(err, MORTISE_REJECTED, "%.*s %s", (int)(name.n < 200 ? name.n : 200), name.p, why);
   if (!t->only) mt_error_prefix(err, "transform %zu (%s)", i + 1, mt_step_names[t->steps[i].kind]);
@@ -11,8 +11,8 @@ static mt_transformed set_aside(const mt_transforms *t, size_t i, const mt_name 
 }
 
 /* Appends the result of one step. */
-static mt_transformed apply_one(const mt_transforms *t, size_t i, mt_slice source, mt_buf *out,
-                                mortise_error *err) {
+static mt_transformed apply_step(const mt_transforms *t, size_t i, mt_slice source, mt_buf *out,
+                                 mortise_error *err) {
   static mt_step_fn *const doers[MT_STEP_KINDS] = {
       [MT_STEP_REPLACE_PREFIX] = mt_do_replace_prefix,
       [MT_STEP_SET] = mt_do_set,
@@ -33,7 +33,7 @@ static mt_transformed apply_one(const mt_transforms *t, size_t i, mt_slice sourc
   const char *why = doers[s->kind](&w);
   if (why) {
     mt_buf_cut(out, before);
-    return set_aside(t, i, w.whose, why, err);
+    return set_step_aside(t, i, w.whose, why, err);
   }
   if (!w.patch.changed && !out->failed) return MT_UNCHANGED;
   mt_buf_add(out, w.patch.copied, (size_t)(source.p + source.n - w.patch.copied));
@@ -41,13 +41,13 @@ static mt_transformed apply_one(const mt_transforms *t, size_t i, mt_slice sourc
 }
 
 /* The results go to one buffer and the other in turn, the last one to `out`. */
-static mt_transformed apply_all(const mt_transforms *t, mt_slice source, mt_buf between[2],
-                                mt_buf *out, mortise_error *err) {
+static mt_transformed apply_steps(const mt_transforms *t, mt_slice source, mt_buf between[2],
+                                  mt_buf *out, mortise_error *err) {
   mt_transformed so_far = MT_UNCHANGED;
   for (size_t i = 0, turn = 0; i < t->n; i++) {
     mt_buf *to = &between[turn];
     mt_buf_clear(to);
-    mt_transformed how = apply_one(t, i, source, to, err);
+    mt_transformed how = apply_step(t, i, source, to, err);
     if (how == MT_UNCHANGED) continue;
     if (to->failed) mt_buf_fail(out, to->failed);
     if (how != MT_CHANGED || to->failed) return how;
@@ -65,20 +65,15 @@ mt_transformed mt_transforms_apply(const mt_transforms *t, mt_slice source, mt_b
     mt_error_set(err, MORTISE_REJECTED, "the document has no source");
     return MT_ASIDE;
   }
-  if (t->n == 1) return apply_one(t, 0, source, out, err);
+  if (t->n == 1) return apply_step(t, 0, source, out, err);
   mt_buf between[2];
   for (size_t i = 0; i < 2; i++) mt_buf_init(&between[i], out->max);
-  mt_transformed how = apply_all(t, source, between, out, err);
+  mt_transformed how = apply_steps(t, source, between, out, err);
   for (size_t i = 0; i < 2; i++) mt_buf_deinit(&between[i]);
   return how;
 }
 
 /* ---- Lists that are made here --------------------------------------------------------------- */
-
-static void add_text(mt_buf *b, const char *key, mt_slice text) {
-  mt_json_add_key(b, key);
-  mt_json_add_string(b, text);
-}
 
 static void open_step(mt_buf *b, mt_step_kind kind) {
   mt_buf_addf(b, "%s{\"%s\":{", b->n > 1 ? "," : "", mt_step_names[kind]);
@@ -94,9 +89,9 @@ static mortise_status compile_made(mt_transforms *t, mt_buf *b, bool only, morti
 
 static void add_prefix(mt_buf *b, mt_slice field, mt_slice from, mt_slice to) {
   open_step(b, MT_STEP_REPLACE_PREFIX);
-  add_text(b, "field", field);
-  add_text(b, "from", from);
-  add_text(b, "to", to);
+  mt_json_add_text(b, "field", field);
+  mt_json_add_text(b, "from", from);
+  mt_json_add_text(b, "to", to);
   mt_buf_adds(b, "}}");
 }
 
@@ -137,14 +132,14 @@ static bool add_inverse(mt_buf *b, const mt_list_step *s) {
   case MT_STEP_RENAME_FIELD:
     if (!same_parent(&s->field, &s->target)) return false;
     open_step(b, MT_STEP_RENAME_FIELD);
-    add_text(b, "from", s->target.text);
-    add_text(b, "to", s->field.text);
+    mt_json_add_text(b, "from", s->target.text);
+    mt_json_add_text(b, "to", s->field.text);
     break;
   case MT_STEP_SPLIT:
   case MT_STEP_JOIN:
     open_step(b, s->kind == MT_STEP_SPLIT ? MT_STEP_JOIN : MT_STEP_SPLIT);
-    add_text(b, "field", s->field.text);
-    add_text(b, "by", s->by);
+    mt_json_add_text(b, "field", s->field.text);
+    mt_json_add_text(b, "by", s->by);
     break;
   default:
     return false;

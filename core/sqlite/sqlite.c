@@ -316,7 +316,7 @@ LOCKS(list, mt_locks_list, mt_lock_list, mt_locks_list_missing)
 LOCKS(lock_read, mt_locks_read, mt_lock_read, mt_locks_read_missing)
 #undef LOCKS
 
-static void drop_scan(mt_store *s, mt_scan *scan) {
+static void abandon_scan(mt_store *s, mt_scan *scan) {
   (void)s;
   mt_docs_scan_free(scan);
 }
@@ -344,7 +344,7 @@ static const mt_docs_ops docs_ops = {
     .search = submit_search,
     .scan_open = submit_scan_open,
     .scan_next = submit_scan_next,
-    .scan_close = drop_scan,
+    .scan_close = abandon_scan,
     .update_by_query = submit_update_by_query,
     .task = submit_task,
     .task_find = submit_task_find,

@@ -14,6 +14,7 @@
 #define MT_SIM_JOBS_H
 
 #include "job/job.h"
+#include "job/rename.h"
 #include "shelf.h"
 #include "world.h"
 
@@ -27,8 +28,10 @@ enum {
 /* What the job does to each document below /old. */
 typedef enum jobs_kind {
   JOBS_RENAME,  /* its path lies below /new; undone from the journal's sources */
-  JOBS_INVERSE, /* the same, with ids only in the journal */
+  JOBS_INVERSE, /* the same, with ids only in the journal, since something lies below /new already */
+  JOBS_EMPTY,   /* the same, with no journal, since nothing does */
   JOBS_LIST,    /* a list of transforms, after which it still matches */
+  JOBS_DELETE,  /* the same, but that every third document is deleted */
   JOBS_KINDS,
 } jobs_kind;
 
@@ -46,7 +49,7 @@ typedef struct jobs_process {
   uint64_t randoms;
   mt_session session;
   mt_permit permit;
-  mt_change change;
+  mt_rename rename, back; /* of a list: only their changes */
   mt_job job;
   uint64_t requests, dies_at; /* with this one; 0: not so */
   uint64_t again;             /* documents that it wrote as they were */
@@ -129,9 +132,11 @@ void jobs_judge_begin(jobs_sim *s);
 void jobs_judge_end(jobs_sim *s); /* all is over */
 void jobs_judge_clean(jobs_sim *s);
 void jobs_judge_process(jobs_process *p); /* it has ended by itself */
-/* What the job makes of it: owned; NULL: it does not change it. */
-char *jobs_changed(jobs_sim *s, const char *source);
-bool jobs_matches(const char *source);
+/* What the job makes of it, owned; NULL where it is deleted. False: nothing is to be changed. */
+bool jobs_change(jobs_sim *s, const char *source, char **out);
+/* As a transform, of `jobs_sim`. */
+mt_transformed jobs_transform(void *ctx, const mt_doc *doc, mt_buf *out, mortise_error *err);
+bool jobs_lies_below(const char *source, const char *path);
 void jobs_lists_make(jobs_sim *s); /* what the job is to do */
 
 /* simulate_jobs.c */

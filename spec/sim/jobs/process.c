@@ -130,28 +130,60 @@ void jobs_process_kill(jobs_process *p) {
 void jobs_process_clean(jobs_process *p) {
   if (!p->gone) mt_job_abandon(&p->job);
   mt_job_deinit(&p->job);
+  if (p->rename.list.n) mt_rename_deinit(&p->rename);
+  if (p->back.list.n) mt_rename_deinit(&p->back);
   mt_store_close(p->store);
   mt_loop_free(p->loop);
 }
 
-static void set_change(jobs_process *p) {
+static void set_up(jobs_process *p, mt_change *c) {
+  const jobs_profile *profile = &p->sim->profile;
+  c->store = p->store;
+  c->env = &p->env;
+  c->permit = &p->permit;
+  c->index = SHELF_DOCS;
+  c->options.page = profile->page;
+  c->options.in_flight = profile->in_flight;
+  c->options.slices = 1;
+}
+
+static void make_rename(jobs_process *p, mt_rename *r, mt_slice from, mt_slice to) {
+  if (mt_rename_init(r, MT_SLICE("path"), from, to, NULL)) abort();
+  r->merge = r->allow_empty = true;
+  set_up(p, &r->change);
+}
+
+static void make_list(jobs_process *p) {
   jobs_sim *s = p->sim;
-  bool list = s->profile.kind == JOBS_LIST;
-  p->change = (mt_change){
-      .store = p->store,
-      .env = &p->env,
-      .permit = &p->permit,
-      .index = SHELF_DOCS,
-      .query = MT_SLICE("{\"prefix\":{\"path\":\"/old/\"}}"),
-      .transform = list ? mt_transform_once(&s->list) : mt_transform_list(&s->list),
-      .until_none = true,
-      .matches_on = list,
-      .options = {.page = s->profile.page, .in_flight = s->profile.in_flight, .slices = 1}};
+  mt_change *c = &p->rename.change;
+  c->query = MT_SLICE("{\"prefix\":{\"path\":\"/old/\"}}");
+  c->transform = s->profile.kind == JOBS_LIST
+                     ? mt_transform_once(&s->list)
+                     : (mt_transform){.apply = jobs_transform, .ctx = s, .decides = true};
+  c->until_none = c->matches_on = true;
+  set_up(p, c);
+}
+
+static void make_change(jobs_process *p) {
+  if (p->sim->profile.kind >= JOBS_LIST)
+    make_list(p);
+  else
+    make_rename(p, &p->rename, MT_SLICE("/old"), MT_SLICE("/new"));
+}
+
+static void make_inverse(jobs_process *p) {
+  jobs_sim *s = p->sim;
+  if (s->profile.kind != JOBS_INVERSE && s->profile.kind != JOBS_EMPTY) return;
+  p->job.inverse = mt_transform_list(&s->inverse);
+  p->job.forward = mt_transform_list(&s->list);
+  if (p->job.verb != MT_JOB_UNDO) return;
+  make_rename(p, &p->back, MT_SLICE("/new"), MT_SLICE("/old"));
+  mt_rename_touch(&p->rename);
+  p->job.touch = &p->rename.change;
+  p->job.back = &p->back.change;
 }
 
 static void set_job(jobs_process *p, mt_job_verb verb) {
-  jobs_sim *s = p->sim;
-  bool inverse = s->profile.kind == JOBS_INVERSE;
   p->job = (mt_job){.done = on_done,
                     .ctx = p,
                     .verb = verb,
@@ -161,11 +193,10 @@ static void set_job(jobs_process *p, mt_job_verb verb) {
                     .table = SHELF_JOBS,
                     .ns = "default",
                     .id = "job",
-                    .change = &p->change,
+                    .change = verb == MT_JOB_UNDO ? NULL : &p->rename.change,
                     .checkpoint_ms = draw(p, KILL, 2, 1, 100)};
-  if (!inverse) return;
-  p->job.inverse = mt_transform_list(&s->inverse);
-  p->job.forward = mt_transform_list(&s->list);
+  make_change(p);
+  make_inverse(p);
 }
 
 void jobs_process_begin(jobs_sim *s, mt_job_verb verb) {
@@ -186,7 +217,6 @@ void jobs_process_begin(jobs_sim *s, mt_job_verb verb) {
                           .fence = fence,
                           .session = &p->session};
   if (!s->profile.rivals) beat(p);
-  set_change(p);
   set_job(p, verb);
   if (mt_job_start(&p->job, NULL)) abort();
   meet_misfortunes(p);

@@ -41,8 +41,8 @@ typedef struct jobs_call {
   call_kind kind;
   mt_req *req; /* NULL once finished, cancelled, or of a second copy */
   bool lose_answer, refused, unsure, answered;
-  const char *index;
-  mt_write *items; /* owned, with their texts */
+  const char *index, *below; /* the path that a search is for */
+  mt_write *items;           /* owned, with their texts */
   mt_slice *ids;
   size_t n, at; /* carried out up to there */
   mt_page *page;
@@ -127,7 +127,7 @@ static void count(jobs_call *c) {
   const shelf_index *x = shelf_find(&c->sim->shelf, c->index);
   c->count = 0;
   for (size_t i = 0; i < x->n; i++)
-    c->count += x->docs[i].seen.source && jobs_matches(x->docs[i].seen.source);
+    c->count += x->docs[i].seen.source && jobs_lies_below(x->docs[i].seen.source, c->below);
 }
 
 static void open_scan(jobs_call *c) {
@@ -137,7 +137,7 @@ static void open_scan(jobs_call *c) {
   scan->ids = sim_must(calloc(x->n + 1, sizeof *scan->ids));
   for (size_t i = 0; i < x->n; i++) {
     const shelf_doc *d = &x->docs[i];
-    if (!d->seen.source || !jobs_matches(d->seen.source)) continue;
+    if (!d->seen.source || !jobs_lies_below(d->seen.source, c->below)) continue;
     scan->ids[scan->n] = sim_must(strdup(d->id));
     scan->docs[scan->n++] = (shelf_state){sim_must(strdup(d->seen.source)), d->seen.version};
   }
@@ -366,8 +366,15 @@ static void do_describe(mt_store *s, mt_describe *r) {
   call_new(s, &r->req, CALL_DESCRIBE, r->index);
 }
 
+/* The queries here are for documents at or below one of two paths. */
+static const char *searched(mt_slice query) {
+  const char *old = memmem(query.p, query.n, "\"/old", 5),
+             *new = memmem(query.p, query.n, "\"/new", 5);
+  return new && (!old || new < old) ? "/new" : "/old";
+}
+
 static void do_count(mt_store *s, mt_count *r) {
-  call_new(s, &r->req, CALL_COUNT, r->index);
+  call_new(s, &r->req, CALL_COUNT, r->index)->below = searched(r->query);
 }
 
 static void do_refresh(mt_store *s, mt_refresh *r) {
@@ -375,7 +382,7 @@ static void do_refresh(mt_store *s, mt_refresh *r) {
 }
 
 static void do_open(mt_store *s, mt_scan_open *r) {
-  call_new(s, &r->req, CALL_OPEN, r->index);
+  call_new(s, &r->req, CALL_OPEN, r->index)->below = searched(r->query);
 }
 
 static void do_next(mt_store *s, mt_scan_next *r) {

@@ -40,7 +40,7 @@ static int by_rest(const void *a, const void *b, void *shared) {
   return be64toh(p) < be64toh(q) ? -1 : 1;
 }
 
-static void sort(mt_want *wants, size_t n) {
+static void sort_wants(mt_want *wants, size_t n) {
   if (sorted(wants, n)) return;
   size_t shared = shared_by_all(wants, n);
   qsort_r(wants, n, sizeof *wants, by_rest, &shared);
@@ -60,7 +60,7 @@ static mortise_status copy_wants(const mt_want *wants, size_t n, mt_plan *plan,
     plan->wants[i] = (mt_want){{p, wants[i].path.n}, wants[i].mode};
     p += wants[i].path.n;
   }
-  sort(plan->wants, n);
+  sort_wants(plan->wants, n);
   plan->n_wants = n;
   return MORTISE_OK;
 }

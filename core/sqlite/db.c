@@ -497,7 +497,7 @@ mortise_status mt_db_read(mt_db *db, const mt_patience *p, mortise_error *err) {
   return code ? mt_db_fail(db, code, err) : MORTISE_OK;
 }
 
-static void checkpoint(mt_db *db) {
+static void checkpoint_wal(mt_db *db) {
   /* A failure is harmless: it is tried again after another commit. */
   db->wal_grown = false;
   sqlite3_wal_checkpoint_v2(db->handle, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
@@ -508,7 +508,7 @@ mortise_status mt_db_write(mt_db *db, const mt_patience *p, mortise_error *err) 
   mortise_status status = same_file(db, err);
   if (!status) status = mt_turn_enter(&db->turn, db->file, p, err);
   if (status) return status;
-  if (db->wal_pages > CHECKPOINT_NOW) checkpoint(db);
+  if (db->wal_pages > CHECKPOINT_NOW) checkpoint_wal(db);
   int code;
   do code = run_own(db, BEGIN_WRITE);
   while (wait_if_busy(db, code, p));
@@ -557,5 +557,5 @@ void mt_db_tidy(mt_db *db) {
   if (db->broken)
     close_connection(db);
   else if (db->wal_grown && db->wal_pages > CHECKPOINT_PAGES)
-    checkpoint(db);
+    checkpoint_wal(db);
 }

@@ -245,7 +245,7 @@ static mortise_status create_lock(batch_run *u, mt_lock_item *item, mortise_erro
   return acked(item, status);
 }
 
-static mortise_status delete (batch_run *u, mt_lock_item *item, mortise_error *err) {
+static mortise_status delete_lock(batch_run *u, mt_lock_item *item, mortise_error *err) {
   uint64_t seq_no;
   mortise_status status = read_lock_version(u, item, &seq_no, err);
   if (status) return status;
@@ -368,7 +368,7 @@ static mortise_status run_item(batch_run *u, mt_lock_item *item, mortise_error *
   case MT_LOCK_RELEASE:
     return remove_entries(u, item, u->r->session, item->n, true, err);
   case MT_LOCK_DELETE:
-    return delete (u, item, err);
+    return delete_lock(u, item, err);
   case MT_LOCK_EVICT:
     return item->session ? remove_entries(u, item, item->session, INT64_MAX, item->guard, err)
                          : remove_damaged(u, item, err);

@@ -143,16 +143,16 @@ static mortise_status read_body(search *s, mt_slice body, mortise_error *err) {
 
 /* ---- finding ---- */
 
-typedef struct key {
+typedef struct sort_key {
   search *s;
   hit *h;
   size_t i;
   mt_buf scratch;
-} key;
+} sort_key;
 
 /* Of several values the smallest counts, or, descending, the largest. */
 static bool keep_key(void *ctx, mt_json value) {
-  key *k = ctx;
+  sort_key *k = ctx;
   mt_slice text;
   if (!mt_scalar_text(value, &k->scratch, &text)) return false;
   if (k->h->keys_n[k->i] != SIZE_MAX) {
@@ -167,7 +167,7 @@ static bool keep_key(void *ctx, mt_json value) {
 }
 
 static void read_keys(search *s, hit *h, const mt_row *row) {
-  key k = {.s = s, .h = h};
+  sort_key k = {.s = s, .h = h};
   mt_buf_init(&k.scratch, MT_SQLITE_TEXT_MAX);
   for (k.i = 0; k.i < s->n_sorts; k.i++) {
     mt_slice name = mt_slice_of(s->sorts[k.i].field);
@@ -187,7 +187,7 @@ static void read_keys(search *s, hit *h, const mt_row *row) {
 }
 
 /* Unsorted hits come in the order of ids, so only the window is kept. */
-static mortise_status found(void *ctx, const mt_row *row, mortise_error *err) {
+static mortise_status take_found(void *ctx, const mt_row *row, mortise_error *err) {
   search *s = ctx;
   uint64_t number = s->total++;
   if (!s->n_sorts && (number < s->from || number >= s->from + s->size)) return MORTISE_OK;
@@ -298,7 +298,7 @@ static mortise_status run_search(search *s, mt_search *r, mt_buf *out, mortise_e
   mortise_status status = read_body(s, r->body, err);
   if (!status) status = mt_work_read(s->w, err);
   if (!status) status = mt_index_need(s->w->db, r->index, &s->index, err);
-  if (!status) status = mt_docs_find(s->w, &s->index, s->query, found, s, err);
+  if (!status) status = mt_docs_find(s->w, &s->index, s->query, take_found, s, err);
   return status ? status : write_answer(s, out, err);
 }
 

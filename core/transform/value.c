@@ -71,7 +71,7 @@ static mt_json spelled_number(mt_json string, char copy[NUMBER_TEXT_MAX + 1]) {
 }
 
 /* A whole number of 64 bits. */
-static bool whole(mt_json number, int64_t *out) {
+static bool whole_number(mt_json number, int64_t *out) {
   double d;
   if (mt_is_integer(number)) return mt_json_int(number, out);
   if (!mt_json_double(number, &d) || d < -0x1p63 || d >= 0x1p63) return false;
@@ -96,7 +96,7 @@ static const char *to_integer(mt_work_on *w, mt_json value) {
   char copy[NUMBER_TEXT_MAX + 1];
   int64_t n;
   mt_json number = value.type == MT_JSON_STRING ? spelled_number(value, copy) : value;
-  if (number.type != MT_JSON_NUMBER || !whole(number, &n)) return "is no integer";
+  if (number.type != MT_JSON_NUMBER || !whole_number(number, &n)) return "is no integer";
   if (value.type == MT_JSON_NUMBER && mt_is_integer(value)) return NULL;
   instead(w, value);
   mt_buf_addi(w->patch.out, n);

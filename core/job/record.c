@@ -104,7 +104,7 @@ void mt_job_record_encode(const mt_job_record *r, mt_buf *out) {
   add_record_numbers(out, "batches", r->batches, r->attempts);
   add_record_numbers(out, "also", r->also, r->n_also);
   add_record_numbers(out, "undo", (uint64_t[]){r->undo_attempt, r->undo_number}, 2);
-  add_record_text(out, "undo_by", r->inverse ? "inverse" : "journal");
+  mt_json_add_text(out, "undo_by", mt_slice_of(r->inverse ? "inverse" : "journal"));
   mt_buf_adds(out, r->loose ? ",\"loose\":true" : ",\"loose\":false");
   mt_json_add_key(out, "total");
   mt_buf_addu(out, r->total);

@@ -2,15 +2,18 @@
 
 #include "base/mem.h"
 #include "base/pump.h"
+#include "job/flow.h"
 #include "job/unit.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
 enum {
-  IN_FLIGHT = 3,
   PAGES_AHEAD = 1, /* held beside those being written */
   PASSES = 8,
+  TRIES =
+      14, /* of a request, with waits of 50 ms to 3.2 s: a store may be busy for half a minute */
+  PAGE_BYTES = 1 << 20, /* more than twice as many are too many for one page */
 };
 
 typedef struct change_op change_op;
@@ -19,6 +22,7 @@ struct change_op {
   mt_change *c;
   mt_writer *writer;
   mt_units units;
+  mt_flow flow;
   mt_req *request; /* of those below, the one under way */
   mt_describe describe;
   mt_refresh refresh;
@@ -28,6 +32,7 @@ struct change_op {
   mt_scan *scan;
   mt_timer kick; /* reserved */
   uint32_t page;
+  bool fixed_page;
   bool scanned, failed, counted;
   bool smaller;                      /* the pass starts again, with smaller pages */
   uint64_t settled_before, progress; /* documents out of the way before this pass; told last */
@@ -203,16 +208,28 @@ static void end_scan(change_op *o) {
   o->scan = NULL;
 }
 
-/* Pages of large documents may exceed what an answer may hold. Where a pass may be repeated, it is,
- * with smaller ones. */
-static bool try_smaller(change_op *o, const mortise_error *e) {
-  bool too_large = e->code == MORTISE_REJECTED && e->http_status < 400;
-  if (!too_large || !o->c->until_none || o->failed || o->page == 1) return false;
+/* Where a pass may be repeated, it is, with smaller pages. */
+static bool begin_smaller(change_op *o, uint32_t page) {
+  if (!o->c->until_none || o->failed || o->page == 1) return false;
   o->request = NULL;
-  o->page = o->page > 4 ? o->page / 4 : 1;
+  o->page = page > 1 ? page : 1;
   o->smaller = true;
   end_scan(o);
   pump_change(o);
+  return true;
+}
+
+/* Pages of large documents may exceed what an answer may hold. */
+static bool try_smaller(change_op *o, const mortise_error *e) {
+  bool too_large = e->code == MORTISE_REJECTED && e->http_status < 400;
+  return too_large && begin_smaller(o, o->page / 4);
+}
+
+/* What is held in memory is some pages, so a page is small in bytes, too. */
+static bool page_is_heavy(change_op *o, mt_page *page) {
+  if (o->fixed_page || page->bytes.n <= 2 * (size_t)PAGE_BYTES || page->n < 2) return false;
+  if (!begin_smaller(o, (uint32_t)(page->n * PAGE_BYTES / page->bytes.n))) return false;
+  mt_page_free(page);
   return true;
 }
 
@@ -353,6 +370,7 @@ static void on_page_scanned(void *ctx, mt_req *req) {
     pump_change(o);
     return;
   }
+  if (page_is_heavy(o, page)) return;
   mt_units_take(&o->units, page);
   /* The server fetches the next one while this one is patched. */
   if (mt_units_room(&o->units) && !o->units.paused) scan_next_page(o);
@@ -402,14 +420,30 @@ static void on_change_kick(void *ctx) {
   pump_change(ctx);
 }
 
+/* In force with the next page and the next request. */
+static void keep_pace(change_op *o) {
+  o->units.most = o->flow.concurrency + PAGES_AHEAD;
+  if (o->writer) mt_writer_pace(o->writer, o->flow.docs, o->flow.concurrency);
+}
+
+static void on_sent(void *ctx, const mt_sent *sent) {
+  change_op *o = ctx;
+  if (mt_flow_answered(&o->flow, sent)) keep_pace(o);
+}
+
 static mortise_status make_change_op(change_op *o, mortise_error *err) {
   mt_change *c = o->c;
   mt_writer_config config = {.docs = o->page,
                              .bytes = c->options.bytes,
                              .strength = c->options.strength,
                              .stamp_field = c->options.stamp_field,
-                             .in_flight = c->options.in_flight ? c->options.in_flight : IN_FLIGHT};
-  if (config.in_flight > MT_WRITER_LANES) config.in_flight = MT_WRITER_LANES;
+                             .in_flight = MT_WRITER_LANES,
+                             .tries = TRIES,
+                             .sent = on_sent,
+                             .sent_ctx = o};
+  mt_flow_init(&o->flow, o->page);
+  mt_flow_fix_concurrency(&o->flow, c->options.in_flight);
+  mt_flow_fix_docs(&o->flow, c->options.page);
   o->units = (mt_units){.index = c->index,
                         .transform = c->transform,
                         .journal = c->plan ? NULL : c->journal,
@@ -419,12 +453,13 @@ static mortise_status make_change_op(change_op *o, mortise_error *err) {
                         .failed = on_failed,
                         .written = on_unit_written,
                         .ctx = o};
-  mortise_status status = mt_units_init(&o->units, config.in_flight + PAGES_AHEAD, err);
+  mortise_status status = mt_units_init(&o->units, MT_WRITER_LANES + PAGES_AHEAD, err);
   if (status) return status;
   o->kick = (mt_timer){.fire = on_change_kick, .ctx = o};
   if (mt_timer_reserve(c->store->loop, &o->kick, err)) return MORTISE_OUT_OF_MEMORY;
   if (!c->plan) o->writer = mt_writer_new(c->store, c->env, c->permit, &config, err);
   if (!c->plan && !o->writer) return err->code;
+  keep_pace(o);
   o->units.sink = c->plan ? mt_sink_plan() : mt_sink_writer(o->writer);
   return MORTISE_OK;
 }
@@ -440,6 +475,7 @@ mortise_status mt_change_start(mt_change *c, mortise_error *err) {
   if (!o) return mt_error_memory(err);
   o->c = c;
   o->page = c->options.page ? c->options.page : MT_SCAN_PAGE;
+  o->fixed_page = c->options.page > 0;
   o->requests0 = c->store->stats.requests;
   o->bytes0 = store_bytes(c->store);
   o->started_ms = c->env->now_ms(c->env->ctx);

@@ -39,9 +39,9 @@ typedef struct mt_change {
   mortise_status (*concluded)(struct mt_change *c, mortise_error *err);
   void (*progress)(void *ctx, struct mt_change *c, uint64_t changed, uint64_t total);
   struct {
-    uint32_t page;      /* documents a page; 0: MT_SCAN_PAGE */
+    uint32_t page;      /* documents a page and batch; 0: MT_SCAN_PAGE, and flow.h adapts */
     uint32_t slices;    /* of the scan; 0: the store decides */
-    uint32_t in_flight; /* write requests at once; 0: 3 */
+    uint32_t in_flight; /* write requests at once; 0: flow.h adapts */
     uint32_t passes;    /* at most; 0: 8 */
     size_t bytes;       /* of a write request; 0: the writer's default */
     mt_strength strength;

@@ -4,7 +4,12 @@
 
 #include <stdio.h>
 
-enum { BODIES_MAX = 256 << 20 /* of one page */, ENTRIES_MAX = 512 << 20 };
+enum {
+  BODIES_MAX = 256 << 20, /* of one page */
+  ENTRIES_MAX = 512 << 20,
+  IN_HAND_MAX = 8 << 20, /* bytes of pages; what is made of them takes three times as much */
+  BUFFER_KEPT = 2 << 20, /* what a unit keeps of a buffer for its next page */
+};
 
 /* The number of a page that has no batch in the journal. */
 static const uint64_t UNLISTED = UINT64_MAX;
@@ -220,8 +225,15 @@ static void account(mt_unit *u) {
 
 /* ---- Phases --------------------------------------------------------------------------------- */
 
+static void shrink(mt_buf *b) {
+  if (b->cap > BUFFER_KEPT) mt_buf_deinit(b);
+}
+
 static void release_unit(mt_unit *u) {
   free_redone(u);
+  shrink(&u->bodies);
+  shrink(&u->entries);
+  u->all->in_hand -= u->page->bytes.n;
   mt_page_free(u->page);
   u->page = NULL;
   u->phase = MT_UNIT_FREE;
@@ -460,7 +472,9 @@ void mt_units_deinit(mt_units *all) {
 }
 
 bool mt_units_room(const mt_units *all) {
-  return all->busy < all->n;
+  uint32_t most = all->most && all->most < all->n ? all->most : all->n;
+  size_t each = all->busy ? all->in_hand / all->busy : 0;
+  return all->busy < most && (all->busy < 2 || all->in_hand + each <= IN_HAND_MAX);
 }
 
 void mt_units_take(mt_units *all, mt_page *page) {
@@ -469,6 +483,7 @@ void mt_units_take(mt_units *all, mt_page *page) {
   u->page = page;
   u->phase = MT_UNIT_READ;
   all->busy++;
+  all->in_hand += page->bytes.n;
 }
 
 void mt_units_step(mt_units *all) {

@@ -88,13 +88,16 @@ struct mt_units {
   mt_pace pace;      /* in, at any time; ask mt_units_wait_ms when to step next */
   bool paused, stopped;
   uint64_t idle; /* documents in which nothing was to be changed; the caller sets it back */
+  uint32_t most; /* at once, of the `n` that there are; may change at any time */
   mt_unit *list;
   uint32_t n, busy;
+  size_t in_hand; /* bytes of the pages */
 };
 
 mortise_status mt_units_init(mt_units *all, uint32_t n, mortise_error *err);
 void mt_units_deinit(mt_units *all);
 
+/* Few large pages fill the room, too. */
 bool mt_units_room(const mt_units *all);
 /* Takes the page, which is the unit's own then, where there is room. The caller goes on with
  * mt_units_step. */

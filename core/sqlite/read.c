@@ -57,7 +57,7 @@ mortise_status mt_docs_count(mt_work *w, mt_req *req, mortise_error *err) {
  * A long read would keep the log from being moved into the file, so a scan remembers which
  * documents matched at its opening, each with its seq_no, and reads them page by page. */
 
-enum { PAGE_BYTES = 8 << 20 };
+enum { PAGE_BYTES = 1 << 20 };
 
 struct mt_scan {
   char name[MT_INDEX_NAME_MAX + 1];

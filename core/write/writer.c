@@ -116,7 +116,18 @@ static void doubt(mt_lane *l) {
   }
 }
 
+static void tell_sent(mt_lane *l, size_t waiting) {
+  const mt_writer *w = l->w;
+  const mortise_error *e = &l->bulk.req.error;
+  if (!w->config.sent) return;
+  bool busy = e->code == MORTISE_UNAVAILABLE && e->http_status != 413;
+  mt_sent sent = {
+      .docs = l->n, .ms = w->env->now_ms(w->env->ctx) - l->sent_ms, .refused = waiting > 0 || busy};
+  w->config.sent(w->config.sent_ctx, &sent);
+}
+
 static void bulk_failed(mt_lane *l, const mortise_error *e) {
+  tell_sent(l, 0);
   if (e->ambiguous) doubt(l);
   bool lost = e->code == MORTISE_LOCK_LOST || e->code == MORTISE_INTERRUPTED;
   if (lost) {
@@ -140,6 +151,7 @@ static void bulk_answered(mt_lane *l) {
     else
       waiting++;
   }
+  tell_sent(l, waiting);
   if (moved) l->tries = 0;
   l->bad = 0;
   l->limit = l->limit > l->w->config.docs / 2 ? l->w->config.docs : l->limit * 2;
@@ -229,7 +241,8 @@ static bool collect_reads(mt_lane *l) {
   mt_slice index = {NULL, 0};
   l->n = 0;
   l->versions_only = true;
-  for (size_t i = l->first; i < l->end && l->n < l->limit; i++) {
+  size_t most = l->limit < l->w->docs ? l->limit : l->w->docs;
+  for (size_t i = l->first; i < l->end && l->n < most; i++) {
     mt_item *item = &l->batch->items[i];
     if (!item->reread) continue;
     if (!l->n) index = item_index(l, item);
@@ -290,7 +303,8 @@ static void put_on_wire(mt_lane *l, mt_item *item) {
 static void gather_writes(mt_lane *l) {
   while (l->first < l->end && l->batch->items[l->first].outcome) l->first++;
   l->n = l->bytes = 0;
-  for (size_t i = l->first; i < l->end && l->n < l->limit; i++) {
+  size_t most = l->limit < l->w->docs ? l->limit : l->w->docs;
+  for (size_t i = l->first; i < l->end && l->n < most; i++) {
     mt_item *item = &l->batch->items[i];
     if (item->outcome || item->reread) continue;
     size_t bytes = item_bytes(&item->write);
@@ -406,6 +420,16 @@ static void reap(mt_writer *w) {
     *outer = true;
 }
 
+/* A lane that is never used has none. */
+static bool lane_make_room(mt_lane *l) {
+  size_t n = l->w->config.docs;
+  if (!l->wire) l->wire = mt_alloc(n * sizeof *l->wire);
+  if (!l->items) l->items = mt_alloc(n * sizeof *l->items);
+  if (!l->ids) l->ids = mt_alloc(n * sizeof *l->ids);
+  if (!l->routing) l->routing = mt_alloc(n * sizeof *l->routing);
+  return l->wire && l->items && l->ids && l->routing;
+}
+
 /* Gives the lane about one request's share of the batch. */
 static void lane_start(mt_lane *l, mt_write_batch *b) {
   size_t bytes = 0;
@@ -415,7 +439,14 @@ static void lane_start(mt_lane *l, mt_write_batch *b) {
   l->tries = l->bad = 0;
   l->foreign = (mt_epoch){0};
   l->out_of_memory = false;
-  while (l->end < b->n && l->end - l->first < l->w->config.docs) {
+  if (!lane_make_room(l)) {
+    mortise_error err;
+    b->active++;
+    mt_error_memory(&err);
+    lane_fail(l, &err);
+    return;
+  }
+  while (l->end < b->n && l->end - l->first < l->w->docs) {
     mt_item *item = &b->items[l->end];
     bytes += item_bytes(&item->write);
     if (bytes > l->w->bytes && l->end > l->first) break;
@@ -428,9 +459,13 @@ static void lane_start(mt_lane *l, mt_write_batch *b) {
 }
 
 static mt_lane *free_lane(mt_writer *w) {
-  for (uint32_t i = 0; i < w->config.in_flight; i++)
-    if (!w->lanes[i].batch) return &w->lanes[i];
-  return NULL;
+  uint32_t busy = 0;
+  mt_lane *found = NULL;
+  for (uint32_t i = w->config.in_flight; i-- > 0;) {
+    busy += w->lanes[i].batch != NULL;
+    if (!w->lanes[i].batch) found = &w->lanes[i];
+  }
+  return busy < w->in_flight ? found : NULL;
 }
 
 static void start_lanes(mt_writer *w) {
@@ -456,16 +491,10 @@ static void on_writer_kick(void *ctx) {
   reap(w);
 }
 
-static mortise_status lane_init(mt_lane *l, mt_writer *w) {
-  size_t n = w->config.docs;
+static void lane_init(mt_lane *l, mt_writer *w) {
   l->w = w;
   mt_buf_init(&l->stamped, STAMPED_MAX);
   l->timer = (mt_timer){.fire = on_lane_timer, .ctx = l};
-  l->wire = mt_alloc(n * sizeof *l->wire);
-  l->items = mt_alloc(n * sizeof *l->items);
-  l->ids = mt_alloc(n * sizeof *l->ids);
-  l->routing = mt_alloc(n * sizeof *l->routing);
-  return l->wire && l->items && l->ids && l->routing ? MORTISE_OK : MORTISE_OUT_OF_MEMORY;
 }
 
 static void take_back_request(mt_lane *l) {
@@ -498,13 +527,13 @@ static void set_config(mt_writer *w, const mt_writer_config *config) {
   if (c.backoff_ms <= 0) c.backoff_ms = BACKOFF_MS;
   w->config = c;
   w->bytes = c.bytes;
+  mt_writer_pace(w, c.docs, c.in_flight);
 }
 
 static mortise_status writer_init(mt_writer *w, mortise_error *err) {
   w->lanes = mt_calloc(w->config.in_flight, sizeof *w->lanes);
   if (!w->lanes) return mt_error_memory(err);
-  for (uint32_t i = 0; i < w->config.in_flight; i++)
-    if (lane_init(&w->lanes[i], w)) return mt_error_memory(err);
+  for (uint32_t i = 0; i < w->config.in_flight; i++) lane_init(&w->lanes[i], w);
   w->kick = (mt_timer){.fire = on_writer_kick, .ctx = w};
   return mt_timer_reserve(w->store->loop, &w->kick, err);
 }
@@ -560,6 +589,11 @@ void mt_writer_submit(mt_writer *w, mt_write_batch *b) {
   else
     w->head = b;
   w->tail = b;
+}
+
+void mt_writer_pace(mt_writer *w, uint32_t docs, uint32_t in_flight) {
+  w->docs = docs < w->config.docs ? docs : w->config.docs;
+  w->in_flight = in_flight < w->config.in_flight ? in_flight : w->config.in_flight;
 }
 
 void mt_writer_stop(mt_writer *w, const mortise_error *why) {

@@ -95,6 +95,13 @@ typedef enum mt_strength {
 
 enum { MT_WRITER_DOCS = 1000, MT_WRITER_DOCS_MAX = 100000 };
 
+/* A request that was answered, or failed, for those who adapt to how the store takes it. */
+typedef struct mt_sent {
+  size_t docs;
+  int64_t ms;
+  bool refused; /* the store, or it for some items, has no time: 429, 503; or it is not reached */
+} mt_sent;
+
 typedef struct mt_writer_config {
   uint32_t docs;      /* in a request at most; 0: MT_WRITER_DOCS */
   size_t bytes;       /* in a request, unless one document is larger; 0: 2 MiB */
@@ -103,6 +110,8 @@ typedef struct mt_writer_config {
   int64_t backoff_ms; /* the first wait, doubling up to 64 times that, with jitter; 0: 50 */
   mt_strength strength;
   const char *stamp_field; /* a name, or a path through objects; NULL: MT_STAMP_FIELD */
+  void (*sent)(void *ctx, const mt_sent *sent); /* of each bulk, from the loop; NULL: nobody asks */
+  void *sent_ctx;
 } mt_writer_config;
 
 typedef struct mt_writer mt_writer;
@@ -118,6 +127,10 @@ void mt_writer_free(mt_writer *w);
 /* Starts a batch, which stays in the caller's memory until `done`. Batches and their items are sent
  * in order, but several requests at once: no two items may write the same document. */
 void mt_writer_submit(mt_writer *w, mt_write_batch *b);
+
+/* From its next request on: so many documents in one, and requests at the same time; at most what the
+ * config says. */
+void mt_writer_pace(mt_writer *w, uint32_t docs, uint32_t in_flight);
 
 /* Sends nothing more: batches finish with this error once requests in flight have been answered. */
 void mt_writer_stop(mt_writer *w, const mortise_error *why);

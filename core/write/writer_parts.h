@@ -31,6 +31,7 @@ typedef struct mt_lane {
   mt_mget mget;
   mt_timer timer;
   mt_req *request; /* in flight, or NULL */
+  int64_t sent_ms; /* when the bulk was */
 } mt_lane;
 
 struct mt_writer {
@@ -44,6 +45,7 @@ struct mt_writer {
   mt_epoch older[MT_WRITER_EPOCHS]; /* known to come before the lock's epoch */
   size_t n_older;
   size_t bytes; /* in a request at most, halved by a 413 */
+  uint32_t docs, in_flight; /* as of now: mt_writer_pace */
   mt_lane *lanes;
   mt_write_batch *head, *tail;
   mt_timer kick; /* reserved */

@@ -29,7 +29,7 @@ stores.each("a job", function(store)
   end
 
   local function moving(also)
-    local given = {name = "move", index = index, rename = {from = "/a", to = "/b"}, page = 7}
+    local given = {name = "move", index = index, rename = {from = "/a", to = "/b"}, batch = 7}
     for name, value in pairs(also or {}) do given[name] = value end
     return client:job(given)
   end
@@ -37,7 +37,7 @@ stores.each("a job", function(store)
   local function casting(also)
     local given = {
       name = "cast", index = index, change = {{cast = {field = "n", to = "integer"}}}, lock = {"/a", "/z"},
-      page = 7,
+      batch = 7,
     }
     for name, value in pairs(also or {}) do given[name] = value end
     return client:job(given)
@@ -151,7 +151,7 @@ stores.each("a job", function(store)
   end)
 
   it("that is cut off stands, keeps its paths, and says what to type", function()
-    local job, ok, why = cut_off {page = 1, in_flight = 1}
+    local job, ok, why = cut_off {batch = 1, concurrency = 1}
     if ok or job:status().state == "done" then return end -- it was faster
     says("enough (on_progress of job " .. job.id, why)
     says("`mortise jobs resume " .. job.id .. "` goes on, `mortise jobs rollback", why)

@@ -33,9 +33,9 @@ job.rows = {
   orphans.row,
   {name = "on_progress", type = "function", help = "called with the numbers done and in all"},
   {name = "rate", type = "count", help = "documents a second, at most"},
-  {name = "page", type = "count", default_text = core.scan_page, help = "documents a page, and in a batch"},
+  {name = "batch", type = "count", help = "documents in a batch; else it adapts to the store"},
   {name = "slices", type = "count", help = "of the scan"},
-  {name = "in_flight", type = "count", help = "write requests at the same time"},
+  {name = "concurrency", type = "count", help = "batches at the same time; else it adapts"},
   {name = "passes", type = "count", help = "at most"},
 }
 
@@ -147,7 +147,7 @@ local function to_spec(o)
   local spec = {
     name = o.name, index = o.index, query = json.body(o.query), lock = to_lock(o, rename), rename = rename,
     change = not rename and to_transforms(o.change) or nil, merge = o.merge, allow_empty = o.allow_empty,
-    page = o.page, slices = o.slices, in_flight = o.in_flight, passes = o.passes, rate = o.rate,
+    batch = o.batch, slices = o.slices, concurrency = o.concurrency, passes = o.passes, rate = o.rate,
   }
   if rename then
     check_cover(spec.lock, rename)
@@ -193,7 +193,7 @@ local function work_options(self)
     index = spec.index, query = spec.query, transforms = spec.change,
     fields = spec.rename and job.field_lines(rename),
     from = rename.from, to = rename.to, merge = spec.merge, allow_empty = spec.allow_empty,
-    page = spec.page, slices = spec.slices, in_flight = spec.in_flight, passes = spec.passes,
+    page = spec.batch, slices = spec.slices, in_flight = spec.concurrency, passes = spec.passes,
   }
 end
 

@@ -82,7 +82,7 @@ local function as_job(client, o)
   return job.new(client, {
     name = o.name, index = o.index, rename = {from = o.from, to = o.to, field = o.field}, merge = o.merge,
     allow_empty = o.allow_empty, wait = o.wait and o.wait / 1000, on_orphan = o.on_orphan, query = o.query,
-    on_progress = o.on_progress, page = o.page, slices = o.slices, in_flight = o.in_flight,
+    on_progress = o.on_progress, batch = o.page, slices = o.slices, concurrency = o.in_flight,
     passes = o.passes,
   })
 end

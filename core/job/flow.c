@@ -1,11 +1,12 @@
 #include "job/flow.h"
 
 enum {
-  SHORT_MS = 10,   /* added to each time: what takes a moment may take two without meaning anything */
-  STEPS = 8,       /* from half to all of a page's documents */
-  SLOWER = 200,    /* per cent of the least: half as much from now on */
-  AS_FAST = 125,   /* up to this many it may be more */
-  AGING = 125,     /* the least grows to so much with each fall: a store may have become slower for good */
+  SHORT_MS = 10, /* added to each time: what takes a moment may take two without meaning anything */
+  STEPS = 8,     /* from half to all of a page's documents */
+  SLOWER = 200,  /* per cent of the least: half as much from now on */
+  AS_FAST = 125, /* up to this many it may be more */
+  AGING =
+      125, /* the least grows to so much with each fall: a store may have become slower for good */
   PART_OF_FULL = 2 /* smaller requests than this part of a full one say nothing */
 };
 

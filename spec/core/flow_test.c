@@ -82,10 +82,8 @@ static void test_fixed(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_grows),
-      cmocka_unit_test(test_stays_where_more_does_not_help),
-      cmocka_unit_test(test_falls_when_slow),
-      cmocka_unit_test(test_falls_when_refused),
+      cmocka_unit_test(test_grows),           cmocka_unit_test(test_stays_where_more_does_not_help),
+      cmocka_unit_test(test_falls_when_slow), cmocka_unit_test(test_falls_when_refused),
       cmocka_unit_test(test_fixed),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

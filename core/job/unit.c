@@ -240,10 +240,12 @@ static void release_unit(mt_unit *u) {
   u->all->busy--;
 }
 
+/* Also one that was not finished: the network may have a copy of a request that the store has refused for now. */
 static void note_doubt(mt_unit *u) {
   mt_unit_journal *j = u->all->journal;
   const mt_write_batch *b = &u->batch;
-  if (!j || !b->dirty || u->number == UNLISTED || j->n_doubtful == MT_JOB_UNITS_MAX) return;
+  bool whole = !b->dirty && !b->counts[MT_OUTCOME_NONE];
+  if (!j || whole || u->number == UNLISTED || j->n_doubtful == MT_JOB_UNITS_MAX) return;
   j->doubtful[j->n_doubtful++] = u->number;
   size_t deleted = count_deleted(b);
   j->doubtful_deleted += deleted;

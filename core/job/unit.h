@@ -37,7 +37,7 @@ typedef struct mt_unit_journal {
       inverse; /* sources that it restores to the byte are not kept; `apply` NULL: there is none */
   bool only_inexact; /* documents that it restores are not even listed */
   uint64_t next;   /* in/out: of the next batch */
-  /* Out: batches of which some writes were never answered, and what is counted of them all the same. */
+  /* Out: batches of which some writes have no outcome, and what is counted of them all the same. */
   uint64_t doubtful[MT_JOB_UNITS_MAX], doubtful_changed, doubtful_deleted, doubtful_unchanged;
   size_t n_doubtful;
   mt_packer *packer; /* the units' own, as all below; freed with them */

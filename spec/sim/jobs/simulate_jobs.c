@@ -102,7 +102,8 @@ static void choose_profile(jobs_sim *s) {
   p->others = draw(s, 4, 3) == 0 ? 300 : 0;
   p->misfortunes = draw(s, 5, 4) * 100;
   p->poisoned = draw(s, 6, 8) == 0 ? 100 : 0;
-  p->rivals = draw(s, 7, 4) == 0;
+  /* Without a journal only the lock keeps a former owner away. */
+  p->rivals = p->kind != JOBS_INVERSE && p->kind != JOBS_EMPTY && draw(s, 7, 4) == 0;
   p->page = 1 + draw(s, 8, 5);
   p->in_flight = 1 + draw(s, 9, 3);
   p->horizon = draw(s, 10, 2) ? 3000 : 300;

@@ -13,9 +13,10 @@ local suggest = require "mortise.suggest"
 local cli = {}
 
 -- In the order of the help. Each is a module mortise.cli.NAME: {summary=, usage=, help=, options=, run(ctx)
--- -> exit status or nil}, with `script` if the first argument ends our own options, and works_on(arguments)
+-- -> exit status or nil}, with `script` if the first argument ends our own options, `verb` if that comes before
+-- them, and works_on(arguments)
 -- -> the text by which its sessions identify it, if the name alone is not enough.
-cli.commands = {"run", "repl", "rename", "jobs", "init", "locks", "doctor", "config", "help", "version"}
+cli.commands = {"run", "repl", "rename", "job", "jobs", "init", "locks", "doctor", "config", "help", "version"}
 
 local own_rows = {
   {name = "profile", type = "string", flag = "--profile", value = "NAME", env = "MORTISE_PROFILE",
@@ -84,6 +85,8 @@ end
 
 local function start(name, command, globals, words, first)
   local rows = options.join(cli.global_rows, command.options or {}, command_rows)
+  local has_verb = words[first] == command.verb
+  if command.verb and has_verb then first = first + 1 end
   output.expect_json(command.options, words, first)
   local found, others, at = parser.parse(words, first, rows, command.script)
   if command.script then others = table.move(words, at, #words, 1, {}) end
@@ -93,6 +96,7 @@ local function start(name, command, globals, words, first)
     io.stdout:write(require("mortise.cli.help").of(cli, name))
     return 0
   end
+  if command.verb and not has_verb then errors.bad("usage: mortise %s %s", name, command.usage) end
   local least, most = table.unpack(command.arguments or {0, math.huge})
   if #others < least or #others > most then
     errors.bad("usage: mortise %s %s", name, command.usage or "")

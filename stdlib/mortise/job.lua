@@ -8,6 +8,7 @@ local json = require "mortise.json"
 local options = require "mortise.options"
 local orders = require "mortise.orders"
 local orphans = require "mortise.orphans"
+local purge = require "mortise.purge"
 local records = require "mortise.records"
 local request = require "mortise.request"
 local suggest = require "mortise.suggest"
@@ -32,6 +33,8 @@ job.rows = {
   {name = "wait", type = "duration", help = "how long to wait for the lock"},
   orphans.row,
   {name = "on_progress", type = "function", help = "called with the numbers done and in all"},
+  {name = "keep", type = "duration", default_text = "7d",
+    help = "how long it can be undone at least once it is over; then whoever runs a job next removes it"},
   {name = "rate", type = "count", help = "documents a second, at most"},
   {name = "batch", type = "count", help = "documents in a batch; else it adapts to the store"},
   {name = "slices", type = "count", help = "of the scan"},
@@ -148,6 +151,7 @@ local function to_spec(o)
     name = o.name, index = o.index, query = json.body(o.query), lock = to_lock(o, rename), rename = rename,
     change = not rename and to_transforms(o.change) or nil, merge = o.merge, allow_empty = o.allow_empty,
     batch = o.batch, slices = o.slices, concurrency = o.concurrency, passes = o.passes, rate = o.rate,
+    keep = o.keep,
   }
   if rename then
     check_cover(spec.lock, rename)
@@ -300,6 +304,7 @@ end
 -- guard. What stops it before anything was changed gives the lock back.
 function Job:run()
   records.ready(self._client)
+  purge.some(self._client)
   if not self._once then return carry_out(self, "run") end
   local result = orphans.past(self._client, self._orphan, function() return earlier(self) end)
   return result or carry_out(self, "run")
@@ -370,6 +375,15 @@ function job.new(client, given)
   local o = options.check("job", job.rows, given)
   local id = make_id(o)
   return new(client, id, to_spec(o), o)
+end
+
+-- For commands: `show` is called as `on_progress` is, and before it.
+function job.watch(self, show)
+  local own = self._on_progress
+  self._on_progress = own and function(...)
+    show(...)
+    own(...)
+  end or show
 end
 
 job.get_rows = {

@@ -56,12 +56,12 @@ local function check(record)
   return record
 end
 
--- Was anything of it ever journaled?
+-- Was anything of it ever begun?
 local function has_begun(body)
   for _, n in ipairs(body.batches) do
     if n > 0 then return true end
   end
-  return #body.also > 0
+  return #body.also > 0 or body.undo_by == "inverse"
 end
 
 local function read_sound(view)

@@ -10,6 +10,7 @@ local options = require "mortise.options"
 local orders = require "mortise.orders"
 local output = require "mortise.cli.output"
 local progress = require "mortise.cli.progress"
+local purge = require "mortise.purge"
 local records = require "mortise.records"
 local suggest = require "mortise.suggest"
 
@@ -31,9 +32,14 @@ resume     lets one go on that is paused; does what is left of one that stands h
            stays as it is.
 rollback   undoes what it has done: each document that still is what the job made of it becomes what it
            was. What others have changed since is left, counted, and the exit status is 1.
+purge      removes what is over, so that it can no longer be undone: one, or all that ended --older TIME ago
+           (without it, as long ago as each is to be kept, which is 7 days unless it says otherwise).
 
 resume and rollback take the job's lock over from its dead process, and give it back at the end.]],
-  options = options.join({output.json_row}, job_orders.rows()),
+  options = options.join({output.json_row}, job_orders.rows(), {
+    {name = "older", type = "duration", flag = "--older", value = "TIME",
+      help = "purge: those that ended so long ago"},
+  }),
   arguments = {0, 2},
 }
 
@@ -158,6 +164,19 @@ function verbs.show(client, ctx, id)
   output.json(record_for_programs(record))
 end
 
+-- One, or all that are over for long enough.
+function verbs.purge(client, ctx, id)
+  local ids, n
+  if id then
+    ids, n = core.array {id}, purge.one(client, id)
+  else
+    ids, n = purge.old(client, ctx.options.older)
+  end
+  if ctx.options.json then return output.json {removed = ids, documents = n} end
+  for _, each in ipairs(ids) do output.line(io.stdout, "removed job ", each) end
+  if #ids == 0 then output.line(io.stdout, "there is no job to remove") end
+end
+
 function verbs.pause(client, ctx, id) job_orders.give(client, ctx, "pause", id) end
 
 function verbs.cancel(client, ctx, id) job_orders.give(client, ctx, "cancel", id) end
@@ -213,7 +232,10 @@ function verbs.rollback(client, ctx, id)
   go_on(client, ctx, "rollback", id)
 end
 
-local verb_names = {"ls", "show", "plan", "pause", "resume", "throttle", "cancel", "rollback"}
+local verb_names = {"ls", "show", "plan", "pause", "resume", "throttle", "cancel", "rollback",
+  "purge"}
+
+local without_id = {ls = true, purge = true}
 
 local function check(ctx)
   local verb, id = ctx.arguments[1] or "ls", ctx.arguments[2]
@@ -222,8 +244,11 @@ local function check(ctx)
     errors.bad("jobs: there is no `%s`%s", verb, near and (": did you mean `%s`?"):format(near)
       or "; there are: " .. table.concat(verb_names, ", "))
   end
-  if (id ~= nil) ~= (verb ~= "ls") then errors.bad("usage: mortise jobs %s", command.usage) end
+  if id and verb == "ls" or not (id or without_id[verb]) then errors.bad("usage: mortise jobs %s", command.usage) end
   if id then core.job_id_check(id) end
+  if ctx.options.older and (verb ~= "purge" or id) then
+    errors.bad("jobs: --older belongs to `mortise jobs purge` without an ID")
+  end
   job_orders.check(verb, ctx.options)
   return verb, id
 end

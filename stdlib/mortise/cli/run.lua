@@ -107,11 +107,13 @@ local function load_file(file)
   return compiled(load(text, "@" .. printable(file), "t"))
 end
 
-function run.run(ctx)
+-- Runs the file that the command line names; `wrap` (may be nil) makes of its chunk what is run.
+function run.run(ctx, wrap)
   local file = ctx.arguments[1]
   local chunk = load_file(file)
   if not chunk then return 1 end
   if file ~= "-" then search_beside(file) end
+  if wrap then chunk = wrap(chunk) end
   return run.chunk(chunk, file == "-" and "stdin" or file, {table.unpack(ctx.arguments, 2)}, ctx.verbose)
 end
 

@@ -22,7 +22,7 @@ static bool take_orders(mt_control *c, mt_json body, const char *session) {
                take_flag(mt_json_get(body, "cancelled"), &c->cancelled) &&
                take_limit(mt_json_get(body, "rate"), &c->limits.rate) &&
                take_limit(mt_json_get(body, "batch"), &c->limits.batch) &&
-               take_limit(mt_json_get(body, "in_flight"), &c->limits.in_flight);
+               take_limit(mt_json_get(body, "concurrency"), &c->limits.concurrency);
   c->paused &= ours;
   c->cancelled &= ours;
   return sound;

@@ -4,7 +4,7 @@
  *
  *   NAMESPACE:JOB:control
  *   {"kind":"control","format":1,"ns":...,"job":...,"updated":ms,"body":{"n":3,"session":"...",
- *    "paused":true,"cancelled":false,"by":"root@host, pid 12","rate":500,"batch":200,"in_flight":1,
+ *    "paused":true,"cancelled":false,"by":"root@host, pid 12","rate":500,"batch":200,"concurrency":1,
  *    "limited_by":"..."}}
  *
  * `n` grows with each write; the owner's document says which it obeys (record.h). `paused` and `cancelled`

@@ -8,7 +8,7 @@
 typedef struct mt_limits {
   uint32_t rate;      /* documents a second */
   uint32_t batch;     /* documents a batch */
-  uint32_t in_flight; /* batches at once */
+  uint32_t concurrency; /* batches at once */
 } mt_limits;
 
 /* After n documents the next wait until the time of n is over, so that the rate is never exceeded by more

@@ -408,7 +408,7 @@ static bool journal_is_full(const mt_units *all) {
 }
 
 static bool are_enough_under_way(const mt_units *all) {
-  uint32_t n = 0, most = all->pace.limits.in_flight;
+  uint32_t n = 0, most = all->pace.limits.concurrency;
   for (uint32_t i = 0; i < all->n; i++) n += all->list[i].phase >= MT_UNIT_JOURNALING;
   return most && n >= most;
 }

@@ -186,7 +186,7 @@ static void expect_done(fixture *f) {
 static void test_paused(const mt_test_place *place) {
   fixture f;
   set_up(&f, place);
-  f.job.limits = (mt_limits){.batch = 1, .in_flight = 1};
+  f.job.limits = (mt_limits){.batch = 1, .concurrency = 1};
   begin(&f, MT_JOB_RUN, "me");
   UNTIL(&f, f.n_sent > 0 || f.job.finished);
   order(&f, "me", ",\"paused\":true");
@@ -259,7 +259,7 @@ static void test_faster(const mt_test_place *place) {
   begin(&f, MT_JOB_RUN, "me");
   UNTIL(&f, f.n_sent > 0 || f.job.finished);
   assert_int_equal(f.sent[0].n, 1);
-  order(&f, "me", ",\"batch\":3,\"in_flight\":1");
+  order(&f, "me", ",\"batch\":3,\"concurrency\":1");
   expect_done(&f);
   for (size_t i = 0; i < f.n_sent; i++) assert_true(f.sent[i].n <= 3);
   end(&f);
@@ -277,12 +277,13 @@ static void test_decode(void **state) {
   (void)state;
   mt_control c = {0};
 #define CONTROL(body) "{\"kind\":\"control\",\"format\":1,\"body\":" body "}"
-  assert_int_equal(decode(CONTROL("{\"n\":4,\"session\":\"me\",\"paused\":true,\"by\":\"x\",\"rate\":9,"
-                                  "\"batch\":8,\"in_flight\":7}"),
-                          &c),
-                   MORTISE_OK);
+  assert_int_equal(
+      decode(CONTROL("{\"n\":4,\"session\":\"me\",\"paused\":true,\"by\":\"x\",\"rate\":9,"
+                     "\"batch\":8,\"concurrency\":7}"),
+             &c),
+      MORTISE_OK);
   assert_true(c.n == 4 && c.paused && !c.cancelled);
-  assert_true(c.limits.rate == 9 && c.limits.batch == 8 && c.limits.in_flight == 7);
+  assert_true(c.limits.rate == 9 && c.limits.batch == 8 && c.limits.concurrency == 7);
   assert_string_equal(c.by, "x");
   assert_int_equal(decode(CONTROL("{\"n\":5,\"session\":\"other\",\"paused\":true,\"cancelled\":true,"
                                   "\"rate\":3}"),

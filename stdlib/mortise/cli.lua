@@ -13,10 +13,12 @@ local suggest = require "mortise.suggest"
 local cli = {}
 
 -- In the order of the help. Each is a module mortise.cli.NAME: {summary=, usage=, help=, options=, run(ctx)
--- -> exit status or nil}, with `script` if the first argument ends our own options, `verb` if that comes before
--- them, and works_on(arguments)
--- -> the text by which its sessions identify it, if the name alone is not enough.
-cli.commands = {"run", "repl", "rename", "job", "jobs", "init", "locks", "doctor", "config", "help", "version"}
+-- -> exit status or nil}, with `script` if the first argument ends our own options, `verb` if that comes
+-- before them, and works_on(arguments) -> the text by which its sessions identify it, if the name alone is
+-- not enough.
+cli.commands = {
+  "run", "repl", "rename", "job", "jobs", "init", "locks", "doctor", "config", "help", "version",
+}
 
 local own_rows = {
   {name = "profile", type = "string", flag = "--profile", value = "NAME", env = "MORTISE_PROFILE",

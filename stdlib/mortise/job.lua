@@ -346,7 +346,7 @@ function Job:go_on()
   return self
 end
 
--- {rate=, batch=, in_flight=}: how fast it may go, also once it was taken over; 0: as fast as it can.
+-- {rate=, batch=, concurrency=}: how fast it may go, also once it was taken over; 0: as fast as it can.
 function Job:throttle(limits)
   orders.throttle(self._client, self.id, limits)
   return self

@@ -18,7 +18,7 @@ end
 orders.rows = {
   limit_row("rate", "documents a second, at most"),
   limit_row("batch", "documents a batch, at most"),
-  limit_row("in_flight", "batches at the same time, at most"),
+  limit_row("concurrency", "batches at the same time, at most"),
 }
 
 options.register({"job:throttle"}, orders.rows)
@@ -42,7 +42,7 @@ local function read(client, id)
   return given, view
 end
 
--- {rate=, batch=, in_flight=, by=}: what slows it down; nil: nothing does.
+-- {rate=, batch=, concurrency=, by=}: what slows it down; nil: nothing does.
 function orders.limits(client, record)
   local given = read(client, record.job) or {rate = record.spec.rate}
   local found = core.object {}
@@ -126,7 +126,7 @@ end
 -- Holds for whoever has the job, now and later, until it is changed.
 function orders.throttle(client, id, given)
   local o = options.check("throttle", orders.rows, given)
-  if next(o) == nil then errors.bad "throttle: give `rate`, `batch` or `in_flight`" end
+  if next(o) == nil then errors.bad "throttle: give `rate`, `batch` or `concurrency`" end
   o.limited_by = me()
   return give(client, find(client, id), o)
 end

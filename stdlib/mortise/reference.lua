@@ -84,7 +84,7 @@ reference.groups = {
     {"status", "()", "its record; nil before its first run"},
     {"pause", "()", "whoever is at work on it sends nothing more, until it goes on"},
     {"go_on", "()", "it is paused no longer"},
-    {"throttle", "{rate=, batch=, in_flight=}", "how fast whoever is at work on it may go"},
+    {"throttle", "{rate=, batch=, concurrency=}", "how fast whoever is at work on it may go"},
     {"cancel", "()", "whoever is at work on it ends: it stands half-done"},
     {"id", nil, "its id"},
     {"name", nil, "what it was named"},

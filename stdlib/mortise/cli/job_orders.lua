@@ -16,7 +16,7 @@ function job_orders.limits_text(limits)
   local function add(format, value) parts[#parts + 1] = value and format:format(value) or nil end
   add("%d documents/s", limits.rate)
   add("batches of %d", limits.batch)
-  add("%d at once", limits.in_flight)
+  add("%d at once", limits.concurrency)
   return table.concat(parts, ", ")
 end
 
@@ -75,7 +75,7 @@ end
 function job_orders.check(verb, found)
   local limits = job_orders.limits_of(found)
   if verb == "throttle" and not limits then
-    errors.bad "jobs throttle: give --rate, --batch or --in-flight"
+    errors.bad "jobs throttle: give --rate, --batch or --concurrency"
   end
   if verb ~= "throttle" and limits then
     errors.bad("jobs %s: --%s belongs to throttle", verb, (core.tostring(next(limits)):gsub("_", "-")))

@@ -244,7 +244,9 @@ local function check(ctx)
     errors.bad("jobs: there is no `%s`%s", verb, near and (": did you mean `%s`?"):format(near)
       or "; there are: " .. table.concat(verb_names, ", "))
   end
-  if id and verb == "ls" or not (id or without_id[verb]) then errors.bad("usage: mortise jobs %s", command.usage) end
+  if id and verb == "ls" or not (id or without_id[verb]) then
+    errors.bad("usage: mortise jobs %s", command.usage)
+  end
   if id then core.job_id_check(id) end
   if ctx.options.older and (verb ~= "purge" or id) then
     errors.bad("jobs: --older belongs to `mortise jobs purge` without an ID")

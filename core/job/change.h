@@ -1,9 +1,9 @@
-/* One change of all documents that match a query, under a lock: scan whole sources, patch, write
- * each back with compare-and-set, account for every one, count again.
+/* Changes all documents that match a query, under a lock. It reads the whole documents, changes them, writes
+ * each back by compare-and-set, accounts for every one, and counts again.
  *
- * A state machine on the store's loop; time and randomness come from an mt_env. It needs no journal
- * to be safe: what is done no longer matches, so running it again finishes what a killed run left.
- */
+ * It is a state machine on the store's loop, and takes time and randomness from an mt_env. It is safe even
+ * without a journal: a changed document no longer matches, so running the change again finishes what a
+ * killed run has left. */
 #ifndef MT_JOB_CHANGE_H
 #define MT_JOB_CHANGE_H
 
@@ -23,19 +23,21 @@ typedef struct mt_change {
   const char *index;       /* index or alias */
   mt_slice query;          /* Query DSL object, or empty for all */
   mt_transform transform;
-  /* A document that was changed no longer matches: the change ends with a count, and passes again
-   * over what is left (new documents, conflicts). Else there is one pass. */
+  /* True if a document that was changed no longer matches. The change then counts what is left at the end of a pass,
+   * such as new documents and conflicts, and makes another pass over it. If false, there is one pass. */
   bool until_none;
-  bool matches_on; /* `until_none`, but a document that was changed may match still */
-  struct mt_unit_journal *journal; /* written before each batch is (unit.h); NULL: there is none */
-  bool plan; /* nothing is written, in one pass: `changed` is how many would be */
-  /* Called once the index is known to be fit; may set `query` and `beside`. NULL: nothing to add. */
+  bool matches_on; /* with `until_none`: a document that was changed may still match */
+  struct mt_unit_journal
+      *journal; /* lists each batch before it is written (unit.h); NULL: there is none */
+  bool plan;    /* writes nothing, makes one pass, and counts in `changed` what would be changed */
+  /* Called when the index is known to be fit. It may set `query` and `beside`. May be NULL. */
   mortise_status (*described)(struct mt_change *c, const mt_describe *d, mortise_error *err);
-  mt_slice beside; /* as `query`: counted into the result before anything is written; or empty */
-  /* Called with matched and beside known, before anything is written; an error ends it. May be
+  /* another query, or empty: its matches are counted into the result before anything is written */
+  mt_slice beside;
+  /* Called before anything is written, when `matched` and `beside` are known. An error ends the change. May be
    * NULL. */
   mortise_status (*counted)(struct mt_change *c, mortise_error *err);
-  /* Called when all went well; an error is the change's. May be NULL. */
+  /* Called when all went well. Its error becomes the change's error. May be NULL. */
   mortise_status (*concluded)(struct mt_change *c, mortise_error *err);
   void (*progress)(void *ctx, struct mt_change *c, uint64_t changed, uint64_t total);
   struct {
@@ -48,41 +50,40 @@ typedef struct mt_change {
     const char *stamp_field; /* as mt_writer_config's; borrowed */
   } options;
   /* out */
-  /* Set by `counted`: nothing else is yet where the change puts documents, and searches find all that is there,
-   * so the opposite change undoes it. */
+  /* Set by `counted` if the opposite change undoes this one: where the change puts documents there is no other
+   * document yet, and searches find every document there. */
   bool reversible;
-  mt_change_result result; /* also after a failure: what had been done */
-  /* REJECTED or CONFLICT where it ran to its end but some documents could not be changed;
-   * UNSUPPORTED, NOT_FOUND where the index is not fit; LOCK_LOST, INTERRUPTED, ... The message says
-   * how many had been changed. */
+  mt_change_result result; /* what was done, also after a failure */
+  /* REJECTED or CONFLICT if it ran to its end but could not change some documents; UNSUPPORTED or NOT_FOUND if the
+   * index is not fit; LOCK_LOST, INTERRUPTED and others. The message says how many documents were changed. */
   mortise_error error;
   void *op;
 } mt_change;
 
-/* An error here starts nothing, and `done` is not called. */
+/* On an error nothing is started, and `done` is not called. */
 mortise_status mt_change_start(mt_change *c, mortise_error *err);
 
-/* Paused, it reads no further page and sends nothing more, until it goes on; what is under way ends. */
+/* A paused change reads no further page and sends nothing more until it is resumed. Requests under way end. */
 void mt_change_pause(mt_change *c, bool paused);
 
-/* How fast it may go, from the next batch on. Nothing happens to one that has ended. */
+/* Sets how fast it may go, from the next batch on. Does nothing if the change has ended. */
 void mt_change_limit(mt_change *c, mt_limits limits);
 
-/* Asks it to end: nothing more is sent, what is under way is waited for, then `done` is called with
- * INTERRUPTED. Nothing happens to one that has ended. */
+/* Asks the change to end. It sends nothing more, waits for the requests under way, and calls `done` with
+ * INTERRUPTED. Does nothing if the change has ended. */
 void mt_change_cancel(mt_change *c);
 
-/* Ends it at once, without `done`; writes under way may still be applied, and are in `unknown`. Not
- * from inside its own callbacks. Nothing happens to one that has ended. */
+/* Ends the change at once, without calling `done`. Writes under way may still be applied; they are counted in
+ * `unknown`. Must not be called from its own callbacks. Does nothing if the change has ended. */
 void mt_change_abandon(mt_change *c);
 
-/* The numbers of batches in its journal that are not accounted for yet, at most `n` of them. */
+/* Lists the numbers of its journal's batches that are not accounted for yet, at most `n`. */
 size_t mt_change_open_batches(const mt_change *c, uint64_t *numbers, size_t n);
 
-/* Has it changed a document, or may it have, or may it still? */
+/* Has it changed a document, or may it have done so, or may it still do so? */
 bool mt_change_applied(const mt_change *c);
 
-/* OK, or why writing whole sources into such an index is refused. */
+/* OK, or why whole documents must not be written into such an index. */
 mortise_status mt_change_fit(const mt_describe *d, mortise_error *err);
 
 #endif

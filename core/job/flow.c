@@ -1,13 +1,14 @@
 #include "job/flow.h"
 
 enum {
-  SHORT_MS = 10, /* added to each time: what takes a moment may take two without meaning anything */
-  STEPS = 8,     /* from half to all of a page's documents */
-  SLOWER = 200,  /* per cent of the least: half as much from now on */
-  AS_FAST = 125, /* up to this many it may be more */
+  SHORT_MS =
+      10,       /* added to each time, so that small differences between short times do not count */
+  STEPS = 8,    /* how many steps lead from half a page to a whole page */
+  SLOWER = 200, /* per cent of the least time from which both numbers fall by half */
+  AS_FAST = 125, /* per cent of the least time up to which they may grow */
   AGING =
-      125, /* the least grows to so much with each fall: a store may have become slower for good */
-  PART_OF_FULL = 2 /* smaller requests than this part of a full one say nothing */
+      125, /* per cent to which the least time grows with each fall, since the store may stay slow */
+  PART_OF_FULL = 2 /* requests smaller than this part of a full one are not measured */
 };
 
 void mt_flow_init(mt_flow *f, uint32_t page) {
@@ -34,13 +35,13 @@ static void start_window(mt_flow *f) {
   f->took = 0;
 }
 
-/* What a document takes in requests of another size says nothing about this one. */
+/* The time of a document is comparable only among requests of similar size. */
 static void set_docs(mt_flow *f, uint32_t docs) {
   if (docs != f->docs) f->least_ms = 0;
   f->docs = docs;
 }
 
-/* What is under way was sent at the old pace: its answers call for no further fall. */
+/* Requests that are under way were sent before the fall, so their answers must not cause another one. */
 static bool fall(mt_flow *f) {
   uint32_t docs = f->docs, concurrency = f->concurrency;
   f->skip = f->concurrency;
@@ -60,7 +61,7 @@ static bool grow(mt_flow *f) {
   return docs != f->docs || concurrency != f->concurrency;
 }
 
-/* As many requests as are sent at once have been answered: how long did a document take? */
+/* Called when as many requests were answered as are sent at once: compares the time per document. */
 static bool take_step(mt_flow *f) {
   double took = f->took / f->answers;
   start_window(f);

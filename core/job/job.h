@@ -1,19 +1,19 @@
-/* A change that survives its process: what it is, how far it is and how it is undone stand in the store
- * before anything is done.
+/* A job: a change that another process can finish or undo when its own process dies. What it does, how far
+ * it is and how it is undone are written to the store before any document is changed.
  *
- * A job has a document (record.h), which only the process that has the job writes, by compare-and-set, and
- * a journal (journal.h). Whoever takes a job over writes its document first, which makes the former
- * owner's next write of it fail; then closes the former attempt (replay.h); then goes on as a new
- * attempt. All of it happens under a lock that the caller holds, or has adopted, for this job.
+ * A job has a document (record.h) and a journal (journal.h). Only the process that owns the job writes its
+ * document, by compare-and-set. A process that takes the job over first writes the document, which makes
+ * the former owner's next write of it fail. Then it closes the former attempt (replay.h) and goes on with
+ * a new attempt. All of this happens under a lock that the caller holds, or has adopted, for this job.
  *
- * Where the opposite change undoes the job (mt_change's `reversible`), documents that it restores to the byte are
- * not journaled; the job's document says so before the first write. What a dead process had under way is then not
- * known document by document, and need not be: each of its writes is a compare-and-set against a version that was
- * to be changed. A resumed job is done when a search after a refresh finds nothing to be changed: by then each of
- * those versions is gone, and what comes late fails. Undoing it first writes over what is still to be changed
- * (revert.h), unless the document says that all requests were answered.
+ * Some jobs are undone by the opposite change (mt_change's `reversible`). Documents that it restores to the byte
+ * are not journaled, and the job's document says so before the first write. If the process dies, nobody knows which
+ * documents it was writing. Nobody has to know, because each of its writes is a compare-and-set against a version
+ * that was still to be changed. A resumed job is done when a search after a refresh finds nothing to be changed.
+ * All those versions are gone by then, so a late write fails. Undoing first writes over every document that is
+ * still to be changed (revert.h), unless the job's document says that all requests were answered.
  *
- * With each writing of its document it reads what anyone may have ordered meanwhile (control.h), and obeys.
+ * Whenever the job writes its document it also reads and obeys the orders that others have left for it (control.h).
  *
  * A state machine on the store's loop; time and randomness come from an mt_env. */
 #ifndef MT_JOB_JOB_H
@@ -23,43 +23,42 @@
 #include "job/record.h"
 
 typedef enum mt_job_verb {
-  MT_JOB_RUN,    /* a new one; CONFLICT where there is one of that id */
-  MT_JOB_RESUME, /* goes on with what another process, or this one, has left half-done; one that is
-                    done is left as it is */
-  MT_JOB_UNDO,   /* also of one that is done; one that is undone is left as it is */
+  MT_JOB_RUN,    /* begins a new job; CONFLICT if there is a job of that id */
+  MT_JOB_RESUME, /* goes on with a job that this or another process left half-done; a job
+                    that is done stays as it is */
+  MT_JOB_UNDO,   /* undoes a job, even one that is done; a job that is undone stays as it is */
 } mt_job_verb;
 
 typedef struct mt_job {
   /* in, as all up to `checkpoint_ms`; borrowed until the end */
-  void (*done)(void *ctx,
-               struct mt_job *j); /* from the loop; may free the job's memory; NULL: pumped */
+  /* from the loop; may free the job's memory; NULL: pumped */
+  void (*done)(void *ctx, struct mt_job *j);
   void *ctx;
   mt_job_verb verb;
-  bool standing; /* RESUME, UNDO: one that is done, or undone, is left as it is */
+  bool standing; /* RESUME, UNDO: a job that is done, or undone, stays as it is */
   mt_store *store;
   const mt_env *env;
   const mt_permit *permit;
   const char *table; /* the jobs' index */
   const char *ns, *id;
-  mt_slice spec; /* RUN: what it is, a JSON object that is kept as it is */
-  /* RUN, RESUME: ready to be started, but for what is set here: done, ctx, progress, journal. What it changed
-   * must match no longer (until_none), so that what is left to do is what still matches. */
+  mt_slice spec; /* RUN: a JSON object that describes the job and is stored unchanged */
+  /* RUN, RESUME: ready to be started, except for `done`, `ctx`, `progress` and `journal`, which the job sets. A
+   * document that was changed must no longer match (until_none), so that whatever matches is left to do. */
   mt_change *change;
-  /* What undoes it, document by document, and what it does, which tells what is undone already; `apply` NULL: there
-   * is none. The journal keeps no source that the inverse restores to the byte, so whoever undoes the job must
-   * give the same. */
+  /* `inverse` undoes the change of one document; its `apply` is NULL if there is no inverse. `forward` is the change
+   * itself, which shows whether a document has been restored before. The journal does not keep a source that the
+   * inverse restores to the byte, so whoever undoes the job must give the same inverse. */
   mt_transform inverse, forward;
-  /* UNDO, of a job whose document says that the opposite change undoes it (revert.h): ready to be started, but
-   * for done and ctx. May be NULL for others. */
+  /* UNDO of a job whose document says that the opposite change undoes it (revert.h): ready to be started, except for
+   * `done` and `ctx`. May be NULL for other jobs. */
   mt_change *touch, *back;
   void (*progress)(void *ctx, struct mt_job *j, uint64_t changed, uint64_t total); /* may be NULL */
-  int64_t (*wall_ms)(void); /* for people, who read when it was; NULL: it is not said */
+  int64_t (*wall_ms)(void); /* the time shown to people; NULL: no time is stored */
   mt_limits limits;         /* in/out: how fast it may go; orders (control.h) change it */
   int64_t checkpoint_ms;    /* how often its document is written; 0: 1,000 */
   /* out; mt_job_deinit frees what it owns */
   bool finished;
-  /* Has this attempt, or one before, written to the journal, so that documents may be changed? True where that
-   * is not known. */
+  /* False if it is certain that neither this attempt nor an earlier one has changed a document. */
   bool began;
   mt_job_record record;
   mt_change_result result; /* of this attempt */
@@ -69,12 +68,12 @@ typedef struct mt_job {
 
 /* INVALID_ARGUMENT, LOCK_LOST, OUT_OF_MEMORY: nothing was started, and `done` is not called. */
 mortise_status mt_job_start(mt_job *j, mortise_error *err);
-/* Paused, it reads no further page and sends nothing more, until it goes on. */
+/* A paused job reads no further page and sends nothing more until it is resumed. */
 void mt_job_pause(mt_job *j, bool paused);
-/* Asks it to end: `done` is called with INTERRUPTED, and the job's document says that it stands (or, of a
- * new one that has written nothing, that nothing of it is left). */
+/* Asks the job to end. `done` is called with INTERRUPTED, and the job's document then says that the job is stopped,
+ * or undone if a new job has not written anything yet. */
 void mt_job_cancel(mt_job *j);
-/* Ends it at once, without `done`, as if its process had died. */
+/* Ends the job at once, without calling `done`, as if its process had died. */
 void mt_job_abandon(mt_job *j);
 void mt_job_deinit(mt_job *j); /* after its end */
 

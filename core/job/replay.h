@@ -1,11 +1,11 @@
-/* Reading a journal again: where an attempt's batches end, and what became of the documents of one. */
+/* Reads a journal: finds where an attempt ends, and reads a batch together with its documents as they are now. */
 #ifndef MT_JOB_REPLAY_H
 #define MT_JOB_REPLAY_H
 
 #include "job/journal.h"
 #include "job/record.h"
 
-/* Whose journal, and in which index. Borrowed. */
+/* Which job's journal it is, and in which index. Borrowed. */
 typedef struct mt_journal_of {
   mt_store *store;
   const char *table, *ns, *job;
@@ -20,16 +20,16 @@ typedef struct mt_batch_read {
   mt_journal_of of;
   uint64_t attempt, number;
   /* out */
-  bool found; /* there is such a batch */
+  bool found; /* whether there is such a batch */
   mt_journal_batch batch;
-  mt_doc *docs; /* one for each entry, as it is now */
+  mt_doc *docs; /* the document of each entry, as it is now */
   mortise_error error;
   /* its own */
   mt_mget mget;
   char id[MT_JOURNAL_ID_MAX], index[256];
   mt_slice own; /* `id` */
   mt_slice *ids, *routing;
-  size_t *places; /* of what is asked for among the entries */
+  size_t *places; /* the entry that each requested document belongs to */
   mt_page **pages;
   size_t n_pages, cap_pages, asked;
   bool busy;
@@ -40,11 +40,12 @@ void mt_batch_read_deinit(mt_batch_read *r); /* at any time; `done` is not calle
 
 /* ---- The end of an attempt ------------------------------------------------------------------- */
 
-/* Whoever takes a job over must know every batch that was ever acknowledged, and that no other will be:
- * reading alone proves neither, since a copy that lags behind may answer. So a mark is created under
- * each number from `from` on. Where that succeeds there was no batch, and a late one is refused; where
- * it is refused there is one, or a mark of someone who did this before. A whole window without a batch
- * is behind the end, since no more than MT_JOB_UNITS_MAX are ever under way. */
+/* Whoever takes a job over must know every batch of the former attempt that the store has or will accept.
+ * Reading alone cannot prove this, since a shard copy that lags behind may answer. So the new owner creates
+ * a mark under each number from `from` on. If the store accepts the mark, there is no batch of that number
+ * and a late one will be refused. If the store refuses it, there is a batch, or a mark that an earlier owner
+ * made. The attempt ends before MT_JOB_UNITS_MAX numbers in a row without a batch, because no more batches
+ * than that are ever under way. */
 typedef struct mt_attempt_close {
   /* in; zero the rest */
   void (*done)(void *ctx, struct mt_attempt_close *c); /* from the loop */
@@ -53,7 +54,7 @@ typedef struct mt_attempt_close {
   mt_writer *writer;
   uint64_t attempt, from;
   /* out */
-  uint64_t end; /* batches have smaller numbers */
+  uint64_t end; /* all batches have smaller numbers */
   mortise_error error;
   /* its own */
   mt_write_batch batch;

@@ -1,4 +1,4 @@
-/* What a change has done. */
+/* The result of a change: what it has done, in numbers. */
 #ifndef MT_JOB_RESULT_H
 #define MT_JOB_RESULT_H
 
@@ -15,17 +15,17 @@ typedef struct mt_reject {
   char reason[160];
 } mt_reject;
 
-/* What was done. Once it ended well, matched = changed + deleted + unchanged. */
+/* If the change ended well, matched = changed + deleted + unchanged. */
 typedef struct mt_change_result {
   uint64_t matched;   /* documents that matched, in any pass */
   uint64_t changed;   /* acknowledged, as is `deleted` */
   uint64_t deleted;
-  uint64_t unchanged; /* held nothing to change, or someone else had done it, or they are gone */
-  uint64_t redone;    /* changed by someone else meanwhile, read again and offered again */
-  uint64_t conflicts; /* of the last pass: changed by someone else, not done */
-  uint64_t rejected;  /* of the last pass: set aside */
-  uint64_t unknown;   /* may have been changed: their request was never answered */
-  uint64_t left;      /* still match; 0 unless `until_none` */
+  uint64_t unchanged; /* needed no change, or someone else had made it, or they are gone */
+  uint64_t redone;    /* changed by someone else meanwhile, so they were read and changed again */
+  uint64_t conflicts; /* in the last pass: not changed, because someone else had changed them */
+  uint64_t rejected;  /* in the last pass: set aside */
+  uint64_t unknown;   /* may have been changed, since their request was never answered */
+  uint64_t left;      /* still match at the end; 0 unless `until_none` */
   uint64_t beside;    /* matched `beside` before anything was written */
   mt_reject rejects[MT_REJECTS_SHOWN]; /* the first of `rejected` */
   uint32_t passes;
@@ -34,12 +34,12 @@ typedef struct mt_change_result {
   int64_t duration_ms;
 } mt_change_result;
 
-/* Documents of which nothing more is to be done. */
+/* How many documents are finished. */
 static inline uint64_t mt_result_settled(const mt_change_result *r) {
   return r->changed + r->deleted + r->unchanged;
 }
 
-/* Counts a document that was set aside, and keeps it where it is one of the first. */
+/* Counts a document that was set aside, and keeps its details if it is one of the first. */
 void mt_result_reject(mt_change_result *r, mt_slice id, const char *type, const char *reason);
 
 #endif

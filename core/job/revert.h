@@ -1,12 +1,11 @@
-/* Undoing a change that no journal lists, by the opposite change. It is exact for documents that the change alone
- * has put where they are, as a rename has into a tree that held none.
+/* Undoes a change by the opposite change, without a journal. This is exact if every document that the opposite
+ * change finds was put there by the change, as after a rename into a tree that was empty.
  *
- * Whoever died at the change may have left writes that come late, and without a journal nobody knows of which
- * documents. Each of them is a compare-and-set against a version that was still to be changed. So first every
- * document that is still to be changed is written as it is (`touch`): from then on nothing that comes late
- * succeeds, since each version that it could be compared with is gone. What has come before that is among the
- * changed, which `back` then changes back until none is left. A late write of `touch` itself changes nothing, and
- * one of `back` leads where all are going. */
+ * A process that died at the change may have left writes that arrive late, and nobody knows for which documents.
+ * But each of them is a compare-and-set against a version that was still to be changed. So first `touch` writes
+ * every document that is still to be changed as it is. After that no late write succeeds, because the version that
+ * it compares with is gone. Writes that arrived earlier have changed their documents, and `back` changes these back
+ * until none is left. A late write of `touch` changes nothing, and a late write of `back` is one that was wanted. */
 #ifndef MT_JOB_REVERT_H
 #define MT_JOB_REVERT_H
 
@@ -16,10 +15,10 @@ typedef struct mt_revert {
   /* in; zero the rest */
   void (*done)(void *ctx, struct mt_revert *v); /* from the loop, or from mt_revert_start */
   void *ctx;
-  mt_change *touch, *back; /* ready to be started, but for done and ctx */
-  /* In/out: writes may come late, so `touch` is needed. False once it is done. */
+  mt_change *touch, *back; /* ready to be started, except for `done` and `ctx` */
+  /* In: writes may come late, so `touch` is needed. Out: false once `touch` is done. */
   bool loose;
-  mt_change_result *result; /* out: of both, added */
+  mt_change_result *result; /* out: the sum of both changes */
   mortise_error error;      /* out: as mt_change's */
   mt_change *now;           /* its own, as all below */
   bool paused;

@@ -1,5 +1,5 @@
-/* One batch of a journal once more: its documents are read, looked at, and written as is decided for
- * each, by compare-and-set. */
+/* Goes through one batch of a journal again: reads its documents, and writes each of them by compare-and-set as
+ * the caller decides. */
 #ifndef MT_JOB_REWRITE_H
 #define MT_JOB_REWRITE_H
 
@@ -14,16 +14,16 @@ typedef struct mt_rewrite {
   mt_journal_of of;
   mt_writer *writer;
   uint64_t attempt, number;
-  /* What becomes of a document, as it is now; asked again where someone changes it meanwhile. WRITE:
-   * the item's kind, body and if_version are set (mt_rewrite_with and those below). CONFLICT: it is left as it is. DONE: so is it,
-   * and that is right. An error is told by setting `error`. */
+  /* Decides what becomes of a document. It is called again if someone else changes the document meanwhile.
+   * WRITE: the item's kind, body and if_version are set, by one of the functions below. DONE: the document is
+   * already as it should be. CONFLICT: it is not, and stays as it is. Sets `error` if it fails. */
   mt_again (*decide)(struct mt_rewrite *w, mt_item *item, const mt_journal_entry *e,
                      const mt_doc *doc);
   /* out */
-  uint64_t written; /* acknowledged, but for deletions */
-  uint64_t deleted; /* acknowledged, or gone as the journal has it */
+  uint64_t written; /* acknowledged writes, without deletions */
+  uint64_t deleted; /* acknowledged deletions, and documents that were gone already */
   uint64_t right, left;
-  mt_change_result *result; /* in: gets those that the store rejects */
+  mt_change_result *result; /* in: the writes that the store rejects are counted here */
   mortise_error error;
   /* its own */
   mt_batch_read read;
@@ -33,30 +33,31 @@ typedef struct mt_rewrite {
 } mt_rewrite;
 
 void mt_rewrite_start(mt_rewrite *w);
-void mt_rewrite_deinit(
-    mt_rewrite *w); /* the writer must be freed before, unless `done` was called */
+/* the writer must be freed before, unless `done` was called */
+void mt_rewrite_deinit(mt_rewrite *w);
 
-/* What a document is now, beside what the journal says of it. */
+/* How a document compares with its entry in the journal. */
 typedef enum mt_now {
   MT_NOW_GONE,
-  MT_NOW_BEFORE, /* as it was read for the batch */
-  MT_NOW_AFTER,  /* what the batch was to make of it */
+  MT_NOW_BEFORE, /* unchanged since it was read for the batch */
+  MT_NOW_AFTER,  /* changed, as the batch was to change it */
   MT_NOW_OTHER,
 } mt_now;
 
-/* For `decide`: sets the item's if_version, and says which. Where there is no memory it fails, and says
- * GONE. */
+/* For `decide`: compares the document with its entry, and sets the item's if_version. Without memory it sets `error`
+ * and returns GONE. */
 mt_now mt_rewrite_look(mt_rewrite *w, mt_item *item, const mt_journal_entry *e, const mt_doc *doc);
 
-/* For `decide`: the item becomes such a write, of bytes that stay. A create has no if_version; others have
- * that which mt_rewrite_look found. */
+/* For `decide`: makes the item a write of this kind. It borrows `body`. A create gets no if_version; other kinds
+ * keep the one that mt_rewrite_look has set. */
 mt_again mt_rewrite_as(mt_item *item, mt_write_kind kind, mt_slice body);
-/* For `decide`: the item is written with these bytes, which are copied; or which the buffer gives away. */
+/* For `decide`: the document is written with these bytes. The first function copies them, the second takes them out
+ * of the buffer. */
 mt_again mt_rewrite_with(mt_rewrite *w, mt_item *item, mt_slice source);
 mt_again mt_rewrite_taking(mt_rewrite *w, mt_item *item, mt_buf *source);
-/* For `decide`: it is written, or deleted, as the transform has it; DONE where nothing is to be changed. */
+/* For `decide`: the document is written or deleted as the transform says, or is DONE if that changes nothing. */
 mt_again mt_rewrite_by(mt_rewrite *w, mt_item *item, const mt_transform *t, const mt_doc *doc);
-/* For `decide`: it fails. */
+/* For `decide`: the whole batch fails with this error. */
 mt_again mt_rewrite_fail(mt_rewrite *w, const mortise_error *e);
 
 #endif

@@ -1,8 +1,9 @@
-/* Undoing what the journal of a job says, newest first: each document that still is what the job made
- * of it becomes what it was, by compare-and-set. What others have changed since is left and counted.
+/* Undoes a job by its journal, newest batch first. Each document that still is as the job left it is
+ * written back as it was, by compare-and-set. A document that others have changed since stays as it is, and
+ * is counted.
  *
- * Every document is written, also one that the job seems never to have reached: a request of a dead
- * process may still be on its way, and only a newer write stops it. */
+ * Every document of the journal is written, even one that the job seems never to have changed. A request of
+ * a dead process may still be on its way, and only a newer write of the document makes it fail. */
 #ifndef MT_JOB_UNDO_H
 #define MT_JOB_UNDO_H
 
@@ -15,15 +16,16 @@ typedef struct mt_undo {
   void *ctx;
   mt_journal_of of;
   mt_writer *writer;
-  mt_job_record *record;    /* in/out: how far it is, `counts.restored` */
-  /* For batches that keep no sources: what undoes the job, and what it did, which tells what was undone
-   * before; `apply` NULL: there are none. */
+  mt_job_record *record; /* in/out: how far the undoing is, and `counts.restored` */
+  /* For entries without a source: the inverse, and the job's change, which shows whether a document has been restored
+   * before. `apply` is NULL if there are none. */
   mt_transform inverse, forward;
   mt_change_result *result; /* out: matched, changed (back), unchanged, conflicts, rejected */
-  bool paused, stopped;     /* in, at any time: it begins no further batch, or ends */
+  /* in, at any time: while paused it begins no further batch; stopped it ends */
+  bool paused, stopped;
   mortise_error error;      /* out */
   mt_rewrite rewrite;       /* its own, as all below */
-  bool idle;                /* stands, since it is paused */
+  bool idle;                /* nothing is under way, because it is paused */
 } mt_undo;
 
 void mt_undo_start(mt_undo *u);

@@ -1,12 +1,12 @@
-/* A page of documents on its way through a change:
+/* A unit takes one page of documents through a change:
  *
  *   FREE -> READ -> PATCHED -> WRITING -> FREE, or PATCHED
  *   FREE -> READ -> PATCHED -> JOURNALING -> JOURNALED -> WRITING -> FREE, or PATCHED    if the journal lists some of it
  *
- * READ has the documents, PATCHED the items that are to be written, JOURNALING waits until the journal
- * has them, WRITING has given them to the sink. Behind PATCHED stands the one gate, at which all units
- * of a change that is paused wait, and at which its pace is kept: where a batch may have fewer documents than
- * the page, the unit comes back to it with the rest. What came of each document is counted into the change's result. */
+ * A unit in READ has the documents. In PATCHED it has the items that are to be written. In JOURNALING it waits
+ * until the journal has them, and in WRITING it has given them to the sink. A unit leaves PATCHED only while the
+ * change is not paused and as its pace allows. If a batch may have fewer documents than the page, the unit returns
+ * to PATCHED with the rest. The outcome of each document is counted into the change's result. */
 #ifndef MT_JOB_UNIT_H
 #define MT_JOB_UNIT_H
 
@@ -17,7 +17,7 @@
 #include "job/transform.h"
 #include "write/writer.h"
 
-/* Where the items of a change go. */
+/* The receiver of a change's writes. */
 typedef struct mt_sink {
   /* True: `batch->done` will be called, from the loop. False: each item has its outcome already. */
   bool (*submit)(void *ctx, mt_write_batch *batch);
@@ -25,19 +25,19 @@ typedef struct mt_sink {
 } mt_sink;
 
 mt_sink mt_sink_writer(mt_writer *writer);
-mt_sink mt_sink_plan(void); /* writes nothing: what would be written counts as applied */
+mt_sink mt_sink_plan(void); /* writes nothing, and counts each item as applied */
 
-/* Where the items are written down before they go there. */
+/* The journal that lists the items before they go to the sink. */
 typedef struct mt_unit_journal {
   /* in; borrowed */
   mt_writer *writer;
   const char *index, *ns, *job;
   uint64_t attempt;
-  mt_transform
-      inverse; /* sources that it restores to the byte are not kept; `apply` NULL: there is none */
-  bool only_inexact; /* documents that it restores are not even listed */
-  uint64_t next;   /* in/out: of the next batch */
-  /* Out: batches of which some writes have no outcome, and what is counted of them all the same. */
+  /* a source that it restores to the byte is not kept; `apply` NULL: there is no inverse */
+  mt_transform inverse;
+  bool only_inexact; /* a document that the inverse restores is not listed at all */
+  uint64_t next;     /* in/out: the number of the next batch */
+  /* Out: the batches with writes of unknown outcome, and the counts of those writes whose outcome is known. */
   uint64_t doubtful[MT_JOB_UNITS_MAX], doubtful_changed, doubtful_deleted, doubtful_unchanged;
   size_t n_doubtful;
   mt_packer *packer; /* the units' own, as all below; freed with them */
@@ -60,13 +60,13 @@ typedef struct mt_unit {
   mt_unit_phase phase;
   mt_page *page; /* owned, as all below */
   mt_buf bodies;
-  mt_item *items;    /* of the whole page */
-  size_t cap, n, at; /* `at`: those before it are out of the way */
+  mt_item *items;    /* for the whole page */
+  size_t cap, n, at; /* `at`: the items before it are finished */
   mt_write_batch batch;
-  struct mt_redo *redone; /* bodies made anew for documents that were read again */
-  uint64_t number;        /* of its batch in the journal, from JOURNALING on */
+  struct mt_redo *redone; /* new bodies for documents that were read again */
+  uint64_t number;        /* the number of its batch in the journal, from JOURNALING on */
   char id[MT_JOURNAL_ID_MAX];
-  mt_buf entries; /* its document there */
+  mt_buf entries; /* the document of that batch */
   mt_item entry;
   mt_write_batch entry_batch;
 } mt_unit;
@@ -78,38 +78,37 @@ struct mt_units {
   mt_sink sink;
   mt_unit_journal *journal; /* NULL: none */
   mt_change_result *result;
-  bool
-      idle_matches; /* who has nothing to change matches still, so it is no document out of the way */
-  void (*failed)(void *ctx,
-                 const mortise_error *e); /* nothing more is sent: `stopped` is set by then */
-  void (*written)(void *ctx);             /* a unit is free again; last in its event */
+  /* a document that needs no change still matches, so it does not count as finished */
+  bool idle_matches;
+  /* nothing more is sent: `stopped` is set by then */
+  void (*failed)(void *ctx, const mortise_error *e);
+  void (*written)(void *ctx); /* a unit is free again; called at the end of an event */
   void *ctx;
   const mt_env *env; /* in */
-  mt_pace pace;      /* in, at any time; ask mt_units_wait_ms when to step next */
+  mt_pace pace;      /* in, at any time; mt_units_wait_ms says when to call mt_units_step again */
   bool paused, stopped;
-  uint64_t idle; /* documents in which nothing was to be changed; the caller sets it back */
-  uint32_t most; /* at once, of the `n` that there are; may change at any time */
+  uint64_t idle; /* how many documents needed no change; the caller resets it */
+  uint32_t most; /* how many of the `n` units may be used; may change at any time */
   mt_unit *list;
   uint32_t n, busy;
-  size_t in_hand; /* bytes of the pages */
+  size_t in_hand; /* how many bytes the pages have */
 };
 
 mortise_status mt_units_init(mt_units *all, uint32_t n, mortise_error *err);
 void mt_units_deinit(mt_units *all);
 
-/* Few large pages fill the room, too. */
+/* Is there a free unit, and little enough in memory for another page? */
 bool mt_units_room(const mt_units *all);
-/* Takes the page, which is the unit's own then, where there is room. The caller goes on with
+/* Gives the page to a free unit, which owns it from then on. There must be room. The caller then calls
  * mt_units_step. */
 void mt_units_take(mt_units *all, mt_page *page);
-/* Takes every unit as far as it goes now. */
+/* Takes every unit as far as it can go now. */
 void mt_units_step(mt_units *all);
-/* Milliseconds until a unit that its pace holds back may go on; 0: there is none. */
+/* Milliseconds until the pace lets a waiting unit go on; 0 if none waits for it. */
 int64_t mt_units_wait_ms(const mt_units *all);
-/* The numbers of batches in the journal that are not accounted for yet, in no order: at most `n` of
- * them. */
+/* Lists the numbers of the journal's batches that are not accounted for yet, at most `n`, in no order. */
 size_t mt_units_open(const mt_units *all, uint64_t *numbers, size_t n);
-/* The sink is gone: what was with it is accounted for as it stands. */
+/* To be called when the sink is gone: counts the writes that were under way as far as their outcome is known. */
 void mt_units_abandon(mt_units *all);
 
 #endif

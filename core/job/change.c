@@ -9,11 +9,11 @@
 #include <stdio.h>
 
 enum {
-  PAGES_AHEAD = 1, /* held beside those being written */
+  PAGES_AHEAD = 1, /* pages read ahead of those that are being written */
   PASSES = 8,
-  TRIES =
-      14, /* of a request, with waits of 50 ms to 3.2 s: a store may be busy for half a minute */
-  PAGE_BYTES = 1 << 20, /* more than twice as many are too many for one page */
+  /* waits of 50 ms to 3.2 s, since a store may be busy for half a minute */
+  TRIES = 14,
+  PAGE_BYTES = 1 << 20, /* a page of more than twice as many bytes is read again in parts */
 };
 
 typedef struct change_op change_op;
@@ -23,7 +23,7 @@ struct change_op {
   mt_writer *writer;
   mt_units units;
   mt_flow flow;
-  mt_req *request; /* of those below, the one under way */
+  mt_req *request; /* the one of those below that is under way */
   mt_describe describe;
   mt_refresh refresh;
   mt_count count;
@@ -34,8 +34,8 @@ struct change_op {
   uint32_t page;
   bool fixed_page;
   bool scanned, failed, counted;
-  bool smaller;                      /* the pass starts again, with smaller pages */
-  uint64_t settled_before, progress; /* documents out of the way before this pass; told last */
+  bool smaller;                      /* the pass begins again with smaller pages */
+  uint64_t settled_before, progress; /* documents finished before this pass; the last number told */
   uint64_t requests0, bytes0;
   int64_t started_ms;
 };
@@ -50,7 +50,7 @@ static uint64_t store_bytes(const mt_store *s) {
   return s->stats.sent_bytes + s->stats.received_bytes;
 }
 
-/* Ends it with this error, once what is being written has been answered. */
+/* Ends the change with this error as soon as the writes under way are answered. */
 static void fail_op(change_op *o, const mortise_error *e) {
   if (o->failed) return;
   o->failed = o->units.stopped = true;
@@ -89,7 +89,7 @@ static void finish_change(change_op *o) {
     mt_store_cancel(c->store, o->request);
     o->request = NULL;
   }
-  mt_units_step(&o->units); /* what was not sent yet is let go */
+  mt_units_step(&o->units); /* drops what was not sent yet */
   if (o->units.busy || o->request) return;
   if (o->failed) {
     say_how_far(o);
@@ -103,7 +103,7 @@ static void finish_change(change_op *o) {
   MT_FINISH(c);
 }
 
-/* It ran to its end; were some left out? */
+/* The change ran to its end. It fails if some documents could not be changed. */
 static void conclude(change_op *o) {
   mt_change_result *r = &o->c->result;
   mortise_error *e = &o->c->error;
@@ -127,14 +127,14 @@ static void conclude(change_op *o) {
   finish_change(o);
 }
 
-/* Is there another pass as long as something matches? A plan leaves what it finds. */
+/* Is there another pass as long as documents match? Not for a plan, since it changes nothing. */
 static bool repeats(const mt_change *c) {
   return c->until_none && !c->plan;
 }
 
 /* ---- Steps ---------------------------------------------------------------------------------- */
 
-/* False: it is ending, and nothing may be started. */
+/* False if the change is ending, so that nothing may be started. */
 static bool may_go_on(change_op *o) {
   mortise_error err;
   const mt_permit *permit = o->c->permit;
@@ -147,7 +147,7 @@ static void send_request(change_op *o, mt_req *req, mt_done_fn *done) {
   o->request = req;
 }
 
-/* First in each answer. False: it failed, or it is ending. */
+/* To be called first with each answer. False if the request failed or the change is ending. */
 static bool arrived(change_op *o, mt_req *req, const char *what) {
   o->request = NULL;
   if (req->error.code && !o->failed) {
@@ -192,7 +192,7 @@ static void describe_index(change_op *o) {
   o->c->store->docs->describe(o->c->store, &o->describe);
 }
 
-/* A pass looks at everything again: what the last one set aside counts only if it still does. */
+/* A pass looks at every document again, so what the last pass set aside or left is counted anew. */
 static void start_pass(change_op *o) {
   mt_change_result *r = &o->c->result;
   r->passes++;
@@ -208,7 +208,7 @@ static void end_scan(change_op *o) {
   o->scan = NULL;
 }
 
-/* Where a pass may be repeated, it is, with smaller pages. */
+/* Begins the pass again with smaller pages, if passes may be repeated. */
 static bool begin_smaller(change_op *o, uint32_t page) {
   if (!o->c->until_none || o->failed || o->page == 1) return false;
   o->request = NULL;
@@ -219,13 +219,13 @@ static bool begin_smaller(change_op *o, uint32_t page) {
   return true;
 }
 
-/* Pages of large documents may exceed what an answer may hold. */
+/* A page of large documents may be larger than an answer may be. */
 static bool try_smaller(change_op *o, const mortise_error *e) {
   bool too_large = e->code == MORTISE_REJECTED && e->http_status < 400;
   return too_large && begin_smaller(o, o->page / 4);
 }
 
-/* What is held in memory is some pages, so a page is small in bytes, too. */
+/* Several pages are in memory at once, so a page must not have too many bytes. */
 static bool page_is_heavy(change_op *o, mt_page *page) {
   if (o->fixed_page || page->bytes.n <= 2 * (size_t)PAGE_BYTES || page->n < 2) return false;
   if (!begin_smaller(o, (uint32_t)(page->n * PAGE_BYTES / page->bytes.n))) return false;
@@ -233,7 +233,7 @@ static bool page_is_heavy(change_op *o, mt_page *page) {
   return true;
 }
 
-/* How many match is known before the first page is asked for. */
+/* It is known how many documents match; no page was read yet. */
 static void all_counted(change_op *o) {
   mortise_error err;
   o->counted = true;
@@ -290,14 +290,14 @@ static void open_pass(change_op *o) {
   c->store->docs->scan_open(c->store, &o->open);
 }
 
-/* Were all that still match looked at, and nothing in them was to be changed? A query may find more
- * than the transform, which decides; a pass without a write proves that nothing else is left. */
+/* Did the pass look at all documents that match, and find nothing to change? The query may find more documents
+ * than the transform changes. A pass without a write then proves that nothing is left to do. */
 static bool only_idle(const change_op *o) {
   const mt_change_result *r = &o->c->result;
   return o->c->transform.decides && o->units.idle && o->units.idle == o->open.total && !r->rejected;
 }
 
-/* Another pass helps where something was missed, not where the same ones would be set aside. */
+/* Another pass helps if documents were missed, but not if it would only set the same ones aside again. */
 static bool worth_a_pass(const change_op *o) {
   const mt_change_result *r = &o->c->result;
   uint32_t most = o->c->options.passes ? o->c->options.passes : PASSES;
@@ -329,7 +329,7 @@ static void on_index_refreshed(void *ctx, mt_req *req) {
     open_pass(o);
 }
 
-/* Searches see nothing that was acknowledged since the last one. */
+/* Searches do not see what was written since the last refresh. */
 static void refresh_index(change_op *o) {
   mt_change *c = o->c;
   o->refresh = (mt_refresh){.index = c->index};
@@ -372,7 +372,7 @@ static void on_page_scanned(void *ctx, mt_req *req) {
   }
   if (page_is_heavy(o, page)) return;
   mt_units_take(&o->units, page);
-  /* The server fetches the next one while this one is patched. */
+  /* The server fetches the next page while this one is changed. */
   if (mt_units_room(&o->units) && !o->units.paused) scan_next_page(o);
   mt_units_step(&o->units);
   tell_progress(o);
@@ -389,7 +389,7 @@ static void kick_after(change_op *o, int64_t ms) {
   mt_timer_start(loop, &o->kick, mt_loop_now(loop) + ms, NULL);
 }
 
-/* Starts whatever can be started; last in each event. */
+/* Starts whatever can be started. To be called at the end of each event. */
 static void pump_change(change_op *o) {
   mt_units_step(&o->units);
   if (!may_go_on(o)) {
@@ -415,12 +415,12 @@ static void on_failed(void *ctx, const mortise_error *e) {
   fail_op(ctx, e);
 }
 
-/* It was cancelled, goes on, or has waited long enough for its pace. */
+/* The change was cancelled or resumed, or has waited as long as its pace demands. */
 static void on_change_kick(void *ctx) {
   pump_change(ctx);
 }
 
-/* In force with the next page and the next request. */
+/* Takes effect with the next page and the next request. */
 static void keep_pace(change_op *o) {
   o->units.most = o->flow.concurrency + PAGES_AHEAD;
   if (o->writer) mt_writer_pace(o->writer, o->flow.docs, o->flow.concurrency);
@@ -489,7 +489,7 @@ mortise_status mt_change_start(mt_change *c, mortise_error *err) {
   return MORTISE_OK;
 }
 
-/* From the loop, since `done` never runs inside a call from outside. */
+/* Goes on from the loop, because `done` must not be called from within a call of the user. */
 static void kick(change_op *o) {
   kick_after(o, 0);
 }

@@ -1,13 +1,13 @@
 #include "job/flow.h"
 
 enum {
-  SHORT_MS =
-      10,       /* added to each time, so that small differences between short times do not count */
-  STEPS = 8,    /* how many steps lead from half a page to a whole page */
-  SLOWER = 200, /* per cent of the least time from which both numbers fall by half */
+  /* added to each time, so that small differences between short times do not count */
+  SHORT_MS = 10,
+  STEPS = 8,     /* how many steps lead from half a page to a whole page */
+  SLOWER = 200,  /* per cent of the least time from which both numbers fall by half */
   AS_FAST = 125, /* per cent of the least time up to which they may grow */
-  AGING =
-      125, /* per cent to which the least time grows with each fall, since the store may stay slow */
+  /* per cent to which the least time grows with each fall, since the store may stay slow */
+  AGING = 125,
   PART_OF_FULL = 2 /* requests smaller than this part of a full one are not measured */
 };
 

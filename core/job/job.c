@@ -23,28 +23,29 @@ typedef struct job_op {
   mt_journal_of of;
   mt_unit_journal journal;
   mt_attempt_close close;
-  mt_rewrite settle; /* of what the attempt that was closed had under way */
-  uint64_t number;   /* the next of its batches */
-  unsigned claims;   /* that met a write of the former owner's */
+  mt_rewrite settle; /* finishes the batches that the closed attempt had under way */
+  uint64_t number;   /* the number of the next such batch */
+  unsigned claims;   /* how often a write of the former owner came in between */
   mt_undo undo;
   mt_revert revert;
-  mortise_status (*counted)(mt_change *c, mortise_error *err); /* the change's own */
+  /* the callback that the change had */
+  mortise_status (*counted)(mt_change *c, mortise_error *err);
   mt_steering steering;
   mt_mget mget;
   mt_timer tick; /* reserved */
-  /* The write of the job's document that is under way, and what comes after it. */
+  /* The write of the job's document that is under way, and the function to call after it. */
   void (*written)(struct job_op *o);
   mt_write_batch batch;
   mt_item item;
   mt_buf body, id;
   mt_slice ids[1];
-  mt_settled noted;   /* of the change's result: in the document's counts */
-  mt_job_state stood; /* before its last write */
+  mt_settled noted;   /* the part of the change's result that the document already counts */
+  mt_job_state stood; /* the state before the last write */
   bool reading, checkpointing, changing, undoing, reverting, ended, paused;
-  bool inverse_now; /* this attempt is the first that the opposite change undoes */
-  bool was_loose;   /* before this attempt */
+  bool inverse_now; /* this attempt is the first one that the opposite change can undo */
+  bool was_loose;   /* `loose` before this attempt */
   bool announcing;  /* the change waits until the job's document says how it is undone */
-  bool again;       /* the document is to be written once more */
+  bool again;       /* the document must be written once more */
 } job_op;
 
 static void stop_work(job_op *o);
@@ -122,7 +123,7 @@ static mortise_status encode_record(job_op *o, mortise_error *err) {
   return mt_buf_status(&o->body, "a job's document", err);
 }
 
-/* `written` is called when it is known what came of it: j->error tells. */
+/* Calls `written` when the outcome is known; j->error tells it. */
 static void write_record(job_op *o, void (*written)(job_op *o)) {
   mt_job *j = o->j;
   mortise_error err;
@@ -150,13 +151,13 @@ static void write_record(job_op *o, void (*written)(job_op *o)) {
 
 /* ---- The end -------------------------------------------------------------------------------- */
 
-/* It is as the document says. */
+/* If the last write failed, the state is still the one of the write before. */
 static void on_last_record(job_op *o) {
   if (o->item.outcome != MT_OUTCOME_APPLIED) o->j->record.state = o->stood;
   finish_job(o);
 }
 
-/* Where the lock is lost another has the job, or will: there is nothing to be said of it any more. */
+/* If the lock is lost, another process has the job or will take it, so this one must not write its document. */
 static void end_as(job_op *o, mt_job_state state) {
   mt_job *j = o->j;
   mortise_error lost;
@@ -170,10 +171,10 @@ static void end_as(job_op *o, mt_job_state state) {
     finish_job(o);
   else if (!o->checkpointing)
     write_record(o, on_last_record);
-  /* else on_checkpoint goes on */
+  /* else on_checkpoint will call this again */
 }
 
-/* Its document was to be written. True: that failed, or it was cancelled meanwhile, and it ends. */
+/* Called after the job's document was written. True if that failed or the job was cancelled: then the job ends. */
 static bool may_not_begin(job_op *o, mt_job_state as) {
   if (!o->j->error.code) return false;
   if (o->item.outcome == MT_OUTCOME_APPLIED)
@@ -185,7 +186,7 @@ static bool may_not_begin(job_op *o, mt_job_state as) {
 
 /* ---- Checkpoints ---------------------------------------------------------------------------- */
 
-/* Everything in the journal is accounted for, but what units still have in hand. */
+/* Every batch of the journal is accounted for, except those that the units are still working on. */
 static void note_progress(job_op *o) {
   mt_job_record *r = &o->j->record;
   const mt_change_result *now = &o->j->change->result;
@@ -220,7 +221,7 @@ static void start_tick(job_op *o) {
 
 static void checkpoint(job_op *o);
 
-/* A document that another has written ends the work: it is no longer ours. */
+/* If another process has written the job's document, the job is no longer ours and the work ends. */
 static void on_checkpoint(job_op *o) {
   if (o->ended) {
     end_as(o, o->j->record.state);
@@ -233,7 +234,7 @@ static void on_checkpoint(job_op *o) {
   } else {
     o->announcing = false;
     start_tick(o);
-    hold_or_go_on(o); /* which may end it */
+    hold_or_go_on(o); /* this may end the job */
   }
 }
 
@@ -251,7 +252,7 @@ static void on_tick(void *ctx) {
   checkpoint(ctx);
 }
 
-/* The change goes on once the document says so. */
+/* The change is held until the job's document says how it is undone. */
 static void announce(job_op *o) {
   o->announcing = true;
   hold_or_go_on(o);
@@ -278,18 +279,18 @@ static void on_changed(void *ctx, mt_change *c) {
   if (c->error.code) keep_error(o, &c->error);
   if (o->inverse_now && !mt_change_applied(c)) r->inverse = false;
   r->loose = r->inverse && j->error.code && (o->was_loose || c->result.unknown);
-  bool nothing = !mt_job_record_began(r) && !o->journal.next; /* then nothing needs undoing */
+  bool nothing = !mt_job_record_began(r) && !o->journal.next; /* then there is nothing to undo */
   end_as(o, !j->error.code ? MT_JOB_DONE : nothing ? MT_JOB_UNDONE : MT_JOB_STOPPED);
 }
 
-/* Of what is not journaled: what matches no longer, an attempt before has changed. */
+/* Without a journal, what matched at first and matches no longer counts as changed by an earlier attempt. */
 static void count_earlier(mt_job_record *r, uint64_t matched) {
   r->counts.changed = r->total > matched ? r->total - matched : 0;
   r->counts.unchanged = 0;
 }
 
-/* Where nothing else is where the change puts documents, the opposite change undoes it. That is said before the
- * first write, or nobody could tell it afterwards; an attempt before may have said it. */
+/* If the opposite change undoes this one, the job's document must say so before the first write, because nobody could
+ * find it out afterwards. An earlier attempt may have said it already. */
 static mortise_status on_change_counted(mt_change *c, mortise_error *err) {
   job_op *o = c->ctx;
   mt_job_record *r = &o->j->record;
@@ -354,7 +355,7 @@ static void end_undo(job_op *o, bool whole) {
   end_as(o, whole ? MT_JOB_UNDONE : MT_JOB_UNDOING);
 }
 
-/* It ran to its end also where some documents could not be changed back. */
+/* It has also run to its end if some documents could not be changed back. */
 static void on_reverted(void *ctx, mt_revert *v) {
   job_op *o = ctx;
   mt_job *j = o->j;
@@ -429,7 +430,7 @@ static void stop_work(job_op *o) {
 
 /* ---- Orders --------------------------------------------------------------------------------- */
 
-/* Settling what a former owner had under way is held up by nothing, nor is the job's end. */
+/* A pause holds up neither the finishing of what a former owner had under way nor the end of the job. */
 static void hold_or_go_on(job_op *o) {
   const mt_control *orders = &o->steering.now;
   mt_job_record *r = &o->j->record;
@@ -458,13 +459,13 @@ static void on_orders(void *ctx, const mt_control *orders) {
     mt_error_set(&err, MORTISE_INTERRUPTED, "the job was cancelled by %s", orders->by);
     cancel_job(o, &err);
   } else {
-    hold_or_go_on(o); /* which may end it */
+    hold_or_go_on(o); /* this may end the job */
   }
 }
 
 /* ---- Taking it over ------------------------------------------------------------------------- */
 
-/* Of a new one: as the caller says that it is. */
+/* The document of a new job says what the caller says. */
 static mortise_status start_attempt(job_op *o, mortise_error *err) {
   mt_job_record *r = &o->j->record;
   mt_buf_clear(&r->text);
@@ -475,7 +476,7 @@ static mortise_status start_attempt(job_op *o, mortise_error *err) {
   return status ? status : mt_job_record_attempt(r, err);
 }
 
-/* What the last attempt could not do is tried again, and counted anew. */
+/* What the last attempt could not change is tried again, so it is counted again. */
 static void count_anew(mt_job_record *r) {
   r->counts.matched -= r->counts.conflicts + r->counts.rejected;
   r->counts.conflicts = r->counts.rejected = 0;
@@ -499,9 +500,9 @@ static void begin_undo(job_op *o) {
   write_record(o, start_undo);
 }
 
-/* What the former attempt had under way is finished as it stands in the journal: what it has written is
- * written once more, since only an acknowledgement proves it; what it has not is written now, so that a
- * request of its that comes late does nothing. What others have changed is left to the search. */
+/* Finishes a document of a batch that the former attempt had under way. If that attempt has written it, it is
+ * written once more as it is, because only an acknowledgement proves a write. If not, it is written now, so that
+ * a late request of that attempt fails. If others have changed it, the job's search will find it if need be. */
 static mt_again finish_one(mt_rewrite *w, mt_item *item, const mt_journal_entry *e,
                            const mt_doc *doc) {
   const mt_transform *t = &((job_op *)w->ctx)->j->change->transform;
@@ -571,8 +572,8 @@ static void on_attempt_closed(void *ctx, mt_attempt_close *c) {
     next_open_batch(o);
 }
 
-/* From here on no write of the former owner's to the document succeeds; one that came in between is
- * read first. */
+/* From here on the former owner cannot write the job's document any more. If one of its writes came in between,
+ * the document is read again first. */
 static void on_claimed(job_op *o) {
   mt_job *j = o->j;
   mt_job_record *r = &j->record;
@@ -586,7 +587,7 @@ static void on_claimed(job_op *o) {
     finish_job(o);
     return;
   }
-  if (r->undo_attempt) { /* it was being undone: all of its attempts are closed */
+  if (r->undo_attempt) { /* it was being undone, so all of its attempts are closed */
     j->began = true;
     start_undo(o);
     return;
@@ -629,7 +630,7 @@ static void claim(job_op *o) {
   write_record(o, on_claimed);
 }
 
-/* What was refused before it began is run again as a new attempt, and is what the caller says that it is. */
+/* A job that was refused before it changed anything may run again, as a new attempt with the caller's spec. */
 static void begin_again(job_op *o) {
   mt_job *j = o->j;
   mt_job_record *r = &j->record;
@@ -648,7 +649,7 @@ static void begin_again(job_op *o) {
     write_record(o, on_begun);
 }
 
-/* The document was made, or there was one. */
+/* The job's document was created, or there was one already. */
 static void on_begun(job_op *o) {
   if (o->item.outcome == MT_OUTCOME_CONFLICT && o->claims++ < CLAIMS_MAX) {
     mt_error_clear(&o->j->error);
@@ -731,7 +732,7 @@ mortise_status mt_job_start(mt_job *j, mortise_error *err) {
   mt_error_clear(&j->error);
   memset(&j->result, 0, sizeof j->result);
   j->finished = false;
-  j->began = j->verb != MT_JOB_RUN; /* as long as nothing else is known */
+  j->began = j->verb != MT_JOB_RUN; /* until the document is read */
   mt_job_record_init(&j->record);
   mortise_status status = mt_job_check_id(mt_slice_of(j->id), err);
   if (status) return status;

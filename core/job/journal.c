@@ -62,7 +62,7 @@ static mortise_status corrupt_batch(mortise_error *err) {
                       "a batch of the journal is not as a job writes it");
 }
 
-/* Room for all that is decoded was made at once, so that no slice moves. */
+/* The buffer was made large enough for all texts beforehand, so the slices into it stay valid. */
 static bool decode_text(mt_journal_batch *b, mt_json value, mt_slice *out) {
   if (value.type != MT_JSON_STRING) return false;
   if (mt_json_plain(value, out)) return true;
@@ -73,7 +73,7 @@ static bool decode_text(mt_journal_batch *b, mt_json value, mt_slice *out) {
 }
 
 static bool decode_kind(mt_json value, mt_journal_kind *out) {
-  if (!value.type) return true; /* INDEX, which is not written down */
+  if (!value.type) return true; /* INDEX is not written to the journal */
   for (size_t i = 0; i < KINDS; i++) {
     if (!mt_json_is(value, kinds[i])) continue;
     *out = (mt_journal_kind)i;

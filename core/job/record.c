@@ -24,7 +24,7 @@ static const struct {
     {MT_JOB_RUNNING, MT_JOB_UNDONE}, /* refused, before anything was written */
     {MT_JOB_RUNNING, MT_JOB_UNDOING}, {MT_JOB_STOPPED, MT_JOB_RUNNING},
     {MT_JOB_STOPPED, MT_JOB_UNDOING}, {MT_JOB_DONE, MT_JOB_UNDOING},
-    {MT_JOB_UNDOING, MT_JOB_UNDOING}, /* taken over, or gone on with */
+    {MT_JOB_UNDOING, MT_JOB_UNDOING}, /* taken over, or continued */
     {MT_JOB_UNDOING, MT_JOB_UNDONE},  {MT_JOB_UNDONE, MT_JOB_RUNNING}, /* mt_job_record_may */
     {MT_JOB_DONE, MT_JOB_REMOVED},    {MT_JOB_UNDONE, MT_JOB_REMOVED},
 };
@@ -77,7 +77,7 @@ static void add_record_numbers(mt_buf *out, const char *key, const uint64_t *num
   mt_buf_addc(out, ']');
 }
 
-/* The members of `counts`, for writing and reading alike. */
+/* The members of `counts`, both for writing and for reading. */
 enum { COUNTS = 7 };
 static const char *const count_names[COUNTS] = {"matched",   "changed",  "deleted", "unchanged",
                                                 "conflicts", "rejected", "restored"};
@@ -181,7 +181,7 @@ static bool take_undo(mt_job_record *r, mt_json list) {
          mt_json_uint(it.value, &r->undo_number) && r->undo_attempt <= r->attempts;
 }
 
-/* None where its writer knew of no such count. */
+/* A count that is missing is 0, since an older version did not write it. */
 static bool take_count(mt_json value, uint64_t *out) {
   *out = 0;
   return !value.type || mt_json_uint(value, out);

@@ -11,8 +11,8 @@ enum { NAME_MAX_BYTES = 4096, QUERY_MAX = 1 << 20 };
 
 /* ---- Which field to search ------------------------------------------------------------------ */
 
-/* The mapping of a dotted field under `properties`, through objects; or that of a nested object on its way, whose
- * fields no search from outside finds. */
+/* The mapping of a dotted field, found by following `properties` through objects. If the path leads through a nested
+ * object, it is the mapping of that object, because no search from outside finds its fields. */
 static mt_json field_mapping(mt_json mapping, mt_slice field) {
   mt_json properties = mt_json_get(mapping, "properties");
   mt_json_iter it = mt_json_items(properties);
@@ -31,7 +31,7 @@ static mt_json field_mapping(mt_json mapping, mt_slice field) {
   return (mt_json){MT_JSON_NONE, {NULL, 0}};
 }
 
-/* Does a search by exact value or prefix find every value of such a field? */
+/* Why a search for an exact value or a prefix would miss values of such a field; NULL if it finds all. */
 static const char *why_not_exact(mt_json mapping) {
   bool index = true;
   mt_json type = mt_json_get(mapping, "type");
@@ -42,7 +42,7 @@ static const char *why_not_exact(mt_json mapping) {
   return NULL;
 }
 
-/* A value of 32,766 bytes or more would be refused, not hidden. */
+/* Values of 32,766 bytes or more do not count, because a server refuses them. */
 static bool hides(mt_json mapping) {
   int64_t above = 0;
   mt_json value = mt_json_get(mapping, "ignore_above");
@@ -106,7 +106,7 @@ mortise_status mt_exact_field(mt_slice json, mt_slice field, mt_buf *out, bool *
 
 /* ---- The change ----------------------------------------------------------------------------- */
 
-/* How searches find its fields, borrowed from `text`. */
+/* The names under which searches find its fields, borrowed from `text`. */
 typedef struct field_names {
   mt_buf text[MT_RENAME_FIELDS_MAX];
   mt_search_name names[MT_RENAME_FIELDS_MAX];
@@ -168,13 +168,13 @@ static mortise_status search_fields(mt_change *c, const mt_describe *d, mortise_
   return status;
 }
 
-/* What stands behind a long path must not be cut off. */
+/* A long path is cut, so that the text after it stays in the message. */
 static int shown_length(mt_slice path) {
   return path.n < 160 ? (int)path.n : 160;
 }
 
-/* Does renaming back all that lies below `to` undo it, if nothing lies there before? What a query leaves out, it
- * may leave out for another reason later; so then it does not. */
+/* If nothing lies below `to` yet, is the rename undone by renaming back all that lies there then? Not if it has a
+ * further query, because a document that it leaves out now may match it later. */
 static bool is_reversible(const mt_rename *r) {
   mt_slice formed;
   return !r->hides && !r->also.n && !mt_path_is_ancestor(r->what.to, r->what.from) &&

@@ -48,12 +48,12 @@ static void on_documents(void *ctx, mt_req *req) {
   fetch_documents(r);
 }
 
-/* Has the document of this entry been asked for? Then it names its index, found or not. */
+/* Has the document of this entry been requested? Then its index is set, even if it was not found. */
 static bool is_read(const mt_batch_read *r, size_t i) {
   return r->docs[i].index.p != NULL;
 }
 
-/* One request names one index: that of the first entry which is not read yet. */
+/* A request reads from one index only: the index of the first entry that was not read yet. */
 static void fetch_documents(mt_batch_read *r) {
   mt_slice index = {NULL, 0};
   r->asked = 0;
@@ -89,7 +89,7 @@ static mortise_status make_batch_arrays(mt_batch_read *r, mortise_error *err) {
   return r->docs && r->ids && r->routing && r->places ? MORTISE_OK : mt_error_memory(err);
 }
 
-/* Is it a mark that closes an attempt, where there is no batch? */
+/* Is it a mark that closes an attempt, and not a batch? */
 static bool is_mark(mt_slice source) {
   mt_json root;
   return !mt_json_parse(source, "a document of the journal", &root, NULL) &&
@@ -148,12 +148,12 @@ static void finish_attempt_close(mt_attempt_close *c, const mortise_error *e) {
 
 static void next_window(mt_attempt_close *c);
 
-/* A document that a create has met must be found: a copy that does not know it lags behind. */
+/* The store refused to create these documents because they exist. A shard copy that does not find one lags behind. */
 static void on_taken(void *ctx, mt_req *req) {
   mt_attempt_close *c = ctx;
   mortise_error err = req->error;
   const mt_page *page = c->mget.page;
-  uint64_t last = 0; /* number of the last batch, counted from 1 */
+  uint64_t last = 0; /* the number of the last batch plus 1; 0: there is none */
   c->reading = false;
   for (size_t i = 0; !err.code && i < c->mget.n; i++) {
     const mt_doc *doc = &page->docs[i];
@@ -202,7 +202,7 @@ static void on_marked(void *ctx, mt_write_batch *b) {
     finish_attempt_close(c, NULL);
 }
 
-/* The next MT_JOB_UNITS_MAX numbers behind the last batch that is known. */
+/* Closes the MT_JOB_UNITS_MAX numbers after the last batch that is known. */
 static void next_window(mt_attempt_close *c) {
   for (size_t i = 0; i < MT_JOB_UNITS_MAX; i++) {
     mt_slice id = mt_journal_id(c->ids[i], c->of.ns, c->of.job, c->attempt, c->end + i);

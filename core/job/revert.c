@@ -29,8 +29,8 @@ static void on_back(void *ctx, mt_change *c) {
   finish_revert(v, &c->error);
 }
 
-/* What someone else writes meanwhile is as good as touched. What the store does not take as it is, it does not
- * take from a late request either: it is listed. */
+/* A document that someone else has written meanwhile is as good as touched. A document that the store rejects is
+ * listed; the store would reject a late write of it just the same. */
 static void on_touched(void *ctx, mt_change *c) {
   mt_revert *v = ctx;
   bool whole = !c->error.code || c->result.conflicts || c->result.rejected;

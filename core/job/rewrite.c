@@ -4,7 +4,7 @@
 
 enum { BODY_MAX = 256 << 20 };
 
-/* A body that was made for an item, freed with the batch. */
+/* A body that was made for an item. It is freed with the batch. */
 typedef struct mt_kept {
   struct mt_kept *next;
   char *bytes;

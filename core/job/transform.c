@@ -13,7 +13,7 @@ mt_transform mt_transform_list(const mt_transforms *t) {
 
 enum { AGAIN_MAX = 256 << 20 };
 
-/* Is `made` what the list makes of it? OUT_OF_MEMORY where that is not known. */
+/* OK if the list leaves `made` unchanged. OUT_OF_MEMORY if that cannot be found out. */
 static mortise_status check_done(const mt_transforms *t, mt_slice made, mortise_error *err) {
   mt_buf again;
   mt_buf_init(&again, AGAIN_MAX);

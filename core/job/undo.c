@@ -4,7 +4,7 @@ enum { BODY_MAX = 256 << 20 };
 
 static void undo_next_batch(mt_undo *u);
 
-/* Is it what it was, since an undoing before has restored it? Then the job would make of it what it made. */
+/* Has an earlier undoing restored the document already? Then the job's change would again make of it what it made. */
 static bool is_restored(const mt_transform *forward, const mt_journal_entry *e, const mt_doc *doc) {
   char digest[MT_JOURNAL_DIGEST];
   mortise_error err;
@@ -26,10 +26,10 @@ static mt_again invert(mt_rewrite *w, mt_item *item, const mt_journal_entry *e, 
   return MT_AGAIN_CONFLICT;
 }
 
-/* Who has deleted a document cannot be seen. It is made again, unless somebody has made one since. */
+/* Nobody can see who deleted a document. It is created again, unless someone has created one since. */
 static mt_again restore_deleted(mt_item *item, const mt_journal_entry *e, const mt_doc *doc) {
   if (!doc->found) return mt_rewrite_as(item, MT_WRITE_CREATE, e->source);
-  /* Made again by an undoing before this one, which was cut off? */
+  /* Was it created again by an earlier undoing that was cut off? */
   bool ours = mt_slice_eq(doc->source, e->source);
   return ours ? mt_rewrite_as(item, MT_WRITE_INDEX, e->source) : MT_AGAIN_CONFLICT;
 }

@@ -5,13 +5,14 @@
 #include <stdio.h>
 
 enum {
-  BODIES_MAX = 256 << 20, /* of one page */
+  BODIES_MAX = 256 << 20, /* bytes of the new bodies of one page */
   ENTRIES_MAX = 512 << 20,
-  IN_HAND_MAX = 8 << 20, /* bytes of pages; what is made of them takes three times as much */
-  BUFFER_KEPT = 2 << 20, /* what a unit keeps of a buffer for its next page */
+  /* bytes of all pages; the bodies and the journal take three times as much */
+  IN_HAND_MAX = 8 << 20,
+  BUFFER_KEPT = 2 << 20, /* bytes of a buffer that a unit keeps for its next page */
 };
 
-/* The number of a page that has no batch in the journal. */
+/* The number of a unit whose batch is not in the journal. */
 static const uint64_t UNLISTED = UINT64_MAX;
 
 /* ---- Sinks ---------------------------------------------------------------------------------- */
@@ -38,7 +39,7 @@ mt_sink mt_sink_plan(void) {
 
 /* ---- Patching ------------------------------------------------------------------------------- */
 
-/* Kept until its page is done. */
+/* A new body of a document that was read again. It is kept until its page is done. */
 typedef struct mt_redo {
   struct mt_redo *next;
   char *body;
@@ -61,12 +62,12 @@ static void reject_document(mt_units *all, mt_slice id, const mortise_error *e) 
   mt_result_reject(all->result, id, mortise_status_name(e->code), e->message);
 }
 
-/* MT_CHANGED: its change stands in u->bodies. Else than that and MT_DELETED: nothing is to be written, and
- * that is counted. */
+/* Changes one document. If the result is MT_CHANGED, its new body is at the end of u->bodies. If it is neither that
+ * nor MT_DELETED, there is nothing to write, and the document is counted. */
 static mt_transformed transform_one(mt_unit *u, const mt_doc *doc, mortise_error *err) {
   mt_units *all = u->all;
   size_t before = u->bodies.n;
-  if (!doc->found) { /* gone, or no longer matching, since the scan was opened */
+  if (!doc->found) { /* it is gone, or matches no longer, since the scan was opened */
     all->result->unchanged++;
     return MT_UNCHANGED;
   }
@@ -85,7 +86,7 @@ static mt_transformed transform_one(mt_unit *u, const mt_doc *doc, mortise_error
   return how;
 }
 
-/* Bodies follow one another in the buffer, which may move while it grows: placed at the end. */
+/* Sets the address of each body in the buffer. This is done last, because the buffer moves while it grows. */
 static void place_bodies(mt_unit *u, size_t n) {
   const char *p = u->bodies.p;
   for (size_t i = 0; i < n; i++) {
@@ -99,11 +100,11 @@ static mortise_status patch_documents(mt_unit *u, mortise_error *err) {
   mt_units *all = u->all;
   const mt_page *page = u->page;
   size_t n = 0;
-  mt_error_clear(err); /* once: it is not small */
+  mt_error_clear(err); /* only once, because an error is large */
   mt_buf_clear(&u->bodies);
   if (!mt_grow((void **)&u->items, &u->cap, page->n, sizeof *u->items, SIZE_MAX / sizeof *u->items))
     return mt_error_memory(err);
-  /* Near enough to what will be needed that it seldom moves. */
+  /* An estimate of what is needed, so that the buffer seldom moves. */
   if (page->bytes.n < BODIES_MAX / 2) mt_buf_room(&u->bodies, page->bytes.n + page->bytes.n / 16);
   for (size_t i = 0; i < page->n && !all->stopped; i++) {
     const mt_doc *doc = &page->docs[i];
@@ -161,8 +162,8 @@ static mt_again redo_deleted(mt_unit *u, mt_item *item, const mt_doc *doc) {
   return MT_AGAIN_WRITE;
 }
 
-/* Someone else has changed the document: its new state is transformed, where that is enough to know
- * that it still matches. */
+/* Someone else has changed the document. It is changed anew as it is now. This is used only if the transform alone
+ * decides whether a document is to be changed. */
 static mt_again transform_again(void *ctx, mt_write_batch *b, mt_item *item, const mt_doc *doc) {
   mt_unit *u = ctx;
   mt_transform t = u->all->transform;
@@ -195,8 +196,8 @@ static mt_again transform_again(void *ctx, mt_write_batch *b, mt_item *item, con
   return next;
 }
 
-/* With a journal: what someone else has changed is left to the next pass, which reads and journals it
- * anew. */
+/* With a journal, a document that someone else has changed is left to the next pass, which reads it and lists it in
+ * the journal again. */
 static mt_again again_journaled(void *ctx, mt_write_batch *b, mt_item *item, const mt_doc *doc) {
   return doc->found ? mt_again_itself(ctx, b, item, doc) : MT_AGAIN_DONE;
 }
@@ -240,7 +241,7 @@ static void release_unit(mt_unit *u) {
   u->all->busy--;
 }
 
-/* Also one that was not finished: the network may have a copy of a request that the store has refused for now. */
+/* A batch that is not finished counts too, since the network may still deliver a request that the store refused. */
 static void note_doubt(mt_unit *u) {
   mt_unit_journal *j = u->all->journal;
   const mt_write_batch *b = &u->batch;
@@ -277,7 +278,7 @@ static void patch_page(mt_unit *u) {
   if (status) units_fail(u->all, &err);
 }
 
-/* The next documents of the page, as many as a batch may have now. */
+/* Takes the next documents of the page, as many as a batch may have now. */
 static void take_batch(mt_unit *u) {
   mt_units *all = u->all;
   size_t most = mt_pace_batch(&all->pace), left = u->n - u->at;
@@ -300,7 +301,7 @@ static void write_batch(mt_unit *u) {
 
 /* ---- The journal ---------------------------------------------------------------------------- */
 
-/* Does the inverse turn what is written into exactly what was there? */
+/* Does the inverse make of the new body exactly the old source? */
 static bool restores(mt_unit_journal *j, const mt_doc *doc, mt_slice written) {
   mt_doc changed = *doc;
   mt_buf *back = &j->back;
@@ -312,7 +313,7 @@ static bool restores(mt_unit_journal *j, const mt_doc *doc, mt_slice written) {
          !back->failed && mt_slice_eq(mt_buf_slice(back), doc->source);
 }
 
-/* What is needed to undo one document. False where there is no memory. */
+/* Appends what is needed to undo one document. False if there is no memory. */
 static bool list_entry(mt_unit_journal *j, const mt_write *w, const mt_doc *doc, mt_buf *text) {
   bool deletes = w->kind == MT_WRITE_DELETE;
   bool exact = !deletes && restores(j, doc, w->body);
@@ -328,7 +329,7 @@ static bool list_entry(mt_unit_journal *j, const mt_write *w, const mt_doc *doc,
   return true;
 }
 
-/* The items are those documents of the page that are to be changed, in its order. */
+/* The items are the documents of the page that are to be changed, in the same order. */
 static mortise_status list_entries(mt_unit *u, mt_buf *text, mortise_error *err) {
   const mt_doc *doc = u->page->docs;
   mt_buf_clear(text);
@@ -397,7 +398,7 @@ static bool is_under_way(const mt_unit *u) {
   return u->phase == MT_UNIT_JOURNALING || u->phase == MT_UNIT_WRITING;
 }
 
-/* A job's document has room for so many batches that are done before an earlier one is. */
+/* A job's document can list only MT_JOB_UNITS_MAX batches that are done before an earlier one. */
 static bool journal_is_full(const mt_units *all) {
   uint64_t least = all->journal->next;
   for (uint32_t i = 0; i < all->n; i++) {

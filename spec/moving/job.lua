@@ -1,0 +1,3 @@
+-- job.lua INDEX ID FROM TO: the job that renames the directory.
+local index, id, from, to = ...
+print(mortise.job({id = id, index = index, rename = {from = from, to = to}, wait = "60s"}):run().state)

@@ -1,7 +1,8 @@
 -- renamer.lua INDEX INSIDE OUTSIDE RECORDS STOP NUMBER: renames single files, each under its own tree lock,
--- until the file STOP exists: in one task those listed in INSIDE, in another those in OUTSIDE (lines `id TAB
--- ...`), so that one does not wait with the other. Each rename that was acknowledged becomes a line in
--- RECORDS: fence, id, new name, directory, ms waited, pid of who was waited for.
+-- until the file STOP exists. One task renames the files listed in INSIDE, another those in OUTSIDE, so
+-- that one does not wait when the other does. Both lists have lines `id TAB ...`. Each rename that was
+-- acknowledged becomes a line in RECORDS: fence, id, new name, directory, the ms that it waited, and the
+-- pid of the process that it waited for.
 local core = require "mortise.core"
 
 local index, inside, outside, records, stop, number = ...
@@ -40,8 +41,8 @@ local function write(lock, doc, name)
   writer:finish()
 end
 
--- A directory above may be renamed between the reading and the lock: then the locked path no longer has the
--- file, and everything starts over.
+-- A directory above may be renamed after the path was read and before it is locked. Then the file does not lie
+-- below the locked path any more, and everything starts over.
 local function rename(id, count)
   local waited, blocker = 0, 0
   while true do

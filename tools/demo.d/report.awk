@@ -1,4 +1,4 @@
-# report.awk -v who=... -v names='PID=NAME;...' RECORDS: one line of the table of who waited for whom.
+# report.awk -v who=... -v names='PID=NAME;...' RECORDS: prints one line of the table that shows who waited for whom.
 BEGIN {
   FS = "\t"
   n = split(names, list, ";")

@@ -9,7 +9,7 @@ enum { FAULT_PAST = 32 };
 typedef struct fault_past {
   struct fault_past_one {
     mt_buf path; /* without the query */
-    mt_buf ids;  /* of the documents in it */
+    mt_buf ids;  /* the ids of its documents */
     mt_buf answer;
   } all[FAULT_PAST];
   size_t n; /* so far */
@@ -18,8 +18,8 @@ typedef struct fault_past {
 void fault_past_init(fault_past *past);
 void fault_past_deinit(fault_past *past);
 void fault_past_add(fault_past *past, mt_slice path, mt_slice body, mt_slice answer);
-/* The latest answer to a similar request: about the same documents, else to the same path, else
- * any. Empty: there is none. Borrowed. */
+/* The latest answer to a request for the same documents, or else to the same path, or else to any request.
+ * Empty if there is none. Borrowed. */
 mt_slice fault_past_find(const fault_past *past, mt_slice path, mt_slice body);
 
 #endif

@@ -25,12 +25,12 @@ typedef struct job job;
 typedef struct client {
   fault_proxy *p;
   mt_watch watch;
-  mt_timer pace; /* of a slow answer */
+  mt_timer pace; /* sends the next part of a slow answer */
   unsigned number;
   mt_buf in, out, again; /* `again`: the answer that is repeated before the next one */
   size_t sent;
-  int64_t per_pace; /* bytes of a slow answer in PACE_MS; 0: as fast as it goes */
-  bool last;        /* closed once `out` is sent */
+  int64_t per_pace; /* bytes of a slow answer in PACE_MS; 0: as fast as possible */
+  bool last;        /* the connection is closed when `out` is sent */
   job *job;
   struct client *prev, *next;
 } client;
@@ -38,11 +38,11 @@ typedef struct client {
 /* A request on its way to the server. It continues even if its client has left. */
 struct job {
   fault_proxy *p;
-  client *client; /* NULL: gone, or it is a second copy */
+  client *client; /* NULL: the client has left, or this is a second copy */
   mt_watch watch;
-  mt_timer timer; /* of one that is held back */
+  mt_timer timer; /* ends the time for which it is held back */
   unsigned number;
-  mt_buf out, in, item, old; /* `old`: the answer to an earlier one of its kind */
+  mt_buf out, in, item, old; /* `old`: the answer to an earlier request of this kind */
   size_t sent;
   size_t item_at;
   mt_slice method, path, body; /* in `out`, or in `whole` where `out` has less */
@@ -162,7 +162,7 @@ static void client_paced(void *ctx) {
   client_flush(ctx);
 }
 
-/* `last`: the connection is closed behind it. */
+/* With `last` the connection is closed after it. */
 static void client_answer(client *c, mt_slice bytes, bool last, int64_t bytes_a_second) {
   mt_buf_addslice(&c->out, bytes);
   c->last |= last;
@@ -174,7 +174,7 @@ static void client_answer(client *c, mt_slice bytes, bool last, int64_t bytes_a_
     client_flush(c);
 }
 
-/* `id`: of the request, as a server says it; empty where the proxy speaks for itself. */
+/* `id` is the id of the request, as a server repeats it. It is empty if the answer is the proxy's own. */
 static void client_answer_status(client *c, int status, mt_slice id, mt_slice body) {
   mt_buf text, answer;
   mt_buf_init(&text, 1024);
@@ -196,7 +196,7 @@ static void client_answer_status(client *c, int status, mt_slice id, mt_slice bo
 
 /* ---- Requests on their way ------------------------------------------------------------------ */
 
-/* The lines of a request's head but one that the proxy writes itself, and what it takes out. */
+/* Copies the head of a request, without the lines that the proxy removes or writes itself. */
 static void add_lines(mt_buf *out, mt_slice head, bool length, bool identity) {
   const char *p = memchr(head.p, '\n', head.n), *end = head.p + head.n;
   while (p && ++p < end && *p != '\r') {
@@ -406,7 +406,7 @@ static void job_ready(void *ctx, uint32_t events) {
 
 /* ---- Connections to the server -------------------------------------------------------------- */
 
-/* An idle one that the server has not closed meanwhile; -1 when there is none. */
+/* An idle connection that the server has not closed meanwhile; -1 if there is none. */
 static int from_pool(fault_proxy *p) {
   while (p->n_pool) {
     int fd = p->pool[--p->n_pool];
@@ -445,7 +445,7 @@ static void job_hold(job *j, int64_t ms) {
 
 /* ---- Requests ------------------------------------------------------------------------------- */
 
-/* xorshift64*: the same seed, the same faults. */
+/* xorshift64*, so that the same seed gives the same faults. */
 static uint64_t chance(fault_proxy *p) {
   p->seed ^= p->seed >> 12;
   p->seed ^= p->seed << 25;
@@ -471,7 +471,7 @@ static bool prepare_item(job *j) {
   j->item_at = i;
   mt_buf_addslice(&j->item, item);
   if (j->rule.action == FAULT_ITEM_LIE) return !j->item.failed;
-  /* A new head: only what the server needs of the old one. */
+  /* The new head has only what the server needs of the old one. */
   mt_buf_clear(&j->out);
   const fault_message m = {.method = j->method, .path = j->path};
   add_request_line(&j->out, &m);

@@ -53,16 +53,16 @@ typedef struct fault_rule {
   char method[8], path[FAULT_TEXT_MAX], bodies[FAULT_TEXTS][FAULT_TEXT_MAX];
   char item_text[FAULT_TEXT_MAX];
   size_t n_bodies;
-  unsigned nth, times, rate; /* `times` 0: always; `rate` 0: not by chance */
+  unsigned nth, times, rate; /* `times` 0: always; `rate` 0: chance plays no part */
   fault_action action;
   int64_t amount; /* milliseconds, bytes, or a status */
   int64_t item;
   unsigned seen, hits;
-  char text[512]; /* the line */
+  char text[512]; /* the line that it was read from */
 } fault_rule;
 
 mortise_status fault_rule_parse(const char *line, fault_rule *out, mortise_error *err);
-/* Does this request go wrong? Counts it. `chance` is a random number. */
+/* Counts the request, and says whether it goes wrong. `chance` is a random number. */
 bool fault_rule_applies(fault_rule *r, mt_slice method, mt_slice path, mt_slice body,
                         uint64_t chance);
 

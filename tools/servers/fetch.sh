@@ -60,8 +60,8 @@ java_homes() {
   for j in /usr/lib/jvm/*/; do echo "${j%/}"; done
 }
 
-# Sets java to the oldest JDK that does: the one nearest to what the server was
-# tested with by its makers.
+# Sets `java` to the oldest JDK that will do, which is the nearest to the one that
+# the server's makers have tested it with.
 find_java() {
   local best=100 v j
   java=''
@@ -86,7 +86,7 @@ need_java() { find_java || die "$name needs $(java_wanted), in /usr/lib/jvm or J
 
 # ---- the cache ----
 
-# Fills the cache once, whoever asks; the table's row is selected.
+# Fills the cache, unless it is full already. The table's row must be selected.
 fetch() {
   fetch_once "$home" fetch_files
   if [ "$kind" = jars ]; then fetch_once "$(node_classes)" compile_node; fi
@@ -118,11 +118,12 @@ fetch_files() {
   maven "-P$kind" "-Dversion=$artifact" "-Dlog4j=$log4j" "-Dout=$new" initialize || return 1
   # The download is many times the size of what is kept of it.
   rm -rf "$MORTISE_CACHE"/maven/org/sonarsource/sonarqube
-  # The servers look for these, even if empty.
+  # The servers need these folders, even if they are empty.
   mkdir -p "$new/bin" "$new/plugins" "$new/modules"
 }
 
-# One attempt more: a first run downloads a few hundred files.
+# It is tried once more after a failure, since a first run downloads hundreds of
+# files.
 maven() { run_maven "$@" || run_maven "$@" || { cat "$MORTISE_CACHE/fetch.log" >&2; return 1; }; }
 
 run_maven() {

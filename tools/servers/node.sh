@@ -37,7 +37,7 @@ can_reach() {
     die "uid $SERVER_UID cannot reach $1 or $home: set MORTISE_CACHE to a folder open to all"
 }
 
-# Only what eases a small machine; nothing here weakens durability or the
+# These settings only ease a small machine. None of them weakens durability or the
 # cluster's agreement, which the tests are about.
 node_settings() {
   local dir=$run/node-$1 p
@@ -74,7 +74,8 @@ discovery_settings() {
   echo "cluster.initial_${role}_nodes: [$names]"
 }
 
-# Settings of modules which not every folder carries; an unknown one is fatal.
+# These settings belong to modules that not every server has. A server refuses to
+# start with a setting that it does not know.
 module_settings() {
   if [ -d "$home/modules/x-pack-ml" ]; then echo "xpack.ml.enabled: false"; fi
   if [ -d "$home/modules/ingest-geoip" ]; then echo "ingest.geoip.downloader.enabled: false"; fi
@@ -94,9 +95,9 @@ jvm_options() {
 
 # ---- starting ----
 
-# Elasticsearch 8 and later start through a launcher, which leaves (-d) once
-# the server is ready; the server writes its own pid then. The others are the
-# server itself.
+# Elasticsearch 8 and later are started by a launcher. With -d it ends as soon as
+# the server is ready, and the server then writes its own pid. With the other
+# servers, the process that is started is the server itself.
 node_launch() {
   local dir=$run/node-$1 java_args=() options=()
   rm -f "$dir"/{pid,pid.own,launcher}
@@ -108,7 +109,7 @@ node_launch() {
     *) elastic_9_command ;;
   esac
   (
-    # 8+ takes the working directory as its home.
+    # Elasticsearch 8 and later take the working directory as their home.
     cd "$home" || exit
     export HOME=$dir ES_TMPDIR=$dir/tmp LIBFFI_TMPDIR=$dir/tmp ES_JAVA_HOME=$java
     export ES_HOME=$home ES_PATH_CONF=$dir/config ES_DISTRIBUTION_TYPE=zip
@@ -120,8 +121,8 @@ node_launch() {
   if launches_detached; then process_save "$dir/launcher" $!; else process_save "$dir/pid" $!; fi
 }
 
-# The server keeps none of the caller's pipes and locks: whoever reads such a
-# pipe to its end would wait for the server's.
+# The server must not inherit the caller's pipes and locks. Whoever reads such a
+# pipe to its end would otherwise wait until the server ends.
 close_descriptors() {
   local fd
   for fd in /proc/self/fd/*; do
@@ -172,7 +173,8 @@ elastic_cli() {
 
 # ---- waiting ----
 
-# request CURL-ARG...: as the administrator where the server is a secured one.
+# request CURL-ARG...: sends a request, as the administrator if the server is a
+# secured one.
 request() {
   if [ "$secure" = 1 ]; then
     secure_request "$@"
@@ -201,8 +203,8 @@ wait_node() {
   return 1
 }
 
-# A server with a launcher writes its pid itself, and takes the file away before
-# it ends; so it is copied.
+# A server with a launcher writes its own pid file, and removes it before it ends.
+# So the file is copied.
 node_adopt() {
   local dir=$run/node-$1
   if [ ! -f "$dir/pid" ] && [ -s "$dir/pid.own" ]; then process_save "$dir/pid" "$(cat "$dir/pid.own")"; fi
@@ -263,7 +265,7 @@ node_alive() {
   process_alive "$run/node-$1/pid"
 }
 
-# Up, or on its way there.
+# Is the node up, or starting?
 node_running() { node_alive "$1" || process_alive "$run/node-$1/launcher"; }
 
 live_nodes() {
@@ -273,8 +275,8 @@ live_nodes() {
 
 live_count() { live_nodes | wc -l; }
 
-# A server whose start was broken off has not noted its pid, and outlives its
-# launcher for seconds: it is the launcher's child.
+# A server whose start was broken off has not written its pid yet, and lives for
+# seconds longer than its launcher. It is found as the launcher's child.
 node_claim() {
   local dir=$run/node-$1 child
   node_adopt "$1"
@@ -289,8 +291,8 @@ node_term() {
   process_signal TERM "$run/node-$1/pid" || true
 }
 
-# TERM, a bounded wait, KILL. The launcher first: a server may note its pid
-# until its launcher is gone.
+# Sends TERM, waits for a bounded time, and then sends KILL. The launcher is ended
+# first, because the server may write its pid until then.
 node_stop() {
   process_end "$run/node-$1/launcher" $((STOP_SECONDS * 10))
   node_term "$1"
@@ -298,13 +300,14 @@ node_stop() {
   rm -f "$run/node-$1/pid.own"
 }
 
-# SIGKILL at once, as a machine's end would be.
+# Sends SIGKILL at once, as if the machine had failed.
 node_kill() {
   process_end "$run/node-$1/pid" 0
   rm -f "$run/node-$1/pid.own"
 }
 
-# process_end FILE TENTHS: waits that long for its end, then KILLs.
+# process_end FILE TENTHS: waits so many tenths of a second for the process to end,
+# and then kills it.
 process_end() {
   process_gone "$1" "$2" || { process_signal KILL "$1" || true; process_gone "$1" 100 || true; }
   rm -f "$1" "$1.started"

@@ -68,7 +68,8 @@ secure_request() {
   "${family}_secure_curl" -sS --noproxy '*' --max-time 10 --cacert "$run/ca.pem" "$@"
 }
 
-# api METHOD PATH [BODY]: the answer's body; fails on an HTTP error, and says it.
+# api METHOD PATH [BODY]: prints the body of the answer. Fails on an HTTP error, and
+# says which.
 api() {
   local body=() answer
   [ -z "${3:-}" ] || body=(-H 'Content-Type: application/json' --data-binary "@-")
@@ -80,7 +81,7 @@ api() {
   fi
 }
 
-# role NAME: its definition; roles.json has one role a line for that.
+# role NAME: prints its definition. For this, roles.json has each role on one line.
 role() { sed -n "s/^ *\"$family $1\": \(.*}\),*$/\1/p" "$here/roles.json"; }
 
 secure_users() {
@@ -89,7 +90,8 @@ secure_users() {
   secure_env >"$run/secure.env"
 }
 
-# secret_from FILE FIELD PATH [BODY]: POSTs, and keeps one string of the answer.
+# secret_from FILE FIELD PATH [BODY]: sends a POST, and keeps one string of the
+# answer in FILE.
 secret_from() {
   local answer
   answer=$(api POST "$3" "${4:-}") || return 1

@@ -69,10 +69,10 @@ config:
 CONFIG
 }
 
-# The administrator's certificate may do all, before any user is there.
+# The administrator's certificate may do everything, even before there are users.
 opensearch_secure_curl() { curl --cert "$run/admin.pem" --key "$run/admin.key" "$@"; }
 
-# The cluster is healthy before the plugin has made its index.
+# The cluster reports that it is healthy before the plugin has made its index.
 opensearch_secure_ready() {
   local deadline=$((SECONDS + 60))
   until secure_request -f --max-time 3 -o /dev/null "$(node_url 1)/_plugins/_security/api/roles" 2>/dev/null; do
@@ -104,7 +104,7 @@ json_web_token() {
     openssl dgst -sha256 -mac HMAC -macopt "hexkey:$(secret_read jwt.key)" -binary | base64_url)"
 }
 
-# The plugin wants the key's bytes in base64; printf makes bytes of the digits.
+# The plugin wants the bytes of the key in base64. printf makes them from the digits.
 jwt_key_base64() {
   # shellcheck disable=SC2059 # the format is made here
   printf "$(secret_read jwt.key | sed 's/../\\x&/g')" | base64 -w 0

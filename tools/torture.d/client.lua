@@ -2,9 +2,9 @@
 -- `truetime`) it takes and gives back locks of every shape in several tasks, writes documents under
 -- them, and records all of it in FILE.
 --
--- What a document is called says which lock guards it: "a-x-17" is guarded by /a/x. Its `log` has an
--- entry "W:FENCE" for each write, so that the documents show at the end what was applied, and when. The
--- number is of the time, so that no log grows without end.
+-- The name of a document says which lock guards it: "a-x-17" is guarded by /a/x. Its `log` has an entry
+-- "W:FENCE" for each write, so that the documents show at the end which writes were applied, and in which
+-- order. The number changes with the time, so that no log grows without end.
 local core = require "mortise.core"
 local now = require "truetime"
 
@@ -15,7 +15,7 @@ local recorder = dofile "spec/history/record.lua" (file, who, now)
 local client = mortise.connect {}
 local random = math.random
 
-local log_us = 10000000 -- how long a document is written to
+local log_us = 10000000 -- for how long a document is written to
 
 -- ---- What to lock --------------------------------------------------------------------------------
 
@@ -31,7 +31,7 @@ local function is_inside(path, above)
   return above == "/" or path == above or path:sub(1, #above + 1) == above .. "/"
 end
 
--- The guards that these locks cover whole.
+-- The guards that lie wholly below these locks.
 local function guards_of(locks, all)
   local list = {}
   for _, guard in ipairs(all) do
@@ -45,7 +45,8 @@ local function guards_of(locks, all)
   return list
 end
 
--- Each makes a request for client:acquire, [[PATH, MODE], ...], and the guards it may write behind.
+-- Each function returns a request for client:acquire, its locks as {{PATH, MODE}, ...}, and the guards
+-- whose documents it may write.
 local shapes = {}
 
 local modes = {exclusive = "X", shared = "S", SIX = "SIX"}
@@ -57,7 +58,7 @@ local function tree(list)
   return {tree = list, mode = mode}, locks, guards_of(locks, leaves)
 end
 
--- The root seldom: it stops everybody.
+-- The root is locked seldom, because that stops everybody.
 local function any_tree()
   local r = random()
   if r < 0.04 then return "/" end
@@ -100,8 +101,8 @@ local waits = {0, "50ms", "300ms", "1s", "3s", "8s"}
 
 local count = 0
 
--- Some documents carry the fence of the lock that they were last written under, where this program
--- can do that.
+-- Some documents carry the fence of the lock under which they were written last, if this program can do
+-- that.
 local can_stamp
 
 local function writer_of(lock, guard)
@@ -127,7 +128,7 @@ local function append(hold, guard, id, w)
   local view = client:get(index, id)
   if view then see_stamp(hold.task, id, view) end
   local writer <close> = writer_of(hold.lock, guard)
-  if view and random(2) == 1 then -- without saying which version was read
+  if view and random(2) == 1 then -- it does not say which version it has read
     writer:index(id, {key = id, log = view.log .. " " .. entry})
   elseif view then
     view.log = view.log .. " " .. entry
@@ -150,7 +151,7 @@ end
 
 -- ---- Holding -------------------------------------------------------------------------------------
 
--- A loss is raised into whatever runs.
+-- The loss of a lock raises an error in whatever code is running.
 local function while_held(hold, fn)
   local ok, why = pcall(fn)
   if ok then return end
@@ -164,7 +165,7 @@ local function other_mode(hold, request)
   local from = hold.lock.mode
   local to = others[from][random(2)]
   if not request.tree then return end
-  local locks = {} -- a path below another in X is not among the lock's any more
+  local locks = {} -- the lock does not list a path that lies below another one in X
   for i, path in ipairs(hold.lock.paths) do locks[i] = {path, modes[to]} end
   local down = from == "exclusive" or from == "SIX" and to == "shared"
   if down then
@@ -182,7 +183,7 @@ local function use(hold, request, guards, depth)
     if what < 0.5 and guards[1] and hold.lock.mode == "exclusive" and not hold.nested then
       write(hold, guards)
     elseif what < 0.6 and depth == 0 then
-      hold.nested = true -- what is written inside has larger fences
+      hold.nested = true -- writes under the inner lock have larger fences
       take(hold.task, depth + 1)
     elseif what < 0.7 and depth == 0 and not hold.nested then
       other_mode(hold, request)
@@ -195,7 +196,7 @@ local function use(hold, request, guards, depth)
   recorder:sure(hold)
 end
 
--- What is expected here; anything else ends the client.
+-- These errors are expected. Any other error ends the client.
 local passing = {lock_timeout = true, lock_lost = true, unavailable = true, deadlock = true}
 
 function take(task, depth)
@@ -217,7 +218,7 @@ local list = {}
 for i = 1, tasks do
   list[i] = mortise.spawn(function()
     while now() < ends do
-      -- A loss may be raised anywhere.
+      -- The loss of a lock may raise an error anywhere in here.
       local ok, why = pcall(take, i, 0)
       if not ok and not passing[recorder.code_of(why)] then error(why, 0) end
       core.sleep(random(0, 20))

@@ -23,7 +23,7 @@ class Contender:
         self.client = client.Client(url, lease=lease, margin=lease / 10, host=host or None)
         self.recorder = record.Recorder(self.client, out, who, task, numbers)
         self.rng = random.Random("%s.%d.%d" % (seed, task, next(numbers)))
-        self.missed = 0  # in a row
+        self.missed = 0  # locks in a row that it did not get
 
     def hold(self, name, lock):
         try:
@@ -52,7 +52,7 @@ class Contender:
 
 
 def work(ends, errors, urls, *arguments):
-    # It knows one node at a time; while that is away, another one.
+    # It talks to one node at a time, and to another one while that node is down.
     numbers = itertools.count(1)
     for url in itertools.cycle(urls):
         if record.raw_us() >= ends:
@@ -61,7 +61,7 @@ def work(ends, errors, urls, *arguments):
             Contender(url, *arguments, numbers).run(ends)
         except client.NoAnswer:
             time.sleep(0.1)
-        except Exception as why:  # a thread's end must be seen
+        except Exception as why:  # a thread must not end without a word
             errors.append(repr(why))
             raise
 

@@ -41,7 +41,7 @@ class Cluster:
     def __init__(self, name, nodes, port, log):
         self.name, self.nodes, self.port, self.log = name, nodes, port, log
         self.urls = ["http://127.0.0.1:%d" % (port + i) for i in range(nodes)]
-        self.calm_since = None  # since when no node can show an old state: none was stopped
+        self.calm_since = None  # since when no node was stopped, so that none can show an old state
         self.dead = 0  # the node that was killed
         self.given_up = False  # nobody waits for it any more
         self.frozen = {}
@@ -208,7 +208,7 @@ class Skew:
         with open(file, "r+b") as f:
             self.map = mmap.mmap(f.fileno(), 24)
         lowest = -int(min(500, time.clock_gettime(time.CLOCK_BOOTTIME) / 2))
-        # Python hands deadlines on CLOCK_MONOTONIC to the kernel, which knows of no skew.
+        # Python gives the kernel deadlines on CLOCK_MONOTONIC, and the kernel knows nothing of the skew.
         self.set(1, 0 if python else int(rng.uniform(lowest, 500) * 1e9))
         self.set(2, int(rng.uniform(lowest, 500) * 1e9))
         self.python = python

@@ -5,7 +5,7 @@ WEATHER = ["drop-request", "drop-answer", "reset", "reset-answer", "cut-request"
            "duplicate", "duplicate 700", "hold 500", "hold 2200", "status 503", "status 429",
            "late-status 504", "item-status 0 429", "item-status 0 503", "item-status 0 409",
            "item-lie 0 503", "slow 2000"]
-LATE = ("duplicate", "hold 500")  # most is found by what comes late, and it costs little
+LATE = ("duplicate", "hold 500")  # late requests find the most bugs, and cost little
 PARTITIONS = ["freeze", "drop-request", "drop-answer", "reset"]
 SKEW_S = 500
 
@@ -41,13 +41,13 @@ def how_long(rng, lease):
 
 
 def client_faults(rng, slot, end):
-    free = 0  # one at a time for each client
+    free = 0  # a client has one fault at a time
     for t in every(rng, 3, end, 9):
         if t < free:
             continue
         action = rng.choice(["kill", "kill", "stop", "stop", "sleep", "partition", "partition", "partition"])
         took = rng.uniform(0.1, 2) if action == "kill" else how_long(rng, slot.lease)
-        if action == "sleep":  # a short one is a stop
+        if action == "sleep":  # a short sleep would be a stop
             took = rng.uniform(slot.lease, slot.lease * 2)
         took = min(took, max(0.2, end + 2 - t))
         kind = rng.choice(PARTITIONS) if action == "partition" else None

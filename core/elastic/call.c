@@ -5,6 +5,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+/* A cluster needs about a second to notice that a node is gone. */
+enum { REPEAT_FIRST_MS = 50, REPEAT_DOUBLINGS = 5 };
+
 static void take_stats(mt_elastic *e) {
   mt_http_stats h = mt_http_get_stats(e->http);
   mt_store_stats *s = &e->store.stats;
@@ -50,6 +53,7 @@ mt_call *mt_call_new(mt_elastic *e, mt_req *req) {
 }
 
 static bool stop_http(mt_call *c) {
+  mt_timer_stop(c->e->store.loop, &c->pause);
   bool sent = c->busy && mt_http_cancel(c->e->http, &c->http);
   c->busy = false;
   return sent;
@@ -113,12 +117,38 @@ void mt_call_error(mt_call *c, mortise_status code, const char *fmt, ...) {
   mt_call_fail(c, &err);
 }
 
+static void resend_call(void *ctx) {
+  mt_call *c = ctx;
+  mt_http_req_deinit(&c->http);
+  c->busy = true;
+  c->sent++;
+  mt_http_submit(c->e->http, &c->http);
+}
+
+bool mt_call_repeat(mt_call *c) {
+  mt_loop *loop = c->e->store.loop;
+  unsigned doublings = c->sent < REPEAT_DOUBLINGS ? c->sent : REPEAT_DOUBLINGS;
+  int64_t at = mt_loop_now(loop) + ((int64_t)REPEAT_FIRST_MS << doublings);
+  if (!c->http.idempotent || at >= c->deadline_ms) return false;
+  c->pause = (mt_timer){.fire = resend_call, .ctx = c};
+  return !mt_timer_start(loop, &c->pause, at, NULL);
+}
+
+/* May what went wrong pass by itself? Where nothing has ever answered, the URL is more likely wrong. */
+static bool call_may_pass(const mt_call *c) {
+  const mt_http_req *http = &c->http;
+  int status = http->status;
+  if (http->error.code)
+    return http->error.code == MORTISE_UNAVAILABLE && (http->error.ambiguous || c->e->server.known);
+  return status == 429 || (status >= 502 && status <= 504);
+}
+
 static void on_http_done(void *ctx, mt_http_req *http) {
   mt_call *c = ctx;
   (void)http;
   c->busy = false;
   take_stats(c->e);
-  c->answered(c);
+  if (!call_may_pass(c) || !mt_call_repeat(c)) c->answered(c);
 }
 
 static bool may_send_call(void *ctx) {
@@ -159,6 +189,7 @@ void mt_call_send(mt_call *c, const char *method, void (*answered)(mt_call *c)) 
                           .may_send = c->req && c->req->may_send ? may_send_call : NULL};
   c->answered = answered;
   c->busy = true;
+  c->sent = 0;
   mt_http_submit(c->e->http, &c->http);
 }
 

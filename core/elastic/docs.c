@@ -133,10 +133,12 @@ static void on_count(mt_call *c) {
   mt_json root;
   if (!mt_call_ok(c, "count in", r->index)) return;
   if (!mt_call_json(c, "the answer to a count", &root)) return;
-  if (!mt_shards_check(root, "count in", r->index, &r->req.error) &&
-      !mt_json_uint(mt_json_get(root, "count"), &r->count))
+  if (mt_shards_check(root, "count in", r->index, &r->req.error)) {
+    if (mt_call_repeat(c)) return;
+  } else if (!mt_json_uint(mt_json_get(root, "count"), &r->count)) {
     mt_error_set(&r->req.error, MORTISE_UNAVAILABLE, "count in %s: no number in the answer",
                  r->index);
+  }
   mt_call_finish(c);
 }
 
@@ -159,7 +161,7 @@ static void on_refresh(mt_call *c) {
   mt_json root;
   if (!mt_call_ok(c, "refresh", r->index)) return;
   if (!mt_call_json(c, "the answer to a refresh", &root)) return;
-  mt_shards_check(root, "refresh", r->index, &r->req.error);
+  if (mt_shards_check(root, "refresh", r->index, &r->req.error) && mt_call_repeat(c)) return;
   mt_call_finish(c);
 }
 

@@ -56,6 +56,8 @@ struct mt_call {
   bool busy;      /* a request is in flight */
   bool wrote;     /* an earlier request of this call may have changed something */
   unsigned tries; /* of a request with version conflicts */
+  unsigned sent;  /* how often the request was sent that is under way */
+  mt_timer pause; /* before it is sent again */
   mt_call *prev, *next;
 };
 
@@ -71,6 +73,10 @@ mt_call *mt_call_new(mt_elastic *e, mt_req *req);
 /* Sends `path` and `body`; `answered` runs with the answer or c->http.error. If the path or body
  * could not be built, the call ends with an error. The body stays in memory until the answer. */
 void mt_call_send(mt_call *c, const char *method, void (*answered)(mt_call *c));
+/* In `answered`: sends an idempotent request again after a pause, since a node that could not answer may soon,
+ * or another one can. A request that the store did not answer, or with 429, 502, 503 or 504, comes here by itself.
+ * False: the call has no time left for it, or it may not be repeated. */
+bool mt_call_repeat(mt_call *c);
 /* Empties path and body for the next request of the call. */
 void mt_call_again(mt_call *c);
 /* Ends it from inside the loop: req->error is set by the caller, or OK. Frees the call. */

@@ -11,9 +11,16 @@
 enum {
   PAGES_AHEAD = 1, /* pages read ahead of those that are being written */
   PASSES = 8,
+<<<<<<< HEAD
   /* waits of 50 ms to 3.2 s, since a store may be busy for half a minute */
   TRIES = 14,
   PAGE_BYTES = 1 << 20, /* a page of more than twice as many bytes is read again in parts */
+=======
+  SCANS_LOST_MAX = 8, /* in a row, without a page */
+  TRIES =
+      14, /* of a request, with waits of 50 ms to 3.2 s: a store may be busy for half a minute */
+  PAGE_BYTES = 1 << 20,              /* more than twice as many are too many for one page */
+>>>>>>> 4d66f26 (A node's death is waited out: reads, refreshes, counts and scan openings are sent again, a lost scan is begun again, a session is opened later)
 };
 
 typedef struct change_op change_op;
@@ -33,9 +40,15 @@ struct change_op {
   mt_timer kick; /* reserved */
   uint32_t page;
   bool fixed_page;
+  unsigned scans_lost;
   bool scanned, failed, counted;
+<<<<<<< HEAD
   bool smaller;                      /* the pass begins again with smaller pages */
   uint64_t settled_before, progress; /* documents finished before this pass; the last number told */
+=======
+  bool again;                        /* the pass starts again, with smaller pages or another scan */
+  uint64_t settled_before, progress; /* documents out of the way before this pass; told last */
+>>>>>>> 4d66f26 (A node's death is waited out: reads, refreshes, counts and scan openings are sent again, a lost scan is begun again, a session is opened later)
   uint64_t requests0, bytes0;
   int64_t started_ms;
 };
@@ -208,18 +221,39 @@ static void end_scan(change_op *o) {
   o->scan = NULL;
 }
 
+<<<<<<< HEAD
 /* Begins the pass again with smaller pages, if passes may be repeated. */
 static bool begin_smaller(change_op *o, uint32_t page) {
   if (!o->c->until_none || o->failed || o->page == 1) return false;
+=======
+/* Where a pass may be repeated. */
+static bool restart_pass(change_op *o) {
+  if (!o->c->until_none || o->failed) return false;
+>>>>>>> 4d66f26 (A node's death is waited out: reads, refreshes, counts and scan openings are sent again, a lost scan is begun again, a session is opened later)
   o->request = NULL;
-  o->page = page > 1 ? page : 1;
-  o->smaller = true;
+  o->again = true;
   end_scan(o);
   pump_change(o);
   return true;
 }
 
+<<<<<<< HEAD
 /* A page of large documents may be larger than an answer may be. */
+=======
+static bool begin_smaller(change_op *o, uint32_t page) {
+  if (!o->c->until_none || o->failed || o->page == 1) return false;
+  o->page = page > 1 ? page : 1;
+  return restart_pass(o);
+}
+
+/* A scan is lost with the node that has its cursor. */
+static bool try_another_scan(change_op *o, const mortise_error *e) {
+  bool lost = e->code == MORTISE_UNAVAILABLE || e->code == MORTISE_NOT_FOUND;
+  return lost && !o->c->plan && o->scans_lost++ < SCANS_LOST_MAX && restart_pass(o);
+}
+
+/* Pages of large documents may exceed what an answer may hold. */
+>>>>>>> 4d66f26 (A node's death is waited out: reads, refreshes, counts and scan openings are sent again, a lost scan is begun again, a session is opened later)
 static bool try_smaller(change_op *o, const mortise_error *e) {
   bool too_large = e->code == MORTISE_REJECTED && e->http_status < 400;
   return too_large && begin_smaller(o, o->page / 4);
@@ -281,8 +315,8 @@ static void on_open(void *ctx, mt_req *req) {
 
 static void open_pass(change_op *o) {
   mt_change *c = o->c;
-  if (o->smaller) c->result.passes--;
-  o->smaller = false;
+  if (o->again) c->result.passes--;
+  o->again = false;
   start_pass(o);
   o->open = (mt_scan_open){
       .index = c->index, .query = c->query, .page = o->page, .slices = c->options.slices};
@@ -323,7 +357,7 @@ static void on_index_refreshed(void *ctx, mt_req *req) {
   change_op *o = ctx;
   if (!arrived(o, req, "refreshing the index"))
     finish_change(o);
-  else if (o->c->result.passes && !o->smaller)
+  else if (o->c->result.passes && !o->again)
     count_matches(o, o->c->query, on_matches_counted);
   else
     open_pass(o);
@@ -359,7 +393,8 @@ static void scan_next_page(change_op *o) {
 static void on_page_scanned(void *ctx, mt_req *req) {
   change_op *o = ctx;
   mt_page *page = o->next.page;
-  if (try_smaller(o, &req->error)) return;
+  if (try_smaller(o, &req->error) || try_another_scan(o, &req->error)) return;
+  o->scans_lost = 0;
   if (!arrived(o, req, "scanning")) {
     mt_page_free(page);
     finish_change(o);
@@ -401,7 +436,7 @@ static void pump_change(change_op *o) {
   if (o->request) return;
   if (!o->scanned && mt_units_room(&o->units) && !o->units.paused) scan_next_page(o);
   if (!o->scanned || o->units.busy) return;
-  bool until_none = repeats(o->c), idle = until_none && !o->smaller && only_idle(o);
+  bool until_none = repeats(o->c), idle = until_none && !o->again && only_idle(o);
   if (idle) o->c->result.left = 0;
   if (until_none && !idle)
     refresh_index(o);

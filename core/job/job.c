@@ -11,7 +11,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-enum { CHECKPOINT_MS = 1000, RECORD_MAX = 32 << 20, CLAIMS_MAX = 8 };
+enum {
+  TRIES = 14, /* of a write: a store may be without an answer for half a minute */
+  CHECKPOINT_MS = 1000,
+  RECORD_MAX = 32 << 20,
+  CLAIMS_MAX = 8,
+};
 
 typedef struct mt_settled {
   uint64_t changed, deleted, unchanged;
@@ -695,9 +700,9 @@ static void read_record(job_op *o) {
 
 static mortise_status make_writers(job_op *o, mortise_error *err) {
   const mt_job *j = o->j;
-  mt_writer_config one = {.docs = MT_JOB_UNITS_MAX, .in_flight = 1};
-  mt_writer_config many = {.docs = 1, .in_flight = MT_WRITER_LANES};
-  mt_writer_config back = {0};
+  mt_writer_config one = {.docs = MT_JOB_UNITS_MAX, .in_flight = 1, .tries = TRIES};
+  mt_writer_config many = {.docs = 1, .in_flight = MT_WRITER_LANES, .tries = TRIES};
+  mt_writer_config back = {.tries = TRIES};
   o->records = mt_writer_new(j->store, j->env, j->permit, &one, err);
   o->batches = o->records ? mt_writer_new(j->store, j->env, j->permit, &many, err) : NULL;
   o->restores = o->batches ? mt_writer_new(j->store, j->env, j->permit, &back, err) : NULL;

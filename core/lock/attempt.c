@@ -632,13 +632,15 @@ static void fail_each(mt_manager *m, bool (*concerned)(const mt_attempt *at, con
   }
 }
 
-static bool not_begun(const mt_attempt *at, const void *ctx) {
-  (void)ctx;
-  return at->phase == MT_PHASE_NO_SESSION;
+/* `until`: of those that cannot wait so long only. */
+static bool not_begun(const mt_attempt *at, const void *until) {
+  bool waits = until && !at->wait.once && *(const int64_t *)until < at->deadline_ms;
+  return at->phase == MT_PHASE_NO_SESSION && !waits;
 }
 
-void mt_attempts_session_failed(mt_manager *m, const mortise_error *err) {
-  fail_each(m, not_begun, NULL, err);
+void mt_attempts_session_failed(mt_manager *m, const mortise_error *err, bool passing) {
+  int64_t now = mt_manager_now(m);
+  fail_each(m, not_begun, passing ? &now : NULL, err);
 }
 
 static bool is_of_holds(const mt_attempt *at, const void *holds) {

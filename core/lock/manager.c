@@ -8,7 +8,11 @@
 
 #include <stdio.h>
 
-enum { END_MS = 5000 /* time to close a session that is no longer used */ };
+enum {
+  END_MS = 5000, /* time to close a session that is no longer used */
+  REOPEN_FIRST_MS = 100,
+  REOPEN_MAX_MS = 2000,
+};
 
 /* The manager with the states of all its parts. */
 typedef struct whole {
@@ -21,6 +25,8 @@ typedef struct whole {
   mt_epoch epoch;         /* of the table in which the current session was opened */
   mt_session_write write; /* open and close of our own session */
   int64_t write_sent_ms, phase_ms; /* phase_ms: when verifying or opening began */
+  int64_t reopen_ms;               /* no session is opened before */
+  unsigned troubles;               /* in a row, of opening one */
   mt_acquire *refused;  /* acquisitions that could not begin; `done` is called at the next tick */
   mt_release *released; /* releases with nothing to write, likewise */
   int64_t close_deadline_ms;
@@ -36,10 +42,15 @@ static int64_t least(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
 
+static bool is_unopened(const mt_manager *m) {
+  return m->phase == MT_UNVERIFIED || m->phase == MT_NO_SESSION;
+}
+
 int64_t mt_manager_due(const mt_manager *m) {
   if (m->due_now) return 0;
   int64_t due = m->closing == MT_CLOSING ? whole_of(m)->close_deadline_ms : INT64_MAX;
   due = least(due, mt_attempts_due(m));
+  if (is_unopened(m) && m->waits->first) due = least(due, whole_of(m)->reopen_ms);
   if (m->phase != MT_OPEN) return due;
   due = least(due, atomic_load(&m->holds->session.deadline_ms));
   due = least(due, mt_deadlock_due(m));
@@ -124,11 +135,24 @@ void mt_manager_free(mt_manager *m) {
 
 /* ---- Our own session ------------------------------------------------------------------------ */
 
+/* Of a store that cannot be reached at all nobody knows that it is one. */
+static bool opening_may_pass(const mt_manager *m, const mortise_error *err) {
+  bool known = m->phase != MT_VERIFYING || err->ambiguous || err->http_status;
+  return err->code == MORTISE_UNAVAILABLE && known && !m->closing;
+}
+
+/* Where it may pass, those who can wait do, and the tick opens another session. */
 static void session_failed(mt_manager *m, const mortise_error *err) {
+  whole *w = whole_of(m);
+  bool passing = opening_may_pass(m, err);
   m->phase = m->phase == MT_VERIFYING ? MT_UNVERIFIED : MT_NO_SESSION;
   mt_holds_unref(m->holds);
   m->holds = NULL;
-  mt_attempts_session_failed(m, err);
+  int64_t pause =
+      least((int64_t)REOPEN_FIRST_MS << (w->troubles < 8 ? w->troubles : 8), REOPEN_MAX_MS);
+  w->troubles++;
+  w->reopen_ms = passing ? mt_manager_now(m) + mt_manager_jitter(m, pause) : 0;
+  mt_attempts_session_failed(m, err, passing);
 }
 
 static void session_opened(void *ctx, mt_req *req) {
@@ -142,6 +166,7 @@ static void session_opened(void *ctx, mt_req *req) {
     if (!m->config.heartbeat ||
         !m->config.heartbeat(m->config.ctx, true, &m->holds->session, &err)) {
       m->phase = MT_OPEN;
+      whole_of(m)->troubles = 0;
       mt_attempts_session_open(m);
       mt_manager_soon(m);
       return;
@@ -197,7 +222,7 @@ static void verify_table(mt_manager *m) {
 
 /* Opens a session unless one is open or being opened. */
 static void want_session(mt_manager *m) {
-  if (m->closing) return;
+  if (m->closing || mt_manager_now(m) < whole_of(m)->reopen_ms) return;
   if (m->phase == MT_UNVERIFIED)
     verify_table(m);
   else if (m->phase == MT_NO_SESSION)

@@ -41,8 +41,8 @@ local function write(lock, doc, name)
   writer:finish()
 end
 
--- A directory above may be renamed after the path was read and before it is locked. Then the file does not lie
--- below the locked path any more, and everything starts over.
+-- A directory above may be renamed after the path was read and before it is locked. Then the file does not
+-- lie below the locked path any more, and everything starts over.
 local function rename(id, count)
   local waited, blocker = 0, 0
   while true do

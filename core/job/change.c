@@ -11,16 +11,10 @@
 enum {
   PAGES_AHEAD = 1, /* pages read ahead of those that are being written */
   PASSES = 8,
-<<<<<<< HEAD
+  SCANS_LOST_MAX = 8, /* in a row, without a page */
   /* waits of 50 ms to 3.2 s, since a store may be busy for half a minute */
   TRIES = 14,
   PAGE_BYTES = 1 << 20, /* a page of more than twice as many bytes is read again in parts */
-=======
-  SCANS_LOST_MAX = 8, /* in a row, without a page */
-  TRIES =
-      14, /* of a request, with waits of 50 ms to 3.2 s: a store may be busy for half a minute */
-  PAGE_BYTES = 1 << 20,              /* more than twice as many are too many for one page */
->>>>>>> 4d66f26 (A node's death is waited out: reads, refreshes, counts and scan openings are sent again, a lost scan is begun again, a session is opened later)
 };
 
 typedef struct change_op change_op;
@@ -42,13 +36,8 @@ struct change_op {
   bool fixed_page;
   unsigned scans_lost;
   bool scanned, failed, counted;
-<<<<<<< HEAD
-  bool smaller;                      /* the pass begins again with smaller pages */
+  bool again;                        /* the pass begins again, with smaller pages or another scan */
   uint64_t settled_before, progress; /* documents finished before this pass; the last number told */
-=======
-  bool again;                        /* the pass starts again, with smaller pages or another scan */
-  uint64_t settled_before, progress; /* documents out of the way before this pass; told last */
->>>>>>> 4d66f26 (A node's death is waited out: reads, refreshes, counts and scan openings are sent again, a lost scan is begun again, a session is opened later)
   uint64_t requests0, bytes0;
   int64_t started_ms;
 };
@@ -221,15 +210,9 @@ static void end_scan(change_op *o) {
   o->scan = NULL;
 }
 
-<<<<<<< HEAD
-/* Begins the pass again with smaller pages, if passes may be repeated. */
-static bool begin_smaller(change_op *o, uint32_t page) {
-  if (!o->c->until_none || o->failed || o->page == 1) return false;
-=======
-/* Where a pass may be repeated. */
+/* Begins the pass again, if passes may be repeated. */
 static bool restart_pass(change_op *o) {
   if (!o->c->until_none || o->failed) return false;
->>>>>>> 4d66f26 (A node's death is waited out: reads, refreshes, counts and scan openings are sent again, a lost scan is begun again, a session is opened later)
   o->request = NULL;
   o->again = true;
   end_scan(o);
@@ -237,9 +220,6 @@ static bool restart_pass(change_op *o) {
   return true;
 }
 
-<<<<<<< HEAD
-/* A page of large documents may be larger than an answer may be. */
-=======
 static bool begin_smaller(change_op *o, uint32_t page) {
   if (!o->c->until_none || o->failed || o->page == 1) return false;
   o->page = page > 1 ? page : 1;
@@ -252,8 +232,7 @@ static bool try_another_scan(change_op *o, const mortise_error *e) {
   return lost && !o->c->plan && o->scans_lost++ < SCANS_LOST_MAX && restart_pass(o);
 }
 
-/* Pages of large documents may exceed what an answer may hold. */
->>>>>>> 4d66f26 (A node's death is waited out: reads, refreshes, counts and scan openings are sent again, a lost scan is begun again, a session is opened later)
+/* A page of large documents may be larger than an answer may be. */
 static bool try_smaller(change_op *o, const mortise_error *e) {
   bool too_large = e->code == MORTISE_REJECTED && e->http_status < 400;
   return too_large && begin_smaller(o, o->page / 4);

@@ -93,9 +93,9 @@ static const luaL_Reg core_functions[] = {{"path_check", core_path_check},
 /* ---- What there is -------------------------------------------------------------------------- */
 
 static const luaL_Reg *const functions[] = {
-    core_functions,    mt_error_functions,    mt_task_functions,
-    mt_text_functions, mt_settings_functions, mt_json_functions,
-    mt_doc_functions,  mt_client_functions,   mt_job_functions};
+    core_functions,        mt_error_functions, mt_task_functions, mt_text_functions,
+    mt_settings_functions, mt_json_functions,  mt_doc_functions,  mt_client_functions,
+    mt_job_functions,      mt_lock_functions};
 
 static const struct {
   const mt_lua_class *class;

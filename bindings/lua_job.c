@@ -159,6 +159,7 @@ static int client_plan(lua_State *L) {
   mt_box *box = mt_check_client(L, 1);
   set_up_change(&self->rename.change, &o, box->client);
   self->rename.change.plan = true;
+  self->rename.change.preview = &self->preview;
   mt_work_ready(self, &box->dependents);
   return 1;
 }

@@ -5,6 +5,7 @@
  *   client:acquire_paths({{path, mode}, ...}, {wait_ms=, adopts=}) -> lock   any set of modes
  *       adopts: in a job's session (lua_session.c), first takes over what the job's dead sessions
  *       hold there
+ *   core.lock_set(kind, index, paths) -> {{path=, mode="X"}, ...}    what an exclusive one takes
  *   client:holds(lock) -> boolean       does it belong to this client, and is it not released?
  * They wait (wait_ms, or the client's default; 0 tries once) and raise lock_timeout, deadlock, ...
  * with `blockers`. A lock (closable: released on every way out):
@@ -32,6 +33,7 @@
 #include "bindings/task.h"
 
 #include "lock/path.h"
+#include "lock/plan.h"
 
 #include <string.h>
 
@@ -253,6 +255,45 @@ static int client_acquire(lua_State *L) {
   mortise_error err;
   if (mt_wants_make(&request, &self->wants, &err)) mt_error_raise(L, &err);
   return start_acquire(L, self, self->wants.wants, self->wants.n, &o);
+}
+
+/* A path's stripes follow one another. */
+static int push_plan(lua_State *L) {
+  const mt_plan *plan = lua_touserdata(L, 1);
+  lua_Integer n = 0;
+  lua_createtable(L, (int)plan->n, 0);
+  for (size_t i = 0; i < plan->n; i++) {
+    const struct mt_plan_row *row = &plan->rows[i];
+    if (i && mt_slice_eq(row->place.path, row[-1].place.path)) continue;
+    lua_createtable(L, 0, 2);
+    lua_pushlstring(L, row->place.path.p, row->place.path.n);
+    lua_setfield(L, -2, "path");
+    lua_pushstring(L, mt_mode_name(row->mode));
+    lua_setfield(L, -2, "mode");
+    lua_rawseti(L, -2, ++n);
+  }
+  return 1;
+}
+
+static int core_lock_set(lua_State *L) {
+  static const char *const kinds[] = {"tree", "global", "document", "named", NULL};
+  mortise_lock_request request = {.kind = (mortise_lock_kind)luaL_checkoption(L, 1, NULL, kinds)};
+  mortise_error err;
+  mt_plan plan = {0};
+  mt_wants wants = {0};
+  request.index = mt_opt_string(L, 2);
+  luaL_checktype(L, 3, LUA_TTABLE);
+  lua_settop(L, 3);
+  request.paths = push_strings(L, 3, &request.n);
+  mortise_status status = mt_wants_make(&request, &wants, &err);
+  if (!status) status = mt_plan_make(wants.wants, wants.n, &plan, &err);
+  lua_pushcfunction(L, push_plan);
+  lua_pushlightuserdata(L, &plan);
+  bool bad = !status && lua_pcall(L, 1, 1, 0);
+  mt_plan_deinit(&plan);
+  mt_wants_deinit(&wants);
+  if (status) mt_error_raise(L, &err);
+  return bad ? lua_error(L) : 1;
 }
 
 /* Reads and pops the entry {path, mode} on top of the stack; the table at `keep` keeps its path. */
@@ -510,6 +551,7 @@ static int lock_tostring(lua_State *L) {
   return 1;
 }
 
+const luaL_Reg mt_lock_functions[] = {{"lock_set", core_lock_set}, {NULL, NULL}};
 const luaL_Reg mt_acquire_methods[] = {
     {"acquire", client_acquire}, {"acquire_paths", client_acquire_paths}, {NULL, NULL}};
 const luaL_Reg mt_holds_methods[] = {{"holds", client_holds}, {NULL, NULL}};

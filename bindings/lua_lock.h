@@ -21,6 +21,7 @@ MT_LJMP mt_lock_handle *mt_check_lock(lua_State *L, int index);
 /* `err` may be NULL. */
 bool mt_lock_is_lost(const mt_lock_handle *h, mortise_error *err);
 extern const mt_lua_class mt_lock_class;
+extern const luaL_Reg mt_lock_functions[];  /* of the module */
 extern const luaL_Reg mt_acquire_methods[]; /* of clients and sessions */
 extern const luaL_Reg mt_holds_methods[];   /* of clients */
 

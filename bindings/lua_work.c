@@ -32,6 +32,7 @@ static void end_work(mt_owned *owned) {
   mt_lua_work *self = MT_CONTAINER(owned, mt_lua_work, owned);
   abandon_work(self);
   mt_job_deinit(&self->job);
+  mt_preview_deinit(&self->preview);
   mt_rename_deinit(&self->rename);
   mt_rename_deinit(&self->back);
   mt_transforms_deinit(&self->inverse);
@@ -124,6 +125,17 @@ static void push_job_state(lua_State *L, const mt_job *j) {
   lua_setfield(L, -2, "began");
 }
 
+static void push_preview(lua_State *L, const mt_preview *p) {
+  mt_set_count(L, "bytes", p->bytes);
+  luaL_Buffer b;
+  luaL_buffinit(L, &b);
+  luaL_addchar(&b, '[');
+  luaL_addlstring(&b, p->samples.p ? p->samples.p : "", p->samples.n);
+  luaL_addchar(&b, ']');
+  luaL_pushresult(&b);
+  lua_setfield(L, -2, "samples");
+}
+
 /* A job has its change's as its own once it has ended, and where it undoes there is no change. */
 static const mt_change_result *work_result_now(const mt_lua_work *self) {
   bool is_job = self->kind == MT_WORK_JOB;
@@ -134,6 +146,7 @@ static const mt_change_result *work_result_now(const mt_lua_work *self) {
 static void push_work_result(lua_State *L, const mt_lua_work *self) {
   push_change_counts(L, work_result_now(self));
   if (self->kind == MT_WORK_JOB) push_job_state(L, &self->job);
+  if (self->kind == MT_WORK_PLAN) push_preview(L, &self->preview);
 }
 
 static mt_lua_work *check_work(lua_State *L) {
@@ -274,6 +287,7 @@ mt_lua_work *mt_work_new(lua_State *L, mt_driver *d, mt_work_kind kind) {
   mt_lua_work *self = lua_newuserdatauv(L, sizeof *self, 2);
   *self = (mt_lua_work){.kind = kind, .dependent.drop = drop_work, .driver = d};
   mt_job_record_init(&self->job.record);
+  mt_preview_init(&self->preview);
   luaL_setmetatable(L, work_name);
   for (int i = 1; i <= 2; i++) {
     lua_pushvalue(L, i);

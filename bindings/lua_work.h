@@ -5,7 +5,8 @@
  *                                rejected=, unknown=, left=, beside=, passes=, bytes=, round_trips=,
  *                                duration_ms=, rejects={{id=, type=, reason=}, ...}}; a job's has
  *                                also {state=, reason=, attempts=, began=}; `began`: something may
- *                                have been changed, by any attempt
+ *                                have been changed, by any attempt. A plan's has {bytes= (that
+ *                                would be written), samples= (preview.h, as JSON text)}
  *   :progress() -> done, total, conflicts, rejected, rate, waits     for other tasks while it runs;
  *                                `rate`: the limit, documents a second; `waits`: what a job waits for;
  *                                or nil
@@ -37,6 +38,7 @@ typedef struct mt_lua_work {
   mt_transforms inverse; /* of the declared change, if it has one; freed with it */
   mt_rename back;        /* of a job that is undone: the opposite rename; freed with it */
   mt_job job;
+  mt_preview preview;                                          /* of a plan; freed with it */
   mortise_status (*counted)(mt_change *c, mortise_error *err); /* the rename's, for its maker */
   /* its own */
   mt_dependent dependent;

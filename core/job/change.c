@@ -461,6 +461,7 @@ static mortise_status make_change_op(change_op *o, mortise_error *err) {
   o->units = (mt_units){.index = c->index,
                         .transform = c->transform,
                         .journal = c->plan ? NULL : c->journal,
+                        .preview = c->plan ? c->preview : NULL,
                         .result = &c->result,
                         .env = c->env,
                         .idle_matches = c->until_none,

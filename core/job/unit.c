@@ -294,7 +294,26 @@ static void take_batch(mt_unit *u) {
   mt_pace_sent(&all->pace, u->batch.n, all->env->now_ms(all->env->ctx));
 }
 
+/* What of the page becomes item `i` of the batch, found from `doc` on. */
+static const mt_doc *doc_of(const mt_unit *u, size_t i, const mt_doc *doc) {
+  while (doc->id.p != u->batch.items[i].write.id.p) doc++;
+  return doc;
+}
+
+static mortise_status preview_batch(const mt_unit *u, mt_preview *preview, mortise_error *err) {
+  const mt_doc *doc = u->page->docs;
+  mortise_status status = MORTISE_OK;
+  for (size_t i = 0; i < u->batch.n && !status; i++) {
+    doc = doc_of(u, i, doc);
+    status = mt_preview_add(preview, &u->batch.items[i].write, doc->source, err);
+  }
+  return status;
+}
+
 static void write_batch(mt_unit *u) {
+  mortise_error err;
+  mt_preview *preview = u->all->preview;
+  if (preview && preview_batch(u, preview, &err)) units_fail(u->all, &err);
   u->phase = MT_UNIT_WRITING;
   if (!u->all->sink.submit(u->all->sink.ctx, &u->batch)) settle_unit(u);
 }
@@ -333,10 +352,10 @@ static bool list_entry(mt_unit_journal *j, const mt_write *w, const mt_doc *doc,
 static mortise_status list_entries(mt_unit *u, mt_buf *text, mortise_error *err) {
   const mt_doc *doc = u->page->docs;
   mt_buf_clear(text);
-  for (size_t i = 0; i < u->batch.n; i++, doc++) {
-    const mt_write *w = &u->batch.items[i].write;
-    while (doc->id.p != w->id.p) doc++;
-    if (!list_entry(u->all->journal, w, doc, text)) return mt_error_memory(err);
+  for (size_t i = 0; i < u->batch.n; i++) {
+    doc = doc_of(u, i, doc);
+    if (!list_entry(u->all->journal, &u->batch.items[i].write, doc, text))
+      return mt_error_memory(err);
   }
   return mt_buf_status(text, "a batch of the journal", err);
 }

@@ -6,6 +6,7 @@ local core = require "mortise.core"
 local errors = require "mortise.errors"
 local json = require "mortise.json"
 local options = require "mortise.options"
+local plan = require "mortise.plan"
 local orders = require "mortise.orders"
 local orphans = require "mortise.orphans"
 local purge = require "mortise.purge"
@@ -317,15 +318,16 @@ function Job:resume() return carry_out(self, "resume") end
 -- byte. Raises conflict, with all else undone, where others have changed documents since.
 function Job:rollback() return carry_out(self, "undo") end
 
--- What the change would do, as of now: takes no lock, writes nothing. -> {matched=, changed=, ...}
+-- What the change would do, as of now: takes no lock, writes nothing. -> {matched=, changed=, rejected=,
+-- bytes= (of the changed documents), estimate= (seconds), locks={{path=, mode=}, ...}, samples={{index=, id=,
+-- before=, after=, fields={{field=, before=, after=}, ...}}, ...}, ...}; the values are JSON texts
 function Job:plan()
   local began_ms = core.now_ms()
   local o = work_options(self)
   if self._begun and not o.transforms then o.merge, o.allow_empty = true, true end
   local work = self._client:_open_core():plan(o)
   local result = watched(work, self._on_progress, "planning job " .. self.id)
-  result.state, result.attempts = nil, nil
-  return finished(self, result, began_ms)
+  return plan.complete(finished(self, result, began_ms), self._spec, self._client:url())
 end
 
 -- Its record: {job=, state=, stands=, alive=, counts=, reason=, created=, updated=, spec=, ...}; nil before

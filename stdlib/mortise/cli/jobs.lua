@@ -9,6 +9,7 @@ local mortise = require "mortise"
 local options = require "mortise.options"
 local orders = require "mortise.orders"
 local output = require "mortise.cli.output"
+local plan = require "mortise.cli.plan"
 local progress = require "mortise.cli.progress"
 local purge = require "mortise.purge"
 local records = require "mortise.records"
@@ -188,8 +189,7 @@ end
 function verbs.plan(client, ctx, id)
   local result = client:get_job(id):plan()
   if ctx.options.json then return output.json(result) end
-  output.line(io.stdout, ("job %s: %d of %d documents that match would change now"):format(id, result.changed,
-    result.matched))
+  plan.print(result)
 end
 
 -- What is written if a second interrupt ends the program.

@@ -51,6 +51,9 @@ function output.line(handle, ...)
   handle:write(printable(table.concat {...}), "\n")
 end
 
+-- The same without the end of the line.
+function output.line_part(handle, ...) handle:write((printable(table.concat {...}))) end
+
 -- Is the descriptor (0 input, 1 output, 2 errors) a terminal? Works only in the program.
 function output.is_terminal(descriptor)
   local there, terminal = pcall(require, "mortise.terminal")

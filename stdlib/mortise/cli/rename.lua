@@ -3,13 +3,14 @@ local core = require "mortise.core"
 local duration = require "mortise.duration"
 local mortise = require "mortise"
 local output = require "mortise.cli.output"
+local plan = require "mortise.cli.plan"
 local progress = require "mortise.cli.progress"
 local printable = require "mortise.printable"
 local typed = require "mortise.cli.typed"
 
 local command = {
   summary = "rename a tree of documents",
-  usage = "INDEX FROM TO [--merge] [--json]",
+  usage = "INDEX FROM TO [--merge] [--dry-run] [--json]",
   help = [[
 Renames a directory: in every document of INDEX whose field is FROM or lies below it, that prefix
 becomes TO. It locks both trees, and ends when none is left under the old path. Documents that lie
@@ -23,6 +24,8 @@ undoes it.]],
       help = "there may be none below FROM"},
     {name = "field", type = "string", flag = "--field", value = "NAME,...", default_text = "path",
       help = "the fields that hold paths, or arrays of them"},
+    {name = "dry_run", type = "boolean", flag = "--dry-run",
+      help = "only show what would change: takes no lock, writes nothing"},
     output.json_row,
   },
   arguments = {3, 3},
@@ -97,17 +100,27 @@ end
 local function make(ctx, client)
   local index, from, to = table.unpack(ctx.arguments)
   local moving
+  local watch = ctx.options.dry_run and function(_, id) return progress.watcher(id) end or watcher
   moving = client:job {
     name = "rename", index = index, rename = {from = from, to = to, field = fields_of(ctx)},
     merge = ctx.options.merge, allow_empty = ctx.options.allow_empty,
-    on_progress = watcher(ctx, function() return moving.id end),
+    on_progress = watch(ctx, function() return moving.id end),
   }
   return moving
+end
+
+local function show_plan(ctx, moving)
+  local ok, result = pcall(moving.plan, moving)
+  output.status(nil)
+  if not ok then error(result, 0) end
+  if ctx.options.json then return output.json(result) end
+  plan.print(result)
 end
 
 function command.run(ctx)
   local client <close> = mortise.connect {}
   local moving = make(ctx, client)
+  if ctx.options.dry_run then return show_plan(ctx, moving) end
   output.last_words("mortise: interrupted before it was known how far it came\n" ..
     how_to_go_on(ctx, moving.id))
   local ok, result = pcall(moving.run, moving)

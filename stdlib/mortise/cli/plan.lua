@@ -1,0 +1,72 @@
+-- What a plan says, for people.
+local duration = require "mortise.duration"
+local output = require "mortise.cli.output"
+
+local plan = {}
+
+local codes = {minus = "31", plus = "32", head = "1"}
+
+-- On a terminal, unless NO_COLOR is set (no-color.org).
+local function is_coloured()
+  local none = os.getenv "NO_COLOR"
+  return output.is_terminal(1) and (not none or none == "") and os.getenv "TERM" ~= "dumb"
+end
+
+local function line(kind, text)
+  if not is_coloured() then return output.line(io.stdout, text) end
+  io.stdout:write("\27[", codes[kind], "m")
+  output.line_part(io.stdout, text)
+  io.stdout:write("\27[0m\n")
+end
+
+local units = {"kB", "MB", "GB", "TB"}
+
+local function size_text(bytes)
+  if bytes < 1000 then return ("%d bytes"):format(bytes) end
+  local unit = 0
+  while bytes >= 1000 and unit < #units do bytes, unit = bytes / 1000, unit + 1 end
+  local tenths = math.floor(bytes * 10 + 0.5)
+  return ("%d.%d %s"):format(tenths // 10, tenths % 10, units[unit])
+end
+
+local function print_sample(sample)
+  line("head", sample.index .. "/" .. sample.id)
+  if sample.large then return output.line(io.stdout, "  (too large to be shown)") end
+  if sample.deleted then return line("minus", "- " .. output.shortened(sample.before, 200)) end
+  for _, each in ipairs(sample.fields) do
+    if each.before then line("minus", ("- %s: %s"):format(each.field, output.shortened(each.before, 200))) end
+    if each.after then line("plus", ("+ %s: %s"):format(each.field, output.shortened(each.after, 200))) end
+  end
+end
+
+local function locks_text(locks)
+  local list = {}
+  for i = 1, math.min(#locks, 10) do list[i] = ("%s %s"):format(locks[i].path, locks[i].mode) end
+  local more = #locks > #list and (", and %d more"):format(#locks - #list) or ""
+  return table.concat(list, ", ") .. more
+end
+
+-- Prints the result of a job's plan.
+function plan.print(result)
+  output.line(io.stdout, ("job %s: %d of %d documents that match would change (%s), in about %s"):format(
+    result.job, result.changed, result.matched, size_text(result.bytes),
+    duration.text(math.floor(result.estimate * 1000 + 0.5))))
+  if result.rejected > 0 then
+    local first = result.rejects[1]
+    output.line(io.stdout, ("%d could not be changed, the first is %s: %s"):format(result.rejected, first.id,
+      first.reason))
+  end
+  if result.beside > 0 then
+    output.line(io.stdout, ("%d lie below the new path already"):format(result.beside))
+  end
+  output.line(io.stdout, "it would lock ", locks_text(result.locks))
+  for _, sample in ipairs(result.samples) do print_sample(sample) end
+  local shown = #result.samples
+  if result.changed > shown then
+    output.line(io.stdout, ("and %d more; nothing was changed"):format(result.changed - shown))
+  else
+    output.line(io.stdout, "nothing was changed")
+  end
+end
+
+return plan

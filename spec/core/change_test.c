@@ -15,6 +15,7 @@ typedef struct fixture {
   mt_rename rename;
   int done, step;
   bool plan;
+  mt_preview preview; /* of a plan */
   bool strict; /* sets neither `merge` nor `allow_empty` */
   uint64_t told, told_total;
   rng random;
@@ -84,6 +85,7 @@ static mortise_status start(fixture *f, const char *from, const char *to, uint32
   c->progress = on_progress;
   c->options.page = page;
   c->plan = f->plan;
+  c->preview = f->plan ? &f->preview : NULL;
   f->told = 0;
   return mt_change_start(c, err);
 }
@@ -604,6 +606,7 @@ static void test_plan(void **state) {
   fixture *f = *state;
   fill(f, 100);
   f->plan = true;
+  mt_preview_init(&f->preview);
   const mt_change_result *r = run(f, 7);
   assert_int_equal(f->rename.change.error.code, MORTISE_OK);
   assert_int_equal(r->matched, 100);
@@ -612,6 +615,15 @@ static void test_plan(void **state) {
   assert_int_equal(f->fake.bulks, 0);
   assert_int_equal(under(f, "/clinton"), 200); /* with those of /clintonville */
   assert_false(mt_change_applied(&f->rename.change));
+  f->rename.change.preview = NULL;
+  mt_slice shown = mt_buf_slice(&f->preview.samples);
+  mt_slice first = MT_SLICE("{\"index\":\"");
+  size_t samples = 0;
+  for (size_t i = 0; i + first.n <= shown.n; i++) samples += !memcmp(shown.p + i, first.p, first.n);
+  assert_int_equal(samples, MT_PREVIEW_SAMPLES);
+  assert_int_equal(f->preview.n, MT_PREVIEW_SAMPLES);
+  assert_true(f->preview.bytes > 100 * 10);
+  mt_preview_deinit(&f->preview);
   f->plan = false;
   run(f, 7);
   assert_moved(f, 100);

@@ -134,6 +134,44 @@ stores.each("a rename", function(store)
     client:drop_index(wide)
   end)
 
+  -- What the store itself counts of what was written to any index; nil where it does not.
+  local function written()
+    if store.store:find "^sqlite:" then return nil end
+    local _, text = client:raw("GET", "/_all/_stats/indexing?expand_wildcards=all")
+    local counts = {}
+    for name, each in pairs(core.json_decode(text).indices) do
+      local indexing = each.total.indexing
+      counts[name] = {indexing.index_total, indexing.delete_total}
+    end
+    return {counts[index], counts["mortise-locks"], counts["mortise-locks-jobs"]}
+  end
+
+  it("is planned, which shows what it would do, takes no lock and writes nothing", function()
+    client:index(index, "large", {path = "/clinton/large", text = ("x"):rep(70000)})
+    client:refresh(index)
+    local other <close> = stores.connect(store, {namespace = client:namespace()})
+    local held = other:acquire {tree = "/clinton"} -- a plan waits for nobody
+    local before = written()
+    local planned = client:job {name = "plan", index = index, rename = {from = "/clinton", to = "/p/c"}}
+    local result = planned:plan()
+    assert.same(before, written())
+    assert.is_nil(client:session()) -- it never had one
+    assert.is_nil(planned:status())
+    held:release()
+
+    assert.same({4, 4}, {result.matched, result.changed})
+    assert.same({{path = "/", mode = "IX"}, {path = "/clinton", mode = "X"}, {path = "/p", mode = "IX"},
+      {path = "/p/c", mode = "X"}}, result.locks)
+    assert.is_true(result.bytes > 70000 and result.estimate > 0)
+    local shown = {}
+    for _, sample in ipairs(result.samples) do shown[sample.id] = sample end
+    assert.same({large = true}, {large = shown.large.large, fields = shown.large.fields})
+    assert.same({{field = "path", before = '"/clinton/a/b"', after = '"/p/c/a/b"'}}, shown.deep.fields)
+    assert.equal(client:get(index, "dir"):_source(), shown.dir.before)
+    assert.equal("/p/c", core.view(shown.dir.after).path)
+    assert.equal(4, planned:run().changed)
+  end)
+
   it("refuses fields that no search finds", function()
     if store.store:find "^sqlite:" then return end
     local nested = stores.fill(client, {one = {path = "/a", links = {{path = "/a"}}}},
@@ -219,7 +257,7 @@ stores.each("a rename", function(store)
       index = index, from = "/clinton", to = "/p", on_progress = function() error("stop", 0) end,
     })
     assert.is_false(ok)
-    assert.matches("^stop %(on_progress of job rename%-%x+: 3 of 3 documents done%)", why)
+    assert.matches("^stop %(on_progress of job rename%-%x+: %d of %d documents done%)", why)
     for _, record in ipairs(client:jobs()) do -- it was told while the job was at its last count, or after it
       if record.stands then client:get_job(record.job):resume() end
     end

@@ -1,4 +1,4 @@
--- What a plan of a job says: what it would lock, what it would make of some documents, how long it would take.
+-- What a plan of a job says: what it would lock, what it would make of some documents, how long it takes.
 local core = require "mortise.core"
 
 local plan = {}

@@ -189,7 +189,7 @@ end
 function verbs.plan(client, ctx, id)
   local result = client:get_job(id):plan()
   if ctx.options.json then return output.json(result) end
-  plan.print(result)
+  plan.print(result, "job " .. id)
 end
 
 -- What is written if a second interrupt ends the program.

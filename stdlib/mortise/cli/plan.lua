@@ -46,10 +46,10 @@ local function locks_text(locks)
   return table.concat(list, ", ") .. more
 end
 
--- Prints the result of a job's plan.
-function plan.print(result)
-  output.line(io.stdout, ("job %s: %d of %d documents that match would change (%s), in about %s"):format(
-    result.job, result.changed, result.matched, size_text(result.bytes),
+-- Prints the result of a job's plan; `what` is what it plans.
+function plan.print(result, what)
+  output.line(io.stdout, ("%s: %d of %d documents that match would change (%s), in about %s"):format(
+    what, result.changed, result.matched, size_text(result.bytes),
     duration.text(math.floor(result.estimate * 1000 + 0.5))))
   if result.rejected > 0 then
     local first = result.rejects[1]

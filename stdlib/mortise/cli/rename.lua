@@ -10,7 +10,7 @@ local typed = require "mortise.cli.typed"
 
 local command = {
   summary = "rename a tree of documents",
-  usage = "INDEX FROM TO [--merge] [--dry-run] [--json]",
+  usage = "INDEX FROM TO [--merge] [--dry-run]",
   help = [[
 Renames a directory: in every document of INDEX whose field is FROM or lies below it, that prefix
 becomes TO. It locks both trees, and ends when none is left under the old path. Documents that lie
@@ -114,7 +114,8 @@ local function show_plan(ctx, moving)
   output.status(nil)
   if not ok then error(result, 0) end
   if ctx.options.json then return output.json(result) end
-  plan.print(result)
+  local index, from, to = table.unpack(ctx.arguments)
+  plan.print(result, ("%s: %s becomes %s"):format(index, from, to))
 end
 
 function command.run(ctx)

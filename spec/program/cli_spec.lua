@@ -324,8 +324,8 @@ stores.each("commands", function(store)
     client:refresh(index)
     status, out, err = run(with("rename", "--dry-run", index, "/o", "/q"))
     assert.same({0, ""}, {status, err})
-    assert.matches("^%S+: /o becomes /q: 3 of 3 documents that match would change %(%d+ bytes%), in about %S+\n"
-      .. "it would lock / IX, /o X, /q X\n", out)
+    assert.matches("^%S+: /o becomes /q: 3 of 3 documents that match would change %(%d+ bytes%), in about %S+"
+      .. "\nit would lock / IX, /o X, /q X\n", out)
     local difference = '/c\n- path: "/o/\\u001b[31m\\n"\n+ path: "/q/\\u001b[31m\\n"\n'
     assert.truthy(out:find(difference, 1, true), out)
     assert.truthy(out:find("nothing was changed\n", 1, true))

@@ -5,6 +5,7 @@ local errors = require "mortise.errors"
 local job = require "mortise.job"
 local mortise = require "mortise"
 local output = require "mortise.cli.output"
+local plan = require "mortise.cli.plan"
 local progress = require "mortise.cli.progress"
 local run = require "mortise.cli.run"
 
@@ -55,10 +56,7 @@ local said = {run = "is done", resume = "is done", rollback = "is undone"}
 
 local function report(o, verb, found, result)
   if o.json then return output.json(result) end
-  if verb == "plan" then
-    return output.line(io.stdout, ("job %s: %d of %d documents that match would change"):format(found.id,
-      result.changed, result.matched))
-  end
+  if verb == "plan" then return plan.print(result, "job " .. found.id) end
   if result.already then return output.line(io.stdout, ("job %s was done already"):format(found.id)) end
   output.line(io.stdout, ("job %s %s: %d documents changed in %s"):format(found.id, said[verb],
     result.changed, duration.text(result.seconds * 1000)))

@@ -1,8 +1,8 @@
 -- deaths.lua POINTS SEED: jobs killed by SIGKILL at each of their sends, receives and writes to a file
--- (die.c), or at so many of them, then resumed or rolled back by another process, which may be killed as well.
--- In the end all is new, or every source is byte for byte what it was; a second resume writes nothing. On the
--- embedded store and on each server of MORTISE_TEST_URLS. Prints 'ok - ...' or 'not ok - ...' for each kind
--- of job and store.
+-- (die.c), or at so many of them, then resumed or rolled back by another process, which may be killed as
+-- well. In the end all is new, or every source is byte for byte what it was; a second resume writes nothing.
+-- On the embedded store and on each server of MORTISE_TEST_URLS. Prints 'ok - ...' or 'not ok - ...' for each
+-- kind of job and store.
 local program = require "spec.support.program"
 local stores = require "spec.support.stores"
 
@@ -13,6 +13,7 @@ math.randomseed(seed)
 
 local kinds = {
   rename = function(source) return (source:gsub('"/a/', '"/b/')) end,
+  join = function(source) return (source:gsub('"/a/', '"/b/')) end, -- something lies there already
   list = function(source) return (source:gsub('"n" : (%d+)', '"number" : "%1"')) end,
 }
 
@@ -39,6 +40,7 @@ end
 function scene:reset()
   local items = {}
   for i = 1, documents do items[i] = {op = "index", id = "d" .. i, doc = source_of(i)} end
+  if self.kind == "join" then items[#items + 1] = {op = "index", id = "there", doc = {path = "/b/there"}} end
   for _, answer in ipairs(self.client:bulk(self.index, items)) do assert(answer.result == "applied") end
   self.client:refresh(self.index)
 end
@@ -142,7 +144,7 @@ end
 
 local bad = false
 for _, store in ipairs(stores.all()) do
-  for _, kind in ipairs {"rename", "list"} do
+  for _, kind in ipairs {"rename", "join", "list"} do
     local self = setmetatable({store = store, kind = kind, namespace = stores.name "ns"}, scene)
     self.client = stores.connect(store, {namespace = self.namespace})
     self.index = stores.name "deaths"

@@ -2,6 +2,7 @@
 local kind, index, id = ...
 local kinds = {
   rename = {rename = {from = "/a", to = "/b"}},
+  join = {rename = {from = "/a", to = "/b", merge = true}},
   list = {
     lock = "/a",
     query = {prefix = {path = "/a/"}},
@@ -9,5 +10,5 @@ local kinds = {
   },
 }
 local spec = kinds[kind]
-spec.id, spec.index, spec.page, spec.in_flight = id, index, 4, 2
+spec.id, spec.index, spec.batch, spec.concurrency = id, index, 4, 2
 print(mortise.job(spec):run().state)

@@ -1,6 +1,6 @@
--- client.lua FILE STOP INDEX WHO CLIENTS DOCUMENTS SEED: renames files of its own (each CLIENTS-th document), one at
--- a time, under locks on the old path and the new one, until the file STOP is there. FILE gets a line for each
--- rename: `try NUMBER NAME` before it is written, `did NUMBER NAME` once that is acknowledged.
+-- client.lua FILE STOP INDEX WHO CLIENTS DOCUMENTS SEED: renames files of its own (each CLIENTS-th document),
+-- one at a time, under locks on the old path and the new one, until the file STOP is there. FILE gets a line
+-- for each rename: `try NUMBER NAME` before it is written, `did NUMBER NAME` once that is acknowledged.
 local file, stop, index = ...
 local who, clients, documents, seed = table.unpack(table.pack(select(4, ...)))
 who, clients = math.tointeger(who), math.tointeger(clients)

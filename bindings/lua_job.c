@@ -1,7 +1,7 @@
 /* Making changes of many documents (lua_work.h), and what they need:
  *   client:plan{index=, CHANGE}    of which nothing is written: `changed` is how many would be
  *   lock:change{index=, CHANGE}    without a journal: running another one finishes what it left
- *   lock:job{verb=, id=, spec=, standing=, index=, rate=, CHANGE}
+ *   lock:job{verb=, id=, spec=, standing=, index=, rate=, waits_at_start=, CHANGE}
  *       verb "run", "resume" or "undo", which needs the CHANGE of the former two. `spec` is kept in a new job's
  *       document. `standing`: resumed or undone only if it still stands half-done. A rename checks as
  *       another does, until something of it was changed.
@@ -32,7 +32,7 @@ typedef struct job_options {
   const char *verb, *id, *spec, *index, *query, *transforms, *fields, *from, *to, *strength,
       *stamp_field;
   int64_t page, slices, in_flight, passes, bytes, rate;
-  bool merge, allow_empty, standing;
+  bool merge, allow_empty, waits_at_start, standing;
 } job_options;
 
 static const mt_option rows[] = {MT_TEXT_OPTION(job_options, verb),
@@ -54,6 +54,7 @@ static const mt_option rows[] = {MT_TEXT_OPTION(job_options, verb),
                                  MT_INT_OPTION(job_options, rate, 1, UINT32_MAX),
                                  MT_FLAG_OPTION(job_options, merge),
                                  MT_FLAG_OPTION(job_options, allow_empty),
+                                 MT_FLAG_OPTION(job_options, waits_at_start),
                                  MT_FLAG_OPTION(job_options, standing),
                                  MT_NO_OPTION};
 
@@ -220,6 +221,7 @@ static void set_up_job(mt_lua_work *self, const job_options *o, const mt_lock_ha
   j->standing = o->standing;
   j->spec = mt_slice_of(o->spec);
   j->change = j->verb == MT_JOB_UNDO ? NULL : &self->rename.change;
+  j->waits_at_start = o->waits_at_start;
   j->limits.rate = (uint32_t)o->rate;
   j->wall_ms = mt_clock_wall_ms;
 }

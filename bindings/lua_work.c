@@ -190,6 +190,21 @@ static void cancel_work(mt_lua_work *self) {
     mt_change_cancel(&self->rename.change);
 }
 
+static int work_counts(lua_State *L) {
+  const mt_lua_work *self = check_work(L);
+  if (!self->job.counted) return 0;
+  lua_pushinteger(L, (lua_Integer)self->rename.change.result.matched);
+  lua_pushinteger(L, (lua_Integer)self->rename.change.result.beside);
+  return 2;
+}
+
+static int work_pause(lua_State *L) {
+  mt_lua_work *self = check_work(L);
+  bool paused = lua_toboolean(L, 2);
+  if (self->kind == MT_WORK_JOB && self->started && !self->ended) mt_job_pause(&self->job, paused);
+  return 0;
+}
+
 static int work_cancel(lua_State *L) {
   cancel_work(check_work(L));
   return 0;
@@ -312,7 +327,8 @@ void mt_work_ready(mt_lua_work *self, mt_dependent **of) {
 }
 
 static const luaL_Reg methods[] = {{"run", work_run},           {"result", work_result},
-                                   {"progress", work_progress}, {"cancel", work_cancel},
+                                   {"progress", work_progress}, {"counts", work_counts},
+                                   {"pause", work_pause},       {"cancel", work_cancel},
                                    {"settle", work_settle},     {NULL, NULL}};
 static const luaL_Reg metamethods[] = {{"__gc", collect_work}, {NULL, NULL}};
 const mt_lua_class mt_work_class = {work_name, methods, metamethods, NULL, NULL};

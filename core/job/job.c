@@ -302,6 +302,7 @@ static mortise_status on_change_counted(mt_change *c, mortise_error *err) {
   uint64_t matched = c->result.matched;
   mortise_status status = o->counted ? o->counted(c, err) : MORTISE_OK;
   if (status) return status;
+  o->j->counted = true;
   o->inverse_now = !o->j->began && c->reversible && o->j->inverse.apply && matched;
   r->inverse |= o->inverse_now;
   o->journal.only_inexact = r->inverse;
@@ -745,6 +746,7 @@ mortise_status mt_job_start(mt_job *j, mortise_error *err) {
   if (!o) return mt_error_memory(err);
   o->j = j;
   o->of = (mt_journal_of){j->store, j->table, j->ns, j->id};
+  o->paused = j->waits_at_start;
   o->steering = (mt_steering){.store = j->store,
                               .table = j->table,
                               .ns = j->ns,

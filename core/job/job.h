@@ -55,9 +55,11 @@ typedef struct mt_job {
   void (*progress)(void *ctx, struct mt_job *j, uint64_t changed, uint64_t total); /* may be NULL */
   int64_t (*wall_ms)(void); /* the time shown to people; NULL: no time is stored */
   mt_limits limits;         /* in/out: how fast it may go; orders (control.h) change it */
+  bool waits_at_start;      /* it is paused (mt_job_pause) from the start */
   int64_t checkpoint_ms;    /* how often its document is written; 0: 1,000 */
   /* out; mt_job_deinit frees what it owns */
   bool finished;
+  bool counted; /* how many documents match is known: change->result.matched and .beside */
   /* False if it is certain that neither this attempt nor an earlier one has changed a document. */
   bool began;
   mt_job_record record;

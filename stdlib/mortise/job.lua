@@ -4,6 +4,7 @@ local check_path = require "mortise.path"
 local context = require "mortise.context"
 local core = require "mortise.core"
 local errors = require "mortise.errors"
+local hooks = require "mortise.hooks"
 local json = require "mortise.json"
 local options = require "mortise.options"
 local plan = require "mortise.plan"
@@ -49,6 +50,8 @@ job.rename_rows = {
   {name = "to", type = "string", required = true, help = "what it becomes"},
   {name = "field", type = "names", default = "path", help = "the field that holds paths, or a list of them"},
 }
+
+job.rows = options.join(job.rows, hooks.rows)
 
 options.register({"job"}, job.rows)
 
@@ -254,15 +257,31 @@ local function work_under(self, held, verb, standing)
   o.standing = standing
   o.rate = self._spec.rate
   o.verb, o.id, o.spec = verb, self.id, verb == "run" and spec_text(self._spec) or nil
+  local on_start = verb ~= "undo" and hooks.starter(self) or nil
+  o.waits_at_start = on_start ~= nil
   local work = held:job(o)
-  local ok, result = pcall(watched, work, self._on_progress, "job " .. self.id)
+  local watcher = verb == "undo" and self._on_progress or hooks.watcher(self)
+  local ok, result = pcall(watched, work, watcher, "job " .. self.id, on_start)
   if not ok then pcall(work.settle, work) end -- nothing of it is in flight when the session ends
   return ok, result, work:result()
 end
 
+-- It went well, and its lock is held still.
+local function conclude(self, verb, result)
+  if verb == "undo" then return end
+  local why = hooks.verify(self, result)
+  if why then
+    why.job, why.result = self.id, result
+    records.note(self._client, self.id, why.message)
+    context.add(why, ("`mortise jobs rollback %s` undoes it"):format(self.id))
+    error(why, 0)
+  end
+  hooks.done(self, result)
+end
+
 -- A session that is left by an error leaves its locks as the job's guard. `standing`: only if it still
 -- stands.
-local function carry_out(self, verb, standing)
+local function attempt(self, verb, standing)
   if verb ~= "run" then records.index(self._client) end
   local session <close> = self._client:_lock_core():open_session(self.id)
   local asked_ms = core.now_ms()
@@ -270,15 +289,25 @@ local function carry_out(self, verb, standing)
   local began_ms = core.now_ms()
   local ok, result, now = work_under(self, held, verb, standing)
   if ok then
-    session:close()
     result = finished(self, result, began_ms)
     result.waited = (began_ms - asked_ms) / 1000
+    local fine, why = pcall(conclude, self, verb, result)
+    session:close()
+    if not fine then error(why, 0) end
     return result
   end
   local stands = now.began and not over[now.state]
   if not stands then session:close() end
   if core.is_error(result) then result.job, result.result = self.id, finished(self, now, began_ms) end
   if stands then context.add(result, advice(self.id, now.state)) end
+  error(result, 0)
+end
+
+-- The same, telling on_error.
+local function carry_out(self, verb, standing)
+  local ok, result = pcall(attempt, self, verb, standing)
+  if ok then return result end
+  hooks.failed(self, result)
   error(result, 0)
 end
 
@@ -364,11 +393,21 @@ function Job:__tostring() return "job " .. self.id end
 
 -- ---- Finding it ----------------------------------------------------------------------------------
 
+local function to_hooks(o)
+  local found = {}
+  for _, row in ipairs(hooks.rows) do found[row.name] = o[row.name] end
+  local verify = found.verify
+  if verify ~= nil and verify ~= true and type(verify) ~= "function" then
+    errors.bad "job: option `verify` is a function or true"
+  end
+  return found
+end
+
 local function new(client, id, spec, also)
   return setmetatable({
     id = id, name = spec.name, _client = client, _spec = spec, _wait = also.wait, _once = also.once,
     _on_progress = also.on_progress, _begun = also.begun,
-    _orphan = {on_orphan = also.on_orphan, wait = also.wait},
+    _hooks = to_hooks(also), _orphan = {on_orphan = also.on_orphan, wait = also.wait},
   }, Job)
 end
 
@@ -393,6 +432,8 @@ job.get_rows = {
   orphans.row,
   {name = "on_progress", type = "function", help = "called with the numbers done and in all"},
 }
+
+job.get_rows = options.join(job.get_rows, hooks.rows)
 
 options.register({"get_job"}, job.get_rows)
 

@@ -132,6 +132,13 @@ function records.list(client)
   return judge(client, list)
 end
 
+-- Writes down why it is not as it should be. Only under the job's lock, when it is over.
+function records.note(client, id, reason)
+  client:update(records.index(client), records.document_id(client, id), function(view)
+    view.body.reason = reason
+  end)
+end
+
 -- What may be done about it: {verb = "resume" or "rollback", why =}, the likelier first.
 function records.next_steps(record)
   if record.state == "done" then return {{verb = "rollback", why = "undoes it"}} end

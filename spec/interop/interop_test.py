@@ -101,6 +101,24 @@ def child_hold(store, table, path, mode, lease, host):
     mine.close()
 
 
+def child_job(store, table, path, job, verb):
+    """As job.lua."""
+    mine = client.Client(store, table, lease=60.0, margin=MARGIN_MS / 1000, job=job or None)
+    try:
+        lock = mine.acquire(path, wait=20, adopts=verb == "adopt")
+    except client.OrphanedJob as why:
+        print("orphaned_job %s" % why.job, flush=True)
+        mine.close()
+        return
+    print("held %d" % lock.fence, flush=True)
+    sys.stdin.readline()
+    lock.check()
+    if verb == "adopt":
+        lock.release()
+    mine.close()  # which leaves what it holds, as the job's guard
+    print("left", flush=True)
+
+
 def child_break(store, table, session, lease):
     client.Client(store, table, lease=float(lease), margin=MARGIN_MS / 1000).break_session(session)
     print("broken", flush=True)
@@ -196,6 +214,11 @@ class Stage:
         if side == "mortise":
             return self.mortise("run", os.path.join(HERE, "hold.lua"), path, mode, lease=lease)
         return self.python("hold", path, mode, lease, host)
+
+    def job(self, side, path, job, verb):
+        if side == "mortise":
+            return self.mortise("run", os.path.join(HERE, "job.lua"), path, job, verb)
+        return self.python("job", path, job, verb)
 
     def entries(self, path, field):
         """Of a lock's document, as it is now."""
@@ -359,6 +382,29 @@ def test_shared(stage):
     writer.let_go()
 
 
+def test_job(stage, one, other):
+    """`one` is a job that dies, and `other` learns of it, then adopts its lock."""
+    for way in "leaves", "is killed":
+        dead = stage.job(one, "/j/k", "job-%s" % one, "take")
+        first = dead.held()
+        if way == "is killed":
+            dead.kill()
+        else:
+            dead.let_go()
+        told = stage.job(other, "/j/k/l", "", "take")
+        said = told.line()
+        told.end()
+        heir = stage.job(other, "/j/k", "job-%s" % one, "adopt")
+        second = heir.held()
+        kept = [e.get("job") for path in ("/", "/j", "/j/k") for e in stage.entries(path, "holders")]
+        heir.let_go()
+        report(said == "orphaned_job job-%s" % one and 0 < first < second and kept == ["job-%s" % one] * 3,
+               "a job of %s %s: %s is told, and adopts its lock" % (one, way, other), said)
+        free = stage.hold(one, "/j")
+        report(free.held() > second, "and gives it back")
+        free.let_go()
+
+
 def random_name(rng):
     pieces = ["/", "a", "b", ".", "..", "%", "%2F", "\\n", " ", "\n", "\x1b", "\x7f", "\x85", "\u00a0",
               "\u061c", "\u200d", "\u200e", "\u2028", "\u202e", "\u2069", "\u206a", "\u96ea", "\U0001f600"]
@@ -411,6 +457,7 @@ def test_server(url, seconds, seed):
                 test_after_lease(stage, one, other)
                 test_stopped(stage, one, other)
                 test_broken(stage, one, other)
+                test_job(stage, one, other)
             test_empty(stage)
         finally:
             stage.clean()
@@ -431,7 +478,7 @@ def main():
     sys.exit(failed > 0)
 
 
-CHILDREN = {"contend": child_contend, "hold": child_hold, "break": child_break}
+CHILDREN = {"contend": child_contend, "hold": child_hold, "break": child_break, "job": child_job}
 if __name__ == "__main__":
     if len(sys.argv) > 1 and sys.argv[1] in CHILDREN:
         CHILDREN[sys.argv[1]](*sys.argv[2:])

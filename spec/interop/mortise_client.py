@@ -29,6 +29,18 @@ class LockTimeout(Exception):
         self.blockers = blockers
 
 
+class OrphanedJob(Exception):
+    """A dead job's guard is in the way, which waiting does not remove; `job` is its id."""
+
+    def __init__(self, path, job):
+        super().__init__("job %s, whose session is dead, guards %s" % (job, path))
+        self.job = job
+
+
+class AdoptionFailed(Exception):
+    """Another session has adopted what a job's dead session held."""
+
+
 class LockLost(Exception):
     """The session's deadline has passed, or somebody has ended it."""
 
@@ -240,8 +252,24 @@ class Table:
             body.update(_source=["state", "owner.broken_by"])
         return [{"update": head}, body]
 
-    def set_item(self, session, n, path, mode, leaf, enqueue):
+    def locks(self, paths):
+        """The lock documents of these paths that exist, by path. They prove nothing."""
+        ids = {self.lock_id(path): path for path in paths}
+        status, answer = self.request("POST", "/%s/_mget" % self.table,
+                                      json.dumps({"ids": list(ids)}).encode())
+        if status != 200:
+            raise NoAnswer("status %d" % status)
+        return {ids[doc["_id"]]: doc["_source"] for doc in answer["docs"] if doc.get("found")}
+
+    def adopt_item(self, session, n, path, dead, job):
+        params = {"session": session, "n": n, "from": dead, "job": job}
+        return [{"update": {"_id": self.lock_id(path)}},
+                {"script": {"id": "mortise-lock-adopt-1", "params": params}, "_source": ["blockers"]}]
+
+    def set_item(self, session, n, path, mode, leaf, enqueue, job=None):
         params = {"session": session, "n": n, "mode": mode, "fresh": True}
+        if job:
+            params["job"] = job
         if leaf:
             params["leaf"] = True
         if enqueue:
@@ -252,8 +280,10 @@ class Table:
                  "scripted_upsert": True,
                  "upsert": {"kind": "lock", "path": path, "holders": [], "queue": []}}]
 
-    def create_item(self, session, n, path, mode):
+    def create_item(self, session, n, path, mode, job=None):
         holder = {"session": session, "n": n, "mode": mode, "since": int(time.time() * 1000)}
+        if job:
+            holder["job"] = job
         return [{"create": {"_id": self.lock_id(path)}},
                 {"kind": "lock", "path": path, "holders": [holder], "queue": [],
                  "sessions": [session]}]
@@ -369,19 +399,30 @@ class Lock:
 
 
 class Client:
-    """`host` stands for this machine's name: with another, only observation proves a death."""
+    """`host` stands for this machine's name: with another, only observation proves a death. What the client
+    of a `job` holds guards the job's paths when its session is over."""
 
     def __init__(self, url, table="mortise-locks", namespace="default", lease=60.0, margin=1.0,
-                 host=None):
+                 host=None, job=None):
         self.table, self.owner = Table(url, table, namespace), identity(host)
-        self.lease, self.margin, self.session = lease, margin, None
-        self.seen, self.next_look = {}, 0.0
+        if job:
+            self.owner["job"] = job
+        self.lease, self.margin, self.session, self.job = lease, margin, None, job
+        self.seen, self.next_look, self.dead = {}, 0.0, set()
 
-    def acquire(self, targets, mode="X", wait=30.0):
-        """Takes the trees (a path or a list of them) in mode X or S. LockTimeout, LockLost."""
+    def acquire(self, targets, mode="X", wait=30.0, adopts=False):
+        """Takes the trees (a path or a list of them) in mode X or S. LockTimeout, LockLost, OrphanedJob.
+        `adopts`: first takes over what dead sessions of the same job hold there; AdoptionFailed."""
         session, until = self.ready(), now() + wait
         targets = [targets] if isinstance(targets, str) else targets
         steps = plan([check_path(target) for target in targets], mode)
+        if adopts:
+            self.adopt(session, [path for path, _, _ in steps], until)
+            return Lock(self, session, self.take(session, steps, until, adopted=True))
+        return Lock(self, session, self.take(session, steps, until))
+
+    def take(self, session, steps, until, adopted=False):
+        """What was adopted is not given back by a failure: it stays the job's guard."""
         grants = []  # (path, n, version, created)
         try:
             while len(grants) < len(steps):
@@ -390,9 +431,10 @@ class Client:
                 if len(grants) < len(steps):
                     self.wait_at(session, steps[len(grants)], grants, until)
         except BaseException:
-            self.give_back(grants)
+            if not adopted:
+                self.give_back(grants)
             raise
-        return Lock(self, session, grants)
+        return grants
 
     def close(self):
         if self.session:
@@ -412,15 +454,15 @@ class Client:
         todo = [(p, m, leaf, session.next_number()) for p, m, leaf in steps[len(grants):]]
         until = max(until, now() + 1)  # even without waiting, one answer is wanted
         answers = self.table.apply(
-            [self.table.create_item(session.id, n, p, m) if leaf and m == "X"
-             else self.table.set_item(session.id, n, p, m, leaf, False)
+            [self.table.create_item(session.id, n, p, m, self.job) if leaf and m == "X"
+             else self.table.set_item(session.id, n, p, m, leaf, False, self.job)
              for p, m, leaf, n in todo], until)
         granted = []
         for i, (path, mode, leaf, n) in enumerate(todo):
             created = applied(answers[i]) and answers[i]["result"] == "created" and leaf and mode == "X"
             if answers[i] and answers[i]["status"] == 409 and leaf and mode == "X":
                 answers[i] = self.table.apply(
-                    [self.table.set_item(session.id, n, path, mode, leaf, False)], until)[0]
+                    [self.table.set_item(session.id, n, path, mode, leaf, False, self.job)], until)[0]
             session.ghost = session.ghost or answers[i] is None
             granted.append(grant_of(path, n, answers[i], created))
         first = granted.index(None) if None in granted else len(granted)
@@ -432,7 +474,7 @@ class Client:
         path, mode, leaf = step
         n, pause, answer, blockers = session.next_number(), 0.005, None, []
         while True:
-            item = self.table.set_item(session.id, n, path, mode, leaf, True)
+            item = self.table.set_item(session.id, n, path, mode, leaf, True, self.job)
             answer = self.table.apply([item], max(until, now() + 1))[0]
             source = answer and answer.get("get", {}).get("_source", {})
             session.ghost = session.ghost or answer is None
@@ -449,6 +491,7 @@ class Client:
                 head = ahead == 0
                 blockers = [e for e in source["holders"] + source["queue"][:ahead]
                             if e["session"] != session.id and e["mode"] not in FITS[mode]]
+                self.check_guards(session, path, n, blockers)
                 if self.take_over([e["session"] for e in blockers if "until" not in e], path):
                     continue
             time.sleep(max(0.0, min(random.uniform(pause / 2, pause), until - now())))
@@ -468,6 +511,44 @@ class Client:
                     if a is None or a["status"] == 429 or created and a["status"] == 409]
             if left and None in answers:
                 time.sleep(0.1)
+
+    # ---- Jobs
+
+    def check_guards(self, session, path, n, blockers):
+        """Whose session is proven dead, and which blocks all the same, is a guard."""
+        for each in blockers:
+            if "until" not in each and each.get("job") and each["session"] in self.dead:
+                self.give_back([(path, n, None, False)])
+                session.check()
+                raise OrphanedJob(path, each["job"])
+
+    def adopt(self, session, paths, until):
+        """Root to leaves: the first alone, and once that is acknowledged, the others."""
+        held = self.guards(session, paths)
+        while not all(s in self.dead or self.is_dead(s) for s in {dead for _, dead in held}):
+            if now() >= until:
+                raise LockTimeout(held[0][0], [])
+            time.sleep(0.05)
+            held = self.guards(session, paths)
+        for part in held[:1], held[1:]:
+            self.adopt_each(session, [(path, dead, session.next_number()) for path, dead in part], until)
+
+    def guards(self, session, paths):
+        """[(path, session)] of what others hold there for this job."""
+        found = self.table.locks(paths)
+        return [(path, e["session"]) for path in paths for e in found.get(path, {"holders": []})["holders"]
+                if e.get("job") == self.job and e["session"] != session.id]
+
+    def adopt_each(self, session, left, until):
+        while left:
+            answers = self.table.apply(
+                [self.table.adopt_item(session.id, n, path, dead, self.job) for path, dead, n in left], until)
+            if any(answer and answer["status"] < 300 and not applied(answer) for answer in answers):
+                raise AdoptionFailed(left[0][0])
+            left = [each for each, answer in zip(left, answers) if not applied(answer)]
+            session.check()
+            if left and now() >= until:
+                raise LockTimeout(left[0][0], [])
 
     # ---- Taking over from the dead
 
@@ -503,7 +584,10 @@ class Client:
             if not silent and not gone(doc["owner"], self.owner):
                 return False
             item = self.table.session_item(session, "expire", version)
-        return applied(self.table.apply([item], now() + 5)[0])
+        if not applied(self.table.apply([item], now() + 5)[0]):
+            return False
+        self.dead.add(session)
+        return True
 
     # ---- Breaking by hand
 

@@ -56,7 +56,7 @@ def main():
                 break
             try:
                 mover.rename(rng.randrange(who, documents, clients), "%d-%d" % (who, count))
-            except (client.LockTimeout, client.LockLost):
+            except (client.LockTimeout, client.LockLost, client.OrphanedJob):
                 time.sleep(0.05)
             except client.NoAnswer:
                 time.sleep(0.2)

@@ -40,7 +40,7 @@ typedef struct mt_lua_work {
   mt_transforms inverse; /* of the declared change, if it has one; freed with it */
   mt_rename back;        /* of a job that is undone: the opposite rename; freed with it */
   mt_job job;
-  mt_preview preview;                                          /* of a plan; freed with it */
+  mt_preview preview;                                          /* of a plan; freed with this */
   mortise_status (*counted)(mt_change *c, mortise_error *err); /* the rename's, for its maker */
   /* its own */
   mt_dependent dependent;

@@ -11,7 +11,7 @@
 enum {
   PAGES_AHEAD = 1, /* pages read ahead of those that are being written */
   PASSES = 8,
-  SCANS_LOST_MAX = 8, /* in a row, without a page */
+  SCANS_LOST_MAX = 8, /* how many scans may be lost in a row without a page */
   /* waits of 50 ms to 3.2 s, since a store may be busy for half a minute */
   TRIES = 14,
   PAGE_BYTES = 1 << 20, /* a page of more than twice as many bytes is read again in parts */

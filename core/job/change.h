@@ -31,7 +31,7 @@ typedef struct mt_change {
   struct mt_unit_journal
       *journal; /* lists each batch before it is written (unit.h); NULL: there is none */
   bool plan;    /* writes nothing, makes one pass, and counts in `changed` what would be changed */
-  mt_preview *preview; /* of a plan: gets what would be written. Initialised; or NULL */
+  mt_preview *preview; /* for a plan: gets the writes; initialised by the caller; may be NULL */
   /* Called when the index is known to be fit. It may set `query` and `beside`. May be NULL. */
   mortise_status (*described)(struct mt_change *c, const mt_describe *d, mortise_error *err);
   /* another query, or empty: its matches are counted into the result before anything is written */

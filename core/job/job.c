@@ -12,7 +12,7 @@
 #include <stdio.h>
 
 enum {
-  TRIES = 14, /* of a write: a store may be without an answer for half a minute */
+  TRIES = 14, /* how often a write is sent, since a store may not answer for half a minute */
   CHECKPOINT_MS = 1000,
   RECORD_MAX = 32 << 20,
   CLAIMS_MAX = 8,

@@ -18,10 +18,8 @@ static void add_source(mt_buf *out, const char *key, mt_slice source) {
 
 static void add_sample(mt_buf *out, const mt_write *w, mt_slice source) {
   mt_buf_adds(out, out->n ? ",{" : "{");
-  mt_json_add_key(out, "index");
-  mt_json_add_string(out, w->index);
-  mt_json_add_key(out, "id");
-  mt_json_add_string(out, w->id);
+  mt_json_add_text(out, "index", w->index);
+  mt_json_add_text(out, "id", w->id);
   if (source.n <= MT_PREVIEW_SOURCE_MAX && w->body.n <= MT_PREVIEW_SOURCE_MAX) {
     add_source(out, "before", source);
     if (w->kind != MT_WRITE_DELETE) add_source(out, "after", w->body);

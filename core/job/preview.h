@@ -1,4 +1,4 @@
-/* What a plan shows of the documents that it would write. */
+/* A preview: some of the documents that a plan would change, before and after the change. */
 #ifndef MT_JOB_PREVIEW_H
 #define MT_JOB_PREVIEW_H
 
@@ -6,20 +6,20 @@
 
 enum {
   MT_PREVIEW_SAMPLES = 10,
-  MT_PREVIEW_SOURCE_MAX = 64 << 10 /* bytes; larger ones are not shown */
+  MT_PREVIEW_SOURCE_MAX = 64 << 10 /* bytes; a larger source is not shown */
 };
 
 typedef struct mt_preview {
-  uint64_t bytes; /* of all bodies that would be sent */
-  uint32_t n;     /* samples: the first that were found */
-  mt_buf
-      samples; /* {"index":, "id":, "before":, "after":}, one behind another with commas; `before` and `after` as they
-                     are, unless one of them is too large; no `after`: it would be deleted */
+  uint64_t bytes; /* bytes of all bodies that would be sent */
+  uint32_t n;     /* how many samples there are: the first documents that were found */
+  /* JSON objects {"index":, "id":, "before":, "after":}, separated by commas. `before` and `after` are whole
+   * sources, and both are missing if one of them is too large. A document that would be deleted has no `after`. */
+  mt_buf samples;
 } mt_preview;
 
 void mt_preview_init(mt_preview *p);
 void mt_preview_deinit(mt_preview *p);
-/* OUT_OF_MEMORY */
+/* Counts a write, and keeps it if there are few samples so far. OUT_OF_MEMORY. */
 mortise_status mt_preview_add(mt_preview *p, const mt_write *w, mt_slice source,
                               mortise_error *err);
 

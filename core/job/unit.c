@@ -294,7 +294,7 @@ static void take_batch(mt_unit *u) {
   mt_pace_sent(&all->pace, u->batch.n, all->env->now_ms(all->env->ctx));
 }
 
-/* What of the page becomes item `i` of the batch, found from `doc` on. */
+/* The document of the page that item `i` of the batch writes; the search begins at `doc`. */
 static const mt_doc *doc_of(const mt_unit *u, size_t i, const mt_doc *doc) {
   while (doc->id.p != u->batch.items[i].write.id.p) doc++;
   return doc;

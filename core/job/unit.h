@@ -78,7 +78,7 @@ struct mt_units {
   mt_transform transform;
   mt_sink sink;
   mt_unit_journal *journal; /* NULL: none */
-  mt_preview *preview;      /* gets what goes to the sink; NULL: none */
+  mt_preview *preview;      /* gets the writes that go to the sink; may be NULL */
   mt_change_result *result;
   /* a document that needs no change still matches, so it does not count as finished */
   bool idle_matches;

@@ -632,7 +632,7 @@ static void fail_each(mt_manager *m, bool (*concerned)(const mt_attempt *at, con
   }
 }
 
-/* `until`: of those that cannot wait so long only. */
+/* Is it without a session? With `until`, only if it may not wait longer than until that time. */
 static bool not_begun(const mt_attempt *at, const void *until) {
   bool waits = until && !at->wait.once && *(const int64_t *)until < at->deadline_ms;
   return at->phase == MT_PHASE_NO_SESSION && !waits;

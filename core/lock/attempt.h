@@ -52,7 +52,7 @@ void mt_attempts_abandon(mt_manager *m);
 /* For attempts that wait for the session: it is open, could not be opened, was lost, or is being
  * replaced before they have begun. */
 void mt_attempts_session_open(mt_manager *m);
-/* `passing`: those that can wait do. */
+/* Acquisitions that wait for a session fail with this error. With `passing`, those that can wait go on waiting. */
 void mt_attempts_session_failed(mt_manager *m, const mortise_error *err, bool passing);
 void mt_attempts_session_lost(mt_manager *m, const mt_holds *holds, const mortise_error *err);
 void mt_attempts_unbind(mt_manager *m, mt_holds *holds);

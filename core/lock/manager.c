@@ -25,8 +25,8 @@ typedef struct whole {
   mt_epoch epoch;         /* of the table in which the current session was opened */
   mt_session_write write; /* open and close of our own session */
   int64_t write_sent_ms, phase_ms; /* phase_ms: when verifying or opening began */
-  int64_t reopen_ms;               /* no session is opened before */
-  unsigned troubles;               /* in a row, of opening one */
+  int64_t reopen_ms;               /* the time before which no session is opened */
+  unsigned troubles;               /* how many openings of a session have failed in a row */
   mt_acquire *refused;  /* acquisitions that could not begin; `done` is called at the next tick */
   mt_release *released; /* releases with nothing to write, likewise */
   int64_t close_deadline_ms;
@@ -135,13 +135,13 @@ void mt_manager_free(mt_manager *m) {
 
 /* ---- Our own session ------------------------------------------------------------------------ */
 
-/* Of a store that cannot be reached at all nobody knows that it is one. */
+/* May the failure to open a session pass? A store that could never be reached may not be a store at all. */
 static bool opening_may_pass(const mt_manager *m, const mortise_error *err) {
   bool known = m->phase != MT_VERIFYING || err->ambiguous || err->http_status;
   return err->code == MORTISE_UNAVAILABLE && known && !m->closing;
 }
 
-/* Where it may pass, those who can wait do, and the tick opens another session. */
+/* If the failure may pass, those who can wait go on waiting, and the tick opens another session. */
 static void session_failed(mt_manager *m, const mortise_error *err) {
   whole *w = whole_of(m);
   bool passing = opening_may_pass(m, err);

@@ -234,7 +234,14 @@ static void what_is_over_does_not_go_on(void **state) {
   assert_false(mt_job_state_may(MT_JOB_UNDOING, MT_JOB_RUNNING));
   assert_false(mt_job_state_may(MT_JOB_UNDOING, MT_JOB_DONE));
   for (mt_job_state to = MT_JOB_NONE; to <= MT_JOB_UNDONE; to++)
-    assert_false(mt_job_state_may(MT_JOB_UNDONE, to));
+    assert_int_equal(mt_job_state_may(MT_JOB_UNDONE, to), to == MT_JOB_RUNNING);
+  mt_job_record r;
+  mt_job_record_init(&r);
+  r.state = MT_JOB_UNDONE;
+  assert_true(mt_job_record_may(&r, MT_JOB_RUNNING));
+  r.batches = (uint64_t[]){3, 0};
+  r.attempts = 2;
+  assert_false(mt_job_record_may(&r, MT_JOB_RUNNING)); /* something was changed, and taken back */
   assert_true(mt_job_state_may(MT_JOB_DONE, MT_JOB_UNDOING));
   assert_true(mt_job_state_may(MT_JOB_STOPPED, MT_JOB_RUNNING));
 }

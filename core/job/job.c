@@ -269,6 +269,14 @@ static void announce(job_op *o) {
 
 /* ---- Changing ------------------------------------------------------------------------------- */
 
+/* What a list of transforms has changed may match still, and is found again by an attempt after it, as
+ * unchanged: what never was to be changed is the rest of what matched at first. */
+static void balance(mt_job_record *r, const mt_change *c) {
+  uint64_t done = r->counts.changed + r->counts.deleted + r->counts.conflicts + r->counts.rejected;
+  if (c->matches_on && !c->error.code) r->counts.unchanged = r->total > done ? r->total - done : 0;
+  r->counts.matched = done + r->counts.unchanged;
+}
+
 static void on_changed(void *ctx, mt_change *c) {
   job_op *o = ctx;
   mt_job *j = o->j;
@@ -279,7 +287,8 @@ static void on_changed(void *ctx, mt_change *c) {
   j->began |= o->journal.next > 0 || mt_change_applied(c);
   r->counts.conflicts = c->result.conflicts;
   r->counts.rejected = c->result.rejected;
-  r->counts.matched += c->result.conflicts + c->result.rejected;
+  mt_job_mark(r->aside, r->attempts, c->result.passes);
+  balance(r, c);
   j->result = c->result;
   if (c->error.code) keep_error(o, &c->error);
   if (o->inverse_now && !mt_change_applied(c)) r->inverse = false;
@@ -306,7 +315,7 @@ static mortise_status on_change_counted(mt_change *c, mortise_error *err) {
   o->inverse_now = !o->j->began && c->reversible && o->j->inverse.apply && matched;
   r->inverse |= o->inverse_now;
   o->journal.only_inexact = r->inverse;
-  if (o->inverse_now) r->total = matched;
+  if (o->inverse_now || (c->matches_on && matched > r->total)) r->total = matched;
   if (r->inverse) count_earlier(r, matched);
   if (!r->inverse || !matched) return MORTISE_OK;
   r->loose = true;
@@ -330,6 +339,7 @@ static void start_change(job_op *o) {
                                  .ns = j->ns,
                                  .job = j->id,
                                  .attempt = j->record.attempts,
+                                 .lister = o->records,
                                  .inverse = j->inverse};
   c->done = on_changed;
   c->ctx = o;
@@ -409,14 +419,16 @@ static void on_journal_undone(void *ctx, mt_undo *u) {
 static void start_undo(job_op *o) {
   mt_job *j = o->j;
   if (may_not_begin(o, MT_JOB_UNDOING)) return;
-  o->undo = (mt_undo){.done = on_journal_undone,
-                      .ctx = o,
-                      .of = o->of,
-                      .writer = o->restores,
-                      .record = &j->record,
-                      .inverse = j->inverse,
-                      .forward = j->forward,
-                      .result = &j->result};
+  o->undo =
+      (mt_undo){.done = on_journal_undone,
+                .ctx = o,
+                .of = o->of,
+                .writer = o->restores,
+                .record = &j->record,
+                .listing = {.writer = o->restores, .table = j->table, .ns = j->ns, .job = j->id},
+                .inverse = j->inverse,
+                .forward = j->forward,
+                .result = &j->result};
   o->undoing = true;
   hold_or_go_on(o);
   start_tick(o);
@@ -503,6 +515,8 @@ static void begin_undo(job_op *o) {
   r->n_also = 0;
   r->undo_attempt = r->attempts;
   r->undo_number = r->batches[r->attempts - 1];
+  count_anew(r);
+  snprintf(r->aside, sizeof r->aside, MT_UNDO_MARK);
   write_record(o, start_undo);
 }
 

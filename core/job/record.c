@@ -65,6 +65,10 @@ void mt_job_record_id(mt_buf *out, const char *ns, const char *id) {
   mt_buf_addf(out, "%s:%s", ns, id);
 }
 
+void mt_job_mark(char out[MT_JOB_MARK_MAX], uint64_t attempt, uint32_t pass) {
+  snprintf(out, MT_JOB_MARK_MAX, "run:%" PRIu64 ":%" PRIu32, attempt, pass);
+}
+
 /* ---- Writing -------------------------------------------------------------------------------- */
 
 static void add_record_numbers(mt_buf *out, const char *key, const uint64_t *numbers, size_t n) {
@@ -78,13 +82,13 @@ static void add_record_numbers(mt_buf *out, const char *key, const uint64_t *num
 }
 
 /* The members of `counts`, both for writing and for reading. */
-enum { COUNTS = 7 };
-static const char *const count_names[COUNTS] = {"matched",   "changed",  "deleted", "unchanged",
-                                                "conflicts", "rejected", "restored"};
+enum { COUNTS = 8 };
+static const char *const count_names[COUNTS] = {"matched",   "changed",  "deleted",  "unchanged",
+                                                "conflicts", "rejected", "restored", "left"};
 static uint64_t *record_count(mt_job_record *r, size_t i) {
   uint64_t *all[COUNTS] = {&r->counts.matched,   &r->counts.changed,   &r->counts.deleted,
                            &r->counts.unchanged, &r->counts.conflicts, &r->counts.rejected,
-                           &r->counts.restored};
+                           &r->counts.restored,  &r->counts.left};
   return all[i];
 }
 
@@ -100,6 +104,7 @@ void mt_job_record_encode(const mt_job_record *r, mt_buf *out) {
   mt_json_add_text(out, "session", mt_slice_of(r->session));
   mt_json_add_text(out, "reason", mt_slice_of(r->reason));
   mt_json_add_text(out, "waits", mt_slice_of(r->waits));
+  mt_json_add_text(out, "aside", mt_slice_of(r->aside));
   mt_json_add_int(out, "orders", (int64_t)r->orders);
   add_record_numbers(out, "batches", r->batches, r->attempts);
   add_record_numbers(out, "also", r->also, r->n_also);
@@ -198,6 +203,7 @@ static bool take_body(mt_job_record *r, mt_json body) {
   mt_json_copy(mt_json_get(body, "session"), r->session, sizeof r->session);
   mt_json_copy(mt_json_get(body, "reason"), r->reason, sizeof r->reason);
   mt_json_copy(mt_json_get(body, "waits"), r->waits, sizeof r->waits);
+  mt_json_copy(mt_json_get(body, "aside"), r->aside, sizeof r->aside);
   mt_json_uint(mt_json_get(body, "orders"), &r->orders);
   r->spec = spec.raw;
   r->inverse = mt_json_is(mt_json_get(body, "undo_by"), "inverse");

@@ -20,6 +20,7 @@ const char *mt_job_state_name(mt_job_state state);
 bool mt_job_state_may(mt_job_state from, mt_job_state to);
 
 enum {
+  MT_JOB_MARK_MAX = 64,
   MT_JOB_NAME_MAX = 128, /* characters of an id, each of [A-Za-z0-9._-] */
   MT_JOB_REASON_MAX = 512,
   MT_JOB_WAITS_MAX = 256,
@@ -43,10 +44,14 @@ typedef struct mt_job_record {
   /* the opposite change undoes the job, and the journal lists only what that does not restore */
   bool inverse;
   bool loose;     /* with `inverse`: writes that the journal does not list may come late */
-  uint64_t total; /* with `inverse`: how many documents matched before anything was written */
+  uint64_t
+      total; /* with `inverse` or a list: how many documents matched before anything was written */
   struct {
-    uint64_t matched, changed, deleted, unchanged, conflicts, rejected, restored;
+    uint64_t matched, changed, deleted, unchanged, conflicts, rejected;
+    uint64_t restored, left;      /* of an undoing: put back, and left as others have made them */
   } counts;                       /* counted over the batches that are accounted for */
+  /* The mark of the lists that count, of what was set aside (aside.h), or "". */
+  char aside[MT_JOB_MARK_MAX];
   char session[MT_SESSION_ID];    /* the session that wrote the document last */
   char reason[MT_JOB_REASON_MAX]; /* why the job stopped, or "" */
   uint64_t orders; /* the number of the last orders that its owner has read (control.h) */
@@ -64,6 +69,8 @@ mortise_status mt_job_check_id(mt_slice id, mortise_error *err);
 
 /* Appends "NAMESPACE:ID". */
 void mt_job_record_id(mt_buf *out, const char *ns, const char *id);
+/* "run:ATTEMPT:PASS" */
+void mt_job_mark(char out[MT_JOB_MARK_MAX], uint64_t attempt, uint32_t pass);
 /* Appends the document. */
 void mt_job_record_encode(const mt_job_record *r, mt_buf *out);
 /* Fills a record that is initialised. CORRUPT_TABLE if `source` is not the document of a job. */

@@ -104,6 +104,10 @@ static void on_rewritten(void *ctx, mt_write_batch *b) {
     w->written += !deletes && b->items[i].outcome == MT_OUTCOME_APPLIED;
     w->deleted += deletes && b->items[i].outcome == MT_OUTCOME_APPLIED;
     w->right += b->items[i].outcome == MT_OUTCOME_ALREADY;
+    w->untouched += !deletes && b->items[i].outcome == MT_OUTCOME_APPLIED &&
+                    mt_version_equal(write->if_version, entry_of_item(w, &b->items[i])->before);
+    if (b->items[i].outcome >= MT_OUTCOME_CONFLICT)
+      mt_aside_add(&w->aside, (mt_slice){"", 0}, write, b->items[i].outcome == MT_OUTCOME_REJECTED);
     if (b->items[i].outcome == MT_OUTCOME_REJECTED)
       mt_result_reject(w->result, write->id, write->type, write->reason);
   }
@@ -127,6 +131,10 @@ static size_t decide_all(mt_rewrite *w) {
     w->deleted += what == MT_AGAIN_DONE && deleted;
     w->right += what == MT_AGAIN_DONE && !deleted;
     w->left += what == MT_AGAIN_CONFLICT;
+    if (what == MT_AGAIN_CONFLICT)
+      mt_aside_add_left(&w->aside, e->index, e->id, false, "conflict",
+                        w->read.docs[i].found ? "someone else has changed it since"
+                                              : "someone else has deleted it since");
   }
   return n;
 }
@@ -147,6 +155,7 @@ static void on_batch_read(void *ctx, mt_batch_read *r) {
 }
 
 void mt_rewrite_start(mt_rewrite *w) {
+  mt_buf_init(&w->aside, BODY_MAX);
   w->read = (mt_batch_read){
       .done = on_batch_read, .ctx = w, .of = w->of, .attempt = w->attempt, .number = w->number};
   mt_batch_read_start(&w->read);
@@ -160,6 +169,7 @@ void mt_rewrite_deinit(mt_rewrite *w) {
     mt_free(k);
   }
   mt_free(w->items);
+  mt_buf_deinit(&w->aside);
   mt_batch_read_deinit(&w->read);
   *w = (mt_rewrite){0};
 }

@@ -3,6 +3,7 @@
 #ifndef MT_JOB_REWRITE_H
 #define MT_JOB_REWRITE_H
 
+#include "job/aside.h"
 #include "job/replay.h"
 #include "job/result.h"
 #include "job/transform.h"
@@ -21,6 +22,9 @@ typedef struct mt_rewrite {
                      const mt_doc *doc);
   /* out */
   uint64_t written; /* acknowledged writes, without deletions */
+  /* of `written`: documents that the batch had never reached, so that nothing was taken back */
+  uint64_t untouched;
+  mt_buf aside;     /* a list (aside.h) of the documents that were left or rejected */
   uint64_t deleted; /* acknowledged deletions, and documents that were gone already */
   uint64_t right, left;
   mt_change_result *result; /* in: the writes that the store rejects are counted here */

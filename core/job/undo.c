@@ -1,5 +1,8 @@
 #include "job/undo.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
 enum { BODY_MAX = 256 << 20 };
 
 static void undo_next_batch(mt_undo *u);
@@ -50,22 +53,52 @@ static void finish_undo(mt_undo *u) {
   u->done(u->ctx, u);
 }
 
-static void on_batch_restored(void *ctx, mt_rewrite *w) {
-  mt_undo *u = ctx;
+/* Its batch is accounted for: those that the job had never reached are unchanged. */
+static void account_restored(mt_undo *u) {
+  const mt_rewrite *w = &u->rewrite;
   mt_change_result *r = u->result;
-  u->error = w->error;
-  r->matched += w->written + w->right + w->left;
-  r->changed += w->written;
-  r->unchanged += w->right;
+  uint64_t restored = w->written - w->untouched, rejected = r->rejected - u->rejected_before;
+  r->matched += w->written + w->right + w->left + rejected;
+  r->changed += restored;
+  r->unchanged += w->right + w->untouched;
   r->conflicts += w->left;
-  u->record->counts.restored += w->written;
-  mt_rewrite_deinit(w);
+  u->record->counts.restored += restored;
+  u->record->counts.left += w->left + rejected;
+}
+
+static void end_batch(mt_undo *u) {
+  account_restored(u);
+  mt_rewrite_deinit(&u->rewrite);
   if (u->error.code) {
     finish_undo(u);
     return;
   }
   u->record->undo_number--;
   undo_next_batch(u);
+}
+
+static void on_undo_listed(void *ctx, mt_write_batch *b) {
+  mt_undo *u = ctx;
+  (void)b;
+  mt_aside_write_status(&u->listing, &u->error);
+  end_batch(u);
+}
+
+/* What is left as it is, is listed before the job's document says that this batch is undone. */
+static void on_batch_restored(void *ctx, mt_rewrite *w) {
+  mt_undo *u = ctx;
+  char name[64];
+  u->error = w->error;
+  if (!u->error.code) mt_buf_status(&w->aside, "what was left", &u->error);
+  if (u->error.code || !w->aside.n) {
+    end_batch(u);
+    return;
+  }
+  snprintf(name, sizeof name, "undo:%" PRIu64 ":%" PRIu64, w->attempt, w->number);
+  u->listing.done = on_undo_listed;
+  u->listing.ctx = u;
+  if (mt_aside_write_start(&u->listing, name, MT_UNDO_MARK, mt_buf_slice(&w->aside), &u->error))
+    end_batch(u);
 }
 
 static void undo_next_batch(mt_undo *u) {
@@ -86,6 +119,7 @@ static void undo_next_batch(mt_undo *u) {
                             .number = record->undo_number - 1,
                             .decide = restore,
                             .result = u->result};
+  u->rejected_before = u->result->rejected;
   mt_rewrite_start(&u->rewrite);
 }
 
@@ -98,5 +132,6 @@ void mt_undo_go_on(mt_undo *u) {
 }
 
 void mt_undo_deinit(mt_undo *u) {
+  mt_aside_write_deinit(&u->listing);
   mt_rewrite_deinit(&u->rewrite);
 }

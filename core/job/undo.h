@@ -24,7 +24,9 @@ typedef struct mt_undo {
   /* in, at any time: while paused it begins no further batch; stopped it ends */
   bool paused, stopped;
   mortise_error error;      /* out */
+  mt_aside_write listing;   /* in: its writer, table, ns, job */
   mt_rewrite rewrite;       /* its own, as all below */
+  uint64_t rejected_before;
   bool idle;                /* nothing is under way, because it is paused */
 } mt_undo;
 

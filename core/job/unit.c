@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 enum {
@@ -58,8 +59,10 @@ static void free_redone(mt_unit *u) {
   }
 }
 
-static void reject_document(mt_units *all, mt_slice id, const mortise_error *e) {
-  mt_result_reject(all->result, id, mortise_status_name(e->code), e->message);
+static void reject_document(mt_unit *u, const mt_doc *doc, const mortise_error *e) {
+  const char *type = mortise_status_name(e->code);
+  mt_result_reject(u->all->result, doc->id, type, e->message);
+  if (u->all->journal) mt_aside_add_left(&u->aside, doc->index, doc->id, true, type, e->message);
 }
 
 /* Changes one document. If the result is MT_CHANGED, its new body is at the end of u->bodies. If it is neither that
@@ -75,7 +78,7 @@ static mt_transformed transform_one(mt_unit *u, const mt_doc *doc, mortise_error
   if (how == MT_CHANGED && u->bodies.n > before) return how;
   mt_buf_cut(&u->bodies, before);
   if (how == MT_ASIDE) {
-    reject_document(all, doc->id, err);
+    reject_document(u, doc, err);
   } else if (how == MT_STOP) {
     units_fail(all, err);
   } else if (how != MT_DELETED) {
@@ -224,16 +227,30 @@ static void account(mt_unit *u) {
   }
 }
 
+static void list_aside(mt_unit *u) {
+  const mt_write_batch *b = &u->batch;
+  if (!u->all->journal || !(b->counts[MT_OUTCOME_REJECTED] + b->counts[MT_OUTCOME_CONFLICT]))
+    return;
+  for (size_t i = 0; i < b->n; i++) {
+    mt_outcome outcome = b->items[i].outcome;
+    if (outcome == MT_OUTCOME_REJECTED || outcome == MT_OUTCOME_CONFLICT)
+      mt_aside_add(&u->aside, mt_slice_of(b->index), &b->items[i].write,
+                   outcome == MT_OUTCOME_REJECTED);
+  }
+}
+
 /* ---- Phases --------------------------------------------------------------------------------- */
 
 static void shrink(mt_buf *b) {
   if (b->cap > BUFFER_KEPT) mt_buf_deinit(b);
 }
 
-static void release_unit(mt_unit *u) {
+static void free_unit(mt_unit *u) {
   free_redone(u);
   shrink(&u->bodies);
   shrink(&u->entries);
+  mt_buf_deinit(&u->aside);
+  mt_aside_write_deinit(&u->listing);
   u->all->in_hand -= u->page->bytes.n;
   mt_page_free(u->page);
   u->page = NULL;
@@ -241,12 +258,19 @@ static void release_unit(mt_unit *u) {
   u->all->busy--;
 }
 
-/* A batch that is not finished counts too, since the network may still deliver a request that the store refused. */
+/* Is something in its batch not done, or not known to be? */
+static bool is_unfinished(const mt_write_batch *b) {
+  size_t settled = 0;
+  for (int i = MT_OUTCOME_APPLIED; i < MT_OUTCOMES; i++) settled += b->counts[i];
+  return b->dirty || settled < b->n;
+}
+
+/* A batch that is not finished counts too, since the network may still deliver a request that the store refused,
+ * and lest its documents be journaled twice: whoever goes on finishes it first. */
 static void note_doubt(mt_unit *u) {
   mt_unit_journal *j = u->all->journal;
   const mt_write_batch *b = &u->batch;
-  bool whole = !b->dirty && !b->counts[MT_OUTCOME_NONE];
-  if (!j || whole || u->number == UNLISTED || j->n_doubtful == MT_JOB_UNITS_MAX) return;
+  if (!j || !is_unfinished(b) || u->number == UNLISTED || j->n_doubtful == MT_JOB_UNITS_MAX) return;
   j->doubtful[j->n_doubtful++] = u->number;
   size_t deleted = count_deleted(b);
   j->doubtful_deleted += deleted;
@@ -254,8 +278,50 @@ static void note_doubt(mt_unit *u) {
   j->doubtful_unchanged += b->counts[MT_OUTCOME_ALREADY];
 }
 
+static void on_listed(void *ctx, mt_write_batch *b) {
+  mt_unit *u = ctx;
+  mt_units *all = u->all;
+  mortise_error err;
+  (void)b;
+  if (mt_aside_write_status(&u->listing, &err)) units_fail(all, &err);
+  free_unit(u);
+  all->written(all->ctx);
+}
+
+/* Lists what was set aside. */
+static mortise_status start_listing(mt_unit *u, mortise_error *err) {
+  mt_unit_journal *j = u->all->journal;
+  char name[64], mark[MT_JOB_MARK_MAX];
+  mortise_status status = mt_buf_status(&u->aside, "what was set aside", err);
+  if (status) return status;
+  snprintf(name, sizeof name, "%" PRIu64 ":%" PRIu64, j->attempt, j->listed++);
+  mt_job_mark(mark, j->attempt, u->all->result->passes);
+  u->listing.done = on_listed;
+  u->listing.ctx = u;
+  u->listing.writer = j->lister;
+  u->listing.table = j->index;
+  u->listing.ns = j->ns;
+  u->listing.job = j->job;
+  return mt_aside_write_start(&u->listing, name, mark, mt_buf_slice(&u->aside), err);
+}
+
+/* It is done with its page. */
+static void release_unit(mt_unit *u) {
+  mortise_error err;
+  if (u->phase == MT_UNIT_JOURNALED) note_doubt(u);
+  u->phase = MT_UNIT_LISTING;
+  if (!u->aside.n && !u->aside.failed) {
+    free_unit(u);
+    return;
+  }
+  if (!start_listing(u, &err)) return;
+  units_fail(u->all, &err);
+  free_unit(u);
+}
+
 static void settle_unit(mt_unit *u) {
   account(u);
+  list_aside(u);
   note_doubt(u);
   if (u->batch.error.code) units_fail(u->all, &u->batch.error);
   u->at += u->batch.n;
@@ -414,7 +480,11 @@ static void write_down(mt_unit *u) {
 /* ---- Steps ---------------------------------------------------------------------------------- */
 
 static bool is_under_way(const mt_unit *u) {
-  return u->phase == MT_UNIT_JOURNALING || u->phase == MT_UNIT_WRITING;
+  return u->phase == MT_UNIT_JOURNALING || u->phase >= MT_UNIT_WRITING;
+}
+
+static bool is_in_journal(const mt_unit *u) {
+  return u->phase >= MT_UNIT_JOURNALING && u->phase <= MT_UNIT_WRITING;
 }
 
 /* A job's document can list only MT_JOB_UNITS_MAX batches that are done before an earlier one. */
@@ -422,14 +492,14 @@ static bool journal_is_full(const mt_units *all) {
   uint64_t least = all->journal->next;
   for (uint32_t i = 0; i < all->n; i++) {
     const mt_unit *u = &all->list[i];
-    if (u->phase >= MT_UNIT_JOURNALING && u->number < least) least = u->number;
+    if (is_in_journal(u) && u->number < least) least = u->number;
   }
   return all->journal->next - least >= MT_JOB_UNITS_MAX;
 }
 
 static bool are_enough_under_way(const mt_units *all) {
   uint32_t n = 0, most = all->pace.limits.concurrency;
-  for (uint32_t i = 0; i < all->n; i++) n += all->list[i].phase >= MT_UNIT_JOURNALING;
+  for (uint32_t i = 0; i < all->n; i++) n += is_in_journal(&all->list[i]);
   return most && n >= most;
 }
 
@@ -468,6 +538,7 @@ mortise_status mt_units_init(mt_units *all, uint32_t n, mortise_error *err) {
     all->list[i].all = all;
     mt_buf_init(&all->list[i].bodies, BODIES_MAX);
     mt_buf_init(&all->list[i].entries, ENTRIES_MAX);
+    mt_buf_init(&all->list[i].aside, BODIES_MAX);
   }
   if (all->journal) mt_buf_init(&all->journal->text, ENTRIES_MAX);
   if (all->journal) mt_buf_init(&all->journal->back, BODIES_MAX);
@@ -481,6 +552,8 @@ void mt_units_deinit(mt_units *all) {
     mt_page_free(u->page);
     mt_buf_deinit(&u->bodies);
     mt_buf_deinit(&u->entries);
+    mt_buf_deinit(&u->aside);
+    mt_aside_write_deinit(&u->listing);
     mt_free(u->items);
   }
   if (all->list && all->journal) {
@@ -521,7 +594,7 @@ int64_t mt_units_wait_ms(const mt_units *all) {
 size_t mt_units_open(const mt_units *all, uint64_t *numbers, size_t n) {
   size_t found = 0;
   for (uint32_t i = 0; i < all->n && found < n; i++)
-    if (all->list[i].phase >= MT_UNIT_JOURNALING && all->list[i].number != UNLISTED)
+    if (is_in_journal(&all->list[i]) && all->list[i].number != UNLISTED)
       numbers[found++] = all->list[i].number;
   return found;
 }

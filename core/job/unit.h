@@ -6,10 +6,11 @@
  * A unit in READ has the documents. In PATCHED it has the items that are to be written. In JOURNALING it waits
  * until the journal has them, and in WRITING it has given them to the sink. A unit leaves PATCHED only while the
  * change is not paused and as its pace allows. If a batch may have fewer documents than the page, the unit returns
- * to PATCHED with the rest. The outcome of each document is counted into the change's result. */
+ * to PATCHED with the rest. LISTING comes before FREE if some were set aside and a job lists them. The outcome of each document is counted into the change's result. */
 #ifndef MT_JOB_UNIT_H
 #define MT_JOB_UNIT_H
 
+#include "job/aside.h"
 #include "job/journal.h"
 #include "job/pace.h"
 #include "job/preview.h"
@@ -38,6 +39,8 @@ typedef struct mt_unit_journal {
   mt_transform inverse;
   bool only_inexact; /* a document that the inverse restores is not listed at all */
   uint64_t next;     /* in/out: the number of the next batch */
+  mt_writer *lister; /* writes the lists of what was set aside, also after the change was stopped */
+  uint64_t listed;   /* in/out: how many lists there are */
   /* Out: the batches with writes of unknown outcome, and the counts of those writes whose outcome is known. */
   uint64_t doubtful[MT_JOB_UNITS_MAX], doubtful_changed, doubtful_deleted, doubtful_unchanged;
   size_t n_doubtful;
@@ -51,7 +54,8 @@ typedef enum mt_unit_phase {
   MT_UNIT_PATCHED,
   MT_UNIT_JOURNALING,
   MT_UNIT_JOURNALED,
-  MT_UNIT_WRITING
+  MT_UNIT_WRITING,
+  MT_UNIT_LISTING
 } mt_unit_phase;
 
 typedef struct mt_units mt_units;
@@ -70,6 +74,8 @@ typedef struct mt_unit {
   mt_buf entries; /* the document of that batch */
   mt_item entry;
   mt_write_batch entry_batch;
+  mt_buf aside; /* the documents of its page that were set aside */
+  mt_aside_write listing;
 } mt_unit;
 
 struct mt_units {

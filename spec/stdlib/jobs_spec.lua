@@ -191,6 +191,37 @@ stores.each("a job", function(store)
     assert.equal("undone", job:status().state)
   end)
 
+  it("lists all that was set aside, however much, until it is done", function()
+    local items, n = {}, 2500
+    for i = 1, n do items[i] = {op = "index", id = "bad" .. i, doc = {path = "/a/bad" .. i, n = "many"}} end
+    client:bulk(index, items, {refresh = true})
+    local job = casting {batch = 400, query = {prefix = {path = "/a"}}}
+    local why = fails("rejected", job.run, job)
+    assert.same({n, 20}, {why.result.rejected, #why.result.rejects})
+    local seen, count = {}, 0
+    for found in client:get_job(job.id):rejected() do
+      assert.same({index, nil, true}, {found.index, seen[found.id], found.reason ~= ""})
+      seen[found.id], count = true, count + 1
+    end
+    assert.equal(n, count)
+    assert.is_nil(job:conflicts()())
+    local counts = job:status().counts
+    assert.same({n, 40, n + 40}, {counts.rejected, counts.changed, counts.matched})
+    for i = 1, n do items[i] = {op = "delete", id = "bad" .. i} end
+    client:bulk(index, items, {refresh = true})
+    job:resume()
+    assert.is_nil(job:rejected()())
+    counts = job:status().counts
+    assert.same({0, 40, n, n + 40}, {counts.rejected, counts.changed, counts.unchanged, counts.matched})
+    client:index(index, "d13", {path = "/a/13", n = "others"}, {refresh = true})
+    fails("conflict", job.rollback, job)
+    local left = {}
+    for found in job:conflicts() do left[#left + 1] = found.id end
+    assert.same({"d13"}, left)
+    counts = job:status().counts
+    assert.same({39, 1}, {counts.restored, counts.left})
+  end)
+
   it("is listed", function()
     assert.same({}, {table.unpack(client:jobs())})
     local first, second = moving(), casting()

@@ -365,6 +365,12 @@ function Job:status()
   return (records.get(self._client, self.id))
 end
 
+-- Iterators over the documents that the job, or its undoing, left as they are, in no order: {id=, index=,
+-- type=, reason=}, as of the last pass over what matches. Those that the store or the change refused; those
+-- that someone else had changed each time.
+function Job:rejected() return records.aside(self._client, self.id, "rejected") end
+function Job:conflicts() return records.aside(self._client, self.id, "conflict") end
+
 -- Orders to whoever is at work on it, in force within a batch or a second. Paused, it keeps its lock.
 function Job:pause()
   orders.pause(self._client, self.id)

@@ -6,6 +6,8 @@ local sessions = require "mortise.sessions"
 
 local records = {}
 
+local ASIDE_PAGE = 10 -- lists at once, each of a batch's documents
+
 -- Makes the jobs' index where it is missing; that there is one already is fine.
 function records.make_index(client)
   local own = client:_open_core()
@@ -27,12 +29,35 @@ function records.ready(client)
   if client:url():find "^sqlite:" then records.make_index(client) else records.index(client) end
 end
 
-local count_names = {"matched", "changed", "deleted", "unchanged", "conflicts", "rejected", "restored"}
+local count_names = {"matched", "changed", "deleted", "unchanged", "conflicts", "rejected", "restored",
+  "left"}
 
 local function read_counts(body)
   local counts = core.object {}
   for _, name in ipairs(count_names) do counts[name] = body.counts[name] or 0 end
   return counts
+end
+
+-- Iterates over what is listed as set aside (core/job/aside.h): page by page, however much there is.
+function records.aside(client, id, what)
+  local index = records.index(client)
+  local view = client:get(index, client:namespace() .. ":" .. id)
+  local mark = view and view.body.aside
+  if not mark or mark == "" then return function() end end
+  client:refresh(index)
+  local filter = core.array {}
+  for name, value in pairs {kind = "aside", ns = client:namespace(), job = id, state = mark} do
+    filter[#filter + 1] = {term = {[name] = value}}
+  end
+  return coroutine.wrap(function()
+    for list in client:scan(index, {query = {bool = {filter = filter}}, page = ASIDE_PAGE}) do
+      for _, each in ipairs(core.json_decode(core.json(list.body.list))) do
+        if each.what == what then
+          coroutine.yield {id = each.id, index = each.index, type = each.type, reason = each.reason}
+        end
+      end
+    end
+  end)
 end
 
 local states = {running = true, stopped = true, done = true, undoing = true, undone = true, removed = true}

@@ -81,6 +81,8 @@ reference.groups = {
     {"run", "()", "takes its lock and does it; the result"},
     {"resume", "()", "does what is left of one that was cut off"},
     {"rollback", "()", "undoes what it has done"},
+    {"rejected", "()", "for `for`: each document that was refused, {id=, index=, type=, reason=}"},
+    {"conflicts", "()", "for `for`: each document that others had changed each time"},
     {"status", "()", "its record; nil before its first run"},
     {"pause", "()", "whoever is at work on it sends nothing more, until it goes on"},
     {"go_on", "()", "it is paused no longer"},

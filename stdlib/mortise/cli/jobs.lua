@@ -24,7 +24,8 @@ is undone stand in the store, so that any process may go on with it.
 
 ls         lists the jobs of the namespace. One whose process is gone, or which was stopped, stands
            half-done: its lock guards its paths until it is resumed or rolled back.
-show       all about one, and what may be done.
+show       all about one, and what may be done; with --rejected or --conflicts the documents that were
+           refused, or that others had changed, each on a line, however many.
 plan       what it would change now; takes no lock, writes nothing.
 pause      whoever is at work on it, anywhere, sends nothing more until it is resumed, and keeps the lock.
 throttle   how fast it may go, from now on and after it was taken over.
@@ -38,6 +39,8 @@ purge      removes what is over, so that it can no longer be undone: one, or all
 
 resume and rollback take the job's lock over from its dead process, and give it back at the end.]],
   options = options.join({output.json_row}, job_orders.rows(), {
+    {name = "rejected", type = "boolean", flag = "--rejected", help = "show: documents that were refused"},
+    {name = "conflicts", type = "boolean", flag = "--conflicts", help = "show: those others had changed"},
     {name = "older", type = "duration", flag = "--older", value = "TIME",
       help = "purge: those that ended so long ago"},
   }),
@@ -122,8 +125,8 @@ local function print_one(record, limits)
   if spec.query then say("query", "%s", core.json(spec.query)) end
   say("locks", "%s", paths_text(spec.lock))
   say("done", "%d documents changed, %d deleted, %d had nothing to change, %d rejected, %d conflicts, "
-    .. "%d restored", counts.changed, counts.deleted, counts.unchanged, counts.rejected, counts.conflicts,
-    counts.restored)
+    .. "%d restored, %d left as they are", counts.changed, counts.deleted, counts.unchanged, counts.rejected,
+    counts.conflicts, counts.restored, counts.left)
   say("begun", "%s, %d attempt%s", ago(record.created), record.attempts, record.attempts == 1 and "" or "s")
   say("updated", "%s", ago(record.updated))
   for i, step in ipairs(steps_of(record)) do say(i == 1 and "do" or "", "%s", step) end
@@ -152,7 +155,22 @@ function verbs.ls(client, ctx)
   output.json {jobs = list}
 end
 
+-- A line for each document: text, or JSON.
+local function print_aside(each, as_json)
+  for found in each do
+    if as_json then
+      output.line(io.stdout, core.json(core.object(found)))
+    else
+      output.line(io.stdout, found.id, "  ", found.type, ": ", found.reason)
+    end
+  end
+end
+
 function verbs.show(client, ctx, id)
+  local o = ctx.options
+  if o.rejected then print_aside(client:get_job(id):rejected(), o.json) end
+  if o.conflicts then print_aside(client:get_job(id):conflicts(), o.json) end
+  if o.rejected or o.conflicts then return end
   local record = records.get(client, id)
   if not record then
     errors.raise("not_found", "there is no job %s in namespace %s%s", id, client:namespace(),
@@ -252,6 +270,9 @@ local function check(ctx)
     errors.bad("jobs: --older belongs to `mortise jobs purge` without an ID")
   end
   job_orders.check(verb, ctx.options)
+  if verb ~= "show" and (ctx.options.rejected or ctx.options.conflicts) then
+    errors.bad("jobs %s: --rejected and --conflicts belong to show", verb)
+  end
   return verb, id
 end
 

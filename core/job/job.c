@@ -269,14 +269,6 @@ static void announce(job_op *o) {
 
 /* ---- Changing ------------------------------------------------------------------------------- */
 
-/* What a list of transforms has changed may match still, and is found again by an attempt after it, as
- * unchanged: what never was to be changed is the rest of what matched at first. */
-static void balance(mt_job_record *r, const mt_change *c) {
-  uint64_t done = r->counts.changed + r->counts.deleted + r->counts.conflicts + r->counts.rejected;
-  if (c->matches_on && !c->error.code) r->counts.unchanged = r->total > done ? r->total - done : 0;
-  r->counts.matched = done + r->counts.unchanged;
-}
-
 static void on_changed(void *ctx, mt_change *c) {
   job_op *o = ctx;
   mt_job *j = o->j;
@@ -288,7 +280,7 @@ static void on_changed(void *ctx, mt_change *c) {
   r->counts.conflicts = c->result.conflicts;
   r->counts.rejected = c->result.rejected;
   mt_job_mark(r->aside, r->attempts, c->result.passes);
-  balance(r, c);
+  mt_job_balance(r, c->matches_on && !c->error.code);
   j->result = c->result;
   if (c->error.code) keep_error(o, &c->error);
   if (o->inverse_now && !mt_change_applied(c)) r->inverse = false;
@@ -494,15 +486,9 @@ static mortise_status start_attempt(job_op *o, mortise_error *err) {
   return status ? status : mt_job_record_attempt(r, err);
 }
 
-/* What the last attempt could not change is tried again, so it is counted again. */
-static void count_anew(mt_job_record *r) {
-  r->counts.matched -= r->counts.conflicts + r->counts.rejected;
-  r->counts.conflicts = r->counts.rejected = 0;
-}
-
 static void begin_attempt(job_op *o) {
   mortise_error err;
-  count_anew(&o->j->record);
+  mt_job_count_anew(&o->j->record);
   if (mt_job_record_attempt(&o->j->record, &err))
     fail_job(o, &err);
   else
@@ -515,7 +501,7 @@ static void begin_undo(job_op *o) {
   r->n_also = 0;
   r->undo_attempt = r->attempts;
   r->undo_number = r->batches[r->attempts - 1];
-  count_anew(r);
+  mt_job_count_anew(r);
   snprintf(r->aside, sizeof r->aside, MT_UNDO_MARK);
   write_record(o, start_undo);
 }

@@ -50,6 +50,19 @@ bool mt_job_record_may(const mt_job_record *r, mt_job_state to) {
   return mt_job_state_may(r->state, to) && !(again && mt_job_record_began(r));
 }
 
+/* ---- Counts --------------------------------------------------------------------------------- */
+
+void mt_job_count_anew(mt_job_record *r) {
+  r->counts.matched -= r->counts.conflicts + r->counts.rejected;
+  r->counts.conflicts = r->counts.rejected = 0;
+}
+
+void mt_job_balance(mt_job_record *r, bool is_list) {
+  uint64_t done = r->counts.changed + r->counts.deleted + r->counts.conflicts + r->counts.rejected;
+  if (is_list) r->counts.unchanged = r->total > done ? r->total - done : 0;
+  r->counts.matched = done + r->counts.unchanged;
+}
+
 /* ---- Ids ------------------------------------------------------------------------------------ */
 
 mortise_status mt_job_check_id(mt_slice id, mortise_error *err) {

@@ -86,6 +86,12 @@ bool mt_job_record_may(const mt_job_record *r, mt_job_state to);
 /* Begins a new attempt, which has no batches yet. OUT_OF_MEMORY, or REJECTED if there were too many. */
 mortise_status mt_job_record_attempt(mt_job_record *r, mortise_error *err);
 
+/* What the last attempt could not do is tried again, and counted anew. */
+void mt_job_count_anew(mt_job_record *r);
+/* Makes `matched` the sum. `is_list`: what has been changed may still match, so that a later attempt finds it again,
+ * unchanged; what never had to be changed is the rest of `total`. */
+void mt_job_balance(mt_job_record *r, bool is_list);
+
 /* What index_create needs to make the index of jobs and their journals. */
 mt_slice mt_job_table(void);
 

@@ -2,6 +2,7 @@
 
 #include "bindings/await.h"
 #include "bindings/lua_error.h"
+#include "bindings/lua_options.h"
 #include "bindings/op.h"
 #include "bindings/task.h"
 
@@ -102,6 +103,7 @@ static void push_change_counts(lua_State *L, const mt_change_result *r) {
   mt_set_count(L, "unknown", r->unknown);
   mt_set_count(L, "left", r->left);
   mt_set_count(L, "beside", r->beside);
+  mt_set_count(L, "refused", r->refused);
   mt_set_count(L, "passes", r->passes);
   mt_set_count(L, "bytes", r->bytes);
   mt_set_count(L, "round_trips", r->round_trips);
@@ -200,8 +202,8 @@ static int work_counts(lua_State *L) {
 
 static int work_pause(lua_State *L) {
   mt_lua_work *self = check_work(L);
-  bool paused = lua_toboolean(L, 2);
-  if (self->kind == MT_WORK_JOB && self->started && !self->ended) mt_job_pause(&self->job, paused);
+  const char *why = lua_isnoneornil(L, 2) ? NULL : mt_check_string(L, 2);
+  if (self->kind == MT_WORK_JOB && self->started && !self->ended) mt_job_pause(&self->job, why);
   return 0;
 }
 

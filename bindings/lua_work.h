@@ -11,7 +11,7 @@
  *                                `rate`: the limit, documents a second; `waits`: what a job waits for;
  *                                or nil
  *   :counts() -> matched, beside     of a job, once they are known; nothing is written before; or nil
- *   :pause(paused)               a job writes nothing more, or goes on
+ *   :pause(why or nil)           a job writes nothing more, or goes on
  *   :cancel()                    makes run() raise interrupted once all requests are answered
  *   :settle()                    waits for the requests of an interrupted run
  * Releasing the lock ends it at once, as if its process had died. */

@@ -442,6 +442,7 @@ static void keep_pace(change_op *o) {
 
 static void on_sent(void *ctx, const mt_sent *sent) {
   change_op *o = ctx;
+  o->c->result.refused += sent->refused;
   if (mt_flow_answered(&o->flow, sent)) keep_pace(o);
 }
 

@@ -47,6 +47,7 @@ typedef struct job_op {
   mt_settled noted;   /* the part of the change's result that the document already counts */
   mt_job_state stood; /* the state before the last write */
   bool reading, checkpointing, changing, undoing, reverting, ended, paused;
+  char why[MT_JOB_WAITS_MAX]; /* it is paused */
   bool inverse_now; /* this attempt is the first one that the opposite change can undo */
   bool was_loose;   /* `loose` before this attempt */
   bool announcing;  /* the change waits until the job's document says how it is undone */
@@ -445,7 +446,7 @@ static void hold_or_go_on(job_op *o) {
   const mt_control *orders = &o->steering.now;
   mt_job_record *r = &o->j->record;
   bool held = o->paused || orders->paused;
-  r->waits[0] = '\0';
+  snprintf(r->waits, sizeof r->waits, "%s", o->why);
   if (orders->paused) snprintf(r->waits, sizeof r->waits, "paused by %s", orders->by);
   if (o->changing) mt_change_pause(o->j->change, held || o->announcing);
   mt_revert_pause(&o->revert, held);
@@ -767,10 +768,11 @@ mortise_status mt_job_start(mt_job *j, mortise_error *err) {
   return MORTISE_OK;
 }
 
-void mt_job_pause(mt_job *j, bool paused) {
+void mt_job_pause(mt_job *j, const char *why) {
   job_op *o = j->op;
   if (!o) return;
-  o->paused = paused;
+  o->paused = why != NULL;
+  snprintf(o->why, sizeof o->why, "%s", why ? why : "");
   hold_or_go_on(o);
 }
 

@@ -71,7 +71,8 @@ typedef struct mt_job {
 /* INVALID_ARGUMENT, LOCK_LOST, OUT_OF_MEMORY: nothing was started, and `done` is not called. */
 mortise_status mt_job_start(mt_job *j, mortise_error *err);
 /* A paused job reads no further page and sends nothing more until it is resumed. */
-void mt_job_pause(mt_job *j, bool paused);
+void mt_job_pause(mt_job *j,
+                  const char *why); /* NULL: it goes on; `why` is shown where it is not "" */
 /* Asks the job to end. `done` is called with INTERRUPTED, and the job's document then says that the job is stopped,
  * or undone if a new job has not written anything yet. */
 void mt_job_cancel(mt_job *j);

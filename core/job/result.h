@@ -28,6 +28,7 @@ typedef struct mt_change_result {
   uint64_t left;      /* still match at the end; 0 unless `until_none` */
   uint64_t beside;    /* matched `beside` before anything was written */
   mt_reject rejects[MT_REJECTS_SHOWN]; /* the first of `rejected` */
+  uint64_t refused; /* write requests for which the store had no time, in whole or in part */
   uint32_t passes;
   uint64_t bytes;       /* sent and received by the store meanwhile */
   uint64_t round_trips; /* requests of the store meanwhile */

@@ -37,7 +37,8 @@ function hooks.starter(self)
       matched, beside = work:counts()
     end
     ask(self, "on_start", core.object {matched = matched, beside = beside})
-    work:pause(false)
+    self._started = true
+    work:pause(nil)
   end
 end
 

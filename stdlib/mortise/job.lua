@@ -9,6 +9,7 @@ local json = require "mortise.json"
 local options = require "mortise.options"
 local plan = require "mortise.plan"
 local orders = require "mortise.orders"
+local overload = require "mortise.overload"
 local orphans = require "mortise.orphans"
 local purge = require "mortise.purge"
 local records = require "mortise.records"
@@ -35,6 +36,7 @@ job.rows = {
   {name = "wait", type = "duration", help = "how long to wait for the lock"},
   orphans.row,
   {name = "on_progress", type = "function", help = "called with the numbers done and in all"},
+  overload.row,
   {name = "keep", type = "duration", default_text = "7d",
     help = "how long it can be undone at least once it is over; then whoever runs a job next removes it"},
   {name = "rate", type = "count", help = "documents a second, at most"},
@@ -155,7 +157,7 @@ local function to_spec(o)
     name = o.name, index = o.index, query = json.body(o.query), lock = to_lock(o, rename), rename = rename,
     change = not rename and to_transforms(o.change) or nil, merge = o.merge, allow_empty = o.allow_empty,
     batch = o.batch, slices = o.slices, concurrency = o.concurrency, passes = o.passes, rate = o.rate,
-    keep = o.keep,
+    keep = o.keep, max_load = overload.check(o.max_load),
   }
   if rename then
     check_cover(spec.lock, rename)
@@ -261,7 +263,11 @@ local function work_under(self, held, verb, standing)
   o.waits_at_start = on_start ~= nil
   local work = held:job(o)
   local watcher = verb == "undo" and self._on_progress or hooks.watcher(self)
+  self._started = on_start == nil
+  local guard <close> = overload.guard(self._client, work, verb ~= "undo" and self._spec.max_load or nil,
+    function() return self._started end)
   local ok, result = pcall(watched, work, watcher, "job " .. self.id, on_start)
+  if guard and guard.why ~= nil then result = guard.why end
   if not ok then pcall(work.settle, work) end -- nothing of it is in flight when the session ends
   return ok, result, work:result()
 end

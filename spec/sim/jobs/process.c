@@ -88,7 +88,7 @@ static void on_pause(void *ctx) {
   jobs_process *p = ctx;
   if (over(p) || jobs_held_up(p, on_pause, p)) return;
   p->paused = !p->paused;
-  mt_job_pause(&p->job, p->paused);
+  mt_job_pause(&p->job, p->paused ? "" : NULL);
   if (p->paused) sim_at(p->sim->w, sim_now(p->sim->w) + draw(p, PAUSE, 1, 1, 500), on_pause, p);
 }
 

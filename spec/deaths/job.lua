@@ -2,7 +2,7 @@
 local kind, index, id = ...
 local kinds = {
   rename = {rename = {from = "/a", to = "/b"}},
-  join = {rename = {from = "/a", to = "/b", merge = true}},
+  join = {rename = {from = "/a", to = "/b"}, merge = true},
   list = {
     lock = "/a",
     query = {prefix = {path = "/a/"}},

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LEASE_MS = 60000, DOCS = 60, PAGE = 7, NEVER = 1 << 30 };
+enum { LEASE_MS = 60000, DOCS = 60, SOURCE_MAX = 256, PAGE = 7, NEVER = 1 << 30 };
 
 typedef enum death {
   LOST,    /* the request in which it died was never sent */
@@ -180,11 +180,12 @@ static void be_born(life *l, job_fixture *f, mt_job_verb verb, int die_at, death
   l->ops.scan_next = dying_scan_next;
   l->mine.store->docs = &l->ops;
   fake_lock_init(&l->lock, mt_env_system(), LEASE_MS);
-  assert_int_equal(mt_rename_init(&l->rename, MT_SLICE("path"), MT_SLICE("/clinton"),
-                                  MT_SLICE("/projects/clinton"), &err),
+  const mt_slice fields[] = {MT_SLICE("path"), MT_SLICE("see.also")};
+  assert_int_equal(mt_rename_init_fields(&l->rename, fields, 2, MT_SLICE("/clinton"),
+                                         MT_SLICE("/projects/clinton"), &err),
                    MORTISE_OK);
-  assert_int_equal(mt_rename_init(&l->back, MT_SLICE("path"), MT_SLICE("/projects/clinton"),
-                                  MT_SLICE("/clinton"), &err),
+  assert_int_equal(mt_rename_init_fields(&l->back, fields, 2, MT_SLICE("/projects/clinton"),
+                                         MT_SLICE("/clinton"), &err),
                    MORTISE_OK);
   assert_int_equal(mt_transforms_inverse(&l->rename.list, &l->inverse, &err), MORTISE_OK);
   fit_out(l, &l->rename);
@@ -249,11 +250,17 @@ static void remove_index(job_fixture *f, const char *index) {
   OK(f, r);
 }
 
-/* Of some, an inverse would not restore the bytes: their path was spelled with an escape that it needs not. */
+/* Of some, an inverse would not restore the bytes: their path was spelled with an escape that it needs not. Some have
+ * paths in an array too, and some only there. */
 static void file_source(size_t i, const char *below, char *out, size_t size) {
   const char *escape = i % 11 == 5 && !strcmp(below, "/clinton") ? "\\" : "";
-  snprintf(out, size, "{\"n\" : %zu,\"e\":[ ], \"path\":\"%s%s/dir%zu/f\\u00e9%zu\" }", i, escape,
-           below, i % 7, i);
+  const char *name = i % 13 == 7 ? "name" : "path";
+  int n = snprintf(out, size, "{\"n\" : %zu,\"e\":[ ], \"%s\":\"%s%s/dir%zu/f\\u00e9%zu\"", i, name,
+                   escape, i % 13 == 7 ? "/clinton" : below, i % 7, i);
+  if (i % 4 == 3 || i % 13 == 7)
+    n += snprintf(out + n, size - (size_t)n, ",\"see\":{\"also\":[\"/x\", \"%s/l%zu\",\"%s\"]}",
+                  below, i, below);
+  snprintf(out + n, size - (size_t)n, " }");
 }
 
 static void write_beside(job_fixture *f) {
@@ -267,7 +274,7 @@ static void write_beside(job_fixture *f) {
 
 static void write_files(job_fixture *f) {
   mt_write items[DOCS];
-  char ids[DOCS][16], sources[DOCS][160];
+  char ids[DOCS][16], sources[DOCS][SOURCE_MAX];
   for (size_t i = 0; i < DOCS; i++) {
     snprintf(ids[i], sizeof ids[i], "d%zu", i);
     file_source(i, "/clinton", sources[i], sizeof sources[i]);
@@ -293,7 +300,8 @@ static void open_job_fixture(job_fixture *f, const mt_test_place *place, undo_by
   create_index(f, f->index,
                MT_SLICE("{\"settings\":{\"number_of_shards\":2,\"number_of_replicas\":0,"
                         "\"refresh_interval\":\"30s\"},\"mappings\":{\"properties\":{\"path\":"
-                        "{\"type\":\"keyword\"}}}}"));
+                        "{\"type\":\"keyword\"},\"see\":{\"properties\":{\"also\":{\"type\":"
+                        "\"keyword\"}}}}}}"));
   create_index(f, f->table, mt_job_table());
   write_files(f);
   if (by == BY_IDS) write_beside(f);
@@ -307,7 +315,7 @@ static void close_job_fixture(job_fixture *f) {
 
 /* Every document is this one, to the byte; those that are to go are gone where the change was done. */
 static void expect_all_below(job_fixture *f, const char *below, bool done) {
-  char ids[DOCS][16], want[160];
+  char ids[DOCS][16], want[SOURCE_MAX];
   mt_slice id[DOCS], routing[DOCS];
   for (size_t i = 0; i < DOCS; i++) {
     snprintf(ids[i], sizeof ids[i], "d%zu", i);
@@ -474,7 +482,7 @@ static void test_deleted_comes_back(const mt_test_place *place, undo_by by) {
   theirs.kind = MT_WRITE_DELETE; /* so that all is as it was but for this one */
   f.theirs.store->docs->bulk(f.theirs.store, &r);
   OK(&f, r);
-  char want[160];
+  char want[SOURCE_MAX];
   file_source(3, "/clinton", want, sizeof want);
   theirs.kind = MT_WRITE_CREATE;
   theirs.body = mt_slice_of(want);

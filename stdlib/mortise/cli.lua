@@ -27,7 +27,7 @@ local own_rows = {
     help = "the configuration file"},
   {name = "progress", type = "string", flag = "--progress", value = "HOW", env = "MORTISE_PROGRESS",
     values = {"auto", "plain", "json", "none"}, default_text = "auto",
-    help = "what goes on, on standard error: auto (a terminal's), plain, json (of jobs), none"},
+    help = "what goes on, on standard error: auto (a terminal's), plain, json, none"},
   {name = "verbose", type = "boolean", flag = "--verbose", short = "-v",
     help = "tracebacks and what is done"},
 }

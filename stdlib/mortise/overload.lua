@@ -55,7 +55,8 @@ local function full_disk(client, most)
     local total = node.fs and node.fs.total
     local size, free = total and total.total_in_bytes, total and total.available_in_bytes
     if size and free and size > 0 and (size - free) * 100 > size * most then
-      return ("the disk of %s is full to %d percent"):format(core.tostring(node.name), (size - free) * 100 // size)
+      local percent = (size - free) * 100 // size
+      return ("the disk of %s is full to %d percent"):format(core.tostring(node.name), percent)
     end
   end
 end

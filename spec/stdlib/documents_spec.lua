@@ -37,6 +37,17 @@ stores.each("documents", function(store)
     assert.equal("not_found", (code_of(client.update, client, index, "x/1", {})))
   end)
 
+  it("are all scanned, also where their ids do not fit into memory at once", function()
+    local items, n, seen, count = {}, 8000, {}, 0
+    for i = 1, n do items[i] = {op = "index", id = ("0"):rep(90) .. i, doc = {n = i}} end
+    client:bulk(index, items, {refresh = true})
+    for view in client:scan(index, {page = 700}) do
+      assert.is_nil(seen[view._id])
+      seen[view._id], count = true, count + 1
+    end
+    assert.equal(n + 1, count)
+  end)
+
   it("are written only at the version that is named", function()
     local view = client:get(index, "a")
     client:index(index, "a", {n = 2}, {if_seq_no = view._seq_no, if_term = view._term})

@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "base/pump.h"
 #include "job/flow.h"
+#include "job/known.h"
 #include "job/unit.h"
 
 #include <inttypes.h>
@@ -35,7 +36,7 @@ struct change_op {
   uint32_t page;
   bool fixed_page;
   unsigned scans_lost;
-  bool scanned, failed, counted;
+  bool scanned, failed, counted, knowing;
   bool again;                        /* the pass begins again, with smaller pages or another scan */
   uint64_t settled_before, progress; /* documents finished before this pass; the last number told */
   uint64_t requests0, bytes0;
@@ -61,8 +62,14 @@ static void fail_op(change_op *o, const mortise_error *e) {
   if (o->c->journal) mt_writer_stop(o->c->journal->writer, e);
 }
 
+static void stop_knowing(change_op *o) {
+  if (o->knowing) mt_known_stop(o->c->known);
+  o->knowing = false;
+}
+
 static void free_change_op(change_op *o) {
   mt_store *s = o->c->store;
+  stop_knowing(o);
   if (o->request) mt_store_cancel(s, o->request);
   mt_writer_free(o->writer);
   s->docs->scan_close(s, o->scan);
@@ -91,8 +98,9 @@ static void finish_change(change_op *o) {
     mt_store_cancel(c->store, o->request);
     o->request = NULL;
   }
+  if (o->failed) stop_knowing(o);
   mt_units_step(&o->units); /* drops what was not sent yet */
-  if (o->units.busy || o->request) return;
+  if (o->units.busy || o->request || o->knowing) return;
   if (o->failed) {
     say_how_far(o);
     c->error.ambiguous = mt_change_applied(c);
@@ -109,6 +117,7 @@ static void finish_change(change_op *o) {
 static void conclude(change_op *o) {
   mt_change_result *r = &o->c->result;
   mortise_error *e = &o->c->error;
+  if (o->c->known) r->matched = mt_result_settled(r) + r->conflicts + r->rejected;
   if (r->rejected) {
     const mt_reject *first = &r->rejects[0];
     mt_error_set(e, MORTISE_REJECTED,
@@ -199,8 +208,8 @@ static void start_pass(change_op *o) {
   mt_change_result *r = &o->c->result;
   r->passes++;
   r->rejected = r->conflicts = 0;
+  if (o->c->known) r->unchanged = 0;
   o->units.idle = 0;
-  o->scanned = false;
   o->settled_before = mt_result_settled(r);
 }
 
@@ -212,7 +221,8 @@ static void end_scan(change_op *o) {
 
 /* Begins the pass again, if passes may be repeated. */
 static bool restart_pass(change_op *o) {
-  if (!o->c->until_none || o->failed) return false;
+  bool repeated = o->c->until_none || o->c->known;
+  if (!repeated || o->failed) return false;
   o->request = NULL;
   o->again = true;
   end_scan(o);
@@ -221,7 +231,7 @@ static bool restart_pass(change_op *o) {
 }
 
 static bool begin_smaller(change_op *o, uint32_t page) {
-  if (!o->c->until_none || o->failed || o->page == 1) return false;
+  if (o->page == 1) return false;
   o->page = page > 1 ? page : 1;
   return restart_pass(o);
 }
@@ -294,9 +304,10 @@ static void on_open(void *ctx, mt_req *req) {
 
 static void open_pass(change_op *o) {
   mt_change *c = o->c;
-  if (o->again) c->result.passes--;
-  o->again = false;
-  start_pass(o);
+  bool first = !c->known || c->known->part == 0; /* of the pass's scans */
+  if (o->again && first) c->result.passes--;
+  o->again = o->scanned = false;
+  if (first) start_pass(o);
   o->open = (mt_scan_open){
       .index = c->index, .query = c->query, .page = o->page, .slices = c->options.slices};
   send_request(o, &o->open.req, on_open);
@@ -332,10 +343,42 @@ static void on_matches_counted(void *ctx, mt_req *req) {
     conclude(o);
 }
 
+static void on_known(void *ctx, mt_known *k) {
+  change_op *o = ctx;
+  o->knowing = false;
+  if (k->error.code) fail_op(o, &k->error);
+  if (may_go_on(o))
+    open_pass(o);
+  else
+    finish_change(o);
+}
+
+static void find_known(change_op *o) {
+  mt_known *k = o->c->known;
+  k->done = on_known;
+  k->ctx = o;
+  k->last = o->c->journal->next;
+  o->knowing = true;
+  mt_known_start(k);
+}
+
+/* All documents are looked at once more for each part of what is known; and where some were in conflict, from
+ * the beginning, since a search says best whether those still match. */
+static bool looks_again(change_op *o) {
+  mt_known *k = o->c->known;
+  uint32_t most = o->c->options.passes ? o->c->options.passes : PASSES;
+  if (!k) return false;
+  if (++k->part < k->parts) return true;
+  k->part = 0;
+  return o->c->result.conflicts && o->c->result.passes < most;
+}
+
 static void on_index_refreshed(void *ctx, mt_req *req) {
   change_op *o = ctx;
   if (!arrived(o, req, "refreshing the index"))
     finish_change(o);
+  else if (o->c->known)
+    find_known(o);
   else if (o->c->result.passes && !o->again)
     count_matches(o, o->c->query, on_matches_counted);
   else
@@ -386,6 +429,7 @@ static void on_page_scanned(void *ctx, mt_req *req) {
   }
   if (page_is_heavy(o, page)) return;
   mt_units_take(&o->units, page);
+  if (o->c->offered) o->c->offered(o->c);
   /* The server fetches the next page while this one is changed. */
   if (mt_units_room(&o->units) && !o->units.paused) scan_next_page(o);
   mt_units_step(&o->units);
@@ -412,12 +456,12 @@ static void pump_change(change_op *o) {
   }
   int64_t wait_ms = mt_units_wait_ms(&o->units);
   if (wait_ms) kick_after(o, wait_ms);
-  if (o->request) return;
+  if (o->request || o->knowing) return;
   if (!o->scanned && mt_units_room(&o->units) && !o->units.paused) scan_next_page(o);
   if (!o->scanned || o->units.busy) return;
   bool until_none = repeats(o->c), idle = until_none && !o->again && only_idle(o);
   if (idle) o->c->result.left = 0;
-  if (until_none && !idle)
+  if ((until_none && !idle) || (o->c->known && o->again) || looks_again(o))
     refresh_index(o);
   else
     conclude(o);
@@ -465,6 +509,8 @@ static mortise_status make_change_op(change_op *o, mortise_error *err) {
                         .preview = c->plan ? c->preview : NULL,
                         .result = &c->result,
                         .env = c->env,
+                        .outside = c->offered != NULL,
+                        .known = c->known,
                         .idle_matches = c->until_none,
                         .failed = on_failed,
                         .written = on_unit_written,
@@ -501,6 +547,7 @@ mortise_status mt_change_start(mt_change *c, mortise_error *err) {
     return status;
   }
   c->op = o;
+  if (c->known) c->known->part = 0;
   describe_index(o);
   return MORTISE_OK;
 }
@@ -524,13 +571,27 @@ void mt_change_limit(mt_change *c, mt_limits limits) {
   kick(o);
 }
 
-void mt_change_cancel(mt_change *c) {
+void mt_change_stop(mt_change *c, const mortise_error *why) {
   change_op *o = c->op;
   if (!o || o->failed) return;
+  fail_op(o, why);
+  kick(o);
+}
+
+void mt_change_cancel(mt_change *c) {
   mortise_error err;
   mt_error_set(&err, MORTISE_INTERRUPTED, "the change was interrupted");
-  fail_op(o, &err);
-  kick(o);
+  mt_change_stop(c, &err);
+}
+
+mt_unit *mt_change_page(mt_change *c) {
+  change_op *o = c->op;
+  return o ? mt_units_to_patch(&o->units) : NULL;
+}
+
+void mt_change_page_done(mt_change *c, mt_unit *page) {
+  mt_unit_patched(page);
+  kick(c->op);
 }
 
 void mt_change_abandon(mt_change *c) {

@@ -28,6 +28,12 @@ typedef struct mt_change {
    * such as new documents and conflicts, and makes another pass over it. If false, there is one pass. */
   bool until_none;
   bool matches_on; /* with `until_none`: a document that was changed may still match */
+  /* The transform is a function that must not see what it has made: documents in the journal are skipped, and
+   * there is another pass only if documents were in conflict. The caller initialises it with zeros, a job the rest.
+   * NULL: it may see it. */
+  struct mt_known *known;
+  /* Called when a page waits for mt_change_page, because the caller makes the change. NULL: `transform` makes it. */
+  void (*offered)(struct mt_change *c);
   struct mt_unit_journal
       *journal; /* lists each batch before it is written (unit.h); NULL: there is none */
   bool plan;    /* writes nothing, makes one pass, and counts in `changed` what would be changed */
@@ -71,9 +77,16 @@ void mt_change_pause(mt_change *c, bool paused);
 /* Sets how fast it may go, from the next batch on. Does nothing if the change has ended. */
 void mt_change_limit(mt_change *c, mt_limits limits);
 
+/* With `offered`: a page to be changed now (mt_unit_next, mt_unit_put), until mt_change_page_done. NULL: there is
+ * none yet, or the change has ended. */
+struct mt_unit *mt_change_page(mt_change *c);
+void mt_change_page_done(mt_change *c, struct mt_unit *page);
+
 /* Asks the change to end. It sends nothing more, waits for the requests under way, and calls `done` with
  * INTERRUPTED. Does nothing if the change has ended. */
 void mt_change_cancel(mt_change *c);
+/* The same with another error. */
+void mt_change_stop(mt_change *c, const mortise_error *why);
 
 /* Ends the change at once, without calling `done`. Writes under way may still be applied; they are counted in
  * `unknown`. Must not be called from its own callbacks. Does nothing if the change has ended. */

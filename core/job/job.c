@@ -3,8 +3,10 @@
 #include "base/mem.h"
 #include "base/pump.h"
 #include "job/control.h"
+#include "job/known.h"
 #include "job/replay.h"
 #include "job/revert.h"
+#include "job/settle.h"
 #include "job/undo.h"
 #include "job/unit.h"
 
@@ -28,8 +30,7 @@ typedef struct job_op {
   mt_journal_of of;
   mt_unit_journal journal;
   mt_attempt_close close;
-  mt_rewrite settle; /* finishes the batches that the closed attempt had under way */
-  uint64_t number;   /* the number of the next such batch */
+  mt_settle settle;  /* finishes the batches that the closed attempt had under way */
   unsigned claims;   /* how often a write of the former owner came in between */
   mt_undo undo;
   mt_revert revert;
@@ -71,7 +72,7 @@ static void free_job_op(job_op *o) {
   mt_revert_abandon(&o->revert);
   mt_writer_free(o->restores);
   mt_undo_deinit(&o->undo);
-  mt_rewrite_deinit(&o->settle);
+  mt_settle_deinit(&o->settle);
   mt_attempt_close_deinit(&o->close);
   mt_steering_deinit(&o->steering);
   mt_timer_release(s->loop, &o->tick);
@@ -270,6 +271,18 @@ static void announce(job_op *o) {
 
 /* ---- Changing ------------------------------------------------------------------------------- */
 
+static void report_others(job_op *o) {
+  mortise_error err;
+  o->j->result.conflicts += o->settle.others;
+  mt_error_set(
+      &err, MORTISE_CONFLICT,
+      "%" PRIu64
+      " documents that were being written when the job's process ended have been changed by "
+      "others since: they stay as they are",
+      o->settle.others);
+  keep_error(o, &err);
+}
+
 static void on_changed(void *ctx, mt_change *c) {
   job_op *o = ctx;
   mt_job *j = o->j;
@@ -278,7 +291,7 @@ static void on_changed(void *ctx, mt_change *c) {
   note_progress(o);
   c->counted = o->counted;
   j->began |= o->journal.next > 0 || mt_change_applied(c);
-  r->counts.conflicts = c->result.conflicts;
+  r->counts.conflicts = c->result.conflicts + o->settle.others;
   r->counts.rejected = c->result.rejected;
   mt_job_mark(r->aside, r->attempts, c->result.passes);
   mt_job_balance(r, c->matches_on && !c->error.code);
@@ -286,6 +299,7 @@ static void on_changed(void *ctx, mt_change *c) {
   if (c->error.code) keep_error(o, &c->error);
   if (o->inverse_now && !mt_change_applied(c)) r->inverse = false;
   r->loose = r->inverse && j->error.code && (o->was_loose || c->result.unknown);
+  if (o->settle.others) report_others(o);
   bool nothing = !mt_job_record_began(r) && !o->journal.next; /* then there is nothing to undo */
   end_as(o, !j->error.code ? MT_JOB_DONE : nothing ? MT_JOB_UNDONE : MT_JOB_STOPPED);
 }
@@ -340,6 +354,8 @@ static void start_change(job_op *o) {
   c->journal = &o->journal;
   o->counted = c->counted;
   c->counted = on_change_counted;
+  if (c->known) c->known->of = o->of;
+  if (c->known) c->known->record = &j->record;
   if (mt_change_start(c, &err)) {
     c->counted = o->counted;
     keep_error(o, &err);
@@ -489,7 +505,12 @@ static mortise_status start_attempt(job_op *o, mortise_error *err) {
 
 static void begin_attempt(job_op *o) {
   mortise_error err;
-  mt_job_count_anew(&o->j->record);
+  mt_job_record *r = &o->j->record;
+  mt_job_count_anew(r);
+  if (o->j->change->known) { /* the function is asked about them once more */
+    r->counts.matched -= r->counts.unchanged;
+    r->counts.unchanged = 0;
+  }
   if (mt_job_record_attempt(&o->j->record, &err))
     fail_job(o, &err);
   else
@@ -507,60 +528,26 @@ static void begin_undo(job_op *o) {
   write_record(o, start_undo);
 }
 
-/* Finishes a document of a batch that the former attempt had under way. If that attempt has written it, it is
- * written once more as it is, because only an acknowledgement proves a write. If not, it is written now, so that
- * a late request of that attempt fails. If others have changed it, the job's search will find it if need be. */
-static mt_again finish_one(mt_rewrite *w, mt_item *item, const mt_journal_entry *e,
-                           const mt_doc *doc) {
-  const mt_transform *t = &((job_op *)w->ctx)->j->change->transform;
-  mt_now now = mt_rewrite_look(w, item, e, doc);
-  if (now == MT_NOW_GONE) return MT_AGAIN_DONE;
-  if (now == MT_NOW_AFTER) return mt_rewrite_with(w, item, doc->source);
-  mt_again next = mt_rewrite_by(w, item, t, doc);
-  return next == MT_AGAIN_WRITE && now == MT_NOW_OTHER ? MT_AGAIN_CONFLICT : next;
-}
-
-static void next_open_batch(job_op *o);
-
-static void on_settled(void *ctx, mt_rewrite *w) {
+static void on_settled(void *ctx, mt_settle *settle) {
   job_op *o = ctx;
-  mt_job_record *r = &o->j->record;
-  mortise_error err = w->error;
-  r->counts.matched += w->written + w->deleted + w->right;
-  r->counts.changed += w->written;
-  r->counts.deleted += w->deleted;
-  r->counts.unchanged += w->right;
-  mt_rewrite_deinit(w);
-  o->number++;
+  mortise_error err = settle->error;
   if (err.code)
     fail_job(o, &err);
   else
-    next_open_batch(o);
-}
-
-static bool is_noted(const mt_job_record *r, uint64_t number) {
-  for (size_t i = 0; i < r->n_also; i++)
-    if (r->also[i] == number) return true;
-  return false;
-}
-
-static void next_open_batch(job_op *o) {
-  mt_job_record *r = &o->j->record;
-  while (o->number < o->close.end && is_noted(r, o->number)) o->number++;
-  if (o->number == o->close.end) {
-    r->batches[r->attempts - 1] = o->close.end;
     begin_attempt(o);
-    return;
-  }
-  o->settle = (mt_rewrite){.done = on_settled,
-                           .ctx = o,
-                           .of = o->of,
-                           .writer = o->restores,
-                           .attempt = r->attempts,
-                           .number = o->number,
-                           .decide = finish_one,
-                           .result = &o->j->result};
-  mt_rewrite_start(&o->settle);
+}
+
+static void settle_attempt(job_op *o) {
+  o->settle = (mt_settle){.done = on_settled,
+                          .ctx = o,
+                          .of = o->of,
+                          .writer = o->restores,
+                          .journal = o->records,
+                          .record = &o->j->record,
+                          .end = o->close.end,
+                          .change = o->j->change,
+                          .result = &o->j->result};
+  mt_settle_start(&o->settle);
 }
 
 static void on_attempt_closed(void *ctx, mt_attempt_close *c) {
@@ -570,13 +557,12 @@ static void on_attempt_closed(void *ctx, mt_attempt_close *c) {
     fail_job(o, &c->error);
     return;
   }
-  o->number = c->from;
   o->j->began = c->end > 0 || r->inverse;
   for (size_t i = 0; i + 1 < r->attempts; i++) o->j->began |= r->batches[i] > 0;
   if (o->j->verb == MT_JOB_UNDO)
     begin_undo(o);
   else
-    next_open_batch(o);
+    settle_attempt(o);
 }
 
 /* From here on the former owner cannot write the job's document any more. If one of its writes came in between,
@@ -780,6 +766,10 @@ void mt_job_cancel(mt_job *j) {
   mortise_error err;
   mt_error_set(&err, MORTISE_INTERRUPTED, "the job was interrupted");
   cancel_job(j->op, &err);
+}
+
+void mt_job_stop(mt_job *j, const mortise_error *why) {
+  cancel_job(j->op, why);
 }
 
 void mt_job_abandon(mt_job *j) {

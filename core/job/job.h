@@ -76,6 +76,8 @@ void mt_job_pause(mt_job *j,
 /* Asks the job to end. `done` is called with INTERRUPTED, and the job's document then says that the job is stopped,
  * or undone if a new job has not written anything yet. */
 void mt_job_cancel(mt_job *j);
+/* The same with another error. */
+void mt_job_stop(mt_job *j, const mortise_error *why);
 /* Ends the job at once, without calling `done`, as if its process had died. */
 void mt_job_abandon(mt_job *j);
 void mt_job_deinit(mt_job *j); /* after its end */

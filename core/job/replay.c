@@ -104,11 +104,14 @@ static void on_batch_fetched(void *ctx, mt_req *req) {
     mt_error_set(&err, MORTISE_UNAVAILABLE, "another number of documents was answered");
   if (!err.code && doc->found && !is_mark(doc->source)) {
     r->found = true;
+    r->version = doc->version;
     if (!mt_journal_decode(doc->source, &r->batch, &err)) make_batch_arrays(r, &err);
   }
   mt_mget_deinit(&r->mget);
   if (err.code)
     fail_read(r, &err);
+  else if (r->no_documents)
+    finish_read(r, NULL);
   else
     fetch_documents(r);
 }

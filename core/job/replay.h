@@ -19,8 +19,10 @@ typedef struct mt_batch_read {
   void *ctx;
   mt_journal_of of;
   uint64_t attempt, number;
+  bool no_documents; /* only the batch is read */
   /* out */
-  bool found; /* whether there is such a batch */
+  bool found;         /* whether there is such a batch */
+  mt_version version; /* of the batch's own document */
   mt_journal_batch batch;
   mt_doc *docs; /* the document of each entry, as it is now */
   mortise_error error;

@@ -1,6 +1,7 @@
 #include "job/unit.h"
 
 #include "base/mem.h"
+#include "job/known.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -65,28 +66,42 @@ static void reject_document(mt_unit *u, const mt_doc *doc, const mortise_error *
   if (u->all->journal) mt_aside_add_left(&u->aside, doc->index, doc->id, true, type, e->message);
 }
 
-/* Changes one document. If the result is MT_CHANGED, its new body is at the end of u->bodies. If it is neither that
- * nor MT_DELETED, there is nothing to write, and the document is counted. */
-static mt_transformed transform_one(mt_unit *u, const mt_doc *doc, mortise_error *err) {
+/* Is it to be changed at all? One that is gone, or no longer matches since the scan was opened, is counted. */
+static bool is_wanted(const mt_units *all, const mt_doc *doc) {
+  if (all->known && mt_known_skips(all->known, doc)) return false;
+  all->result->unchanged += !doc->found;
+  return doc->found;
+}
+
+static void add_item(mt_unit *u, mt_transformed how, const mt_doc *doc, size_t before) {
+  u->items[u->n++] =
+      (mt_item){.write = {.kind = how == MT_DELETED ? MT_WRITE_DELETE : MT_WRITE_INDEX,
+                          .index = doc->index,
+                          .id = doc->id,
+                          .routing = doc->routing,
+                          .body = {NULL, u->bodies.n - before},
+                          .if_version = doc->version,
+                          .skip_pipeline = true},
+                .of_source = true};
+}
+
+/* What is to become of a document is counted, or is an item; its new source stands in u->bodies from `before`
+ * on. */
+static void note_outcome(mt_unit *u, mt_transformed how, const mt_doc *doc, size_t before,
+                         const mortise_error *err) {
   mt_units *all = u->all;
-  size_t before = u->bodies.n;
-  if (!doc->found) { /* it is gone, or matches no longer, since the scan was opened */
-    all->result->unchanged++;
-    return MT_UNCHANGED;
-  }
-  mt_transformed how = all->transform.apply(all->transform.ctx, doc, &u->bodies, err);
-  if (how == MT_CHANGED && u->bodies.n > before) return how;
-  mt_buf_cut(&u->bodies, before);
-  if (how == MT_ASIDE) {
+  bool changed = how == MT_CHANGED && u->bodies.n > before;
+  if (!changed) mt_buf_cut(&u->bodies, before);
+  if (changed || how == MT_DELETED) {
+    add_item(u, how, doc, before);
+  } else if (how == MT_ASIDE) {
     reject_document(u, doc, err);
   } else if (how == MT_STOP) {
     units_fail(all, err);
-  } else if (how != MT_DELETED) {
+  } else {
     all->idle++;
     all->result->unchanged += !all->idle_matches;
-    how = MT_UNCHANGED;
   }
-  return how;
 }
 
 /* Sets the address of each body in the buffer. This is done last, because the buffer moves while it grows. */
@@ -99,36 +114,83 @@ static void place_bodies(mt_unit *u, size_t n) {
   }
 }
 
-static mortise_status patch_documents(mt_unit *u, mortise_error *err) {
-  mt_units *all = u->all;
+static mortise_status make_room_for_items(mt_unit *u, mortise_error *err) {
   const mt_page *page = u->page;
-  size_t n = 0;
-  mt_error_clear(err); /* only once, because an error is large */
   mt_buf_clear(&u->bodies);
+  u->n = u->at = u->asked = 0;
   if (!mt_grow((void **)&u->items, &u->cap, page->n, sizeof *u->items, SIZE_MAX / sizeof *u->items))
     return mt_error_memory(err);
   /* An estimate of what is needed, so that the buffer seldom moves. */
   if (page->bytes.n < BODIES_MAX / 2) mt_buf_room(&u->bodies, page->bytes.n + page->bytes.n / 16);
-  for (size_t i = 0; i < page->n && !all->stopped; i++) {
-    const mt_doc *doc = &page->docs[i];
-    size_t before = u->bodies.n;
-    mt_transformed how = transform_one(u, doc, err);
-    if (how != MT_CHANGED && how != MT_DELETED) continue;
-    u->items[n++] =
-        (mt_item){.write = {.kind = how == MT_DELETED ? MT_WRITE_DELETE : MT_WRITE_INDEX,
-                            .index = doc->index,
-                            .id = doc->id,
-                            .routing = doc->routing,
-                            .body = {NULL, u->bodies.n - before},
-                            .if_version = doc->version,
-                            .skip_pipeline = true},
-                  .of_source = true};
-  }
-  place_bodies(u, n);
-  u->n = n;
-  u->at = 0;
-  return mt_buf_status(&u->bodies, "the new bodies of a page", err);
+  return MORTISE_OK;
 }
+
+static mortise_status patch_documents(mt_unit *u, mortise_error *err) {
+  mt_units *all = u->all;
+  mt_error_clear(err); /* once: it is not small */
+  for (size_t i = 0; i < u->page->n && !all->stopped; i++) {
+    const mt_doc *doc = &u->page->docs[i];
+    size_t before = u->bodies.n;
+    if (!is_wanted(all, doc)) continue;
+    mt_transformed how = all->transform.apply(all->transform.ctx, doc, &u->bodies, err);
+    note_outcome(u, how, doc, before, err);
+  }
+  return MORTISE_OK;
+}
+
+static void end_patching(mt_unit *u) {
+  mortise_error err;
+  place_bodies(u, u->n);
+  u->phase = MT_UNIT_PATCHED;
+  if (mt_buf_status(&u->bodies, "the new bodies of a page", &err)) units_fail(u->all, &err);
+}
+
+static void patch_page(mt_unit *u) {
+  mortise_error err;
+  mortise_status status = make_room_for_items(u, &err);
+  if (!status) status = patch_documents(u, &err);
+  if (status) units_fail(u->all, &err);
+  end_patching(u);
+}
+
+/* ---- Patching by others --------------------------------------------------------------------- */
+
+mt_unit *mt_units_to_patch(mt_units *all) {
+  mortise_error err;
+  mt_unit *u = NULL;
+  for (uint32_t i = 0; i < all->n && !u && !all->stopped; i++)
+    if (all->list[i].phase == MT_UNIT_READ) u = &all->list[i];
+  if (!u) return NULL;
+  if (make_room_for_items(u, &err)) {
+    units_fail(all, &err);
+    return NULL;
+  }
+  u->phase = MT_UNIT_PATCHING;
+  return u;
+}
+
+const mt_doc *mt_unit_next(mt_unit *u) {
+  while (u->asked < u->page->n && !u->all->stopped) {
+    const mt_doc *doc = &u->page->docs[u->asked++];
+    if (is_wanted(u->all, doc)) return doc;
+  }
+  return NULL;
+}
+
+void mt_unit_put(mt_unit *u, mt_transformed how, mt_slice body, const mortise_error *err) {
+  const mt_doc *doc = &u->page->docs[u->asked - 1];
+  size_t before = u->bodies.n;
+  if (u->all->stopped) return;
+  if (how == MT_CHANGED && mt_slice_eq(body, doc->source)) how = MT_UNCHANGED;
+  if (how == MT_CHANGED) mt_buf_addslice(&u->bodies, body);
+  note_outcome(u, how, doc, before, err);
+}
+
+void mt_unit_patched(mt_unit *u) {
+  end_patching(u);
+}
+
+/* ---- Documents that others have changed meanwhile ------------------------------------------- */
 
 static bool keep_redo(mt_unit *u, mt_item *item, mt_buf *body) {
   mt_redo *r = mt_alloc(sizeof *r);
@@ -266,11 +328,13 @@ static bool is_unfinished(const mt_write_batch *b) {
 }
 
 /* A batch that is not finished counts too, since the network may still deliver a request that the store refused,
- * and lest its documents be journaled twice: whoever goes on finishes it first. */
+ * and lest its documents be journaled twice: whoever goes on finishes it first. So does one for which the journal
+ * could not be corrected. */
 static void note_doubt(mt_unit *u) {
   mt_unit_journal *j = u->all->journal;
   const mt_write_batch *b = &u->batch;
-  if (!j || !is_unfinished(b) || u->number == UNLISTED || j->n_doubtful == MT_JOB_UNITS_MAX) return;
+  bool doubtful = is_unfinished(b) || u->uncorrected;
+  if (!j || !doubtful || u->number == UNLISTED || j->n_doubtful == MT_JOB_UNITS_MAX) return;
   j->doubtful[j->n_doubtful++] = u->number;
   size_t deleted = count_deleted(b);
   j->doubtful_deleted += deleted;
@@ -329,19 +393,15 @@ static void settle_unit(mt_unit *u) {
   if (u->at == u->n || u->all->stopped) release_unit(u);
 }
 
+static bool correct_entry(mt_unit *u);
+
 static void on_batch_written(void *ctx, mt_write_batch *b) {
   mt_unit *u = ctx;
   mt_units *all = u->all;
-  (void)b;
+  u->uncorrected = all->known && b->counts[MT_OUTCOME_CONFLICT] + b->counts[MT_OUTCOME_REJECTED];
+  if (u->uncorrected && !b->error.code && correct_entry(u)) return;
   settle_unit(u);
   all->written(all->ctx);
-}
-
-static void patch_page(mt_unit *u) {
-  mortise_error err;
-  mortise_status status = patch_documents(u, &err);
-  u->phase = MT_UNIT_PATCHED;
-  if (status) units_fail(u->all, &err);
 }
 
 /* Takes the next documents of the page, as many as a batch may have now. */
@@ -414,12 +474,17 @@ static bool list_entry(mt_unit_journal *j, const mt_write *w, const mt_doc *doc,
   return true;
 }
 
+static bool was_not_done(const mt_item *item) {
+  return item->outcome == MT_OUTCOME_CONFLICT || item->outcome == MT_OUTCOME_REJECTED;
+}
+
 /* The items are the documents of the page that are to be changed, in the same order. */
 static mortise_status list_entries(mt_unit *u, mt_buf *text, mortise_error *err) {
   const mt_doc *doc = u->page->docs;
   mt_buf_clear(text);
   for (size_t i = 0; i < u->batch.n; i++) {
     doc = doc_of(u, i, doc);
+    if (was_not_done(&u->batch.items[i])) continue;
     if (!list_entry(u->all->journal, &u->batch.items[i].write, doc, text))
       return mt_error_memory(err);
   }
@@ -440,26 +505,63 @@ static void on_journaled(void *ctx, mt_write_batch *b) {
   all->written(all->ctx);
 }
 
-static mortise_status write_entry(mt_unit *u, mortise_error *err) {
+static mortise_status encode_entries(mt_unit *u, mortise_error *err) {
   mt_unit_journal *j = u->all->journal;
   mt_buf_clear(&u->entries);
-  mortise_status status =
-      mt_journal_encode(&j->packer, j->ns, j->job, mt_buf_slice(&j->text), &u->entries, err);
-  if (status) return status;
-  u->number = j->next++;
-  u->entry = (mt_item){.write = {.kind = MT_WRITE_CREATE,
+  return mt_journal_encode(&j->packer, j->ns, j->job, mt_buf_slice(&j->text), &u->entries, err);
+}
+
+static void submit_entry(mt_unit *u, mt_write_kind kind, mt_version if_version,
+                         void (*done)(void *ctx, mt_write_batch *b)) {
+  const mt_unit_journal *j = u->all->journal;
+  u->entry = (mt_item){.write = {.kind = kind,
                                  .id = mt_journal_id(u->id, j->ns, j->job, j->attempt, u->number),
                                  .body = mt_buf_slice(&u->entries),
-                                 .skip_pipeline = true}};
-  u->entry_batch = (mt_write_batch){.done = on_journaled,
+                                 .if_version = if_version,
+                                 .skip_pipeline = true},
+                       .of_source = kind == MT_WRITE_INDEX};
+  u->entry_batch = (mt_write_batch){.done = done,
                                     .ctx = u,
                                     .index = j->index,
                                     .items = &u->entry,
                                     .n = 1,
                                     .again = mt_again_itself};
-  u->phase = MT_UNIT_JOURNALING;
   mt_writer_submit(j->writer, &u->entry_batch);
+}
+
+static mortise_status write_entry(mt_unit *u, mortise_error *err) {
+  mortise_status status = encode_entries(u, err);
+  if (status) return status;
+  u->number = u->all->journal->next++;
+  u->phase = MT_UNIT_JOURNALING;
+  submit_entry(u, MT_WRITE_CREATE, (mt_version){0, 0}, on_journaled);
   return MORTISE_OK;
+}
+
+static void on_entry_corrected(void *ctx, mt_write_batch *b) {
+  mt_unit *u = ctx;
+  mt_units *all = u->all;
+  mortise_error err = b->error;
+  u->uncorrected = u->entry.outcome != MT_OUTCOME_APPLIED;
+  if (!err.code && u->uncorrected)
+    mt_error_set(&err, MORTISE_REJECTED, "the journal does not take a batch again: %s",
+                 u->entry.write.reason);
+  if (err.code) units_fail(all, &err);
+  settle_unit(u);
+  all->written(all->ctx);
+}
+
+/* What could not be written leaves the journal, which then says what was. */
+static bool correct_entry(mt_unit *u) {
+  mortise_error err;
+  mortise_status status = list_entries(u, &u->all->journal->text, &err);
+  if (!status) status = encode_entries(u, &err);
+  if (status) {
+    units_fail(u->all, &err);
+    return false;
+  }
+  submit_entry(u, MT_WRITE_INDEX, u->entry.write.version, on_entry_corrected);
+  return true;
 }
 
 static void write_down(mt_unit *u) {
@@ -480,7 +582,8 @@ static void write_down(mt_unit *u) {
 /* ---- Steps ---------------------------------------------------------------------------------- */
 
 static bool is_under_way(const mt_unit *u) {
-  return u->phase == MT_UNIT_JOURNALING || u->phase >= MT_UNIT_WRITING;
+  return u->phase == MT_UNIT_PATCHING || u->phase == MT_UNIT_JOURNALING ||
+         u->phase >= MT_UNIT_WRITING;
 }
 
 static bool is_in_journal(const mt_unit *u) {
@@ -518,7 +621,10 @@ static void pass_gate(mt_unit *u) {
 
 static void step_unit(mt_unit *u) {
   const mt_units *all = u->all;
-  if (u->phase == MT_UNIT_READ && !all->stopped) patch_page(u);
+  if (u->phase == MT_UNIT_READ && !all->stopped) {
+    if (all->outside) return;
+    patch_page(u);
+  }
   if (u->phase == MT_UNIT_FREE || is_under_way(u)) return;
   if (all->stopped || u->at == u->n)
     release_unit(u);

@@ -1,7 +1,7 @@
-/* A unit takes one page of documents through a change:
+/* A unit takes one page of documents through a change (PATCHING only if the caller makes the change):
  *
- *   FREE -> READ -> PATCHED -> WRITING -> FREE, or PATCHED
- *   FREE -> READ -> PATCHED -> JOURNALING -> JOURNALED -> WRITING -> FREE, or PATCHED    if the journal lists some of it
+ *   FREE -> READ -> PATCHING -> PATCHED -> WRITING -> FREE, or PATCHED
+ *   FREE -> READ -> ... -> PATCHED -> JOURNALING -> JOURNALED -> WRITING -> FREE, or PATCHED    if the journal lists some of it
  *
  * A unit in READ has the documents. In PATCHED it has the items that are to be written. In JOURNALING it waits
  * until the journal has them, and in WRITING it has given them to the sink. A unit leaves PATCHED only while the
@@ -51,6 +51,7 @@ typedef struct mt_unit_journal {
 typedef enum mt_unit_phase {
   MT_UNIT_FREE,
   MT_UNIT_READ,
+  MT_UNIT_PATCHING,
   MT_UNIT_PATCHED,
   MT_UNIT_JOURNALING,
   MT_UNIT_JOURNALED,
@@ -67,6 +68,7 @@ typedef struct mt_unit {
   mt_buf bodies;
   mt_item *items;    /* for the whole page */
   size_t cap, n, at; /* `at`: the items before it are finished */
+  size_t asked;      /* PATCHING: how many documents of the page were given out */
   mt_write_batch batch;
   struct mt_redo *redone; /* new bodies for documents that were read again */
   uint64_t number;        /* the number of its batch in the journal, from JOURNALING on */
@@ -76,6 +78,7 @@ typedef struct mt_unit {
   mt_write_batch entry_batch;
   mt_buf aside; /* the documents of its page that were set aside */
   mt_aside_write listing;
+  bool uncorrected; /* the journal has documents of the batch that were not written */
 } mt_unit;
 
 struct mt_units {
@@ -86,6 +89,10 @@ struct mt_units {
   mt_unit_journal *journal; /* NULL: none */
   mt_preview *preview;      /* gets the writes that go to the sink; may be NULL */
   mt_change_result *result;
+  bool outside; /* the caller makes the change, with mt_unit_put, instead of `transform` */
+  /* NULL, or the documents that are skipped because they were written already. With it, the journal is corrected
+   * after each batch, so that it lists only what was written. */
+  const struct mt_known *known;
   /* a document that needs no change still matches, so it does not count as finished */
   bool idle_matches;
   /* nothing more is sent: `stopped` is set by then */
@@ -110,6 +117,14 @@ bool mt_units_room(const mt_units *all);
 /* Gives the page to a free unit, which owns it from then on. There must be room. The caller then calls
  * mt_units_step. */
 void mt_units_take(mt_units *all, mt_page *page);
+/* `outside`: a unit that is to be changed now, or NULL. It waits until mt_unit_patched, whatever happens. */
+mt_unit *mt_units_to_patch(mt_units *all);
+/* The next document of the unit, for which mt_unit_put may be called. NULL: there is none, or nothing more is
+ * written. */
+const mt_doc *mt_unit_next(mt_unit *u);
+/* `body` is copied. MT_ASIDE needs `err`. */
+void mt_unit_put(mt_unit *u, mt_transformed how, mt_slice body, const mortise_error *err);
+void mt_unit_patched(mt_unit *u); /* then the caller calls mt_units_step, from the loop */
 /* Takes every unit as far as it can go now. */
 void mt_units_step(mt_units *all);
 /* Milliseconds until the pace lets a waiting unit go on; 0 if none waits for it. */

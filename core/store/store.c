@@ -48,7 +48,7 @@ void mt_req_finish(mt_req *req) {
 }
 
 void mt_page_free(mt_page *page) {
-  if (!page) return;
+  if (!page || page->shares--) return;
   mt_buf_deinit(&page->bytes);
   mt_buf_deinit(&page->text);
   mt_free(page->docs);

@@ -104,8 +104,15 @@ typedef struct mt_page {
   mt_buf text; /* decoded ids that had escapes */
   mt_doc *docs;
   size_t n;
+  unsigned shares; /* owners beside the first */
 } mt_page;
-void mt_page_free(mt_page *page); /* NULL is fine */
+void mt_page_free(
+    mt_page *page); /* NULL is fine; of one with several owners, the last one's does it */
+/* One more owner, on the same thread. */
+static inline mt_page *mt_page_share(mt_page *page) {
+  page->shares++;
+  return page;
+}
 
 /* Real-time get of documents by id; `page->docs[i]` answers `ids[i]`. */
 typedef struct mt_mget {

@@ -1,6 +1,7 @@
 /* Jobs on every store there is: killed at any request, also while they are resumed or undone, with the
  * last request of the dead lost, carried out, or carried out much later. */
 #include "job/job.h"
+#include "job/known.h"
 #include "job/rename.h"
 
 #include "fake_docs.h"
@@ -43,7 +44,8 @@ typedef struct job_fixture {
   char index[96], table[96];
   undo_by by;
   mt_test_random *random;
-  bool deletes; /* the change does, some of them */
+  bool deletes;     /* the change does, some of them */
+  bool by_function; /* the change is a function (below), not a rename */
   late_bulk late;
   int late_at; /* event of the life under way at which it comes */
 } job_fixture;
@@ -58,10 +60,11 @@ typedef struct life {
   mt_rename rename, back;
   mt_transforms inverse;
   mt_transform renames; /* what the change does with documents that it does not delete */
+  mt_known known;
   mt_job job;
   int events, bulks, die_at;
   death fate;
-  bool dead;
+  bool dead, scanned;
 } life;
 
 static life *current;
@@ -138,12 +141,21 @@ DYING(count, mt_count)
 DYING(refresh, mt_refresh)
 DYING(describe, mt_describe)
 DYING(scan_open, mt_scan_open)
-DYING(scan_next, mt_scan_next)
+
+static void dying_scan_next(mt_store *s, mt_scan_next *r) {
+  current->scanned = true; /* what is written from now on is in conflict */
+  if (!dies(current)) current->real->scan_next(s, r);
+}
 
 /* ---- One life ------------------------------------------------------------------------------- */
 
 static bool is_to_go(size_t i) {
   return i % 5 == 3;
+}
+
+/* By the function, which changes or deletes all others. */
+static bool is_kept(size_t i) {
+  return i % 11 == 10 && !is_to_go(i);
 }
 
 /* Its id is d<number>. */
@@ -152,6 +164,34 @@ static mt_transformed rename_or_delete(void *ctx, const mt_doc *doc, mt_buf *out
   const life *l = ctx;
   if (is_to_go(strtoul(doc->id.p + 1, NULL, 10))) return MT_DELETED;
   return l->renames.apply(l->renames.ctx, doc, out, err);
+}
+
+static const char made_mark[] = ",\"made\":";
+
+/* Makes something else each time, and must never see what it has made. */
+static mt_transformed call_function(void *ctx, const mt_doc *doc, mt_buf *out, mortise_error *err) {
+  static unsigned calls;
+  const life *l = ctx;
+  (void)err;
+  size_t number = strtoul(doc->id.p + 1, NULL, 10);
+  MT_CHECK(!memmem(doc->source.p, doc->source.n, made_mark, sizeof made_mark - 1),
+           "%s: the function was called for what it had made of d%zu", l->f->place->name, number);
+  if (is_kept(number)) return MT_UNCHANGED;
+  if (l->f->deletes && is_to_go(number)) return MT_DELETED;
+  mt_buf_add(out, doc->source.p, doc->source.n - 1);
+  mt_buf_addf(out, "%s%u}", made_mark, ++calls);
+  return MT_CHANGED;
+}
+
+static void be_a_function(life *l) {
+  mt_change *c = &l->rename.change;
+  c->transform = (mt_transform){.apply = call_function, .ctx = l};
+  c->until_none = c->reversible = false;
+  c->described = NULL;
+  c->counted = NULL;
+  c->concluded = NULL;
+  c->known = &l->known;
+  if (mt_test_chance(l->f->random, 50)) l->known.most = 1 + mt_test_below(l->f->random, DOCS);
 }
 
 static void fit_out(life *l, mt_rename *r) {
@@ -192,7 +232,10 @@ static void be_born(life *l, job_fixture *f, mt_job_verb verb, int die_at, death
   fit_out(l, &l->back);
   mt_change *c = &l->rename.change;
   l->renames = c->transform;
-  if (f->deletes) c->transform = (mt_transform){.apply = rename_or_delete, .ctx = l};
+  if (f->by_function)
+    be_a_function(l);
+  else if (f->deletes)
+    c->transform = (mt_transform){.apply = rename_or_delete, .ctx = l};
   l->job = (mt_job){.verb = verb,
                     .store = l->mine.store,
                     .env = mt_env_system(),
@@ -233,6 +276,7 @@ static void be_buried(life *l) {
   mt_rename_deinit(&l->rename);
   mt_rename_deinit(&l->back);
   mt_transforms_deinit(&l->inverse);
+  mt_known_deinit(&l->known);
   mt_test_store_close(&l->mine);
 }
 
@@ -313,6 +357,17 @@ static void close_job_fixture(job_fixture *f) {
   mt_test_store_close(&f->theirs);
 }
 
+/* Takes out what the function has added, and checks that it has. */
+static mt_slice without_mark(job_fixture *f, size_t i, mt_slice source) {
+  static char text[256];
+  const char *mark = source.p ? memmem(source.p, source.n, made_mark, sizeof made_mark - 1) : NULL;
+  bool wanted = !is_kept(i) && !(f->deletes && is_to_go(i));
+  MT_CHECK(!mark == !wanted, "%s: d%zu is %.*s", f->place->name, i, (int)source.n, source.p);
+  if (!mark) return source;
+  snprintf(text, sizeof text, "%.*s}", (int)(mark - source.p), source.p);
+  return mt_slice_of(text);
+}
+
 /* Every document is this one, to the byte; those that are to go are gone where the change was done. */
 static void expect_all_below(job_fixture *f, const char *below, bool done) {
   char ids[DOCS][16], want[SOURCE_MAX];
@@ -326,8 +381,9 @@ static void expect_all_below(job_fixture *f, const char *below, bool done) {
   f->theirs.store->docs->mget(f->theirs.store, &r);
   OK(f, r);
   for (size_t i = 0; i < DOCS; i++) {
-    const mt_slice source = r.page->docs[i].source;
+    mt_slice source = r.page->docs[i].source;
     file_source(i, below, want, sizeof want);
+    if (done && f->by_function) source = without_mark(f, i, source);
     if (done && f->deletes && is_to_go(i)) want[0] = '\0';
     MT_CHECK(mt_slice_eq(source, mt_slice_of(want)), "%s: %s is %.*s, not %s", f->place->name,
              ids[i], (int)source.n, source.p, want);
@@ -336,7 +392,8 @@ static void expect_all_below(job_fixture *f, const char *below, bool done) {
 }
 
 static void expect_done(job_fixture *f, bool done) {
-  expect_all_below(f, done ? "/projects/clinton" : "/clinton", done);
+  bool moved = done && !f->by_function;
+  expect_all_below(f, moved ? "/projects/clinton" : "/clinton", done);
 }
 
 /* ---- Killed anywhere ------------------------------------------------------------------------ */
@@ -381,20 +438,32 @@ static unsigned rounds_on(const mt_test_place *place) {
   return (place->elastic ? 15 : 60) * (more ? (unsigned)strtoul(more, NULL, 10) : 1);
 }
 
-static void test_killed_anywhere(const mt_test_place *place, undo_by by) {
-  static const char *const names[UNDOS] = {"killed", "killed, ids", "killed, inverse"};
-  mt_test_random random = mt_test_random_for(names[by]);
+static void kill_anywhere(const mt_test_place *place, undo_by by, mt_test_random *random,
+                          bool by_function) {
   for (unsigned i = 0; i < rounds_on(place); i++) {
     job_fixture f;
     life l;
-    open_job_fixture(&f, place, by, &random);
-    f.deletes = by != BY_INVERSE && mt_test_chance(&random, 50);
-    mt_job_verb after = mt_test_chance(&random, 50) ? MT_JOB_UNDO : MT_JOB_RESUME;
-    run_through(&f, &l, (unsigned)mt_test_below(&random, 5), after, 60);
+    open_job_fixture(&f, place, by, random);
+    f.by_function = by_function;
+    f.deletes = by != BY_INVERSE && mt_test_chance(random, 50);
+    mt_job_verb after = mt_test_chance(random, 50) ? MT_JOB_UNDO : MT_JOB_RESUME;
+    run_through(&f, &l, (unsigned)mt_test_below(random, 5), after, 60);
     check_end(&f, &l, after);
     be_buried(&l);
     close_job_fixture(&f);
   }
+}
+
+static void test_killed_anywhere(const mt_test_place *place, undo_by by) {
+  static const char *const names[UNDOS] = {"killed", "killed, ids", "killed, inverse"};
+  mt_test_random random = mt_test_random_for(names[by]);
+  kill_anywhere(place, by, &random, false);
+}
+
+/* It has no inverse: its journal has all sources. */
+static void test_function_killed_anywhere(const mt_test_place *place, undo_by by) {
+  mt_test_random random = mt_test_random_for("function killed");
+  if (by == BY_SOURCES) kill_anywhere(place, by, &random, true);
 }
 
 /* ---- Not killed ----------------------------------------------------------------------------- */
@@ -489,6 +558,54 @@ static void test_deleted_comes_back(const mt_test_place *place, undo_by by) {
   f.theirs.store->docs->bulk(f.theirs.store, &r);
   OK(&f, r);
   expect_done(&f, false);
+  close_job_fixture(&f);
+}
+
+static void write_theirs(job_fixture *f, const char *id, const char *source) {
+  mt_write theirs = {.kind = MT_WRITE_INDEX, .id = mt_slice_of(id), .body = mt_slice_of(source)};
+  mt_bulk r = {.index = f->index, .items = &theirs, .n = 1};
+  f->theirs.store->docs->bulk(f->theirs.store, &r);
+  OK(f, r);
+  assert_int_equal(theirs.result, MT_WRITE_APPLIED);
+}
+
+static void expect_source(job_fixture *f, const char *id, const char *begins) {
+  mt_slice ids[] = {mt_slice_of(id)};
+  mt_mget r = {.index = f->index, .ids = ids, .n = 1};
+  f->theirs.store->docs->mget(f->theirs.store, &r);
+  OK(f, r);
+  const mt_slice source = r.page->docs[0].source;
+  MT_CHECK(mt_slice_starts(source, mt_slice_of(begins)), "%s: %s is %.*s", f->place->name, id,
+           (int)source.n, source.p);
+  mt_mget_deinit(&r);
+}
+
+/* What someone changes after it was read is given to the function once more, as it is now; one that they
+ * change so that it no longer matches is not. */
+static void test_function_meets_others(const mt_test_place *place, undo_by by) {
+  if (by != BY_SOURCES) return;
+  mt_test_random random = mt_test_random_for("function meets others");
+  job_fixture f;
+  life l;
+  open_job_fixture(&f, place, by, &random);
+  f.by_function = true;
+  be_born(&l, &f, MT_JOB_RUN, NEVER, LOST);
+  l.rename.change.query = MT_SLICE("{\"prefix\":{\"path\":\"/clinton/\"}}");
+  while (!l.scanned && !l.job.finished) mt_loop_step(l.mine.loop, 100, NULL);
+  write_theirs(&f, "d1", "{\"path\":\"/clinton/theirs\"}");
+  write_theirs(&f, "d2", "{\"path\":\"/elsewhere\"}");
+  live_on(&l);
+  MT_CHECK(!l.job.error.code, "%s: %s", place->name, l.job.error.message);
+  expect_source(&f, "d1", "{\"path\":\"/clinton/theirs\",\"made\":");
+  expect_source(&f, "d2", "{\"path\":\"/elsewhere\"}");
+  assert_int_equal(l.job.record.counts.changed + l.job.record.counts.unchanged, DOCS - 1);
+  be_buried(&l);
+
+  live_whole(&l, &f, MT_JOB_UNDO); /* their change of d1 is what it was before */
+  MT_CHECK(!l.job.error.code, "%s: %s", place->name, l.job.error.message);
+  expect_source(&f, "d1", "{\"path\":\"/clinton/theirs\"}");
+  expect_source(&f, "d2", "{\"path\":\"/elsewhere\"}");
+  be_buried(&l);
   close_job_fixture(&f);
 }
 
@@ -590,10 +707,12 @@ static size_t n_places;
 EVERYWHERE(whole)
 EVERYWHERE(changed_by_others)
 EVERYWHERE(deleted_comes_back)
+EVERYWHERE(function_meets_others)
 EVERYWHERE(cancelled)
 EVERYWHERE(taken_over)
 EVERYWHERE(refused_at_start)
 EVERYWHERE(killed_anywhere)
+EVERYWHERE(function_killed_anywhere)
 
 int main(void) {
   n_places = mt_test_places(places);
@@ -601,10 +720,12 @@ int main(void) {
       cmocka_unit_test(everywhere_whole),
       cmocka_unit_test(everywhere_changed_by_others),
       cmocka_unit_test(everywhere_deleted_comes_back),
+      cmocka_unit_test(everywhere_function_meets_others),
       cmocka_unit_test(everywhere_cancelled),
       cmocka_unit_test(everywhere_taken_over),
       cmocka_unit_test(everywhere_refused_at_start),
       cmocka_unit_test(everywhere_killed_anywhere),
+      cmocka_unit_test(everywhere_function_killed_anywhere),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   for (size_t i = 0; i < n_places; i++) mt_test_place_clean(&places[i]);

@@ -125,6 +125,8 @@ static void push_job_state(lua_State *L, const mt_job *j) {
   mt_set_count(L, "attempts", j->record.attempts);
   lua_pushboolean(L, j->began);
   lua_setfield(L, -2, "began");
+  lua_pushboolean(L, j->yielded);
+  lua_setfield(L, -2, "yielded");
 }
 
 static void push_preview(lua_State *L, const mt_preview *p) {
@@ -204,6 +206,12 @@ static int work_pause(lua_State *L) {
   mt_lua_work *self = check_work(L);
   const char *why = lua_isnoneornil(L, 2) ? NULL : mt_check_string(L, 2);
   if (self->kind == MT_WORK_JOB && self->started && !self->ended) mt_job_pause(&self->job, why);
+  return 0;
+}
+
+static int work_yield(lua_State *L) {
+  mt_lua_work *self = check_work(L);
+  if (self->kind == MT_WORK_JOB && self->started && !self->ended) mt_job_yield(&self->job);
   return 0;
 }
 
@@ -328,9 +336,9 @@ void mt_work_ready(mt_lua_work *self, mt_dependent **of) {
   mt_depend(of, &self->dependent);
 }
 
-static const luaL_Reg methods[] = {{"run", work_run},           {"result", work_result},
-                                   {"progress", work_progress}, {"counts", work_counts},
-                                   {"pause", work_pause},       {"cancel", work_cancel},
-                                   {"settle", work_settle},     {NULL, NULL}};
+static const luaL_Reg methods[] = {
+    {"run", work_run},       {"result", work_result}, {"progress", work_progress},
+    {"counts", work_counts}, {"pause", work_pause},   {"cancel", work_cancel},
+    {"yield", work_yield},   {"settle", work_settle}, {NULL, NULL}};
 static const luaL_Reg metamethods[] = {{"__gc", collect_work}, {NULL, NULL}};
 const mt_lua_class mt_work_class = {work_name, methods, metamethods, NULL, NULL};

@@ -13,6 +13,7 @@
  *   :counts() -> matched, beside     of a job, once they are known; nothing is written before; or nil
  *   :pause(why or nil)           a job writes nothing more, or goes on
  *   :cancel()                    makes run() raise interrupted once all requests are answered
+ *   :yield()                     the same of a job, to let others in; its result has `yielded`
  *   :settle()                    waits for the requests of an interrupted run
  * Releasing the lock ends it at once, as if its process had died. */
 #ifndef MT_LUA_WORK_H

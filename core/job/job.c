@@ -13,12 +13,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-enum {
-  TRIES = 14, /* how often a write is sent, since a store may not answer for half a minute */
-  CHECKPOINT_MS = 1000,
-  RECORD_MAX = 32 << 20,
-  CLAIMS_MAX = 8,
-};
+/* A store may be without an answer for half a minute. */
+enum { TRIES = 14, CHECKPOINT_MS = 1000, RECORD_MAX = 32 << 20, CLAIMS_MAX = 8 };
 
 typedef struct mt_settled {
   uint64_t changed, deleted, unchanged;
@@ -724,7 +720,7 @@ mortise_status mt_job_start(mt_job *j, mortise_error *err) {
   mt_error_clear(err);
   mt_error_clear(&j->error);
   memset(&j->result, 0, sizeof j->result);
-  j->finished = false;
+  j->finished = j->yielded = false;
   j->began = j->verb != MT_JOB_RUN; /* until the document is read */
   mt_job_record_init(&j->record);
   mortise_status status = mt_job_check_id(mt_slice_of(j->id), err);
@@ -760,6 +756,13 @@ void mt_job_pause(mt_job *j, const char *why) {
   o->paused = why != NULL;
   snprintf(o->why, sizeof o->why, "%s", why ? why : "");
   hold_or_go_on(o);
+}
+
+void mt_job_yield(mt_job *j) {
+  mortise_error err;
+  mt_error_set(&err, MORTISE_INTERRUPTED, "others are let in, who wait for its paths");
+  j->yielded = j->op && !j->error.code;
+  cancel_job(j->op, &err);
 }
 
 void mt_job_cancel(mt_job *j) {

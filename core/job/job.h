@@ -59,6 +59,7 @@ typedef struct mt_job {
   int64_t checkpoint_ms;    /* how often its document is written; 0: 1,000 */
   /* out; mt_job_deinit frees what it owns */
   bool finished;
+  bool yielded; /* it was stopped by mt_job_yield */
   bool counted; /* how many documents match is known: change->result.matched and .beside */
   /* False if it is certain that neither this attempt nor an earlier one has changed a document. */
   bool began;
@@ -78,6 +79,8 @@ void mt_job_pause(mt_job *j,
 void mt_job_cancel(mt_job *j);
 /* The same with another error. */
 void mt_job_stop(mt_job *j, const mortise_error *why);
+/* The same, and the job's document says that others are let in meanwhile; its process goes on with it. */
+void mt_job_yield(mt_job *j);
 /* Ends the job at once, without calling `done`, as if its process had died. */
 void mt_job_abandon(mt_job *j);
 void mt_job_deinit(mt_job *j); /* after its end */

@@ -16,6 +16,7 @@ local records = require "mortise.records"
 local request = require "mortise.request"
 local suggest = require "mortise.suggest"
 local watched = require "mortise.watched"
+local yielding = require "mortise.yielding"
 
 local Job = {__name = "mortise.job"}
 Job.__index = Job
@@ -35,6 +36,7 @@ job.rows = {
   {name = "lock", type = "any", help = "a path, a list of them, or what acquire takes; a rename's own paths"},
   {name = "wait", type = "duration", help = "how long to wait for the lock"},
   orphans.row,
+  yielding.row,
   {name = "on_progress", type = "function", help = "called with the numbers done and in all"},
   overload.row,
   {name = "keep", type = "duration", default_text = "7d",
@@ -149,15 +151,25 @@ local function check_cover(lock, rename)
   end
 end
 
+-- In between, others could change what is half moved, and create documents below `to`, where it found none:
+-- whoever renames the tree, or undoes that, could then tear it apart.
+local function check_yield(o)
+  if not o.yield_every then return end
+  if o.rename then errors.bad "job: `yield_every` is for a list: what is half renamed must not be let go" end
+  if type(o.change) ~= "table" then errors.bad "job: `yield_every` is for a list of transforms" end
+  if o.yield_every <= 0 then errors.bad "job: `yield_every` is more than 0" end
+end
+
 -- All that another process needs to go on with it; `query` and `change` are JSON text.
 local function to_spec(o)
   if (o.change == nil) == (o.rename == nil) then errors.bad "job: exactly one of `change` and `rename`" end
+  check_yield(o)
   local rename = o.rename and to_rename(o.rename)
   local spec = {
     name = o.name, index = o.index, query = json.body(o.query), lock = to_lock(o, rename), rename = rename,
     change = not rename and to_transforms(o.change) or nil, merge = o.merge, allow_empty = o.allow_empty,
     batch = o.batch, slices = o.slices, concurrency = o.concurrency, passes = o.passes, rate = o.rate,
-    keep = o.keep, max_load = overload.check(o.max_load),
+    keep = o.keep, max_load = overload.check(o.max_load), yield_every = o.yield_every,
   }
   if rename then
     check_cover(spec.lock, rename)
@@ -207,7 +219,7 @@ local function work_options(self)
   }
 end
 
-local internal = {duration_ms = true, reason = true, began = true}
+local internal = {duration_ms = true, reason = true, began = true, yielded = true}
 
 local function finished(self, result, began_ms)
   local out = core.object {job = self.id, seconds = (core.now_ms() - began_ms) / 1000}
@@ -253,23 +265,39 @@ local function take_lock(self, session, verb)
   error(held, 0)
 end
 
--- Does the work under the lock. -> did it go well, the result or error, how it stands
-local function work_under(self, held, verb, standing)
+-- Does the work under the lock. `before`: what was done before others were let in. -> did it go well, the
+-- result or error, how it stands
+local function work_under(self, session, held, verb, standing, before)
   local o = work_options(self)
   o.standing = standing
   o.rate = self._spec.rate
   o.verb, o.id, o.spec = verb, self.id, verb == "run" and spec_text(self._spec) or nil
-  local on_start = verb ~= "undo" and hooks.starter(self) or nil
+  local on_start = verb ~= "undo" and not before and hooks.starter(self) or nil
   o.waits_at_start = on_start ~= nil
   local work = held:job(o)
   local watcher = verb == "undo" and self._on_progress or hooks.watcher(self)
   self._started = on_start == nil
   local guard <close> = overload.guard(self._client, work, verb ~= "undo" and self._spec.max_load or nil,
     function() return self._started end)
-  local ok, result = pcall(watched, work, watcher, "job " .. self.id, on_start)
+  local every_ms = verb ~= "undo" and self._spec.yield_every or nil
+  local ok, result = pcall(yielding.while_wanted, self._client, session, held, work, every_ms, function()
+    return watched(work, yielding.progress(watcher, before), "job " .. self.id, on_start)
+  end)
   if guard and guard.why ~= nil then result = guard.why end
   if not ok then pcall(work.settle, work) end -- nothing of it is in flight when the session ends
-  return ok, result, work:result()
+  return ok, ok and yielding.join(before, result) or result, yielding.join(before, work:result())
+end
+
+-- The same; while it stops to let others in, gives its lock back, and goes on when it has it again.
+local function work_in_turns(self, session, held, verb, standing)
+  local ok, result, now = work_under(self, session, held, verb, standing)
+  while not ok and now.yielded and now.state == "stopped" do
+    held:release()
+    held = take_lock(self, session, "resume")
+    ok, result, now = work_under(self, session, held, "resume", standing, now)
+    if ok then yielding.complete(result, self:status().counts) end
+  end
+  return ok, result, now
 end
 
 -- It went well, and its lock is held still.
@@ -293,7 +321,7 @@ local function attempt(self, verb, standing)
   local asked_ms = core.now_ms()
   local held = take_lock(self, session, verb)
   local began_ms = core.now_ms()
-  local ok, result, now = work_under(self, held, verb, standing)
+  local ok, result, now = work_in_turns(self, session, held, verb, standing)
   if ok then
     result = finished(self, result, began_ms)
     result.waited = (began_ms - asked_ms) / 1000

@@ -590,7 +590,8 @@ static void test_function_meets_others(const mt_test_place *place, undo_by by) {
   open_job_fixture(&f, place, by, &random);
   f.by_function = true;
   be_born(&l, &f, MT_JOB_RUN, NEVER, LOST);
-  l.rename.change.query = MT_SLICE("{\"prefix\":{\"path\":\"/clinton/\"}}");
+  l.rename.change.query =
+      MT_SLICE("{\"bool\":{\"must_not\":[{\"term\":{\"path\":\"/elsewhere\"}}]}}");
   while (!l.scanned && !l.job.finished) mt_loop_step(l.mine.loop, 100, NULL);
   write_theirs(&f, "d1", "{\"path\":\"/clinton/theirs\"}");
   write_theirs(&f, "d2", "{\"path\":\"/elsewhere\"}");

@@ -207,6 +207,7 @@ static void describe_index(change_op *o) {
 static void start_pass(change_op *o) {
   mt_change_result *r = &o->c->result;
   r->passes++;
+  r->looks++;
   r->rejected = r->conflicts = 0;
   if (o->c->known) r->unchanged = 0;
   o->units.idle = 0;

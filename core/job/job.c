@@ -289,7 +289,7 @@ static void on_changed(void *ctx, mt_change *c) {
   j->began |= o->journal.next > 0 || mt_change_applied(c);
   r->counts.conflicts = c->result.conflicts + o->settle.others;
   r->counts.rejected = c->result.rejected;
-  mt_job_mark(r->aside, r->attempts, c->result.passes);
+  mt_job_mark(r->aside, r->attempts, c->result.looks);
   mt_job_balance(r, c->matches_on && !c->error.code);
   j->result = c->result;
   if (c->error.code) keep_error(o, &c->error);

@@ -78,8 +78,8 @@ void mt_job_record_id(mt_buf *out, const char *ns, const char *id) {
   mt_buf_addf(out, "%s:%s", ns, id);
 }
 
-void mt_job_mark(char out[MT_JOB_MARK_MAX], uint64_t attempt, uint32_t pass) {
-  snprintf(out, MT_JOB_MARK_MAX, "run:%" PRIu64 ":%" PRIu32, attempt, pass);
+void mt_job_mark(char out[MT_JOB_MARK_MAX], uint64_t attempt, uint32_t look) {
+  snprintf(out, MT_JOB_MARK_MAX, "run:%" PRIu64 ":%" PRIu32, attempt, look);
 }
 
 /* ---- Writing -------------------------------------------------------------------------------- */

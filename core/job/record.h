@@ -69,8 +69,8 @@ mortise_status mt_job_check_id(mt_slice id, mortise_error *err);
 
 /* Appends "NAMESPACE:ID". */
 void mt_job_record_id(mt_buf *out, const char *ns, const char *id);
-/* "run:ATTEMPT:PASS" */
-void mt_job_mark(char out[MT_JOB_MARK_MAX], uint64_t attempt, uint32_t pass);
+/* "run:ATTEMPT:LOOK": each look at all documents lists anew what it sets aside (mt_change_result). */
+void mt_job_mark(char out[MT_JOB_MARK_MAX], uint64_t attempt, uint32_t look);
 /* Appends the document. */
 void mt_job_record_encode(const mt_job_record *r, mt_buf *out);
 /* Fills a record that is initialised. CORRUPT_TABLE if `source` is not the document of a job. */

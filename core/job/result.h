@@ -30,6 +30,7 @@ typedef struct mt_change_result {
   mt_reject rejects[MT_REJECTS_SHOWN]; /* the first of `rejected` */
   uint64_t refused; /* write requests for which the store had no time, in whole or in part */
   uint32_t passes;
+  uint32_t looks;       /* passes, and those that had to begin again */
   uint64_t bytes;       /* sent and received by the store meanwhile */
   uint64_t round_trips; /* requests of the store meanwhile */
   int64_t duration_ms;

@@ -359,7 +359,7 @@ static mortise_status start_listing(mt_unit *u, mortise_error *err) {
   mortise_status status = mt_buf_status(&u->aside, "what was set aside", err);
   if (status) return status;
   snprintf(name, sizeof name, "%" PRIu64 ":%" PRIu64, j->attempt, j->listed++);
-  mt_job_mark(mark, j->attempt, u->all->result->passes);
+  mt_job_mark(mark, j->attempt, u->all->result->looks);
   u->listing.done = on_listed;
   u->listing.ctx = u;
   u->listing.writer = j->lister;

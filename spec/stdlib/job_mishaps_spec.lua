@@ -65,6 +65,23 @@ stores.each("a job that meets", function(store)
     assert.same(before, sources())
   end)
 
+  it("pages that become large lists each document that it sets aside once", function()
+    local odd, large = {}, ("x"):rep(20000)
+    for i = 1, 1500 do odd["a" .. i] = {path = "/a/" .. i, n = "none"} end
+    for i = 1, 200 do odd["z" .. i] = {path = "/a/z" .. i, n = "1", text = large} end
+    fill(0, odd)
+    local job = client:job {
+      name = "large", index = index, change = {{cast = {field = "n", to = "integer"}}}, lock = "/a",
+      concurrency = 1,
+    }
+    local why = fails("rejected", job.run, job)
+    assert.same({200, 1500}, {why.result.changed, why.result.rejected})
+    local listed, n = {}, 0
+    for found in job:rejected() do listed[found.id], n = true, n + 1 end
+    for i = 1, 1500 do assert.is_true(listed["a" .. i]) end
+    assert.equal(1500, n)
+  end)
+
   it("a document that somebody changes without a lock changes that", function()
     fill(30)
     local job = moving(function() other:index(index, "d30", {path = "/a/30", n = "theirs"}) end)

@@ -17,7 +17,7 @@ math.randomseed(seed)
 local script = [[
 local index, id = ...
 local job = mortise.job {
-  id = id, index = index, rename = {from = "/a", to = "/b"}, page = 2, in_flight = 1,
+  id = id, index = index, rename = {from = "/a", to = "/b"}, batch = 2, concurrency = 1,
   on_progress = function(done) print("done " .. done) io.stdout:flush() end,
 }
 print("begun\t" .. math.floor(mortise.now())) io.stdout:flush()
@@ -187,7 +187,7 @@ stores.each("a job of the program", function(store)
     process.wait_for("the first documents", function() return moved() > 2 end)
     running:kill "STOP"
     local status, _, err = jobs("resume", "alive", "--wait", "1s")
-    says(select(2, jobs("show", "alive")), "running", "nothing: wait until it ends")
+    says(select(2, jobs("show", "alive")), "running", "nothing, or mortise jobs pause|throttle|cancel alive")
     running:kill "CONT"
     assert.equal(3, status, err)
     assert.equal(0, running:status())

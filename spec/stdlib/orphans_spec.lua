@@ -11,7 +11,7 @@ local killed = [[
   local pid = io.open("/proc/self/stat"):read "n"
   mortise.job({
     id = once == "" and id or nil, name = id, once = once ~= "" or nil, index = index,
-    rename = {from = "/a", to = "/b"}, page = 1, in_flight = 1,
+    rename = {from = "/a", to = "/b"}, batch = 1, concurrency = 1,
     on_progress = function(done, all)
       if done > 0 and done < all then os.execute("kill -KILL " .. pid) end
     end,

@@ -3,6 +3,7 @@
  * line for each blocker. In `mortise.core`:
  *   error{code=, message=, ...} -> object     to be raised with error(object, 0)
  *   is_error(value) -> boolean
+ *   traceback(value) -> value                 for xpcall: a string becomes an object, which gets a traceback
  *   exit_status(code) -> integer              the program's exit status for such an error
  * `code` is one of mortise/error.h's; a blocker is {path, mode, session, host, user, program,
  * script, job, pid, since_ms, queued, damaged}, without what is unknown. */
@@ -409,4 +410,5 @@ static int core_exit_status(lua_State *L) {
 const luaL_Reg mt_error_functions[] = {{"error", core_error},
                                        {"is_error", core_is_error},
                                        {"exit_status", core_exit_status},
+                                       {"traceback", mt_error_traceback},
                                        {NULL, NULL}};

@@ -10,10 +10,11 @@
  *   core.job_id_check(id)          raises invalid_argument
  *   core.change_check{CHANGE}      raises what such a change would
  *   core.transforms                their names
- * CHANGE is {transforms=} or {fields=, from=, to=, merge=, allow_empty=}, which renames a tree; and
- * {query=, page=, slices=, in_flight=, passes=, bytes=, strength=, stamp_field=}. `spec`, `query` and
- * `transforms` are JSON text, `fields` is one name a line. If there are documents below `to`, a rename raises conflict without
- * `merge`; if there are none below `from`, not_found without `allow_empty`. */
+ * CHANGE is {transforms=}, or {by_function=true}, which the caller makes (lua_work.h), or {fields=, from=, to=,
+ * merge=, allow_empty=}, which renames a tree; and {query=, page=, slices=, in_flight=, passes=, bytes=, strength=,
+ * stamp_field=}. `spec`, `query` and `transforms` are JSON text, `fields` is one name a line. If there are documents
+ * below `to`, a rename raises conflict without `merge`; if there are none below `from`, not_found without
+ * `allow_empty`. */
 #include "bindings/lua_job.h"
 
 #include "bindings/lua_client.h"
@@ -32,7 +33,7 @@ typedef struct job_options {
   const char *verb, *id, *spec, *index, *query, *transforms, *fields, *from, *to, *strength,
       *stamp_field;
   int64_t page, slices, in_flight, passes, bytes, rate;
-  bool merge, allow_empty, waits_at_start, standing;
+  bool merge, allow_empty, by_function, waits_at_start, standing;
 } job_options;
 
 static const mt_option rows[] = {MT_TEXT_OPTION(job_options, verb),
@@ -54,6 +55,7 @@ static const mt_option rows[] = {MT_TEXT_OPTION(job_options, verb),
                                  MT_INT_OPTION(job_options, rate, 1, UINT32_MAX),
                                  MT_FLAG_OPTION(job_options, merge),
                                  MT_FLAG_OPTION(job_options, allow_empty),
+                                 MT_FLAG_OPTION(job_options, by_function),
                                  MT_FLAG_OPTION(job_options, waits_at_start),
                                  MT_FLAG_OPTION(job_options, standing),
                                  MT_NO_OPTION};
@@ -107,11 +109,16 @@ static mortise_status set_rename(mt_lua_work *self, const job_options *o, mortis
 }
 
 static mortise_status set_change(mt_lua_work *self, const job_options *o, mortise_error *err) {
+  if (o->by_function) {
+    self->rename.change.query = mt_slice_of(o->query);
+    mt_work_by_function(self);
+    return MORTISE_OK;
+  }
   return o->transforms ? set_list(self, o, err) : set_rename(self, o, err);
 }
 
 static bool has_change(const job_options *o) {
-  return o->transforms || (o->fields && o->from && o->to);
+  return o->by_function || o->transforms || (o->fields && o->from && o->to);
 }
 
 /* ---- Making one ----------------------------------------------------------------------------- */
@@ -188,7 +195,7 @@ static mt_job_verb check_verb(lua_State *L, const char *name) {
 static void make_inverse(lua_State *L, mt_lua_work *self, const job_options *o) {
   mt_job *j = &self->job;
   mortise_error err;
-  if (!has_change(o)) return;
+  if (!has_change(o) || o->by_function) return;
   const mt_transforms *list = o->transforms ? &self->list : &self->rename.list;
   mortise_status status = mt_transforms_inverse(list, &self->inverse, &err);
   if (status && status != MORTISE_UNSUPPORTED) mt_error_raise(L, &err);

@@ -1,10 +1,15 @@
 #include "bindings/lua_work.h"
 
 #include "bindings/await.h"
+#include "bindings/lua_doc.h"
 #include "bindings/lua_error.h"
 #include "bindings/lua_options.h"
+#include "bindings/lua_text.h"
+#include "bindings/lua_view.h"
 #include "bindings/op.h"
 #include "bindings/task.h"
+
+#include "job/unit.h"
 
 static const char work_name[] = "mortise.work";
 
@@ -12,6 +17,7 @@ static const char work_name[] = "mortise.work";
 
 static void abandon_work(mt_lua_work *self) {
   mt_undepend(&self->dependent);
+  self->unit = NULL;
   if (mt_driver_forked(self->driver)) return;
   if (self->started && !self->ended) {
     if (self->kind == MT_WORK_JOB)
@@ -25,6 +31,7 @@ static void abandon_work(mt_lua_work *self) {
 static void drop_work(mt_dependent *d) {
   mt_lua_work *self = MT_CONTAINER(d, mt_lua_work, dependent);
   mt_op *runner = self->runner;
+  self->dropped = self->started && !self->ended;
   abandon_work(self); /* it must not look at a lock that is gone */
   if (runner) mt_op_stop(runner, "the lock was released");
 }
@@ -34,6 +41,7 @@ static void end_work(mt_owned *owned) {
   abandon_work(self);
   mt_job_deinit(&self->job);
   mt_preview_deinit(&self->preview);
+  mt_known_deinit(&self->known);
   mt_rename_deinit(&self->rename);
   mt_rename_deinit(&self->back);
   mt_transforms_deinit(&self->inverse);
@@ -46,12 +54,17 @@ static int collect_work(lua_State *L) {
   return 0;
 }
 
-static void on_work_end(mt_lua_work *self) {
-  self->ended = true;
-  mt_undepend(&self->dependent);
+static void wake_runner(mt_lua_work *self) {
   mt_op *runner = self->runner;
   self->runner = NULL;
   if (runner) mt_op_done(runner);
+}
+
+static void on_work_end(mt_lua_work *self) {
+  self->ended = true;
+  self->unit = NULL;
+  mt_undepend(&self->dependent);
+  wake_runner(self);
 }
 
 static void on_job_end(void *ctx, mt_job *j) {
@@ -235,14 +248,19 @@ static bool cancel_work_run(mt_op *op) {
   return self->kind == MT_WORK_JOB || mt_change_applied(&self->rename.change);
 }
 
-static int finish_work_run(lua_State *L, mt_op *op, int index) {
-  (void)index;
-  const mt_lua_work *self = ((work_run_op *)op)->work;
+static int push_work_end(lua_State *L, const mt_lua_work *self) {
+  if (self->dropped) mt_error_throw(L, MORTISE_INTERRUPTED, "the lock was released");
   const mortise_error *e =
       self->kind == MT_WORK_JOB ? &self->job.error : &self->rename.change.error;
   if (e->code) mt_error_raise(L, e);
   push_work_result(L, self);
   return 1;
+}
+
+static int finish_work_run(lua_State *L, mt_op *op, int index) {
+  (void)index;
+  const mt_lua_work *self = ((work_run_op *)op)->work;
+  return self->ended ? push_work_end(L, self) : 0;
 }
 
 static const mt_op_type work_run_type = {cancel_work_run, finish_work_run, NULL, false, NULL};
@@ -261,9 +279,23 @@ static mt_lua_work *check_idle_work(lua_State *L) {
   return self;
 }
 
+static bool is_by_function(const mt_lua_work *self) {
+  return self->rename.change.offered != NULL;
+}
+
+static void end_unit(mt_lua_work *self) {
+  mt_unit *unit = self->unit;
+  self->unit = NULL;
+  if (unit) mt_change_page_done(&self->rename.change, unit);
+}
+
 static int work_settle(lua_State *L) {
-  const mt_lua_work *it = check_idle_work(L);
+  mt_lua_work *it = check_idle_work(L);
   if (!it->started || it->ended) return 0;
+  if (is_by_function(it)) { /* it would wait for the function */
+    cancel_work(it);
+    end_unit(it);
+  }
   lua_settop(L, 1);
   mt_task_check(L, mt_driver_get(L));
   work_run_op *op = mt_lua_op_new(L, sizeof *op, 1, &work_settle_type);
@@ -277,26 +309,38 @@ static int work_settle(lua_State *L) {
   return mt_await(L, 2);
 }
 
-static mt_lua_work *check_unstarted_work(lua_State *L) {
+/* To be run now; one by a function also after each page. */
+static mt_lua_work *check_runnable_work(lua_State *L) {
   mt_lua_work *self = check_idle_work(L);
+  if (self->started && is_by_function(self)) return self;
   if (self->started) mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "a change runs once");
   if (!self->dependent.slot) mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "the lock was released");
   return self;
 }
 
 static mortise_status start_work(mt_lua_work *self, mortise_error *err) {
+  if (self->started) return MORTISE_OK;
   if (self->kind == MT_WORK_JOB) return mt_job_start(&self->job, err);
   return mt_change_start(&self->rename.change, err);
 }
 
+/* Does a page wait for the function? */
+static bool has_page(mt_lua_work *self) {
+  if (self->started && !self->ended && !self->unit)
+    self->unit = mt_change_page(&self->rename.change);
+  return self->unit != NULL;
+}
+
 static int work_run(lua_State *L) {
-  check_unstarted_work(L);
+  check_runnable_work(L);
   lua_settop(L, 1);
   mt_task_check(L, mt_driver_get(L));
   work_run_op *op = mt_lua_op_new(L, sizeof *op, 1, &work_run_type);
   mt_op_anchor(L, -1, 1, 1);
   op->op.checked = true;
-  mt_lua_work *self = check_unstarted_work(L);
+  mt_lua_work *self = check_runnable_work(L);
+  if (self->ended) return push_work_end(L, self);
+  if (has_page(self)) return 0;
   op->work = self;
   mortise_error err;
   if (start_work(self, &err)) mt_error_raise(L, &err);
@@ -306,10 +350,87 @@ static int work_run(lua_State *L) {
   return mt_await(L, 2);
 }
 
+/* ---- What a function makes of a page --------------------------------------------------------- */
+
+/* Pushes what keeps the page's documents, made at the first of them. */
+static mt_page_box *push_page_box(lua_State *L) {
+  if (lua_getiuservalue(L, 1, 3) == LUA_TNIL) {
+    lua_pop(L, 1);
+    mt_page *none = NULL;
+    mt_page_push(L, &none);
+    lua_pushvalue(L, -1);
+    lua_setiuservalue(L, 1, 3);
+  }
+  return lua_touserdata(L, -1);
+}
+
+/* The page's documents raise an error from now on. */
+static void close_page_box(lua_State *L, mt_page_box *box) {
+  box->closed = true;
+  if (!box->pins) mt_owned_end(&box->owned);
+  lua_pushnil(L);
+  lua_setiuservalue(L, 1, 3);
+}
+
+static int work_doc(lua_State *L) {
+  check_work(L);
+  lua_settop(L, 1);
+  mt_page_box *box = push_page_box(L);
+  mt_lua_work *self = check_work(L);
+  const mt_doc *doc = self->unit ? mt_unit_next(self->unit) : NULL;
+  if (!doc) {
+    end_unit(self);
+    close_page_box(L, box);
+    return 0;
+  }
+  if (!box->page) box->page = mt_page_share(self->unit->page);
+  mt_doc_push(L, 2, doc);
+  return 1;
+}
+
+static int work_put(lua_State *L) {
+  static const char *const names[] = {"keep", "change", "delete", "reject", NULL};
+  static const mt_transformed hows[] = {MT_UNCHANGED, MT_CHANGED, MT_DELETED, MT_ASIDE};
+  check_work(L);
+  mt_transformed how = hows[luaL_checkoption(L, 2, NULL, names)];
+  bool has_text = how == MT_CHANGED || how == MT_ASIDE;
+  mt_slice text = has_text ? mt_check_slice(L, 3) : (mt_slice){NULL, 0};
+  mortise_error err;
+  mt_error_clear(&err);
+  if (how == MT_ASIDE) mt_error_set(&err, MORTISE_REJECTED, "%.400s", text.p);
+  mt_lua_work *self = check_work(L);
+  if (self->unit) mt_unit_put(self->unit, how, text, &err);
+  return 0;
+}
+
+static int work_fail(lua_State *L) {
+  mortise_error err;
+  luaL_checkany(L, 2);
+  mt_error_read(L, 2, &err);
+  mt_lua_work *self = check_work(L);
+  if (!self->started || self->ended) return 0;
+  if (self->kind == MT_WORK_JOB)
+    mt_job_stop(&self->job, &err);
+  else
+    mt_change_stop(&self->rename.change, &err);
+  end_unit(self);
+  return 0;
+}
+
+static void on_page_offered(mt_change *c) {
+  wake_runner(MT_CONTAINER(c, mt_lua_work, rename.change));
+}
+
+void mt_work_by_function(mt_lua_work *self) {
+  mt_change *c = &self->rename.change;
+  c->offered = on_page_offered;
+  if (self->kind == MT_WORK_JOB) c->known = &self->known;
+}
+
 /* ---- Making one ----------------------------------------------------------------------------- */
 
 mt_lua_work *mt_work_new(lua_State *L, mt_driver *d, mt_work_kind kind) {
-  mt_lua_work *self = lua_newuserdatauv(L, sizeof *self, 2);
+  mt_lua_work *self = lua_newuserdatauv(L, sizeof *self, 3);
   *self = (mt_lua_work){.kind = kind, .dependent.drop = drop_work, .driver = d};
   mt_job_record_init(&self->job.record);
   mt_preview_init(&self->preview);
@@ -339,6 +460,7 @@ void mt_work_ready(mt_lua_work *self, mt_dependent **of) {
 static const luaL_Reg methods[] = {
     {"run", work_run},       {"result", work_result}, {"progress", work_progress},
     {"counts", work_counts}, {"pause", work_pause},   {"cancel", work_cancel},
-    {"yield", work_yield},   {"settle", work_settle}, {NULL, NULL}};
+    {"yield", work_yield},   {"settle", work_settle}, {"doc", work_doc},
+    {"put", work_put},       {"fail", work_fail},     {NULL, NULL}};
 static const luaL_Reg metamethods[] = {{"__gc", collect_work}, {NULL, NULL}};
 const mt_lua_class mt_work_class = {work_name, methods, metamethods, NULL, NULL};

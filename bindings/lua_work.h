@@ -1,6 +1,11 @@
 /* A change of many documents that runs in the core, as its methods see it. lua_job.c makes it. There are
  * three kinds: a plan, a change under a lock that the caller has, and a job.
- *   :run() -> result             only once; raises what stopped it
+ *   :run() -> result             only once; raises what stopped it. Of a change that a function makes, it returns
+ *                                nothing when a page waits for that, and is then called again
+ *   :doc() -> document           the next one of the page, for the function; nothing at its end
+ *   :put(how[, text])            what the function has made of it: "keep", "change" with its new source,
+ *                                "delete", or "reject" with the reason
+ *   :fail(error)                 the function has failed: the change ends with this error
  *   :result() -> result          at any time: {matched=, changed=, unchanged=, redone=, conflicts=,
  *                                rejected=, unknown=, left=, beside=, passes=, bytes=, round_trips=,
  *                                duration_ms=, rejects={{id=, type=, reason=}, ...}}; a job's has
@@ -24,6 +29,7 @@
 #include "bindings/lua_client.h"
 
 #include "job/job.h"
+#include "job/known.h"
 #include "job/rename.h"
 
 typedef enum mt_work_kind {
@@ -41,6 +47,7 @@ typedef struct mt_lua_work {
   mt_transforms inverse; /* of the declared change, if it has one; freed with it */
   mt_rename back;        /* of a job that is undone: the opposite rename; freed with it */
   mt_job job;
+  mt_known known; /* of a job that a function makes; freed with it */
   mt_preview preview;                                          /* of a plan; freed with this */
   mortise_status (*counted)(mt_change *c, mortise_error *err); /* the rename's, for its maker */
   /* its own */
@@ -49,12 +56,16 @@ typedef struct mt_lua_work {
   mt_driver *driver;
   mt_op *runner; /* the operation that waits for its end, or NULL */
   uint64_t changed, total;
+  struct mt_unit *unit; /* the page that the function is asked about, or NULL */
   bool started, ended;
-} mt_lua_work; /* user values: the lock or client, and the options that it borrows */
+  bool dropped; /* it was ended because its lock was released */
+} mt_lua_work; /* user values: the lock or client; the options that it borrows; the documents of that page */
 
 /* Pushes one that depends on nothing yet, for the lock or client at 1 and the options at 2, which it keeps
  * alive. */
 MT_LJMP mt_lua_work *mt_work_new(lua_State *L, mt_driver *d, mt_work_kind kind);
+/* Its change is made by a function, as `doc` and `put` say. */
+void mt_work_by_function(mt_lua_work *self);
 /* It may be run from now on, until the owner of this list drops it. */
 void mt_work_ready(mt_lua_work *self, mt_dependent **of);
 

@@ -1,5 +1,6 @@
 -- The module `mortise` for scripts. Its own functions are those of the default client, which is opened at
 -- first use; mortise.connect{} makes others.
+local by_function = require "mortise.by_function"
 local core = require "mortise.core"
 local client = require "mortise.client"
 local config = require "mortise.config"
@@ -24,6 +25,7 @@ local mortise = {
   spawn = tasks.spawn,
   map = tasks.map,
   sleep = tasks.sleep,
+  reject = by_function.reject,
   format = require("mortise.printer").format,
 }
 

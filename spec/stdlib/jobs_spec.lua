@@ -312,19 +312,17 @@ describe("what a job is given", function()
       change = {{sett = {field = "a", value = 1}}}},
     ["transform 2"] = {name = "x", index = "i", lock = "/a",
       change = {{remove = {field = "a"}}, {set = {field = "a"}}}},
+    ["is one function, or a list"] = {name = "x", index = "i", lock = "/a", change = {print}},
+    ["is for a list of transforms"] = {name = "x", index = "i", lock = "/a", change = print,
+      yield_every = 1},
+    ["would call the function again"] = {name = "x", index = "i", lock = "/a", change = print,
+      verify = true},
     ["is a list of transforms"] = {name = "x", index = "i", lock = "/a", change = {set = {field = "a"}}},
     ["`query` is no JSON object"] = {name = "x", index = "i", lock = "/a", change = change, query = "{"},
     ["inside"] = {name = "x", index = "i", rename = {from = "/a", to = "/a/b"}},
   } do
     it("is refused: " .. text, function() refused(text, {with = given}) end)
   end
-
-  it("is no function yet", function()
-    for _, each in ipairs {print, {print}} do
-      refused("a Lua function cannot be resumed by another process",
-        {code = "unsupported", with = {name = "x", index = "i", lock = "/a", change = each}})
-    end
-  end)
 
   it("may be any lock that is exclusive", function()
     for _, lock in ipairs {"/a", {"/a", "/b"}, {tree = "/a", wait = "1s"}, {global = true},

@@ -1,5 +1,6 @@
 -- Jobs: changes of many documents that outlive their process. mortise.job{name=, index=, ...} makes one,
 -- mortise.get_job(id) finds one, mortise.jobs() lists them.
+local by_function = require "mortise.by_function"
 local check_path = require "mortise.path"
 local context = require "mortise.context"
 local core = require "mortise.core"
@@ -29,7 +30,7 @@ job.rows = {
   {name = "once", type = "boolean", help = "its id is its name: a second run of a finished one does nothing"},
   {name = "index", type = "string", required = true, help = "index or alias"},
   {name = "query", type = "query", help = "Query DSL that documents must match"},
-  {name = "change", type = "any", help = "a list of transforms"},
+  {name = "change", type = "any", help = "a list of transforms, or a function of each document"},
   {name = "rename", type = "table", help = "instead of it: {from=, to=, field=}, as mortise.rename's"},
   {name = "merge", type = "boolean", help = "of a rename: there may be documents below `to` already"},
   {name = "allow_empty", type = "boolean", help = "of a rename: there may be none below `from`"},
@@ -89,13 +90,13 @@ local function check_transform_name(i, each)
     or "; there are: " .. table.concat(core.transforms, ", "))
 end
 
--- A list of transforms as JSON text.
-local function to_transforms(change)
+-- What the change is, as JSON text.
+local function to_change(change)
+  if type(change) == "function" then return '"function"' end
   local list = type(change) == "table" and change or {change}
   for _, each in ipairs(list) do
     if type(each) == "function" then
-      errors.raise("unsupported", "job: a change that is a Lua function cannot be resumed by another process "
-        .. "yet: declare a list of transforms")
+      errors.bad "job: option `change` is one function, or a list of transforms"
     end
   end
   if list ~= change or next(change) ~= nil and #change == 0 then
@@ -114,6 +115,12 @@ end
 -- The fields of a rename, as the core takes them.
 function job.field_lines(rename)
   return type(rename.field) == "table" and table.concat(rename.field, "\n") or rename.field
+end
+
+-- A spec's list of transforms as JSON text, or nil; is the change a function?
+function job.transforms(spec)
+  local is_function = by_function.is(spec.change)
+  return not is_function and spec.change or nil, is_function
 end
 
 -- What is locked: {kind=, index=, paths=}
@@ -167,7 +174,7 @@ local function to_spec(o)
   local rename = o.rename and to_rename(o.rename)
   local spec = {
     name = o.name, index = o.index, query = json.body(o.query), lock = to_lock(o, rename), rename = rename,
-    change = not rename and to_transforms(o.change) or nil, merge = o.merge, allow_empty = o.allow_empty,
+    change = not rename and to_change(o.change) or nil, merge = o.merge, allow_empty = o.allow_empty,
     batch = o.batch, slices = o.slices, concurrency = o.concurrency, passes = o.passes, rate = o.rate,
     keep = o.keep, max_load = overload.check(o.max_load), yield_every = o.yield_every,
   }
@@ -176,8 +183,10 @@ local function to_spec(o)
   elseif o.merge or o.allow_empty then
     errors.bad "job: `merge` and `allow_empty` belong to `rename`"
   end
+  local transforms, is_function = job.transforms(spec)
   core.change_check {
-    transforms = spec.change, fields = rename and job.field_lines(rename), from = rename and rename.from,
+    transforms = transforms, by_function = is_function,
+    fields = rename and job.field_lines(rename), from = rename and rename.from,
     to = rename and rename.to,
   }
   if spec.query and not pcall(core.view, spec.query) then
@@ -211,8 +220,9 @@ end
 local function work_options(self)
   local spec = self._spec
   local rename = spec.rename or {}
+  local transforms, is_function = job.transforms(spec)
   return {
-    index = spec.index, query = spec.query, transforms = spec.change,
+    index = spec.index, query = spec.query, transforms = transforms, by_function = is_function,
     fields = spec.rename and job.field_lines(rename),
     from = rename.from, to = rename.to, merge = spec.merge, allow_empty = spec.allow_empty,
     page = spec.batch, slices = spec.slices, in_flight = spec.concurrency, passes = spec.passes,
@@ -232,11 +242,17 @@ end
 
 local over = {done = true, undone = true}
 
-local function advice(id, state)
+local function advice(id, state, change)
   local rollback = ("`mortise jobs rollback %s`"):format(id)
   if state == "undoing" then return ("job %s is half undone: %s goes on"):format(id, rollback) end
-  local text = "job %s stands half-done: `mortise jobs resume %s` goes on, %s undoes it"
-  return text:format(id, id, rollback)
+  local resume = by_function.is(change) and by_function.command or "mortise jobs resume " .. id
+  return ("job %s stands half-done: `%s` goes on, %s undoes it"):format(id, resume, rollback)
+end
+
+-- How `work` is run, if a function makes its change; nil: as any other.
+local function runner(self)
+  if not by_function.is(self._spec.change) then return nil end
+  return function(work) return by_function.run(work, self._function, self.id) end
 end
 
 -- A script that waits in its own way would otherwise not find out.
@@ -281,7 +297,8 @@ local function work_under(self, session, held, verb, standing, before)
     function() return self._started end)
   local every_ms = verb ~= "undo" and self._spec.yield_every or nil
   local ok, result = pcall(yielding.while_wanted, self._client, session, held, work, every_ms, function()
-    return watched(work, yielding.progress(watcher, before), "job " .. self.id, on_start)
+    return watched(work, yielding.progress(watcher, before), "job " .. self.id, on_start,
+      verb ~= "undo" and runner(self) or nil)
   end)
   if guard and guard.why ~= nil then result = guard.why end
   if not ok then pcall(work.settle, work) end -- nothing of it is in flight when the session ends
@@ -333,7 +350,7 @@ local function attempt(self, verb, standing)
   local stands = now.began and not over[now.state]
   if not stands then session:close() end
   if core.is_error(result) then result.job, result.result = self.id, finished(self, now, began_ms) end
-  if stands then context.add(result, advice(self.id, now.state)) end
+  if stands then context.add(result, advice(self.id, now.state, self._spec.change)) end
   error(result, 0)
 end
 
@@ -353,7 +370,8 @@ local function earlier(self)
     return core.object {job = self.id, state = "done", already = true, changed = 0}
   elseif record.stands then
     error(core.error {
-      code = "orphaned_job", message = advice(self.id, record.state), job = self.id, retryable = false,
+      code = "orphaned_job", message = advice(self.id, record.state, record.spec.change), job = self.id,
+      retryable = false,
     }, 0)
   elseif record.alive then
     errors.raise("conflict", "job %s is at work already, of %s", self.id, record.owner)
@@ -361,6 +379,16 @@ local function earlier(self)
     return nil -- it was refused
   end
   errors.raise("conflict", "job %s was undone: give it another name to do it again", self.id)
+end
+
+-- A function can go on only with a job whose journal was written for one.
+local function check_function(self)
+  if not by_function.is(self._spec.change) then return end
+  if not self._function then by_function.refuse("invalid_argument", self.id) end
+  local record = records.get(self._client, self.id)
+  if record and not by_function.is(record.spec.change) then
+    errors.bad("job %s was begun with another change, which is no function", self.id)
+  end
 end
 
 -- Takes the lock and makes the change. -> {job=, state=, changed=, unchanged=, ...}, with `already` where
@@ -375,7 +403,11 @@ function Job:run()
 end
 
 -- Does what is left of one whose process is gone, or which stopped. One that is done stays as it is.
-function Job:resume() return carry_out(self, "resume") end
+-- Only the script has a change that is a function.
+function Job:resume()
+  check_function(self)
+  return carry_out(self, "resume")
+end
 
 -- Undoes what it has done: each document that still is what the job made of it becomes what it was, byte for
 -- byte. Raises conflict, with all else undone, where others have changed documents since.
@@ -385,11 +417,14 @@ function Job:rollback() return carry_out(self, "undo") end
 -- bytes= (of the changed documents), estimate= (seconds), locks={{path=, mode=}, ...}, samples={{index=, id=,
 -- before=, after=, fields={{field=, before=, after=}, ...}}, ...}, ...}; the values are JSON texts
 function Job:plan()
+  if by_function.is(self._spec.change) and not self._function then
+    by_function.refuse("invalid_argument", self.id)
+  end
   local began_ms = core.now_ms()
   local o = work_options(self)
-  if self._begun and not o.transforms then o.merge, o.allow_empty = true, true end
+  if self._begun and self._spec.rename then o.merge, o.allow_empty = true, true end
   local work = self._client:_open_core():plan(o)
-  local result = watched(work, self._on_progress, "planning job " .. self.id)
+  local result = watched(work, self._on_progress, "planning job " .. self.id, nil, runner(self))
   return plan.complete(finished(self, result, began_ms), self._spec, self._client:url())
 end
 
@@ -440,14 +475,20 @@ local function to_hooks(o)
   if verify ~= nil and verify ~= true and type(verify) ~= "function" then
     errors.bad "job: option `verify` is a function or true"
   end
+  if verify == true and type(o.change) == "function" then
+    errors.bad "job: `verify = true` would call the function again: give a function that looks at a document"
+  end
   return found
 end
 
+-- `also.change`: a function, if it is one.
 local function new(client, id, spec, also)
+  local change = by_function.is(spec.change) and also.change or nil
   return setmetatable({
     id = id, name = spec.name, _client = client, _spec = spec, _wait = also.wait, _once = also.once,
     _on_progress = also.on_progress, _begun = also.begun,
-    _hooks = to_hooks(also), _orphan = {on_orphan = also.on_orphan, wait = also.wait},
+    _function = change, _hooks = to_hooks(also),
+    _orphan = {on_orphan = also.on_orphan, wait = also.wait, own = id, change = change},
   }, Job)
 end
 
@@ -510,24 +551,18 @@ function job.clear(client, id, wait_ms)
   return #list
 end
 
--- A function is no part of the job's document, so only its script can go on with it.
-local function check_recoverable(record)
-  if type(record.spec.change) ~= "string" then return end
-  error(core.error {
-    code = "orphaned_job", job = record.job, retryable = false,
-    message = ("job %s cannot be resumed here, since its change is a Lua function, which only its script "
-      .. "has: resume it there, or roll it back"):format(record.job),
-  }, 0)
-end
-
 -- Ends, as `o.on_orphan` says, what a process has left half-done, and gives its lock back; with nothing to do
 -- where another process has ended it meanwhile. One that is half undone can only be undone.
 function job.recover(client, id, o)
   local record, view = records.get(client, id)
   if not record then return job.clear(client, id, o.wait) end
   local undoes = o.on_orphan == "rollback" or record.state == "undoing"
-  if not undoes then check_recoverable(record) end
-  return carry_out(new(client, id, spec_of(view), o), undoes and "undo" or "resume", true)
+  local also = {wait = o.wait, on_orphan = o.on_orphan, change = o.own == id and o.change or nil}
+  local found = new(client, id, spec_of(view), also)
+  if not undoes and by_function.is(found._spec.change) and not found._function then
+    by_function.refuse("orphaned_job", id)
+  end
+  return carry_out(found, undoes and "undo" or "resume", true)
 end
 
 return job

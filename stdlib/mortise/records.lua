@@ -1,5 +1,6 @@
 -- The documents of jobs (core/job/record.h), as scripts and people read them.
 local argument = require "mortise.argument"
+local by_function = require "mortise.by_function"
 local core = require "mortise.core"
 local errors = require "mortise.errors"
 local sessions = require "mortise.sessions"
@@ -164,7 +165,8 @@ function records.note(client, id, reason)
   end)
 end
 
--- What may be done about it: {verb = "resume" or "rollback", why =}, the likelier first.
+-- What may be done about it: {verb = "resume" or "rollback", why =, command =}, the likelier first. `command`
+-- does it, if `mortise jobs` does not.
 function records.next_steps(record)
   if record.state == "done" then return {{verb = "rollback", why = "undoes it"}} end
   if record.waits and record.waits:find "^paused by " then
@@ -172,7 +174,9 @@ function records.next_steps(record)
   end
   if not record.stands then return {} end
   if record.state == "undoing" then return {{verb = "rollback", why = "goes on undoing it"}} end
-  return {{verb = "resume", why = "does what is left"}, {verb = "rollback", why = "undoes what it did"}}
+  local command = by_function.is(record.spec.change) and by_function.command or nil
+  return {{verb = "resume", why = "does what is left", command = command},
+    {verb = "rollback", why = "undoes what it did"}}
 end
 
 return records

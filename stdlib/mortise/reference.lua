@@ -22,6 +22,7 @@ reference.groups = {
     {"null", nil, "JSON's null"},
     {"array", "(table)", "marks a table as an array, so that it may be empty"},
     {"object", "(table)", "marks a table as an object, so that it may be empty"},
+    {"reject", "(reason)", "returned by a job's function: the document is set aside"},
     {"format", "(value, [options])", "the value as Lua that can be pasted back"},
     {"is_error", "(value)", "is it an error object of mortise?"},
     {"version", nil, "the version, as text"},

@@ -31,12 +31,13 @@ local function watch(work, on_progress, what, state, on_start)
 end
 
 -- -> what work:run returns. `on_progress(done, all)` may be nil, as `on_start(work)`, which is called first;
--- `what` names the work in errors of the former.
-return function(work, on_progress, what, on_start)
-  if not (on_progress or on_start) then return work:run() end
+-- `what` names the work in errors of the former; `run(work)` is called instead of work:run().
+return function(work, on_progress, what, on_start, run)
+  run = run or work.run
+  if not (on_progress or on_start) then return run(work) end
   local state = {}
   local watcher = watch(work, on_progress, what, state, on_start)
-  local ok, result = pcall(work.run, work)
+  local ok, result = pcall(run, work)
   state.over = true
   watcher:cancel()
   watcher:join()

@@ -72,6 +72,7 @@ local function change_text(spec)
     local fields = job.field_lines(rename):gsub("\n", ", ")
     return ("%s: %s becomes %s"):format(fields, rename.from, rename.to)
   end
+  if spec.change == "function" then return "a Lua function" end
   local list = {}
   for i, each in ipairs(spec.change) do list[i] = (next(each)) end
   return table.concat(list, ", ")
@@ -98,7 +99,8 @@ end
 local function steps_of(record)
   local steps = records.next_steps(record)
   for i, step in ipairs(steps) do
-    steps[i] = ("mortise jobs %s %s  (%s)"):format(step.verb, record.job, step.why)
+    local what = step.command or ("mortise jobs %s %s"):format(step.verb, record.job)
+    steps[i] = ("%s  (%s)"):format(what, step.why)
   end
   if #steps == 0 then
     steps[1] = record.alive and ("nothing, or mortise jobs pause|throttle|cancel %s"):format(record.job)

@@ -177,6 +177,8 @@ static int lock_change(lua_State *L) {
   job_options o = {0};
   mt_check_lock(L, 1);
   mt_lua_work *self = new_work(L, d, MT_WORK_CHANGE, &o, "change");
+  if (o.by_function)
+    mt_error_throw(L, MORTISE_UNSUPPORTED, "change: only a job is made by a function");
   make_change(L, self, &o, "change");
   mt_lock_handle *lock = mt_check_lock(L, 1);
   set_up_under(self, &o, lock);

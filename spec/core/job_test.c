@@ -3,6 +3,7 @@
 #include "job/job.h"
 #include "job/known.h"
 #include "job/rename.h"
+#include "job/unit.h"
 
 #include "fake_docs.h"
 #include "support/support.h"
@@ -183,9 +184,28 @@ static mt_transformed call_function(void *ctx, const mt_doc *doc, mt_buf *out, m
   return MT_CHANGED;
 }
 
+/* The same, made outside of the change: a page at a time. */
+static void patch_page(mt_change *c) {
+  mt_unit *page = mt_change_page(c);
+  mortise_error err;
+  mt_buf out;
+  mt_buf_init(&out, 1 << 20);
+  assert_non_null(page);
+  for (const mt_doc *doc; (doc = mt_unit_next(page)); mt_buf_clear(&out)) {
+    mt_transformed how = call_function(current, doc, &out, &err);
+    mt_unit_put(page, how, mt_buf_slice(&out), &err);
+  }
+  mt_buf_deinit(&out);
+  mt_change_page_done(c, page);
+}
+
 static void be_a_function(life *l) {
   mt_change *c = &l->rename.change;
   c->transform = (mt_transform){.apply = call_function, .ctx = l};
+  if (mt_test_chance(l->f->random, 50)) {
+    c->transform = (mt_transform){.apply = NULL};
+    c->offered = patch_page;
+  }
   c->until_none = c->reversible = false;
   c->described = NULL;
   c->counted = NULL;

@@ -326,8 +326,9 @@ static mortise_status start_work(mt_lua_work *self, mortise_error *err) {
 
 /* Does a page wait for the function? */
 static bool has_page(mt_lua_work *self) {
-  if (self->started && !self->ended && !self->unit)
-    self->unit = mt_change_page(&self->rename.change);
+  if (self->unit) return true;
+  if (self->started && !self->ended) self->unit = mt_change_page(&self->rename.change);
+  self->asked = false;
   return self->unit != NULL;
 }
 
@@ -383,6 +384,7 @@ static int work_doc(lua_State *L) {
     close_page_box(L, box);
     return 0;
   }
+  self->asked = true;
   if (!box->page) box->page = mt_page_share(self->unit->page);
   mt_doc_push(L, 2, doc);
   return 1;
@@ -399,7 +401,8 @@ static int work_put(lua_State *L) {
   mt_error_clear(&err);
   if (how == MT_ASIDE) mt_error_set(&err, MORTISE_REJECTED, "%.400s", text.p);
   mt_lua_work *self = check_work(L);
-  if (self->unit) mt_unit_put(self->unit, how, text, &err);
+  if (self->unit && self->asked) mt_unit_put(self->unit, how, text, &err);
+  self->asked = false;
   return 0;
 }
 

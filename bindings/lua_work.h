@@ -57,6 +57,7 @@ typedef struct mt_lua_work {
   mt_op *runner; /* the operation that waits for its end, or NULL */
   uint64_t changed, total;
   struct mt_unit *unit; /* the page that the function is asked about, or NULL */
+  bool asked;           /* about a document of it, which is to be put */
   bool started, ended;
   bool dropped; /* it was ended because its lock was released */
 } mt_lua_work; /* user values: the lock or client; the options that it borrows; the documents of that page */

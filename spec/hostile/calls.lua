@@ -112,8 +112,9 @@ calls.make = {
   job = job,
   ["core.job"] = function(e)
     local verbs = {"run", "resume", "undo"}
+    local by_function = math.random(2) == 1
     return core_lock(e):job {verb = verbs[math.random(3)], id = job_id(), index = e.index,
-      transforms = transforms}
+      by_function = by_function, transforms = not by_function and transforms or nil}
   end,
 }
 
@@ -140,7 +141,7 @@ calls.arguments = {
     json = function(e) return {doc = body(e), list = {1, 2, {a = "b"}}, c = "d"} end,
     array = function() return {} end, object = function() return {} end,
     format = function(e) return {doc = body(e), list = {1, 2, {a = "b"}}} end,
-    is_error = function() return {} end,
+    is_error = function() return {} end, reject = function() return "why" end,
   },
   client = {
     get = one, mget = function(e) return e.index, {"1", "none", "2"}, {} end,
@@ -200,7 +201,7 @@ calls.arguments = {
     json_decode = function() return '{"a":[1,{"b":"\\n"}]}' end,
     view = function() return '{"a":1}', {id = "1", routing = "r"} end,
     change_check = function() return {transforms = transforms} end, job_id_check = job_id,
-    job_table = nothing,
+    job_table = nothing, traceback = function() return "why" end,
   },
   ["core.client"] = {
     describe = index, index_create = function(e) return e.index .. "-new", "{}" end,
@@ -241,7 +242,10 @@ calls.arguments = {
   ["core.list"] = {next = nothing, close = nothing},
   ["core.breaking"] = {progress = nothing, close = nothing},
   ["core.change"] = {run = nothing, result = nothing, progress = nothing, cancel = nothing, settle = nothing},
-  ["core.job"] = {run = nothing, result = nothing, progress = nothing, cancel = nothing, settle = nothing},
+  ["core.job"] = {
+    run = nothing, result = nothing, progress = nothing, cancel = nothing, settle = nothing, doc = nothing,
+    put = function() return "change", '{"path":"/calls","n":1}' end, fail = function() return "why" end,
+  },
 }
 
 -- Which method closes a handle of a kind.

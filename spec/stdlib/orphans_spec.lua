@@ -5,13 +5,15 @@ local mortise = require "mortise"
 local process = require "spec.support.process"
 local stores = require "spec.support.stores"
 
--- Renames /a to /b, and is killed in the middle of it.
+-- Renames /a to /b, by a function if `how` is that, and is killed in the middle of it.
 local killed = [[
-  local index, id, once = ...
+  local index, id, how = ...
+  local once, by_function = how == "once", how == "function"
   local pid = io.open("/proc/self/stat"):read "n"
   mortise.job({
-    id = once == "" and id or nil, name = id, once = once ~= "" or nil, index = index,
-    rename = {from = "/a", to = "/b"}, batch = 1, concurrency = 1,
+    id = not once and id or nil, name = id, once = once or nil, index = index, lock = {"/a", "/b"},
+    rename = not by_function and {from = "/a", to = "/b"} or nil, batch = 1, concurrency = 1,
+    change = by_function and function(doc) doc.path = "/b" .. doc.path:sub(3) end or nil,
     on_progress = function(done, all)
       if done > 0 and done < all then os.execute("kill -KILL " .. pid) end
     end,
@@ -42,9 +44,9 @@ stores.each("a dead job in the way", function(store)
     return client:count(index, {prefix = {path = path .. "/"}})
   end
 
-  local function kill_one(once)
+  local function kill_one(how)
     id = stores.name "killed"
-    local words = {"-e", killed, index, id, once and "once" or ""}
+    local words = {"-e", killed, index, id, how or ""}
     local victim <close> = process.start(store, namespace, 60000, words)
     assert.equal(137, victim:status(), victim:err())
     local record = client:get_job(id):status()
@@ -84,7 +86,7 @@ stores.each("a dead job in the way", function(store)
   end)
 
   it("that is run once is gone on with by its next run", function()
-    kill_one(true)
+    kill_one "once"
     local given = {name = id, once = true, index = index, rename = {from = "/a", to = "/b"}}
     fails("orphaned_job", function() client:job(given):run() end)
     given.on_orphan = "resume"
@@ -130,13 +132,7 @@ stores.each("a dead job in the way", function(store)
   end)
 
   it("cannot be resumed where its change is a function", function()
-    kill_one()
-    local name = client:_open_core():jobs_index()
-    client:update(name, namespace .. ":" .. id, function(doc)
-      local spec = doc.body.spec:_table()
-      spec.rename, spec.change = nil, "function"
-      doc.body.spec = spec
-    end)
+    kill_one "function"
     local why = fails("orphaned_job", client.acquire, client, {tree = "/a/1", on_orphan = "resume"})
     assert.equal(id, why.job)
     assert.matches("its change is a Lua function, which only its script has", why.message)

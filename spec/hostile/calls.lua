@@ -161,7 +161,7 @@ calls.arguments = {
         merge = true}
     end,
     job = function(e)
-      return {name = "calls", index = e.index, query = {match_all = {}}, lock = {tree = path()}, page = 2,
+      return {name = "calls", index = e.index, query = {match_all = {}}, lock = {tree = path()}, batch = 2,
         change = {{default = {field = "n", value = {1, {}}}}, {remove = {field = "nosuch"}}}}
     end,
     get_job = function() return job_id(), {wait = 0} end, jobs = nothing,
@@ -185,7 +185,11 @@ calls.arguments = {
     add = function() return {op = "index", id = "a", doc = {path = "/a"}} end,
     flush = nothing, report = nothing, finish = function() return {} end, close = nothing,
   },
-  job = {plan = nothing, run = nothing, resume = nothing, rollback = nothing, status = nothing},
+  job = {
+    plan = nothing, run = nothing, resume = nothing, rollback = nothing, status = nothing, rejected = nothing,
+    conflicts = nothing, pause = nothing, go_on = nothing, cancel = nothing,
+    throttle = function() return {rate = 1000, batch = 2} end,
+  },
   scan = {next = nothing, next_page = nothing, close = nothing},
   task = {join = nothing, cancel = nothing, done = nothing},
   document = {

@@ -102,6 +102,19 @@ stores.each("a job's function", function(store)
     is_free()
   end)
 
+  it("is called again for a document that others have changed meanwhile, as it then is", function()
+    local calls = 0
+    local result = making(function(doc)
+      if doc.id == "d7" then
+        calls = calls + 1
+        if calls == 1 then other:update(index, "d7", {n = 700}, {refresh = true}) end
+      end
+      doc.n = doc.n + 1
+    end):run()
+    assert.same({"done", 40, 0}, {result.state, result.changed, result.conflicts})
+    assert.same({2, 701, 9}, {calls, other:get(index, "d7").n, other:get(index, "d8").n})
+  end)
+
   it("is planned, with samples", function()
     local before = sources()
     local plan = making(treat, {query = {range = {n = {gt = 37}}}}):plan()
@@ -130,20 +143,28 @@ stores.each("a job's function", function(store)
     assert.same({1, 40, 40, 40}, {started, verified, done, all})
   end)
 
-  it("that fails stops the job, which says where, and is gone on with", function()
-    local before, calls, broken = sources(), {}, true
-    local name = stores.name "broken"
-    local function inner(doc)
-      if broken and doc.id == "d33" then error "no such luck" end
+  -- Adds 1 to `n`; fails in the second page, once the first is written, while it is broken by this table.
+  local function adding(state)
+    local calls, first = 0, nil
+    local function inner()
+      if not state.broken or calls <= 7 then return end
+      process.wait_for("the first page", function() return other:get(index, first.id).n ~= first.n end)
+      error "no such luck"
     end
-    local job = making(function(doc)
-      inner(doc)
-      calls[doc.id] = (calls[doc.id] or 0) + 1
+    return function(doc)
+      calls, first = calls + 1, first or {id = doc.id, n = doc.n}
+      if state.broken then state.last = doc.id end
+      inner()
       doc.n = doc.n + 1
-    end, {name = name, once = true})
+    end
+  end
+
+  it("that fails stops the job, which says where, and is gone on with", function()
+    local before, state = sources(), {broken = true}
+    local job = making(adding(state), {name = stores.name "broken", once = true})
     local why = fails("script_error", job.run, job)
     assert.matches("no such luck", why.message)
-    assert.matches(index .. "/d33", why.message, 1, true)
+    assert.matches(("at %s/%s)"):format(index, state.last), why.message, 1, true)
     assert.matches("mortise job run FILE --resume", why.message, 1, true)
     assert.matches("inner", why.traceback)
     assert.equal(job.id, why.job)
@@ -156,27 +177,21 @@ stores.each("a job's function", function(store)
         fails("invalid_argument", elsewhere[each], elsewhere).message)
     end
     fails("orphaned_job", job.run, job)
-    broken = false
+    state.broken = false
     assert.equal("done", job:resume().state)
-    for i = 1, 40 do assert.same({i, i + 1}, {i, other:get(index, "d" .. i).n}) end
+    for i = 1, 40 do assert.equal(i + 1, other:get(index, "d" .. i).n) end
     elsewhere:rollback()
     assert.same(before, sources())
     is_free()
   end)
 
   it("is gone on with by the next run of a job that is run once", function()
-    local broken = true
-    local function make(also)
-      return making(function(doc)
-        if broken and doc.id == "d33" then error "no such luck" end
-        doc.n = doc.n + 1
-      end, also)
-    end
-    local name = stores.name "once"
-    local first = make {name = name, once = true}
+    local name, state = stores.name "once", {broken = true}
+    local first = making(adding(state), {name = name, once = true})
     fails("script_error", first.run, first)
-    broken = false
-    assert.is_true(make({name = name, once = true, on_orphan = "resume"}):run().already)
+    state.broken = false
+    local second = making(adding(state), {name = name, once = true, on_orphan = "resume"})
+    assert.is_true(second:run().already)
     for i = 1, 40 do assert.equal(i + 1, other:get(index, "d" .. i).n) end
   end)
 
@@ -241,10 +256,15 @@ stores.each("a job's function", function(store)
   it("is run, gone on with and undone by the program", function()
     local id = stores.name "file"
     local file = program.write(([[
+      local id, index, calls, first = %q, %q, 0, nil
       return mortise.job {
-        id = %q, index = %q, lock = "/a", batch = 5, concurrency = 1,
+        id = id, index = index, lock = "/a", batch = 5, concurrency = 1,
         change = function(doc)
-          if doc.id == "d33" and arg[1] then error "not yet" end
+          calls, first = calls + 1, first or {id = doc.id, n = doc.n}
+          if calls > 5 and arg[1] then
+            while mortise.get(index, first.id).n == first.n do mortise.sleep "10ms" end
+            error "not yet"
+          end
           doc.n = doc.n + 1
         end,
       }]]):format(id, index), ".lua")

@@ -37,15 +37,17 @@ end
 -- wait, though not within the first `every_ms`.
 function yielding.while_wanted(client, session, held, work, every_ms, fn)
   if not every_ms then return fn() end
-  local paths, own = with_ancestors(held.paths), session:info().id
+  local paths, own, over = with_ancestors(held.paths), session:info().id, false
   local watcher = core.spawn(function()
     repeat
       core.sleep(every_ms)
-      local ok, wanted = pcall(is_wanted, client, paths, own) -- what cannot be read is looked at again
-    until ok and wanted
-    work:yield()
+      -- What cannot be read is looked at again. A cancel may come here, too, and pcall takes it for an error.
+      local ok, wanted = pcall(is_wanted, client, paths, own)
+    until over or ok and wanted
+    if not over then work:yield() end
   end)
   local results = table.pack(pcall(fn))
+  over = true
   watcher:cancel()
   pcall(watcher.join, watcher)
   if not results[1] then error(results[2], 0) end

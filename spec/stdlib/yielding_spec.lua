@@ -39,7 +39,8 @@ stores.each("a job with yield_every", function(store)
 
   it("gives its lock to those who wait, and goes on", function()
     local before, seen, starts = sources(), {}, 0
-    local job = casting {on_start = function() starts = starts + 1 end}
+    -- Slow enough that it is not done before the first of them is heard.
+    local job = casting {rate = 200, on_start = function() starts = starts + 1 end}
     local task = core.spawn(job.run, job)
     while not job:status() do core.sleep(5) end
     for i, path in ipairs {"/a/7", "/a", "/"} do

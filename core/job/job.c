@@ -306,12 +306,12 @@ static void count_earlier(mt_job_record *r, uint64_t matched) {
   r->counts.unchanged = 0;
 }
 
-/* If the opposite change undoes this one, the job's document must say so before the first write, because nobody could
- * find it out afterwards. An earlier attempt may have said it already. */
+/* Before the first write the job's document must say whether the opposite change undoes this one, and how many documents
+ * match, because nobody could find it out afterwards. An earlier attempt may have said it already. */
 static mortise_status on_change_counted(mt_change *c, mortise_error *err) {
   job_op *o = c->ctx;
   mt_job_record *r = &o->j->record;
-  uint64_t matched = c->result.matched;
+  uint64_t matched = c->result.matched, said = r->total;
   mortise_status status = o->counted ? o->counted(c, err) : MORTISE_OK;
   if (status) return status;
   o->j->counted = true;
@@ -320,8 +320,9 @@ static mortise_status on_change_counted(mt_change *c, mortise_error *err) {
   o->journal.only_inexact = r->inverse;
   if (o->inverse_now || (c->matches_on && matched > r->total)) r->total = matched;
   if (r->inverse) count_earlier(r, matched);
-  if (!r->inverse || !matched) return MORTISE_OK;
-  r->loose = true;
+  bool loose = r->inverse && matched;
+  r->loose |= loose;
+  if (!loose && r->total == said) return MORTISE_OK;
   announce(o);
   return MORTISE_OK;
 }

@@ -44,7 +44,7 @@ stores.each("what is printed", function(store)
   end)
 
   it("is what is known of the client", function()
-    client:acquire {tree = "/shown"}
+    local _ <close> = client:acquire {tree = "/shown"}
     shows(client:session(), "id = ", "lost = false")
     shows(client:stats(), "requests = ")
     shows(client:verify(), "epoch = ")

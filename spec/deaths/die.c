@@ -4,6 +4,9 @@
  *   before each write, cut, sync and removal of a file that the embedded store makes.
  *
  * Where MORTISE_DIE_COUNT names a file, the number of moments that there were is written to it at the end. */
+/* Fortified, the C library defines some of these functions in its headers. */
+#undef _FORTIFY_SOURCE
+
 #include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>

@@ -206,11 +206,12 @@ local function spec_text(spec)
   return "{" .. table.concat(parts) .. core.json(rest):sub(2)
 end
 
--- The spec in a job's document, `view`.
+-- The spec in the view of a job's document.
 local function spec_of(view)
-  local spec = core.json_decode(core.json(view))
-  spec.query = spec.query and core.json(view.query)
-  spec.change = spec.change and core.json(view.change)
+  local kept = view.body.spec
+  local spec = core.json_decode(core.json(kept))
+  spec.query = spec.query and core.json(kept.query)
+  spec.change = spec.change and core.json(kept.change)
   return spec
 end
 
@@ -521,10 +522,7 @@ options.register({"get_job"}, job.get_rows)
 -- The job of this id, from its document alone; raises not_found.
 function job.get(client, id, given)
   local o = options.check("get_job", job.get_rows, given)
-  local record, view = records.get(client, id)
-  if not record then
-    errors.raise("not_found", "there is no job %s in namespace %s", id, client:namespace())
-  end
+  local record, view = records.need(client, id)
   o.begun = record.state ~= "undone"
   return new(client, id, spec_of(view), o)
 end

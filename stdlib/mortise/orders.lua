@@ -93,14 +93,9 @@ local function give(client, record, change)
   errors.raise("conflict", "the orders of job %s are changed by others again and again", record.job)
 end
 
-local over = {done = true, undone = true, removed = true}
-
 local function find(client, id)
-  local record = records.get(client, id)
-  if not record then
-    errors.raise("not_found", "there is no job %s in namespace %s", id, client:namespace())
-  end
-  if over[record.state] then errors.raise("conflict", "job %s is %s already", id, record.state) end
+  local record = records.need(client, id)
+  if records.over[record.state] then errors.raise("conflict", "job %s is %s already", id, record.state) end
   return record
 end
 

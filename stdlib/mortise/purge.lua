@@ -11,8 +11,6 @@ local purge = {}
 
 purge.keep_ms = 7 * 24 * 3600 * 1000
 
-local over = {done = true, undone = true, removed = true}
-
 -- The fields of one job's journal and orders: all that it has but its document.
 local function belongings(client, id)
   return {bool = {
@@ -65,12 +63,8 @@ local tries = 8
 function purge.one(client, id)
   local index = records.index(client)
   for _ = 1, tries do
-    local view = client:get(index, records.document_id(client, id))
-    local record = view and records.get(client, id)
-    if not record then
-      errors.raise("not_found", "there is no job %s in namespace %s", id, client:namespace())
-    end
-    if not over[record.state] then refuse(record) end
+    local record, view = records.need(client, id)
+    if not records.over[record.state] then refuse(record) end
     if mark(client, index, record, view) then
       local n = remove_belongings(client, index, id)
       client:delete(index, view._id)

@@ -109,6 +109,9 @@ end
 
 local at_work = {running = true, undoing = true}
 
+-- The states of a job of which nothing is left half-done.
+records.over = {done = true, undone = true, removed = true}
+
 -- Adds who is at each: `alive`, and whether it `stands` half-done, to be resumed or rolled back.
 local function judge(client, list)
   local ids, now = {}, core.wall_ms()
@@ -129,7 +132,7 @@ end
 -- The id of a job's document.
 function records.document_id(client, id) return client:namespace() .. ":" .. id end
 
--- The job's record and its spec as a view; nil where there is none.
+-- The job's record and the view of its document; nil where there is none.
 function records.get(client, id)
   core.job_id_check(argument.name("get_job", "id", id))
   local index = records.index(client)
@@ -139,7 +142,14 @@ function records.get(client, id)
   if not record then
     errors.raise("corrupt_table", "the document of job %s is not as this program writes it", id)
   end
-  return judge(client, {record})[1], view.body.spec
+  return judge(client, {record})[1], view
+end
+
+-- The same; raises not_found where there is none.
+function records.need(client, id)
+  local record, view = records.get(client, id)
+  if record then return record, view end
+  errors.raise("not_found", "there is no job %s in namespace %s", id, client:namespace())
 end
 
 -- All of this namespace, the oldest first; one whose document is of no use has the state "damaged".

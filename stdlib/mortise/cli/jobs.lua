@@ -148,8 +148,6 @@ end
 
 local verbs = {}
 
-local over = {done = true, undone = true, removed = true}
-
 function verbs.ls(client, ctx)
   local list = client:jobs()
   if not ctx.options.json then return print_list(list) end
@@ -179,7 +177,7 @@ function verbs.show(client, ctx, id)
       #job.holds(client, id) > 0 and ("; its process died before it began: `mortise jobs rollback %s` gives "
       .. "its lock back"):format(id) or "")
   end
-  local limits = not over[record.state] and orders.limits(client, record) or nil
+  local limits = not records.over[record.state] and orders.limits(client, record) or nil
   if not ctx.options.json then return print_one(record, limits) end
   record.limits = limits
   output.json(record_for_programs(record))

@@ -153,6 +153,7 @@ static void session_failed(mt_manager *m, const mortise_error *err) {
   w->troubles++;
   w->reopen_ms = passing ? mt_manager_now(m) + mt_manager_jitter(m, pause) : 0;
   mt_attempts_session_failed(m, err, passing);
+  mt_manager_soon(m); /* for those that go on waiting: the next session, and their deadlines */
 }
 
 static void session_opened(void *ctx, mt_req *req) {

@@ -219,6 +219,31 @@ static void index_instead_of_alias(fixture *f) {
   MT_CHECK(documents(f) == 0, "nothing was written");
 }
 
+/* ---- An index that takes no writes now ------------------------------------------------------ */
+
+static mt_write_result write_one(fixture *f, const char *index) {
+  mt_write w = {.kind = MT_WRITE_INDEX, .id = MT_SLICE("x"), .body = MT_SLICE("{\"n\":1}")};
+  mt_bulk r = {.index = index, .items = &w, .n = 1};
+  f->s->docs->bulk(f->s, &r);
+  MT_CHECK(!mt_test_pump(f->s, &r.req), "%s", r.req.error.message);
+  MT_CHECK(w.result != MT_WRITE_BUSY || strstr(w.reason, index), "it names the index: %s",
+           w.reason);
+  return w.result;
+}
+
+static void blocked_index(fixture *f) {
+  static const char *const blocks[] = {"write", "read_only", "read_only_allow_delete"};
+  char index[256], path[300], body[96];
+  must(f, "PUT", PATH(path, "/%s", PATH(index, "%s-docs", f->place.table)), NULL);
+  PATH(path, "/%s/_settings", index);
+  for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
+    must(f, "PUT", path, PATH(body, "{\"index.blocks.%s\":true}", blocks[i]));
+    MT_CHECK(write_one(f, index) == MT_WRITE_BUSY, "%s: not the document's fault", blocks[i]);
+    must(f, "PUT", path, PATH(body, "{\"index.blocks.%s\":null}", blocks[i]));
+  }
+  MT_CHECK(write_one(f, index) == MT_WRITE_APPLIED, "and goes on afterwards");
+}
+
 static void two_indices(fixture *f) {
   mt_locks_admin r = {0};
   char body[300];
@@ -635,6 +660,7 @@ static const test all[] = {
     {"table: six inits at once", two_at_once},
     {"table: what init would send", printed},
     {"table: a script is missing", missing_script},
+    {"documents: an index that takes no writes now", blocked_index},
     {"locks: a noop leaves no document", noop_leaves_nothing},
     {"locks: the scripts' matrix", matrix},
     {"locks: adopting joins modes", adopt_joins},

@@ -27,16 +27,19 @@ end
 
 local look_ms = 10
 
--- What is called before anything is written, for a job of the core that waits; or nil.
-function hooks.starter(self)
-  if not self._hooks.on_start then return nil end
+-- What is called before anything is written, for a job of the core that waits; or nil. It ends with
+-- `begin()`, which may be nil.
+function hooks.starter(self, begin)
+  if not (self._hooks.on_start or begin) then return nil end
   return function(work)
     local matched, beside = work:counts()
     while not matched do
       core.sleep(look_ms)
       matched, beside = work:counts()
     end
-    ask(self, "on_start", core.object {matched = matched, beside = beside})
+    local counts = core.object {matched = matched, beside = beside}
+    if self._hooks.on_start then ask(self, "on_start", counts) end
+    if begin then begin() end
     self._started = true
     work:pause(nil)
   end

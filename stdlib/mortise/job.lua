@@ -16,6 +16,7 @@ local purge = require "mortise.purge"
 local records = require "mortise.records"
 local request = require "mortise.request"
 local suggest = require "mortise.suggest"
+local tune = require "mortise.tune"
 local watched = require "mortise.watched"
 local yielding = require "mortise.yielding"
 
@@ -47,6 +48,7 @@ job.rows = {
   {name = "slices", type = "count", help = "of the scan"},
   {name = "concurrency", type = "count", help = "batches at the same time; else it adapts"},
   {name = "passes", type = "count", help = "at most"},
+  tune.row,
 }
 
 -- What a rename is: of job's `rename`, and of mortise.rename.
@@ -177,6 +179,7 @@ local function to_spec(o)
     change = not rename and to_change(o.change) or nil, merge = o.merge, allow_empty = o.allow_empty,
     batch = o.batch, slices = o.slices, concurrency = o.concurrency, passes = o.passes, rate = o.rate,
     keep = o.keep, max_load = overload.check(o.max_load), yield_every = o.yield_every,
+    tune = o.tune or nil,
   }
   if rename then
     check_cover(spec.lock, rename)
@@ -282,6 +285,11 @@ local function take_lock(self, session, verb)
   error(held, 0)
 end
 
+-- What `tune` does before anything is written; or nil.
+local function tuner(self)
+  return self._spec.tuned and function() tune.begin(self._client, self.id, self._spec) end
+end
+
 -- Does the work under the lock. `before`: what was done before others were let in. -> did it go well, the
 -- result or error, how it stands
 local function work_under(self, session, held, verb, standing, before)
@@ -289,10 +297,11 @@ local function work_under(self, session, held, verb, standing, before)
   o.standing = standing
   o.rate = self._spec.rate
   o.verb, o.id, o.spec = verb, self.id, verb == "run" and spec_text(self._spec) or nil
-  local on_start = verb ~= "undo" and not before and hooks.starter(self) or nil
+  local on_start = verb ~= "undo" and not before and hooks.starter(self, tuner(self)) or nil
   o.waits_at_start = on_start ~= nil
   local work = held:job(o)
-  local watcher = verb == "undo" and self._on_progress or hooks.watcher(self)
+  local watcher = self._on_progress
+  if verb ~= "undo" then watcher = hooks.watcher(self) end
   self._started = on_start == nil
   local guard <close> = overload.guard(self._client, work, verb ~= "undo" and self._spec.max_load or nil,
     function() return self._started end)
@@ -308,6 +317,8 @@ end
 
 -- The same; while it stops to let others in, gives its lock back, and goes on when it has it again.
 local function work_in_turns(self, session, held, verb, standing)
+  tune.prepare(self._client, self.id, self._spec, verb)
+  local _ <close> = tune.at_end(self._client, self.id, self._spec, verb, session)
   local ok, result, now = work_under(self, session, held, verb, standing)
   while not ok and now.yielded and now.state == "stopped" do
     held:release()

@@ -5,6 +5,7 @@
 local core = require "mortise.core"
 local errors = require "mortise.errors"
 local records = require "mortise.records"
+local tune = require "mortise.tune"
 local warn = require "mortise.warn"
 
 local purge = {}
@@ -65,6 +66,8 @@ function purge.one(client, id)
   for _ = 1, tries do
     local record, view = records.need(client, id)
     if not records.over[record.state] then refuse(record) end
+    tune.finish(client, id, record.spec, "purge")
+    if record.spec.tuned then errors.raise("rejected", "job %s stays until that is put back", id) end
     if mark(client, index, record, view) then
       local n = remove_belongings(client, index, id)
       client:delete(index, view._id)

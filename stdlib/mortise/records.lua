@@ -70,6 +70,14 @@ local function is_text_list(list)
   return true
 end
 
+-- What `tune` is to put back: {{index=, before=}, ...}, without `before` where nothing was set; or nil.
+local function is_tuned(list)
+  for _, each in ipairs(list or {}) do
+    if not is_text_list {each.index, each.before} then return false end
+  end
+  return true
+end
+
 -- Anyone with the right to write may have written anything there.
 local function check(record)
   local spec = record.spec
@@ -79,6 +87,7 @@ local function check(record)
   assert(type(change) == "table" or change == "function")
   assert(not spec.rename or is_text_list {change.from, change.to})
   assert(not spec.rename or is_text_list(type(change.field) == "table" and change.field or {change.field}))
+  assert(is_tuned(spec.tuned))
   return record
 end
 
@@ -172,6 +181,13 @@ end
 function records.note(client, id, reason)
   client:update(records.index(client), records.document_id(client, id), function(view)
     view.body.reason = reason
+  end)
+end
+
+-- Writes down what `tune` has to put back (tune.lua); nil: nothing. Only under the job's lock.
+function records.set_tuned(client, id, list)
+  client:update(records.index(client), records.document_id(client, id), function(view)
+    view.body.spec.tuned = list
   end)
 end
 

@@ -1,0 +1,136 @@
+-- The option `tune` of a job: its index is not refreshed for the time of the job, which spares the server the
+-- making of many small segments. Not on an embedded store, which refreshes nothing.
+--
+-- What was there stands in the job's document, as `tuned` of its spec, before it is changed, and leaves it
+-- when it was put back; so whoever resumes, undoes or removes the job knows whether something is to be put
+-- back. A job never writes down -1, and puts nothing back where it finds anything but -1: whatever other jobs
+-- and people do to the same index meanwhile, what it puts back is what somebody wanted.
+local core = require "mortise.core"
+local errors = require "mortise.errors"
+local records = require "mortise.records"
+local warn = require "mortise.warn"
+
+local tune = {}
+
+local NONE = "-1"
+
+tune.row = {
+  name = "tune", type = "boolean",
+  help = "its index is not refreshed meanwhile; what was set is put back at its end",
+}
+
+local function escape(text)
+  return (text:gsub("[^0-9A-Za-z._-]", function(c) return ("%%%02X"):format(c:byte()) end))
+end
+
+-- -> the answer, decoded. Raises an error that says what the server has refused.
+local function ask(client, method, index, also, body)
+  local path = "/" .. escape(index) .. "/_settings" .. also
+  local status, text = client:raw(method, path, body)
+  if status == 200 then return core.json_decode(text) end
+  local code = (status == 401 or status == 403) and "auth" or status == 404 and "not_found" or "rejected"
+  errors.raise(code, "%s %s: %d: %s", method, path, status, text:sub(1, 300))
+end
+
+-- {index -> refresh_interval as text, or false where none is set} of each index behind the name.
+local function read(client, index)
+  local found = {}
+  for name, answer in pairs(ask(client, "GET", index, "?flat_settings=true")) do
+    local value = answer.settings and answer.settings["index.refresh_interval"]
+    found[name] = type(value) == "string" and value or false
+  end
+  return found
+end
+
+local function write(client, index, value)
+  local text = value and core.json(value) or "null"
+  ask(client, "PUT", index, "", '{"index":{"refresh_interval":' .. text .. "}}")
+end
+
+-- Calls fn(...). What fails is told, and no more, but for an interrupt. -> did it go well, its result
+local function try(what, fn, ...)
+  local ok, result = pcall(fn, ...)
+  if ok then return true, result end
+  if errors.code(result) == "interrupted" then error(result, 0) end
+  warn("%s: %s", what, core.tostring(result))
+  return false
+end
+
+-- ---- What is written down ------------------------------------------------------------------------
+
+-- What there is now, but for what is -1 already: of that, what `known` says, which was written down before
+-- the job died.
+local function look(client, index, known)
+  local list, before = core.array {}, {}
+  for _, each in ipairs(known or {}) do before[each.index] = each end
+  for name, value in pairs(read(client, index)) do
+    if value == NONE then
+      list[#list + 1] = before[name]
+    else
+      list[#list + 1] = core.object {index = name, before = value or nil}
+    end
+  end
+  return #list > 0 and list or nil
+end
+
+-- Before a job of this id begins or is resumed, under its lock: its spec, and its document where there is
+-- one, then say what is there. Of one that is undone they say what there is still to be put back.
+function tune.prepare(client, id, spec, verb)
+  if client:url():find "^sqlite:" or verb == "run" and not spec.tune then return end
+  local record = records.get(client, id)
+  local may_begin = verb ~= "run" or record and record.state == "undone"
+  local known = may_begin and record and record.spec.tuned or nil
+  if verb ~= "run" then spec.tune = record and record.spec.tune end
+  spec.tuned = known
+  if verb == "undo" or not spec.tune then return end
+  local ok, list = try("job " .. id .. " goes on without `tune`", look, client, spec.index, known)
+  if not ok then return end
+  spec.tuned = list
+  if verb ~= "run" then records.set_tuned(client, id, list) end
+end
+
+-- ---- What is done --------------------------------------------------------------------------------
+
+-- Once the job's document says what was there, and before anything else is written.
+function tune.begin(client, id, spec)
+  for _, each in ipairs(spec.tuned or {}) do
+    try("job " .. id .. " goes on without `tune`", write, client, each.index, NONE)
+  end
+end
+
+local function put_back(client, list)
+  for _, each in ipairs(list) do
+    local ok, now = pcall(read, client, each.index)
+    if not ok and errors.code(now) ~= "not_found" then error(now, 0) end
+    if ok and now[each.index] == NONE then write(client, each.index, each.before) end
+  end
+end
+
+-- At any end of the job, under its lock, or when it is purged. `verb` is what was done, and is to be done
+-- again where nothing was put back.
+function tune.finish(client, id, spec, verb)
+  local list = spec.tuned
+  if not list then return end
+  local what = ("job %s: the refresh_interval of %s was not put back; to try it again: mortise jobs %s %s")
+    :format(id, spec.index, verb == "run" and "resume" or verb == "undo" and "rollback" or verb, id)
+  local ok = try(what, function()
+    put_back(client, list)
+    records.set_tuned(client, id, nil)
+  end)
+  if ok then spec.tuned = nil end
+end
+
+-- The same, when the value is closed. One that was to be begun may not have been, since there is one of that
+-- id already, which others are at: its document is then not of this session.
+function tune.at_end(client, id, spec, verb, session)
+  local function finish()
+    if verb == "run" and spec.tuned then
+      local record = records.get(client, id)
+      if not record or record.session ~= session:info().id then return end
+    end
+    tune.finish(client, id, spec, verb)
+  end
+  return setmetatable({}, {__close = function() pcall(finish) end})
+end
+
+return tune

@@ -4,12 +4,14 @@
 
 #include "base/buf.h"
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 typedef struct options {
   const char *url;
   bool quick;
   const char *only; /* case names, or NULL */
+  bool no_hints;    /* of the clients that are opened */
 } options;
 
 #define TABLE "mortise-bench-locks" /* removed at the end */
@@ -20,7 +22,7 @@ typedef struct sample {
   double wall, user, system; /* s; of all processes of this way */
   uint64_t locks, trips, conflicts, failures;
   uint64_t items;  /* lines of bulks, of mortise only */
-  double p50, p99; /* us of one acquire + release; 0: not taken */
+  double p50, p99, most; /* us of one acquire + release, `contended` of one acquire; 0: not taken */
 } sample;
 
 enum { MORTISE, RAW, WAYS };
@@ -57,6 +59,8 @@ void raw_bulk(raw_link *link, mt_slice body, sample *s);
 /* Posts `bodies` over several threads with a connection each, dealt out in turn: the first to the
  * first, and so on. */
 void raw_all(const options *o, const mt_buf *bodies, size_t n, size_t connections, sample *s);
+/* Posts once; are all items applied? */
+bool raw_try(raw_link *link, mt_slice body, sample *s);
 bool raw_drop_table(const options *o);
 
 /* ---- The cases ------------------------------------------------------------------------------- */
@@ -66,11 +70,35 @@ mortise_client *open_client(const options *o); /* NULL: said why on stderr */
 /* Round trips and conflicts since an earlier call with the same client. */
 void count_client(mortise_client *c, sample *s, bool begin);
 
-/* Each measures one round of both ways. pair[0] is the case; documents also fill pair[1]. */
+/* ---- herd.c ---------------------------------------------------------------------------------- */
+
+enum { HERD_MAX = 16, HERD_TIMES = 20000 };
+
+typedef struct herd_child {
+  sample s;
+  size_t n;
+  double us[HERD_TIMES];
+} herd_child;
+
+typedef struct herd {
+  _Atomic int ready;
+  _Atomic bool go;
+  double end_us; /* written before `go` */
+  herd_child children[HERD_MAX];
+} herd;
+
+/* What process `who` does; it waits for the start once it is ready. */
+typedef void herd_body(const options *o, herd *all, size_t who);
+void herd_wait(herd *all);
+void herd_note(herd_child *c, double start); /* one lock more, begun then */
+bool herd_run(const options *o, size_t n, herd_body *body, sample *s);
+
+/* Each measures one round of both ways. pair[0] is the case; some fill more. */
 typedef sample pair[WAYS];
 bool single_round(const options *o, pair *out);    /* single.c */
 bool tasks_round(const options *o, pair *out);     /* tasks.c */
 bool processes_round(const options *o, pair *out); /* processes.c */
+bool contended_round(const options *o, pair *out); /* contended.c */
 bool documents_round(const options *o, pair *out); /* documents.c: taken, given back */
 
 #endif

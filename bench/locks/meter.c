@@ -45,4 +45,5 @@ double median(double *values, size_t n) {
 void percentiles(double *us, size_t n, sample *s) {
   s->p50 = median(us, n);
   s->p99 = n ? us[n - 1 - n / 100] : 0;
+  s->most = n ? us[n - 1] : 0;
 }

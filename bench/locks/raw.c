@@ -198,6 +198,10 @@ void raw_bulk(raw_link *l, mt_slice body, sample *s) {
   mt_buf_deinit(&again);
 }
 
+bool raw_try(raw_link *l, mt_slice body, sample *s) {
+  return post(l, body, s) && !strstr(l->answer.p, "\"error\"");
+}
+
 bool raw_drop_table(const options *o) {
   char url[1024];
   sample s = {0};

@@ -3,14 +3,14 @@
 #include "base/mem.h"
 #include "base/pump.h"
 #include "lock/blocker.h"
+#include "lock/look.h"
 #include "lock/takeover.h"
 
 #include <stdio.h>
 
 enum {
   POLL_FIRST_MS = 5,
-  POLL_HEAD_MAX_MS = 50,
-  POLL_MAX_MS = 400, /* well below the life of a place in the queue */
+  LOOK_AGAIN_MS = 50,                                       /* after one that failed */
   PLACE_KEPT_MS = MT_QUEUE_LIFE_MS - MT_QUEUE_LIFE_MS / 30, /* allows for a slow clock */
   TELL_MS = 1000,   /* time between notices, and before the first */
   ADOPT_LOOKS = 3,  /* of one who tries but once, where the store does not answer */
@@ -52,7 +52,6 @@ mortise_status mt_attempt_new(mt_manager *m, mt_acquire *a, mortise_error *err) 
   at->since_ms = mt_manager_now(m);
   at->tell_ms = at->since_ms + TELL_MS;
   at->deadline_ms = at->since_ms + wait;
-  at->backoff_ms = POLL_FIRST_MS;
   at->denied = SIZE_MAX;
   return MORTISE_OK;
 }
@@ -332,6 +331,7 @@ static void poll_store(mt_attempt *at) {
   at->phase = MT_PHASE_STORE;
   at->denied = SIZE_MAX;
   at->asked_ms = mt_manager_now(at->wait.manager);
+  at->wait.look = MT_LOOK_NONE;
   mt_error_clear(&at->error);
   ask_for_part(at, &at->wait.lock->parts[at->pos], true);
 }
@@ -340,6 +340,15 @@ static bool any_dead(const mt_attempt *at) {
   for (size_t i = 0; i < at->wait.n_blockers; i++)
     if (mt_takeover_dead(at->wait.manager, at->wait.blockers[i].session)) return true;
   return false;
+}
+
+/* When to look, and when to write its place again at the latest. */
+static void plan_next_look(mt_attempt *at, int64_t now) {
+  mt_manager *m = at->wait.manager;
+  int64_t spread_ms, renew_ms = mt_poll_renew_ms(&at->poll, &spread_ms);
+  at->look_ms = at->kept_ms ? now + mt_poll_pause_ms(&at->poll, now) : INT64_MAX;
+  at->poll_ms = at->kept_ms ? at->kept_ms + renew_ms + mt_manager_jitter(m, spread_ms)
+                            : now + mt_manager_jitter(m, POLL_FIRST_MS);
 }
 
 /* Denied at parts[pos]: waits there, or gives up. */
@@ -357,16 +366,15 @@ static void blocked(mt_attempt *at) {
   mt_wait_begin(&at->wait, at->pos, false);
   if (!at->waited) m->stats.waits++;
   at->waited = true;
-  int64_t most = at->ahead ? POLL_MAX_MS : POLL_HEAD_MAX_MS;
+  at->look_ms = INT64_MAX;
   if (at->blockers_unknown) { /* the request that joins the queue also names them */
     at->poll_ms = now;
     return;
   }
-  at->poll_ms = now + mt_manager_jitter(m, at->backoff_ms);
-  at->backoff_ms = at->backoff_ms * 3 / 2 < most ? at->backoff_ms * 3 / 2 : most;
+  plan_next_look(at, now);
   /* Even with a single try it waits for the look at the blockers: a dead holder does not count. */
   if (!at->wait.once) return;
-  at->poll_ms = INT64_MAX;
+  at->poll_ms = at->look_ms = INT64_MAX;
   if (!mt_takeover_busy(m)) time_out(at);
 }
 
@@ -397,10 +405,20 @@ static void attempt_judge(mt_attempt *at) {
   take_next_part(at);
 }
 
+/* Of those before it, the ones that it waits for. */
+static uint32_t queued_before(const mt_lock_item *item) {
+  uint32_t n = 0;
+  for (size_t i = 0; i < item->n_blockers; i++) n += item->blockers[i].queued;
+  return item->n_blockers < MT_BLOCKERS_MAX ? n : item->ahead;
+}
+
 /* If its place in the queue may have expired meanwhile, this is a new place behind later arrivals.
  * It then gets a new wait number, so that readers do not take the two waits for one. */
 static void keep_place(mt_attempt *at, const mt_lock_item *item) {
-  int64_t since = mt_manager_now(at->wait.manager) - at->kept_ms;
+  int64_t now = mt_manager_now(at->wait.manager), since = now - at->kept_ms;
+  if (!at->kept_ms) mt_poll_begin(&at->poll, now);
+  if (at->claims) mt_poll_in_vain(&at->poll, now);
+  mt_poll_seen(&at->poll, queued_before(item), item->ahead, now);
   if (!at->kept_ms || since >= PLACE_KEPT_MS) mt_wait_end(&at->wait);
   at->kept_ms = at->asked_ms;
   at->wait.poll_fence = mt_version_fence(item->version);
@@ -410,7 +428,6 @@ static void keep_blockers(mt_attempt *at, const mt_lock_item *item) {
   mt_wait *w = &at->wait;
   mt_free(w->blockers);
   w->n_blockers = 0;
-  at->ahead = item->ahead;
   at->blockers_unknown = item->brief && !item->n_blockers;
   if (item->result == MT_LOCK_QUEUED) keep_place(at, item);
   w->blockers = mt_calloc(item->n_blockers, sizeof *w->blockers);
@@ -436,7 +453,52 @@ void mt_attempt_answered(mt_part *part, const mt_lock_item *denied, const mortis
     at->denied = part->index;
     keep_blockers(at, denied);
   }
+  at->claims = false;
   if (!lock->unanswered) attempt_judge(at);
+}
+
+/* ---- Looking -------------------------------------------------------------------------------- */
+
+/* Its turn seems to have come, or its place to be gone. */
+static void claim_turn(mt_attempt *at, int64_t now) {
+  int64_t at_ms = mt_poll_may_claim(&at->poll, now) ? now : at->poll.claim_ms;
+  at->claims = true;
+  if (at_ms < at->poll_ms) at->poll_ms = at_ms;
+}
+
+/* The store's clock cannot be read, but its time was that of my place when I last wrote it. */
+static int64_t store_now(const mt_attempt *at, const mt_lock_entry *place, int64_t now) {
+  return place->until_ms - MT_QUEUE_LIFE_MS + (now - at->kept_ms);
+}
+
+static void see_document(mt_attempt *at, const mt_lock_document *doc, int64_t now) {
+  const mt_hold *h = at->wait.lock->parts[at->pos].hold;
+  const char *session = at->wait.lock->holds->session.id;
+  const mt_lock_entry *place = mt_lock_entry_of(doc->queue, doc->n_queue, session), *e = NULL;
+  mt_grant_request r = {.session = session, .mode = h->asked_mode};
+  if (!place) {
+    claim_turn(at, now);
+    return;
+  }
+  r.now_ms = store_now(at, place, now);
+  uint32_t before = 0;
+  bool blocked = false;
+  while ((e = mt_grant_blocker(doc, &r, e))) {
+    before += e->queued;
+    blocked = true;
+  }
+  mt_poll_seen(&at->poll, before, mt_grant_ahead(doc, &r), now);
+  if (!blocked) claim_turn(at, now);
+}
+
+void mt_attempt_looked(mt_wait *w, const mt_lock_document *doc) {
+  mt_attempt *at = attempt_of(w);
+  int64_t now = mt_manager_now(w->manager);
+  if (at->phase != MT_PHASE_QUEUE || w->once) return;
+  at->look_ms = now + LOOK_AGAIN_MS;
+  if (!doc) return;
+  see_document(at, doc, now);
+  at->look_ms = at->claims ? INT64_MAX : now + mt_poll_pause_ms(&at->poll, now);
 }
 
 /* ---- Adopting ------------------------------------------------------------------------------- */
@@ -536,7 +598,8 @@ static int64_t step_due(const mt_attempt *at) {
     break;
   }
   if (at->wait.once) return mt_takeover_busy(at->wait.manager) ? INT64_MAX : at->poll_ms;
-  return at->poll_ms < at->deadline_ms ? at->poll_ms : at->deadline_ms;
+  int64_t next = at->poll_ms < at->look_ms ? at->poll_ms : at->look_ms;
+  return next < at->deadline_ms ? next : at->deadline_ms;
 }
 
 int64_t mt_attempts_due(const mt_manager *m) {
@@ -561,6 +624,9 @@ static void tick_queue(mt_attempt *at, int64_t now) {
     time_out(at);
   } else if (now >= at->poll_ms) {
     poll_store(at);
+  } else if (now >= at->look_ms) {
+    at->look_ms = INT64_MAX;
+    mt_look_want(&at->wait);
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "lock/adoption.h"
 #include "lock/lock.h"
+#include "lock/poll.h"
 #include "lock/wait.h"
 
 typedef enum mt_attempt_phase {
@@ -15,7 +16,7 @@ typedef enum mt_attempt_phase {
   MT_PHASE_LINE,           /* waits for other tasks of this process at parts[entered] */
   MT_PHASE_STORE,          /* its writes are in flight */
   MT_PHASE_ADOPT,          /* takes over what dead sessions hold for its job */
-  MT_PHASE_QUEUE,          /* waits for other sessions at parts[pos], polls at `poll_ms` */
+  MT_PHASE_QUEUE,          /* waits for other sessions at parts[pos] */
 } mt_attempt_phase;
 
 typedef struct mt_attempt {
@@ -28,11 +29,14 @@ typedef struct mt_attempt {
   size_t pos;     /* parts before it are held */
   size_t entered; /* parts before it are admitted in this process */
   size_t denied;  /* first part denied in this round; SIZE_MAX: none */
-  int64_t deadline_ms, poll_ms, backoff_ms;
+  int64_t deadline_ms;
+  int64_t poll_ms; /* when to ask for its turn or its place, by a write */
+  int64_t look_ms; /* when to look, by a read */
+  mt_poll poll;
+  bool claims; /* it asks because its turn seemed to have come */
   bool waited;
   bool blockers_unknown; /* the denial did not name the blockers */
   mortise_error error;   /* of this round */
-  uint32_t ahead;        /* living entries before mine in the queue there */
   int64_t asked_ms;      /* when it last asked for its place in the queue */
   int64_t kept_ms;       /* when the last answered such request was sent; 0: none yet */
   int64_t since_ms, tell_ms; /* when it began; when to send the next notice */
@@ -58,6 +62,7 @@ void mt_attempts_session_lost(mt_manager *m, const mt_holds *holds, const mortis
 void mt_attempts_unbind(mt_manager *m, mt_holds *holds);
 
 /* Hooks called by lower parts (state.h). */
+void mt_attempt_looked(mt_wait *w, const mt_lock_document *doc);
 void mt_attempt_answered(mt_part *part, const mt_lock_item *denied, const mortise_error *err);
 void mt_attempt_admit(mt_manager *m, mt_hold *h);
 bool mt_attempt_will_ask(const mt_part *part);

@@ -4,6 +4,7 @@
 #include "base/pump.h"
 #include "lock/attempt.h"
 #include "lock/deadlock.h"
+#include "lock/look.h"
 #include "lock/takeover.h"
 
 #include <stdio.h>
@@ -20,6 +21,7 @@ typedef struct whole {
   mt_waits waits;
   mt_takeover takeover;
   mt_outbox outbox;
+  mt_looks looks;
   mt_deadlock deadlock;
   mt_locks_admin verify;
   mt_epoch epoch;         /* of the table in which the current session was opened */
@@ -67,6 +69,7 @@ static const mt_hooks hooks = {
     .will_ask = mt_attempt_will_ask,
     .trouble = mt_attempts_trouble,
     .session_lost = session_lost,
+    .looked = mt_attempt_looked,
     .ended = mt_attempts_ended,
     .deadlocked = mt_attempt_deadlocked,
     .adopted = mt_attempt_adopted,
@@ -100,6 +103,7 @@ mt_manager *mt_manager_new(mt_store *store, const mt_env *env, const mt_manager_
       .waits = &w->waits,
       .takeover = &w->takeover,
       .outbox = &w->outbox,
+      .looks = &w->looks,
       .deadlock = &w->deadlock,
   };
   snprintf(w->m.ns, sizeof w->m.ns, "%s", config->ns);
@@ -125,6 +129,7 @@ void mt_manager_free(mt_manager *m) {
   mt_takeover_deinit(m);
   mt_deadlock_deinit(m);
   mt_outbox_deinit(m);
+  mt_looks_deinit(m);
   mt_attempts_abandon(m);
   while (m->locks) mt_lock_free(m->locks);
   mt_holds_unref(m->holds);
@@ -418,6 +423,7 @@ void mt_manager_tick(mt_manager *m) {
   mt_attempts_tick(m);
   mt_deadlock_tick(m);
   mt_outbox_flush(m);
+  mt_looks_flush(m);
   replace_if_tainted(m); /* after the last hold was dropped: no later tick may come */
   tick_close(m);
 }

@@ -6,6 +6,7 @@
 
 #include "lock/holds.h"
 #include "lock/types.h"
+#include "store/grant.h"
 
 struct mt_wait;
 
@@ -22,6 +23,8 @@ typedef struct mt_hooks {
   void (*trouble)(mt_manager *m, const mortise_error *err);
   /* The session is dead and all its locks are lost. */
   void (*session_lost)(mt_manager *m);
+  /* A look at the place of this wait has ended; NULL: nothing was seen. */
+  void (*looked)(struct mt_wait *w, const mt_lock_document *doc);
   /* A look at the blocking sessions has ended: waiting acquisitions should check again. */
   void (*ended)(mt_manager *m);
   /* The adoption at this hold is done, or given up for `err`. */
@@ -67,12 +70,14 @@ struct mt_manager {
   struct mt_waits *waits;
   struct mt_takeover *takeover;
   struct mt_outbox *outbox;
+  struct mt_looks *looks;
   struct mt_deadlock *deadlock;
 };
 
 typedef struct mt_waits mt_waits;
 typedef struct mt_takeover mt_takeover;
 typedef struct mt_outbox mt_outbox;
+typedef struct mt_looks mt_looks;
 typedef struct mt_deadlock mt_deadlock;
 
 static inline int64_t mt_manager_now(const mt_manager *m) {

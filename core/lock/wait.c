@@ -39,6 +39,7 @@ void mt_wait_begin(mt_wait *w, size_t at, bool in_line) {
 void mt_wait_end(mt_wait *w) {
   if (w->published_version) mt_waits_withdraw(w->manager);
   w->number = 0;
+  w->look = MT_LOOK_NONE;
   w->in_line = w->line_is_new = false;
 }
 

@@ -7,6 +7,12 @@
 
 #include "lock/state.h"
 
+typedef enum mt_look {
+  MT_LOOK_NONE = 0,
+  MT_LOOK_WANTED,
+  MT_LOOK_SENT,
+} mt_look;
+
 typedef struct mt_wait {
   mt_manager *manager;
   mt_lock *lock;
@@ -15,6 +21,7 @@ typedef struct mt_wait {
   size_t at;                  /* index of the part where it waits */
   bool in_line;               /* waits for tasks of this process, not for other sessions */
   bool line_is_new; /* it lined up since the last tick */
+  mt_look look;     /* at its place (look.h) */
   int64_t since_ms, walk_ms; /* when it began; when to search for a cycle next */
   uint32_t walks;
   uint64_t poll_fence;     /* of its last acknowledged poll, when those ahead of it were there */

@@ -1,0 +1,73 @@
+#include "lock/poll.h"
+
+enum {
+  LEAST_MS = 2,
+  MOST_MS = 2000,
+  STEP_MS = 50,        /* the longest pause of who is next; it grows with the square of the distance */
+  COMPANY_MS = 400,    /* the longest pause of one who is next together with others */
+  FIRST_PACE_US = 4000, /* is assumed until something was seen */
+  NEAR = 1,            /* next, or next but one */
+  /* A place lives for MT_QUEUE_LIFE_MS after its last write. Who is next renews it sooner, to learn who
+   * blocks it now. */
+  RENEW_NEAR_MS = 200,
+  RENEW_FAR_MS = 2000,
+  VAIN_FIRST_MS = 10,
+  VAIN_MOST_MS = 1000,
+};
+
+static int64_t lesser(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
+static int64_t clamp(int64_t v, int64_t least, int64_t most) {
+  return v < least ? least : lesser(v, most);
+}
+
+void mt_poll_begin(mt_poll *p, int64_t now_ms) {
+  *p = (mt_poll){.moved_ms = now_ms, .pace_us = FIRST_PACE_US};
+}
+
+void mt_poll_seen(mt_poll *p, uint32_t before, uint32_t all, int64_t now_ms) {
+  bool moved = p->seen && before < p->before;
+  if (moved) {
+    int64_t took_ms = now_ms > p->moved_ms ? now_ms - p->moved_ms : 0;
+    p->pace_us = took_ms * 1000 / (p->before - before);
+  }
+  if (moved || !p->seen) p->moved_ms = now_ms;
+  p->seen = true;
+  p->before = before;
+  p->all = all;
+}
+
+/* The longest pause at this distance. */
+static int64_t longest(const mt_poll *p) {
+  int64_t n = (int64_t)p->before + 1;
+  if (p->before > NEAR) return n < 64 ? lesser(n * n * STEP_MS, MOST_MS) : MOST_MS;
+  /* Readers may all be next at once. */
+  int64_t company = (int64_t)(p->all - p->before);
+  return clamp((company + n * n) * STEP_MS, STEP_MS, COMPANY_MS);
+}
+
+int64_t mt_poll_pause_ms(const mt_poll *p, int64_t now_ms) {
+  int64_t since_ms = now_ms > p->moved_ms ? now_ms - p->moved_ms : 0;
+  if (!p->before) return clamp(since_ms / 8, LEAST_MS, longest(p));
+  int64_t pace_us = lesser(since_ms, MOST_MS) * 1000;
+  if (pace_us < p->pace_us) pace_us = p->pace_us;
+  int64_t before = lesser(p->before, MOST_MS);
+  return clamp(before * lesser(pace_us, MOST_MS * 1000) * 3 / 4000, LEAST_MS, longest(p));
+}
+
+int64_t mt_poll_renew_ms(const mt_poll *p, int64_t *spread_ms) {
+  bool near = p->before <= NEAR;
+  *spread_ms = RENEW_NEAR_MS;
+  return near ? RENEW_NEAR_MS : RENEW_FAR_MS;
+}
+
+bool mt_poll_may_claim(const mt_poll *p, int64_t now_ms) {
+  return now_ms >= p->claim_ms;
+}
+
+void mt_poll_in_vain(mt_poll *p, int64_t now_ms) {
+  p->vain_ms = p->vain_ms ? lesser(2 * p->vain_ms, VAIN_MOST_MS) : VAIN_FIRST_MS;
+  p->claim_ms = now_ms + p->vain_ms;
+}

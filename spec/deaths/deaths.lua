@@ -1,20 +1,26 @@
--- deaths.lua POINTS SEED: jobs killed by SIGKILL at each of their sends, receives and writes to a file
--- (die.c), or at so many of them, then resumed or rolled back by another process, which may be killed as
--- well. In the end all is new, or every source is byte for byte what it was; a second resume writes nothing.
--- On the embedded store and on each server of MORTISE_TEST_URLS. Prints 'ok - ...' or 'not ok - ...' for each
--- kind of job and store.
+-- deaths.lua POINTS SEED [full KIND]: jobs killed by SIGKILL at each of their sends, receives and writes to
+-- a file (die.c), or at so many of them, then resumed or rolled back by another process, which may be killed
+-- as well. In the end all is new, or every source is byte for byte what it was; a second resume writes
+-- nothing. On the embedded store and on each server of MORTISE_TEST_URLS. With `full` nobody is killed, but
+-- the disk below the embedded store is full from that moment on, until others go on. Prints 'ok - ...' or
+-- 'not ok - ...' for each kind of job and store.
 local program = require "spec.support.program"
 local stores = require "spec.support.stores"
 
-local points, seed = tonumber(arg[1]), math.tointeger(tonumber(arg[2]))
+local points, seed, full = tonumber(arg[1]), math.tointeger(tonumber(arg[2])), arg[3] == "full"
 local documents = 40
 local library = program.file:match "^(.*)/cli/" .. "/spec/deaths/libdie.so"
 math.randomseed(seed)
 
+-- What each makes of a source; nil: it deletes it.
 local kinds = {
   rename = function(source) return (source:gsub('"/a/', '"/b/')) end,
   join = function(source) return (source:gsub('"/a/', '"/b/')) end, -- something lies there already
   list = function(source) return (source:gsub('"n" : (%d+)', '"number" : "%1"')) end,
+  ["function"] = function(source)
+    local n = math.tointeger(tonumber(source:match '"n" : (%d+)'))
+    return n % 8 ~= 0 and source:gsub('"n" : %d+', '"n" : ' .. n + 1000) or nil
+  end,
 }
 
 local function source_of(i)
@@ -28,12 +34,29 @@ function scene:mortise(words, die_at, count_file)
   local all = {"--store", self.store.store, "--namespace", self.namespace}
   table.move(words, 1, #words, #all + 1, all)
   return program.run(all, {env = {
-    LD_PRELOAD = library, MORTISE_DIE_AT = tostring(die_at or 0), MORTISE_DIE_COUNT = count_file,
+    LD_PRELOAD = library, MORTISE_DIE_COUNT = count_file,
+    [full and "MORTISE_FULL_AT" or "MORTISE_DIE_AT"] = tostring(die_at or 0),
   }})
 end
 
 function scene:run_job(id, die_at, count_file)
   return self:mortise({"spec/deaths/job.lua", self.kind, self.index, id}, die_at, count_file)
+end
+
+function scene:go_on(verb, id, die_at)
+  local words = {"jobs", verb, id}
+  if verb == "resume" and self.kind == "function" then -- which only its script has
+    words = {"spec/deaths/job.lua", self.kind, self.index, id, "resume"}
+  end
+  return self:mortise(words, die_at)
+end
+
+-- Did a process with this status and these words end as it was meant to, or well in spite of that?
+local function ended_so(status, err)
+  if full and (err:find("no space is left", 1, true) or err:find("lock_timeout", 1, true)) then
+    return status < 126 -- neither crashed nor cut off
+  end
+  return status == 0 or not full and status == 137
 end
 
 -- As they were at the beginning, to the byte.
@@ -59,8 +82,8 @@ function scene:wrong(want)
   local found = self:look()
   for i = 1, documents do
     local doc, source = found["d" .. i], want(source_of(i))
-    if not doc or doc.source ~= source then
-      return ("d%d is %s, not %s"):format(i, doc and doc.source or "gone", source)
+    if (doc and doc.source) ~= source then
+      return ("d%d is %s, not %s"):format(i, doc and doc.source or "gone", source or "deleted")
     end
   end
 end
@@ -75,19 +98,21 @@ end
 -- Goes on with it until one is not killed. -> how it ended, or nil and why not
 function scene:recover(id, moments)
   local undoing = false
-  for deaths = math.random(0, 2), 0, -1 do
+  for deaths = math.random(0, full and 1 or 2), 0, -1 do
     local verb = (undoing or math.random() < 0.5) and "rollback" or "resume"
     local die_at = deaths > 0 and math.random(1, moments) or 0
-    local status, _, err = self:mortise({"jobs", verb, id}, die_at)
+    local status, _, err = self:go_on(verb, id, die_at)
     if status == 0 then return verb end
     if err:find("there is no job", 1, true) then -- it died before there was a document of it
       self:mortise {"jobs", "rollback", id}
       return "nothing"
     end
-    if status ~= 137 and not err:find("cannot be resumed", 1, true) then return nil, verb .. ": " .. err end
+    if not ended_so(status, err) and not err:find("cannot be resumed", 1, true) then
+      return nil, verb .. ": " .. err
+    end
     undoing = undoing or verb == "rollback"
   end
-  local status, _, err = self:mortise {"jobs", undoing and "rollback" or "resume", id}
+  local status, _, err = self:go_on(undoing and "rollback" or "resume", id)
   if status == 0 then return undoing and "rollback" or "resume" end
   return nil, err
 end
@@ -97,14 +122,14 @@ function scene:one_death(die_at, moments)
   local id = ("%s-%d"):format(self.kind, self.lives)
   self:reset()
   local status, _, err = self:run_job(id, die_at)
-  if status ~= 137 and status ~= 0 then return "it was not killed: " .. err end
+  if not ended_so(status, err) then return "it ended otherwise: " .. err end
   local ended, why = self:recover(id, moments)
   if not ended then return why end
   local done = ended == "resume"
   why = self:wrong(done and kinds[self.kind] or function(source) return source end)
   if why or not done then return why and ended .. ": " .. why end
   local before = self:look()
-  status, _, err = self:mortise {"jobs", "resume", id}
+  status, _, err = self:go_on("resume", id)
   if status ~= 0 then return "resumed again: " .. err end
   return not same_versions(before, self:look()) and "a second resume wrote something" or nil
 end
@@ -137,14 +162,15 @@ local function each_point(self)
   local list = chosen(moments)
   for _, die_at in ipairs(list) do
     local why = self:one_death(die_at, moments)
-    if why then return ("killed at moment %d of %d: %s"):format(die_at, moments, why) end
+    local how = full and "full from" or "killed at"
+    if why then return ("%s moment %d of %d: %s"):format(how, die_at, moments, why) end
   end
   return nil, ("%d of %d moments"):format(#list, moments)
 end
 
 local bad = false
-for _, store in ipairs(stores.all()) do
-  for _, kind in ipairs {"rename", "join", "list"} do
+for _, store in ipairs(full and {stores.all()[1]} or stores.all()) do
+  for _, kind in ipairs(full and {arg[4]} or {"rename", "join", "list", "function"}) do
     local self = setmetatable({store = store, kind = kind, namespace = stores.name "ns"}, scene)
     self.client = stores.connect(store, {namespace = self.namespace})
     self.index = stores.name "deaths"
@@ -154,7 +180,8 @@ for _, store in ipairs(stores.all()) do
     local ok, why, how = pcall(each_point, self)
     if not ok then how, why = nil, tostring(why) end
     bad = bad or why
-    print(("%s - a %s that is killed, on %s: %s (%d s)"):format(why and "not ok" or "ok", kind, store.name,
+    print(("%s - a %s %s, on %s: %s (%d s)"):format(why and "not ok" or "ok", kind,
+      full and "whose disk is full" or "that is killed", store.name,
       why and ("%s (seed %d)"):format(why, seed) or how, os.time() - began))
     io.stdout:flush()
     self.client:drop_index(self.index)

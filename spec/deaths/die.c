@@ -3,10 +3,12 @@
  *   before each send on a socket and after it, after each receive that brought something;
  *   before each write, cut, sync and removal of a file that the embedded store makes.
  *
+ * From the MORTISE_FULL_AT-th of them on, the disk is full for the embedded store: no file of it grows any more.
  * Where MORTISE_DIE_COUNT names a file, the number of moments that there were is written to it at the end. */
 /* Fortified, the C library defines some of these functions in its headers. */
 #undef _FORTIFY_SOURCE
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -14,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -30,11 +33,16 @@ EXPORT int fsync(int fd);
 EXPORT int unlink(const char *path);
 
 static _Atomic long moments;
-static long die_at;
+static long die_at, full_at;
+
+static long number_of(const char *name) {
+  const char *text = getenv(name);
+  return text ? strtol(text, NULL, 10) : 0;
+}
 
 __attribute__((constructor)) static void read_settings(void) {
-  const char *at = getenv("MORTISE_DIE_AT");
-  die_at = at ? strtol(at, NULL, 10) : 0;
+  die_at = number_of("MORTISE_DIE_AT");
+  full_at = number_of("MORTISE_FULL_AT");
 }
 
 __attribute__((destructor)) static void say_moments(void) {
@@ -63,8 +71,17 @@ ssize_t recv(int fd, void *p, size_t n, int flags) {
   return got;
 }
 
+static bool is_full(int fd, off64_t size) {
+  struct stat now;
+  if (!full_at || atomic_load(&moments) < full_at || fstat(fd, &now) || size <= now.st_size)
+    return false;
+  errno = ENOSPC;
+  return true;
+}
+
 ssize_t pwrite64(int fd, const void *p, size_t n, off64_t at) {
   moment();
+  if (is_full(fd, at + (off64_t)n)) return -1;
   return syscall(SYS_pwrite64, fd, p, n, at);
 }
 
@@ -74,6 +91,7 @@ ssize_t pwrite(int fd, const void *p, size_t n, off_t at) {
 
 int ftruncate64(int fd, off64_t size) {
   moment();
+  if (is_full(fd, size)) return -1;
   return (int)syscall(SYS_ftruncate, fd, size);
 }
 

@@ -20,14 +20,8 @@
 #define MT_JOB_JOB_H
 
 #include "job/change.h"
+#include "job/claim.h"
 #include "job/record.h"
-
-typedef enum mt_job_verb {
-  MT_JOB_RUN,    /* begins a new job; CONFLICT if there is a job of that id */
-  MT_JOB_RESUME, /* goes on with a job that this or another process left half-done; a job
-                    that is done stays as it is */
-  MT_JOB_UNDO,   /* undoes a job, even one that is done; a job that is undone stays as it is */
-} mt_job_verb;
 
 typedef struct mt_job {
   /* in, as all up to `checkpoint_ms`; borrowed until the end */

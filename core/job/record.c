@@ -57,6 +57,11 @@ void mt_job_count_anew(mt_job_record *r) {
   r->counts.conflicts = r->counts.rejected = 0;
 }
 
+void mt_job_count_earlier(mt_job_record *r, uint64_t matched) {
+  r->counts.changed = r->total > matched ? r->total - matched : 0;
+  r->counts.unchanged = 0;
+}
+
 void mt_job_balance(mt_job_record *r, bool is_list) {
   uint64_t done = r->counts.changed + r->counts.deleted + r->counts.conflicts + r->counts.rejected;
   if (is_list) r->counts.unchanged = r->total > done ? r->total - done : 0;

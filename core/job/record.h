@@ -88,6 +88,8 @@ mortise_status mt_job_record_attempt(mt_job_record *r, mortise_error *err);
 
 /* What the last attempt could not do is tried again, and counted anew. */
 void mt_job_count_anew(mt_job_record *r);
+/* With `inverse`: so many match now. What matched at first and matches no longer, earlier attempts have changed. */
+void mt_job_count_earlier(mt_job_record *r, uint64_t matched);
 /* Makes `matched` the sum. `is_list`: what has been changed may still match, so that a later attempt finds it again,
  * unchanged; what never had to be changed is the rest of `total`. */
 void mt_job_balance(mt_job_record *r, bool is_list);

@@ -31,7 +31,7 @@
 
 typedef struct job_options {
   const char *verb, *id, *spec, *index, *query, *transforms, *fields, *from, *to, *strength,
-      *stamp_field;
+      *stamp_field, *strategy;
   int64_t page, slices, in_flight, passes, bytes, rate;
   bool merge, allow_empty, by_function, waits_at_start, standing;
 } job_options;
@@ -47,6 +47,7 @@ static const mt_option rows[] = {MT_TEXT_OPTION(job_options, verb),
                                  MT_TEXT_OPTION(job_options, to),
                                  MT_TEXT_OPTION(job_options, strength),
                                  MT_TEXT_OPTION(job_options, stamp_field),
+                                 MT_TEXT_OPTION(job_options, strategy),
                                  MT_INT_OPTION(job_options, page, 1, MT_SCAN_PAGE_MAX),
                                  MT_INT_OPTION(job_options, slices, 1, 1024),
                                  MT_INT_OPTION(job_options, in_flight, 1, MT_WRITER_LANES),
@@ -193,6 +194,13 @@ static mt_job_verb check_verb(lua_State *L, const char *name) {
   mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "job: verb is run, resume or undo");
 }
 
+static mt_strategy check_strategy(lua_State *L, const char *name) {
+  for (mt_strategy s = MT_STRATEGY_CLIENT; name && s <= MT_STRATEGY_AUTO; s++)
+    if (!strcmp(name, mt_strategy_name(s))) return s;
+  if (name) mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "job: strategy is client, server or auto");
+  return MT_STRATEGY_CLIENT;
+}
+
 /* The opposite change, where there is one. */
 static void make_inverse(lua_State *L, mt_lua_work *self, const job_options *o) {
   mt_job *j = &self->job;
@@ -204,6 +212,7 @@ static void make_inverse(lua_State *L, mt_lua_work *self, const job_options *o) 
   if (status) return;
   j->forward = mt_transform_list(list);
   j->inverse = mt_transform_list(&self->inverse);
+  j->list = list;
   if (j->verb != MT_JOB_UNDO || o->transforms) return;
   status = init_rename(&self->back, o->fields, o->to, o->from, &err);
   if (status == MORTISE_INVALID_ARGUMENT)
@@ -244,6 +253,7 @@ static int lock_job(lua_State *L) {
   if (!o.id) mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "job: an id is needed");
   make_change(L, self, &o, "job");
   make_inverse(L, self, &o);
+  self->job.strategy = check_strategy(L, o.strategy);
   mt_lock_handle *lock = mt_check_lock(L, 1);
   set_up_job(self, &o, lock);
   mt_work_ready(self, &lock->users);

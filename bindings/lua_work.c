@@ -135,6 +135,12 @@ static void push_job_state(lua_State *L, const mt_job *j) {
   lua_setfield(L, -2, "state");
   lua_pushstring(L, j->record.reason);
   lua_setfield(L, -2, "reason");
+  if (j->record.strategy[0]) {
+    lua_pushstring(L, j->record.strategy);
+    lua_setfield(L, -2, "strategy");
+    lua_pushstring(L, j->record.strategy_why);
+    lua_setfield(L, -2, "strategy_reason");
+  }
   mt_set_count(L, "attempts", j->record.attempts);
   lua_pushboolean(L, j->began);
   lua_setfield(L, -2, "began");

@@ -63,6 +63,27 @@ static bool task_name_is_fit(const char *name) {
   return *name && strlen(name) <= MT_SERVER_TASK_NAME_MAX && !strchr(name, '/');
 }
 
+static void add_member(mt_buf *out, const char *key, const char *value) {
+  mt_json_add_key(out, key);
+  mt_json_add_string(out, mt_slice_of(value));
+}
+
+/* The terms are read, in real time, when a search of the task begins. "*" is every index. */
+static void add_gated_query(mt_buf *out, const mt_update_by_query *r) {
+  mt_slice query = r->query.n ? r->query : MT_SLICE("{\"match_all\":{}}");
+  if (!r->gate) {
+    mt_buf_addslice(out, query);
+    return;
+  }
+  mt_buf_adds(out, "{\"bool\":{\"filter\":[");
+  mt_buf_addslice(out, query);
+  mt_buf_adds(out, ",{\"terms\":{\"_index\":{");
+  add_member(out, "index", r->gate->index);
+  add_member(out, "id", r->gate->id);
+  add_member(out, "path", r->gate->path);
+  mt_buf_adds(out, "}}}]}}");
+}
+
 void mt_elastic_update_by_query(mt_store *s, mt_update_by_query *r) {
   r->task[0] = '\0';
   r->state = (mt_server_task_state){0};
@@ -74,7 +95,7 @@ void mt_elastic_update_by_query(mt_store *s, mt_update_by_query *r) {
   }
   add_begin_path(c, r);
   mt_buf_adds(&c->body, "{\"query\":");
-  mt_buf_addslice(&c->body, r->query.n ? r->query : MT_SLICE("{\"match_all\":{}}"));
+  add_gated_query(&c->body, r);
   mt_buf_adds(&c->body, ",\"script\":");
   mt_elastic_add_transforms_by_query(&c->body, r->transforms, r->not_after_ms);
   mt_buf_adds(&c->body, "}");

@@ -37,6 +37,9 @@ struct change_op {
   bool fixed_page;
   unsigned scans_lost;
   bool scanned, failed, counted, knowing;
+  bool unopened;       /* matches are counted, but the first pass's scan is not open */
+  bool swept;          /* the store has done what it makes by itself */
+  uint64_t swept_from; /* documents that matched before the sweep */
   bool again;                        /* the pass begins again, with smaller pages or another scan */
   uint64_t settled_before, progress; /* documents finished before this pass; the last number told */
   uint64_t requests0, bytes0;
@@ -46,6 +49,9 @@ struct change_op {
 static void finish_change(change_op *o);
 static void pump_change(change_op *o);
 static void refresh_index(change_op *o);
+static void on_beside(void *ctx, mt_req *req);
+static bool count_swept(change_op *o);
+static void on_first_counted(void *ctx, mt_req *req);
 
 /* ---- Ending --------------------------------------------------------------------------------- */
 
@@ -75,6 +81,7 @@ static void free_change_op(change_op *o) {
   s->docs->scan_close(s, o->scan);
   mt_units_deinit(&o->units);
   mt_describe_deinit(&o->describe);
+  if (o->c->sweep) mt_sweep_deinit(o->c->sweep);
   mt_timer_release(s->loop, &o->kick);
   mt_free(o);
 }
@@ -92,6 +99,10 @@ static void say_how_far(const change_op *o) {
   memcpy(e->message + at, tail, strlen(tail) + 1);
 }
 
+static bool is_sweeping(const change_op *o) {
+  return o->c->sweep && o->c->sweep->active;
+}
+
 static void finish_change(change_op *o) {
   mt_change *c = o->c;
   if (o->failed && o->request) {
@@ -100,7 +111,8 @@ static void finish_change(change_op *o) {
   }
   if (o->failed) stop_knowing(o);
   mt_units_step(&o->units); /* drops what was not sent yet */
-  if (o->units.busy || o->request || o->knowing) return;
+  if (is_sweeping(o)) mt_sweep_stop(o->c->sweep);
+  if (o->units.busy || o->request || o->knowing || is_sweeping(o)) return;
   if (o->failed) {
     say_how_far(o);
     c->error.ambiguous = mt_change_applied(c);
@@ -315,6 +327,84 @@ static void open_pass(change_op *o) {
   c->store->docs->scan_open(c->store, &o->open);
 }
 
+/* ---- What the store does by itself ------------------------------------------------------------- */
+
+/* Before it is known whether the store or this process makes the first pass. */
+static void on_first_counted(void *ctx, mt_req *req) {
+  change_op *o = ctx;
+  if (!arrived(o, req, "counting what matches")) {
+    finish_change(o);
+    return;
+  }
+  o->unopened = true;
+  o->c->result.matched = o->swept_from = o->count.count;
+  if (o->c->beside.n)
+    count_matches(o, o->c->beside, on_beside);
+  else
+    all_counted(o);
+}
+
+static void on_sweep_progress(void *ctx, mt_sweep *w) {
+  change_op *o = ctx;
+  uint64_t done = mt_result_settled(&o->c->result) + w->state.updated;
+  if (!o->c->progress || done <= o->progress) return;
+  o->progress = done;
+  o->c->progress(o->c->ctx, o->c, done, o->c->result.matched);
+}
+
+static void on_sweep_end(void *ctx, mt_sweep *w) {
+  change_op *o = ctx;
+  if (w->error.code) fail_op(o, &w->error);
+  if (o->failed) o->c->result.changed += w->state.updated;
+  if (may_go_on(o))
+    refresh_index(o);
+  else
+    finish_change(o);
+}
+
+/* Where it did not look at all, or its numbers are lost, what matches no longer was changed. True: there is more
+ * for it to do. */
+static bool count_swept(change_op *o) {
+  const mt_sweep *w = o->c->sweep;
+  mt_change_result *r = &o->c->result;
+  uint64_t gone = o->swept_from > r->left ? o->swept_from - r->left : 0;
+  r->changed += w->state.complete && w->state.updated < gone ? w->state.updated : gone;
+  r->unchanged += w->state.complete && w->state.updated < gone ? gone - w->state.updated : 0;
+  bool more = (w->again && gone) || w->stopping;
+  o->swept = !r->left || !more;
+  o->swept_from = r->left;
+  return !o->swept;
+}
+
+static void start_sweep(change_op *o) {
+  mt_sweep *w = o->c->sweep;
+  mortise_error err;
+  if (!o->c->result.passes) start_pass(o);
+  w->done = on_sweep_end;
+  w->progress = on_sweep_progress;
+  w->ctx = o;
+  w->index = o->c->index;
+  w->query = o->c->query;
+  o->c->asked_store = true;
+  if (!mt_sweep_start(w, &err)) return;
+  fail_op(o, &err);
+  finish_change(o);
+}
+
+/* The first pass, by whoever makes it; true where it is not the turn of the pages. */
+static bool sweeps_now(change_op *o) {
+  if (!o->unopened || o->swept) return false;
+  if (is_sweeping(o)) {
+    if (o->units.paused) mt_sweep_stop(o->c->sweep);
+  } else if (!o->units.paused && o->c->sweeps) {
+    start_sweep(o);
+  } else if (!o->units.paused) {
+    o->unopened = false;
+    open_pass(o);
+  }
+  return true;
+}
+
 /* Did the pass look at all documents that match, and find nothing to change? The query may find more documents
  * than the transform changes. A pass without a write then proves that nothing is left to do. */
 static bool only_idle(const change_op *o) {
@@ -338,7 +428,9 @@ static void on_matches_counted(void *ctx, mt_req *req) {
     return;
   }
   o->c->result.left = o->count.count;
-  if (worth_a_pass(o))
+  if (o->c->sweeps && !o->swept && count_swept(o))
+    pump_change(o);
+  else if (worth_a_pass(o))
     open_pass(o);
   else
     conclude(o);
@@ -382,6 +474,8 @@ static void on_index_refreshed(void *ctx, mt_req *req) {
     find_known(o);
   else if (o->c->result.passes && !o->again)
     count_matches(o, o->c->query, on_matches_counted);
+  else if (o->c->sweep && !o->counted)
+    count_matches(o, o->c->query, on_first_counted);
   else
     open_pass(o);
 }
@@ -457,7 +551,7 @@ static void pump_change(change_op *o) {
   }
   int64_t wait_ms = mt_units_wait_ms(&o->units);
   if (wait_ms) kick_after(o, wait_ms);
-  if (o->request || o->knowing) return;
+  if (o->request || o->knowing || sweeps_now(o)) return;
   if (!o->scanned && mt_units_room(&o->units) && !o->units.paused) scan_next_page(o);
   if (!o->scanned || o->units.busy) return;
   bool until_none = repeats(o->c), idle = until_none && !o->again && only_idle(o);
@@ -532,6 +626,7 @@ mortise_status mt_change_start(mt_change *c, mortise_error *err) {
   if (!err) err = &local;
   c->finished = false;
   memset(&c->result, 0, sizeof c->result);
+  c->asked_store = false;
   mt_error_clear(&c->error);
   mt_error_clear(err);
   change_op *o = mt_calloc(1, sizeof *o);
@@ -562,7 +657,7 @@ void mt_change_pause(mt_change *c, bool paused) {
   change_op *o = c->op;
   if (!o || o->units.paused == paused) return;
   o->units.paused = paused;
-  if (!paused) kick(o);
+  if (!paused || is_sweeping(o)) kick(o);
 }
 
 void mt_change_limit(mt_change *c, mt_limits limits) {
@@ -608,7 +703,9 @@ void mt_change_abandon(mt_change *c) {
 bool mt_change_applied(const mt_change *c) {
   const change_op *o = c->op;
   if (c->plan) return false;
-  return c->result.changed || c->result.deleted || c->result.unknown || (o && o->units.busy);
+  if (c->asked_store) return true;
+  return c->result.changed || c->result.deleted || c->result.unknown ||
+         (o && (o->units.busy || is_sweeping(o)));
 }
 
 size_t mt_change_open_batches(const mt_change *c, uint64_t *numbers, size_t n) {

@@ -10,6 +10,7 @@
 #include "job/pace.h"
 #include "job/preview.h"
 #include "job/result.h"
+#include "job/sweep.h"
 #include "job/transform.h"
 #include "write/writer.h"
 
@@ -40,6 +41,11 @@ typedef struct mt_change {
   mt_preview *preview; /* for a plan: gets the writes; initialised by the caller; may be NULL */
   /* Called when the index is known to be fit. It may set `query` and `beside`. May be NULL. */
   mortise_status (*described)(struct mt_change *c, const mt_describe *d, mortise_error *err);
+  /* How the store makes the change by itself, ready except for its index and query; NULL: it does not. `counted`
+   * decides with `sweeps`, or pauses the change and decides before that goes on. Passes follow over what is
+   * left. Needs until_none. */
+  mt_sweep *sweep;
+  bool sweeps;
   /* another query, or empty: its matches are counted into the result before anything is written */
   mt_slice beside;
   /* Called before anything is written, when `matched` and `beside` are known. An error ends the change. May be
@@ -58,6 +64,7 @@ typedef struct mt_change {
     const char *stamp_field; /* as mt_writer_config's; borrowed */
   } options;
   /* out */
+  bool asked_store; /* to make the change by itself, so that it may have changed something */
   /* Set by `counted` if the opposite change undoes this one: where the change puts documents there is no other
    * document yet, and searches find every document there. */
   bool reversible;

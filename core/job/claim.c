@@ -71,6 +71,25 @@ static void close_attempt(mt_claim *c) {
   if (mt_attempt_close_start(&c->close, &err)) end_claim(c, &err);
 }
 
+/* ---- What the store does for it ------------------------------------------------------------- */
+
+static void on_tasks_ended(void *ctx, mt_quell *q) {
+  mt_claim *c = ctx;
+  c->keeper->record->sweeps = q->error.code != MORTISE_OK;
+  if (q->error.code)
+    end_claim(c, &q->error);
+  else
+    close_attempt(c);
+}
+
+/* The gate is closed: none begins any more. */
+static void end_tasks(mt_claim *c) {
+  const mt_keeper *k = c->keeper;
+  mortise_error err;
+  c->quell = (mt_quell){.done = on_tasks_ended, .ctx = c, .store = k->store, .permit = k->permit};
+  if (mt_launch_quell(&c->quell, k->table, k->record, &err)) end_claim(c, &err);
+}
+
 /* ---- Taking it over ------------------------------------------------------------------------- */
 
 /* From here on the former owner cannot write the job's document any more. */
@@ -80,6 +99,8 @@ static void on_claimed(void *ctx) {
   c->over = c->stopped;
   if (c->keeper->error.code || c->over)
     end_claim(c, &c->keeper->error);
+  else if (c->keeper->record->sweeps)
+    end_tasks(c);
   else
     close_attempt(c);
 }
@@ -106,6 +127,7 @@ static void take_over(mt_claim *c) {
     return;
   }
   r->state = next;
+  r->gate = 0;
   r->reason[0] = r->waits[0] = '\0';
   mt_steering_look(c->steering);
   mt_keeper_write(c->keeper, on_claimed, c);
@@ -180,6 +202,7 @@ void mt_claim_start(mt_claim *c) {
 }
 
 void mt_claim_deinit(mt_claim *c) {
+  mt_quell_deinit(&c->quell);
   mt_settle_deinit(&c->settle);
   mt_attempt_close_deinit(&c->close);
 }

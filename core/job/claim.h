@@ -1,5 +1,6 @@
-/* Making a job one's own: its document is created, or taken over from whoever had it. Then the former attempt is
- * closed, so that no batch of it can be added to the journal any more, and what it had under way is settled. */
+/* Making a job one's own: its document is created, or taken over from whoever had it. Then what the store
+ * does for the former attempt is ended, and that attempt is closed, so that no batch of it can be added to the journal
+ * any more, and what it had under way is settled. */
 #ifndef MT_JOB_CLAIM_H
 #define MT_JOB_CLAIM_H
 
@@ -7,6 +8,7 @@
 #include "job/keeper.h"
 #include "job/replay.h"
 #include "job/settle.h"
+#include "job/strategy.h"
 
 typedef enum mt_job_verb {
   MT_JOB_RUN,    /* begins a new job; CONFLICT if there is a job of that id */
@@ -35,6 +37,7 @@ typedef struct mt_claim {
   uint64_t end; /* UNDO: of the last attempt's batches in the journal */
   mortise_error error;
   /* its own, but for settle.others */
+  mt_quell quell;
   mt_attempt_close close;
   mt_settle settle;
   unsigned tries; /* how often a write of the former owner came in between */

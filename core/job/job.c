@@ -6,6 +6,7 @@
 #include "job/keeper.h"
 #include "job/known.h"
 #include "job/revert.h"
+#include "job/strategy.h"
 #include "job/tally.h"
 #include "job/undo.h"
 #include "job/unit.h"
@@ -25,6 +26,13 @@ typedef enum job_phase {
   JOB_ENDING,    /* only the job's document is still to be written */
 } job_phase;
 
+/* What the change waits for before its first write. */
+typedef enum job_hold {
+  JOB_HELD_BY_NOTHING,
+  JOB_CHOOSING,   /* until it is decided who makes it */
+  JOB_ANNOUNCING, /* then, until the job's document says how it is undone */
+} job_hold;
+
 typedef struct job_op {
   mt_job *j;
   job_phase phase;
@@ -34,6 +42,7 @@ typedef struct job_op {
   mt_keeper keeper;
   mt_claim claim;
   mt_tally noted;
+  mt_launch launch;
   mt_undo undo;
   mt_revert revert;
   /* the callback that the change had */
@@ -44,7 +53,7 @@ typedef struct job_op {
   char why[MT_JOB_WAITS_MAX]; /* it is paused */
   bool inverse_now; /* this attempt is the first one that the opposite change can undo */
   bool was_loose;   /* `loose` before this attempt */
-  bool announcing;  /* the change waits until the job's document says how it is undone */
+  job_hold hold;
 } job_op;
 
 static void stop_work(job_op *o);
@@ -56,6 +65,7 @@ static void free_job_op(job_op *o) {
   mt_writer_free(o->records);
   mt_writer_free(o->batches);
   if (o->phase == JOB_CHANGING) mt_change_abandon(o->j->change);
+  mt_launch_deinit(&o->launch);
   mt_revert_abandon(&o->revert);
   mt_writer_free(o->restores);
   mt_undo_deinit(&o->undo);
@@ -128,7 +138,10 @@ static void note_progress(job_op *o) {
 static void on_note(void *ctx) {
   job_op *o = ctx;
   mt_steering_look(&o->steering);
-  if (o->phase == JOB_CHANGING) note_progress(o);
+  if (o->phase == JOB_CHANGING) {
+    note_progress(o);
+    mt_launch_note(&o->launch);
+  }
   if (o->phase == JOB_REVERTING) o->j->record.loose = o->revert.loose;
 }
 
@@ -142,14 +155,15 @@ static void on_kept(void *ctx) {
     mt_keeper_rest(&o->keeper);
     stop_work(o);
   } else {
-    o->announcing = false;
+    if (o->hold == JOB_ANNOUNCING) o->hold = JOB_HELD_BY_NOTHING;
     hold_or_go_on(o); /* this may end the job */
   }
 }
 
 /* The change is held until the job's document says how it is undone. */
-static void announce(job_op *o) {
-  o->announcing = true;
+static void announce(void *ctx) {
+  job_op *o = ctx;
+  o->hold = JOB_ANNOUNCING;
   hold_or_go_on(o);
   mt_keeper_checkpoint(&o->keeper);
 }
@@ -183,7 +197,8 @@ static void on_changed(void *ctx, mt_change *c) {
   j->result = c->result;
   if (c->error.code) keep_error(o, &c->error);
   if (o->inverse_now && !mt_change_applied(c)) r->inverse = false;
-  r->loose = r->inverse && j->error.code && (o->was_loose || c->result.unknown);
+  bool unsure = mt_launch_end(&o->launch) || o->was_loose || c->result.unknown;
+  r->loose = r->inverse && j->error.code && unsure;
   if (o->claim.settle.others) report_others(o);
   bool nothing = !mt_job_record_began(r) && !o->journal.next; /* then there is nothing to undo */
   end_as(o, !j->error.code ? MT_JOB_DONE : nothing ? MT_JOB_UNDONE : MT_JOB_STOPPED);
@@ -203,11 +218,15 @@ static mortise_status on_change_counted(mt_change *c, mortise_error *err) {
   o->journal.only_inexact = r->inverse;
   if (o->inverse_now || (c->matches_on && matched > r->total)) r->total = matched;
   if (r->inverse) mt_job_count_earlier(r, matched);
-  bool loose = r->inverse && matched;
-  r->loose |= loose;
-  if (!loose && r->total == said) return MORTISE_OK;
-  announce(o);
-  return MORTISE_OK;
+  bool chooses = r->inverse && matched;
+  if (chooses) {
+    r->loose = true;
+    o->hold = JOB_CHOOSING;
+    hold_or_go_on(o);
+  }
+  status = mt_launch_decide(&o->launch, err);
+  if (!status && !chooses && r->total != said) announce(o);
+  return status;
 }
 
 static void on_change_progress(void *ctx, mt_change *c, uint64_t changed, uint64_t total) {
@@ -237,7 +256,14 @@ static void start_change(void *ctx) {
   c->counted = on_change_counted;
   if (c->known) c->known->of = o->of;
   if (c->known) c->known->record = &j->record;
-  if (mt_change_start(c, &err)) {
+  o->launch = (mt_launch){.decided = announce,
+                          .ctx = o,
+                          .asked = j->strategy,
+                          .list = j->inverse.apply ? j->list : NULL,
+                          .table = j->table,
+                          .change = c,
+                          .record = &j->record};
+  if (mt_launch_ready(&o->launch, &err) || mt_change_start(c, &err)) {
     c->counted = o->counted;
     keep_error(o, &err);
     end_as(o, MT_JOB_STOPPED);
@@ -346,7 +372,7 @@ static void hold_or_go_on(job_op *o) {
   bool held = o->paused || orders->paused;
   snprintf(r->waits, sizeof r->waits, "%s", o->why);
   if (orders->paused) snprintf(r->waits, sizeof r->waits, "paused by %s", orders->by);
-  if (o->phase == JOB_CHANGING) mt_change_pause(o->j->change, held || o->announcing);
+  if (o->phase == JOB_CHANGING) mt_change_pause(o->j->change, held || o->hold);
   mt_revert_pause(&o->revert, held);
   o->undo.paused = held;
   if (o->phase == JOB_UNDOING && !held) mt_undo_go_on(&o->undo);

@@ -22,6 +22,7 @@
 #include "job/change.h"
 #include "job/claim.h"
 #include "job/record.h"
+#include "job/strategy.h"
 
 typedef struct mt_job {
   /* in, as all up to `checkpoint_ms`; borrowed until the end */
@@ -43,6 +44,9 @@ typedef struct mt_job {
    * itself, which shows whether a document has been restored before. The journal does not keep a source that the
    * inverse restores to the byte, so whoever undoes the job must give the same inverse. */
   mt_transform inverse, forward;
+  mt_strategy strategy; /* RUN, RESUME: who makes the change */
+  const mt_transforms
+      *list; /* the change, for a store that makes it by itself; NULL: it is not declared */
   /* UNDO of a job whose document says that the opposite change undoes it (revert.h): ready to be started, except for
    * `done` and `ctx`. May be NULL for other jobs. */
   mt_change *touch, *back;

@@ -110,6 +110,18 @@ static uint64_t *record_count(mt_job_record *r, size_t i) {
   return all[i];
 }
 
+/* The gate is what tasks look for (store.h's mt_gate). */
+static void add_strategy(mt_buf *out, const mt_job_record *r) {
+  mt_json_add_text(out, "strategy", mt_slice_of(r->strategy));
+  mt_json_add_text(out, "strategy_why", mt_slice_of(r->strategy_why));
+  if (r->gate) mt_buf_addf(out, ",\"gate\":{\"a%" PRIu64 "\":[\"*\"]}", r->gate);
+  if (!r->sweeps) return;
+  mt_buf_adds(out, ",\"sweeps\":true");
+  mt_json_add_text(out, "task", mt_slice_of(r->task));
+  mt_json_add_key(out, "not_after");
+  mt_buf_addi(out, r->not_after_ms);
+}
+
 void mt_job_record_encode(const mt_job_record *r, mt_buf *out) {
   mt_buf_adds(out, "{\"kind\":\"job\"");
   mt_json_add_int(out, "format", FORMAT);
@@ -131,6 +143,7 @@ void mt_job_record_encode(const mt_job_record *r, mt_buf *out) {
   mt_buf_adds(out, r->loose ? ",\"loose\":true" : ",\"loose\":false");
   mt_json_add_key(out, "total");
   mt_buf_addu(out, r->total);
+  add_strategy(out, r);
   mt_buf_adds(out, ",\"counts\":{");
   for (size_t i = 0; i < COUNTS; i++) {
     mt_json_add_key(out, count_names[i]);
@@ -227,6 +240,11 @@ static bool take_body(mt_job_record *r, mt_json body) {
   r->inverse = mt_json_is(mt_json_get(body, "undo_by"), "inverse");
   mt_json_bool(mt_json_get(body, "loose"), &r->loose);
   mt_json_uint(mt_json_get(body, "total"), &r->total);
+  mt_json_copy(mt_json_get(body, "strategy"), r->strategy, sizeof r->strategy);
+  mt_json_copy(mt_json_get(body, "strategy_why"), r->strategy_why, sizeof r->strategy_why);
+  mt_json_bool(mt_json_get(body, "sweeps"), &r->sweeps);
+  mt_json_copy(mt_json_get(body, "task"), r->task, sizeof r->task);
+  mt_json_int(mt_json_get(body, "not_after"), &r->not_after_ms);
   return spec.type == MT_JSON_OBJECT && take_batches(r, mt_json_get(body, "batches")) &&
          take_also(r, mt_json_get(body, "also")) && take_undo(r, mt_json_get(body, "undo")) &&
          take_counts(r, mt_json_get(body, "counts"));

@@ -23,6 +23,7 @@ enum {
   MT_JOB_MARK_MAX = 64,
   MT_JOB_NAME_MAX = 128, /* characters of an id, each of [A-Za-z0-9._-] */
   MT_JOB_REASON_MAX = 512,
+  MT_JOB_WHY_MAX = 200,
   MT_JOB_WAITS_MAX = 256,
   MT_JOB_UNITS_MAX = 32, /* batches under way at once */
   MT_JOB_ATTEMPTS_MAX = 10000,
@@ -46,6 +47,13 @@ typedef struct mt_job_record {
   bool loose;     /* with `inverse`: writes that the journal does not list may come late */
   uint64_t
       total; /* with `inverse` or a list: how many documents matched before anything was written */
+  char strategy[8], strategy_why[MT_JOB_WHY_MAX]; /* who makes the change, and why (strategy.h) */
+  /* For a store that makes the change by itself (sweep.h): the attempt whose tasks may begin (0: none may); whether
+   * tasks may be running; the last known task, and until when it may run by the store's clock. */
+  uint64_t gate;
+  bool sweeps;
+  char task[MT_SERVER_TASK_ID];
+  int64_t not_after_ms;
   struct {
     uint64_t matched, changed, deleted, unchanged, conflicts, rejected;
     uint64_t restored, left;      /* of an undoing: put back, and left as others have made them */

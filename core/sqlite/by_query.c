@@ -88,7 +88,12 @@ static mortise_status run_page(change_run *u, bool *more, mortise_error *err) {
 static mortise_status run_pages(change_run *u, mortise_error *err) {
   mt_update_by_query *r = u->r;
   bool more = true;
+  int64_t end_ms = mt_clock_boot_ms() + r->most_ms;
   while (more) {
+    if (r->most_ms && mt_clock_boot_ms() >= end_ms) {
+      end_incomplete(&r->state, "time", "as long as it may take in one request");
+      return MORTISE_OK;
+    }
     if (r->not_after_ms && mt_clock_wall_ms() >= r->not_after_ms) {
       end_incomplete(&r->state, "illegal_state_exception", "not after the time that was set");
       return MORTISE_OK;

@@ -236,6 +236,10 @@ typedef struct mt_server_task_state {
                                  the type is "canceled" if it was asked to end */
 } mt_server_task_state;
 
+typedef struct mt_gate {
+  const char *index, *id, *path;
+} mt_gate;
+
 typedef struct mt_update_by_query {
   mt_req req;
   const char *index;                      /* in: index or alias */
@@ -246,6 +250,10 @@ typedef struct mt_update_by_query {
   /* in: on the store's clock, milliseconds since 1970: no batch is begun from then on, and it ends
    * incomplete; a batch under way may end later. 0: never */
   int64_t not_after_ms;
+  /* in: NULL, or a member of a document that must be ["*"] when it begins, else it finds nothing: so a request
+   * that arrives late does nothing once that is changed. Not on sqlite, where none does. */
+  const struct mt_gate *gate;
+  uint32_t most_ms;             /* in: sqlite, which ends incomplete after so long; 0: no limit */
   uint32_t slices;              /* in: parallel parts; 0: the store decides; not on sqlite */
   uint32_t batch;               /* in: documents a batch; 0: 1000 */
   uint32_t per_second;          /* in: documents; 0: as fast as it can; not on sqlite */

@@ -6,6 +6,7 @@
 #include "job/unit.h"
 
 #include "fake_docs.h"
+#include "late_requests.h"
 #include "support/support.h"
 
 #include "base/clock.h"
@@ -29,15 +30,9 @@ typedef enum undo_by {
   BY_SOURCES, /* the journal has them */
   BY_IDS,     /* it has ids, and sources only of what the inverse does not restore to the byte */
   BY_INVERSE, /* it has only the latter */
+  BY_SERVER,  /* the same, where the store makes the change by itself */
   UNDOS,
 } undo_by;
-
-/* A copy of a bulk whose sender has died. */
-typedef struct late_bulk {
-  char *index;
-  mt_write *items;
-  size_t n;
-} late_bulk;
 
 typedef struct job_fixture {
   const mt_test_place *place;
@@ -47,7 +42,9 @@ typedef struct job_fixture {
   mt_test_random *random;
   bool deletes;     /* the change does, some of them */
   bool by_function; /* the change is a function (below), not a rename */
+  bool slow;        /* the server is, at what it does by itself */
   late_bulk late;
+  late_sweep sweep;
   int late_at; /* event of the life under way at which it comes */
 } job_fixture;
 
@@ -76,44 +73,14 @@ static life *current;
   MT_CHECK(mt_test_pump((f)->theirs.store, &(r).req) == MORTISE_OK, "%s: %s", (f)->place->name,    \
            (r).req.error.message)
 
-static mt_slice keep_slice(mt_slice s) {
-  return s.p ? (mt_slice){mt_strndup(s.p, s.n), s.n} : s;
-}
-
-static late_bulk copy_bulk(const mt_bulk *r) {
-  late_bulk b = {mt_strdup(r->index ? r->index : ""), calloc(r->n, sizeof *b.items), r->n};
-  for (size_t i = 0; i < r->n; i++) {
-    const mt_write *w = &r->items[i];
-    b.items[i] = (mt_write){.kind = w->kind,
-                            .index = keep_slice(w->index),
-                            .id = keep_slice(w->id),
-                            .routing = keep_slice(w->routing),
-                            .body = keep_slice(w->body),
-                            .if_version = w->if_version,
-                            .skip_pipeline = w->skip_pipeline};
-  }
-  return b;
-}
-
-static void bring(job_fixture *f, late_bulk *b) {
-  if (!b->n) return;
-  mt_bulk r = {.index = *b->index ? b->index : NULL, .items = b->items, .n = b->n};
-  f->theirs.store->docs->bulk(f->theirs.store, &r);
-  OK(f, r);
-  for (size_t i = 0; i < b->n; i++) {
-    mt_free((char *)(uintptr_t)b->items[i].index.p);
-    mt_free((char *)(uintptr_t)b->items[i].id.p);
-    mt_free((char *)(uintptr_t)b->items[i].routing.p);
-    mt_free((char *)(uintptr_t)b->items[i].body.p);
-  }
-  free(b->items);
-  mt_free(b->index);
-  *b = (late_bulk){0};
+static void bring_all(job_fixture *f) {
+  late_bulk_bring(&f->late, f->theirs.store);
+  late_sweep_bring(&f->sweep, f->theirs.store);
 }
 
 /* True: the request is not sent, and nothing after it. */
 static bool dies(life *l) {
-  if (++l->events == l->f->late_at) bring(l->f, &l->f->late);
+  if (++l->events == l->f->late_at) bring_all(l->f);
   if (l->dead || l->events < l->die_at) return l->dead;
   return l->dead = true;
 }
@@ -127,10 +94,28 @@ static void dying_bulk(mt_store *s, mt_bulk *r) {
     return;
   }
   if (was_dead || l->fate == LOST) return;
-  bring(l->f, &l->f->late); /* of the one before, if it has not come yet */
-  l->f->late = copy_bulk(r);
+  late_bulk_bring(&l->f->late, l->f->theirs.store); /* of the one before, if it has not come yet */
+  l->f->late = late_bulk_of(r);
   l->f->late_at = 1 + (int)mt_test_below(l->f->random, 40);
-  if (l->fate == APPLIED) bring(l->f, &l->f->late);
+  if (l->fate == APPLIED) late_bulk_bring(&l->f->late, l->f->theirs.store);
+}
+
+/* A task on a server is so slow that it outlives whoever dies while it runs. The embedded store gets nothing
+ * late. */
+static void dying_update_by_query(mt_store *s, mt_update_by_query *r) {
+  life *l = current;
+  bool was_dead = l->dead;
+  r->batch = 5;
+  if (l->f->slow) r->per_second = 40;
+  if (!dies(l)) {
+    l->real->update_by_query(s, r);
+    return;
+  }
+  if (was_dead || l->fate == LOST || !l->f->place->elastic) return;
+  late_sweep_bring(&l->f->sweep, l->f->theirs.store);
+  l->f->sweep = late_sweep_of(r);
+  l->f->late_at = 1 + (int)mt_test_below(l->f->random, 40);
+  if (l->fate == APPLIED) late_sweep_bring(&l->f->sweep, l->f->theirs.store);
 }
 
 #define DYING(op, type)                                                                            \
@@ -147,6 +132,8 @@ static void dying_scan_next(mt_store *s, mt_scan_next *r) {
   current->scanned = true; /* what is written from now on is in conflict */
   if (!dies(current)) current->real->scan_next(s, r);
 }
+DYING(task, mt_server_task)
+DYING(task_find, mt_server_task_find)
 
 /* ---- One life ------------------------------------------------------------------------------- */
 
@@ -224,6 +211,26 @@ static void fit_out(life *l, mt_rename *r) {
   r->change.options.slices = 1;
 }
 
+/* The store knows the lock's session, since its clock says until when a task may run. */
+static void take_lock(life *l) {
+  mt_session *session = &l->lock.session;
+  mt_store *s = l->mine.store;
+  fake_lock_init(&l->lock, mt_env_system(), LEASE_MS);
+  snprintf(session->ns, sizeof session->ns, "default");
+  snprintf(session->id, sizeof session->id, "%016llx%016llx",
+           (unsigned long long)mt_test_next(l->f->random), (unsigned long long)mt_test_ns());
+  session->lease_ms = LEASE_MS;
+  session->margin_ms = LEASE_MS / 10;
+  mt_session_write open = {.verb = MT_SESSION_OPEN,
+                           .ns = "default",
+                           .session = session->id,
+                           .owner = MT_SLICE("{}"),
+                           .lease_ms = LEASE_MS};
+  s->locks->session(s, &open);
+  MT_CHECK(!mt_test_pump(s, &open.req), "%s: %s", l->f->place->name, open.req.error.message);
+  assert_int_equal(open.result, MT_SESSION_ACKED);
+}
+
 static void be_born(life *l, job_fixture *f, mt_job_verb verb, int die_at, death fate) {
   mortise_error err;
   *l = (life){.f = f, .die_at = die_at, .fate = fate};
@@ -238,8 +245,11 @@ static void be_born(life *l, job_fixture *f, mt_job_verb verb, int die_at, death
   l->ops.describe = dying_describe;
   l->ops.scan_open = dying_scan_open;
   l->ops.scan_next = dying_scan_next;
+  l->ops.update_by_query = dying_update_by_query;
+  l->ops.task = dying_task;
+  l->ops.task_find = dying_task_find;
   l->mine.store->docs = &l->ops;
-  fake_lock_init(&l->lock, mt_env_system(), LEASE_MS);
+  take_lock(l);
   const mt_slice fields[] = {MT_SLICE("path"), MT_SLICE("see.also")};
   assert_int_equal(mt_rename_init_fields(&l->rename, fields, 2, MT_SLICE("/clinton"),
                                          MT_SLICE("/projects/clinton"), &err),
@@ -270,6 +280,8 @@ static void be_born(life *l, job_fixture *f, mt_job_verb verb, int die_at, death
     l->job.forward = mt_transform_list(&l->rename.list);
     l->job.inverse = mt_transform_list(&l->inverse);
   }
+  l->job.list = &l->rename.list;
+  l->job.strategy = f->by == BY_SERVER ? MT_STRATEGY_SERVER : MT_STRATEGY_CLIENT;
   if (verb == MT_JOB_UNDO) {
     mt_rename_touch(&l->rename);
     l->job.touch = c;
@@ -315,10 +327,18 @@ static void remove_index(job_fixture *f, const char *index) {
 }
 
 /* Of some, an inverse would not restore the bytes: their path was spelled with an escape that it needs not. Some have
- * paths in an array too, and some only there. */
-static void file_source(size_t i, const char *below, char *out, size_t size) {
+ * paths in an array too, and some only there. A server that makes the change by itself spells a document anew, with its
+ * members in any order, so those have one member. */
+static void file_source(const job_fixture *f, size_t i, const char *below, char *out, size_t size) {
   const char *escape = i % 11 == 5 && !strcmp(below, "/clinton") ? "\\" : "";
   const char *name = i % 13 == 7 ? "name" : "path";
+  if (f->by == BY_SERVER) {
+    snprintf(out, size,
+             i % 13 == 7 ? "{\"see\":{\"also\":[\"/x\",\"%s/dir%zu/f\xc3\xa9%zu\"]}}"
+                         : "{\"path\":\"%s/dir%zu/f\xc3\xa9%zu\"}",
+             below, i % 7, i);
+    return;
+  }
   int n = snprintf(out, size, "{\"n\" : %zu,\"e\":[ ], \"%s\":\"%s%s/dir%zu/f\\u00e9%zu\"", i, name,
                    escape, i % 13 == 7 ? "/clinton" : below, i % 7, i);
   if (i % 4 == 3 || i % 13 == 7)
@@ -341,7 +361,7 @@ static void write_files(job_fixture *f) {
   char ids[DOCS][16], sources[DOCS][SOURCE_MAX];
   for (size_t i = 0; i < DOCS; i++) {
     snprintf(ids[i], sizeof ids[i], "d%zu", i);
-    file_source(i, "/clinton", sources[i], sizeof sources[i]);
+    file_source(f, i, "/clinton", sources[i], sizeof sources[i]);
     items[i] = (mt_write){.kind = MT_WRITE_INDEX,
                           .id = mt_slice_of(ids[i]),
                           .routing = i % 3 ? (mt_slice){NULL, 0} : MT_SLICE("r"),
@@ -402,7 +422,7 @@ static void expect_all_below(job_fixture *f, const char *below, bool done) {
   OK(f, r);
   for (size_t i = 0; i < DOCS; i++) {
     mt_slice source = r.page->docs[i].source;
-    file_source(i, below, want, sizeof want);
+    file_source(f, i, below, want, sizeof want);
     if (done && f->by_function) source = without_mark(f, i, source);
     if (done && f->deletes && is_to_go(i)) want[0] = '\0';
     MT_CHECK(mt_slice_eq(source, mt_slice_of(want)), "%s: %s is %.*s, not %s", f->place->name,
@@ -449,7 +469,7 @@ static void check_end(job_fixture *f, life *l, mt_job_verb after) {
              "%s: %" PRIu64 " of %" PRIu64 " counted as done", f->place->name, done,
              r->counts.matched);
   }
-  bring(f, &f->late);
+  bring_all(f);
   expect_done(f, !undone);
 }
 
@@ -465,7 +485,8 @@ static void kill_anywhere(const mt_test_place *place, undo_by by, mt_test_random
     life l;
     open_job_fixture(&f, place, by, random);
     f.by_function = by_function;
-    f.deletes = by != BY_INVERSE && mt_test_chance(random, 50);
+    f.slow = place->elastic && mt_test_chance(random, 50);
+    f.deletes = by < BY_INVERSE && mt_test_chance(random, 50);
     mt_job_verb after = mt_test_chance(random, 50) ? MT_JOB_UNDO : MT_JOB_RESUME;
     run_through(&f, &l, (unsigned)mt_test_below(random, 5), after, 60);
     check_end(&f, &l, after);
@@ -475,7 +496,8 @@ static void kill_anywhere(const mt_test_place *place, undo_by by, mt_test_random
 }
 
 static void test_killed_anywhere(const mt_test_place *place, undo_by by) {
-  static const char *const names[UNDOS] = {"killed", "killed, ids", "killed, inverse"};
+  static const char *const names[UNDOS] = {"killed", "killed, ids", "killed, inverse",
+                                           "killed, server"};
   mt_test_random random = mt_test_random_for(names[by]);
   kill_anywhere(place, by, &random, false);
 }
@@ -535,16 +557,17 @@ static void test_changed_by_others(const mt_test_place *place, undo_by by) {
   OK(&f, r);
   live_whole(&l, &f, MT_JOB_UNDO);
   /* The opposite change looks only at what lies there now. */
-  assert_int_equal(l.job.error.code, by == BY_INVERSE ? MORTISE_OK : MORTISE_CONFLICT);
+  assert_int_equal(l.job.error.code, by >= BY_INVERSE ? MORTISE_OK : MORTISE_CONFLICT);
   assert_int_equal(l.job.record.state, MT_JOB_UNDONE);
   assert_int_equal(l.job.result.changed, DOCS - 2);
-  assert_int_equal(l.job.result.conflicts, by == BY_INVERSE ? 0 : 2);
+  assert_int_equal(l.job.result.conflicts, by >= BY_INVERSE ? 0 : 2);
   be_buried(&l);
   close_job_fixture(&f);
 }
 
 /* What was deleted comes back, unless somebody has made a document of that id since. */
 static void test_deleted_comes_back(const mt_test_place *place, undo_by by) {
+  if (by == BY_SERVER) return; /* what is declared deletes nothing */
   mt_test_random random = mt_test_random_for("deleted");
   job_fixture f;
   life l;
@@ -572,7 +595,7 @@ static void test_deleted_comes_back(const mt_test_place *place, undo_by by) {
   f.theirs.store->docs->bulk(f.theirs.store, &r);
   OK(&f, r);
   char want[SOURCE_MAX];
-  file_source(3, "/clinton", want, sizeof want);
+  file_source(&f, 3, "/clinton", want, sizeof want);
   theirs.kind = MT_WRITE_CREATE;
   theirs.body = mt_slice_of(want);
   f.theirs.store->docs->bulk(f.theirs.store, &r);
@@ -630,14 +653,21 @@ static void test_function_meets_others(const mt_test_place *place, undo_by by) {
   close_job_fixture(&f);
 }
 
+static bool is_half_way(const life *l) {
+  const mt_change *c = &l->rename.change;
+  return c->result.changed || (c->sweep && c->sweep->task[0]);
+}
+
 /* Stopped by its owner it says so, and goes on later. */
 static void test_cancelled(const mt_test_place *place, undo_by by) {
   mt_test_random random = mt_test_random_for("cancelled");
   job_fixture f;
   life l;
+  if (by == BY_SERVER && !place->elastic) return; /* all is done in one request */
   open_job_fixture(&f, place, by, &random);
+  f.slow = true;
   be_born(&l, &f, MT_JOB_RUN, NEVER, LOST);
-  while (!l.rename.change.result.changed && !l.job.finished) mt_loop_step(l.mine.loop, 100, NULL);
+  while (!l.job.finished && !is_half_way(&l)) mt_loop_step(l.mine.loop, 100, NULL);
   mt_job_cancel(&l.job);
   live_on(&l);
   assert_int_equal(l.job.error.code, MORTISE_INTERRUPTED);
@@ -652,6 +682,7 @@ static void test_cancelled(const mt_test_place *place, undo_by by) {
 
 /* What is refused before anything was written leaves nothing to be resumed or undone. */
 static void test_refused_at_start(const mt_test_place *place, undo_by by) {
+  if (by == BY_SERVER) return; /* what is merged needs a journal */
   mt_test_random random = mt_test_random_for("refused");
   job_fixture f;
   life l;
@@ -698,9 +729,10 @@ static void test_taken_over(const mt_test_place *place, undo_by by) {
   life first, second;
   open_job_fixture(&f, place, by, &random);
   be_born(&first, &f, MT_JOB_RUN, NEVER, LOST);
-  while (first.events < 12 && !first.job.finished) mt_loop_step(first.mine.loop, 100, NULL);
+  int events = by == BY_SERVER ? 5 : 12;
+  while (first.events < events && !first.job.finished) mt_loop_step(first.mine.loop, 100, NULL);
   /* What is not journaled is safe because the first sends nothing any more: its lock is lost by then. */
-  if (by == BY_INVERSE) atomic_store(&first.lock.session.lost, true);
+  if (by >= BY_INVERSE) atomic_store(&first.lock.session.lost, true);
   live_whole(&second, &f, MT_JOB_UNDO);
   check_end(&f, &second, MT_JOB_UNDO);
   current = &first;
@@ -737,6 +769,8 @@ EVERYWHERE(function_killed_anywhere)
 
 int main(void) {
   n_places = mt_test_places(places);
+  for (size_t i = 0; i < n_places; i++)
+    if (mt_test_init_table(&places[i])) return 1;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(everywhere_whole),
       cmocka_unit_test(everywhere_changed_by_others),

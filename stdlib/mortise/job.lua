@@ -43,6 +43,8 @@ job.rows = {
   overload.row,
   {name = "keep", type = "duration", default_text = "7d",
     help = "how long it can be undone at least once it is over; then whoever runs a job next removes it"},
+  {name = "strategy", type = "string", default = "client", values = {"client", "server", "auto"},
+    help = "who makes the change: this process, the server by itself, or whichever is likely to be faster"},
   {name = "rate", type = "count", help = "documents a second, at most"},
   {name = "batch", type = "count", help = "documents in a batch; else it adapts to the store"},
   {name = "slices", type = "count", help = "of the scan"},
@@ -179,7 +181,7 @@ local function to_spec(o)
     change = not rename and to_change(o.change) or nil, merge = o.merge, allow_empty = o.allow_empty,
     batch = o.batch, slices = o.slices, concurrency = o.concurrency, passes = o.passes, rate = o.rate,
     keep = o.keep, max_load = overload.check(o.max_load), yield_every = o.yield_every,
-    tune = o.tune or nil,
+    tune = o.tune or nil, strategy = o.strategy ~= "client" and o.strategy or nil,
   }
   if rename then
     check_cover(spec.lock, rename)
@@ -230,6 +232,7 @@ local function work_options(self)
     fields = spec.rename and job.field_lines(rename),
     from = rename.from, to = rename.to, merge = spec.merge, allow_empty = spec.allow_empty,
     page = spec.batch, slices = spec.slices, in_flight = spec.concurrency, passes = spec.passes,
+    strategy = spec.strategy,
   }
 end
 

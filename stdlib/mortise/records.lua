@@ -106,6 +106,8 @@ local function read_sound(view)
     created = view.created / 1000, updated = view.updated / 1000, attempts = #body.batches,
     began = has_begun(body), session = body.session,
     waits = body.waits ~= "" and body.waits or nil, orders = body.orders or 0,
+    strategy = body.strategy ~= "" and body.strategy or nil,
+    strategy_reason = body.strategy_why ~= "" and body.strategy_why or nil,
     counts = read_counts(body), spec = core.json_decode(core.json(body.spec)),
   })
 end

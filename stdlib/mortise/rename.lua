@@ -19,6 +19,8 @@ local rows = options.join({
   orphans.row,
   {name = "query", type = "query", help = "one more query that documents must match"},
   {name = "on_progress", type = "function", help = "called with the numbers done and in all"},
+  {name = "strategy", type = "string", default = "client", values = {"client", "server", "auto"},
+    help = "of its job: who makes the change"},
   {name = "page", type = "count", default_text = core.scan_page, help = "documents a page of the scan"},
   {name = "slices", type = "count", help = "of the scan"},
   {name = "in_flight", type = "count", help = "write requests at the same time"},
@@ -83,7 +85,7 @@ local function as_job(client, o)
     name = o.name, index = o.index, rename = {from = o.from, to = o.to, field = o.field}, merge = o.merge,
     allow_empty = o.allow_empty, wait = o.wait and o.wait / 1000, on_orphan = o.on_orphan, query = o.query,
     on_progress = o.on_progress, batch = o.page, slices = o.slices, concurrency = o.in_flight,
-    passes = o.passes,
+    passes = o.passes, strategy = o.strategy,
   })
 end
 

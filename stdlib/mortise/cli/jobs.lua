@@ -124,6 +124,7 @@ local function print_one(record, limits)
   end
   say("index", "%s", spec.index)
   say("change", "%s", change_text(spec))
+  if record.strategy then say("by", "%s: %s", record.strategy, record.strategy_reason or "") end
   if spec.query then say("query", "%s", core.json(spec.query)) end
   say("locks", "%s", paths_text(spec.lock))
   say("done", "%d documents changed, %d deleted, %d had nothing to change, %d rejected, %d conflicts, "

@@ -238,12 +238,45 @@ static void unknown_tasks(mt_fixture *f) {
            "phase %d", (int)none.state.phase);
 }
 
+static void put_gate(mt_fixture *f, const char *source) {
+  mt_write item = mt_write_of(MT_WRITE_INDEX, "gate", source);
+  mt_bulk_run(f, &item, 1);
+}
+
+/* It is looked for in real time: nothing is refreshed between its write and the task. */
+static void gated(mt_fixture *f) {
+  if (!f->place->elastic) return; /* nothing comes late there */
+  mt_transforms t = list_of("[{\"set\":{\"field\":\"tag\",\"value\":\"new\"}}]");
+  mt_gate gate = {f->index, "gate", "tag"}, absent = {f->index, "gate", "body.gate.a1"};
+  mt_make_index(f, 3);
+  mt_fill(f, 200);
+  mt_update_by_query r = {.query = mt_slice_of(tag_is_t1), .transforms = &t, .gate = &gate};
+  mt_server_task_state s = run(f, r);
+  expect(&s, 0, 0); /* there is no such document */
+  put_gate(f, "{\"tag\":[\"closed\"]}");
+  s = run(f, r);
+  expect(&s, 0, 0);
+  put_gate(f, "{\"tag\":[\"*\"]}");
+  r.gate = &absent;
+  s = run(f, r);
+  expect(&s, 0, 0);
+  r.gate = &gate;
+  s = run(f, r);
+  expect(&s, 40, 40);
+  put_gate(f, "{}");
+  r.query = mt_slice_of(tag_is_new);
+  s = run(f, r);
+  expect(&s, 0, 0);
+  mt_transforms_deinit(&t);
+}
+
 const mt_case mt_cases_by_query[] = {
     {"by query: what matches is changed and counted", what_matches},
     {"by query: a document does not get another's values", values_are_copied},
     {"by query: what is set aside is left as it is", set_aside},
     {"by query: held back at the last moment", held_back},
     {"by query: nothing is changed after its time", too_late},
+    {"by query: nothing is found while its gate is closed", gated},
     {"by query: an index that is missing", no_index},
     {"by query: no pipeline takes part", no_pipeline},
     {"by query: found by name, cancelled", cancelled},

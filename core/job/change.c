@@ -40,7 +40,7 @@ struct change_op {
   bool unopened;       /* matches are counted, but the first pass's scan is not open */
   bool swept;          /* the store has done what it makes by itself */
   uint64_t swept_from; /* documents that matched before the sweep */
-  bool again;                        /* the pass begins again, with smaller pages or another scan */
+  bool again;          /* the pass begins again, with smaller pages or another scan */
   uint64_t settled_before, progress; /* documents finished before this pass; the last number told */
   uint64_t requests0, bytes0;
   int64_t started_ms;

@@ -51,8 +51,8 @@ typedef struct job_op {
   mt_job_state stood; /* the state before the last write */
   bool paused;
   char why[MT_JOB_WAITS_MAX]; /* it is paused */
-  bool inverse_now; /* this attempt is the first one that the opposite change can undo */
-  bool was_loose;   /* `loose` before this attempt */
+  bool inverse_now;           /* this attempt is the first one that the opposite change can undo */
+  bool was_loose;             /* `loose` before this attempt */
   job_hold hold;
 } job_op;
 

@@ -2,6 +2,7 @@
 local kind, index, id, verb = ...
 local kinds = {
   rename = {rename = {from = "/a", to = "/b"}},
+  server = {rename = {from = "/a", to = "/b"}, strategy = "server"},
   join = {rename = {from = "/a", to = "/b"}, merge = true},
   list = {
     lock = "/a",

@@ -161,7 +161,7 @@ stores.each("a job of the program", function(store)
     assert.same({1, "one", "done", false}, {#list, list[1].job, list[1].state, list[1].stands})
     local one = core.json_decode(select(2, jobs("show", "one", "--json")))
     assert.same({"one", documents, "/a", "rollback"}, {one.job, one.counts.changed, one.spec.rename.from,
-      one.next[1]})
+      one.next[1].verb})
     assert.matches("^20%d%d%-%d%d%-%d%dT", one.created)
     says(select(2, jobs("show", "one")), "path: /a becomes /b", "mortise jobs rollback one")
     local undone = core.json_decode(select(2, jobs("rollback", "one", "--json")))

@@ -193,18 +193,18 @@ function records.set_tuned(client, id, list)
   end)
 end
 
--- What may be done about it: {verb = "resume" or "rollback", why =, command =}, the likelier first. `command`
--- does it, if `mortise jobs` does not.
+-- What may be done about it: {verb = "resume" or "rollback", command =, why =}, the likelier first.
 function records.next_steps(record)
-  if record.state == "done" then return {{verb = "rollback", why = "undoes it"}} end
-  if record.waits and record.waits:find "^paused by " then
-    return {{verb = "resume", why = "lets it go on"}}
+  local function step(verb, why, command)
+    command = command or ("mortise jobs %s %s"):format(verb, record.job)
+    return core.object {verb = verb, command = command, why = why}
   end
+  if record.state == "done" then return {step("rollback", "undoes it")} end
+  if record.waits and record.waits:find "^paused by " then return {step("resume", "lets it go on")} end
   if not record.stands then return {} end
-  if record.state == "undoing" then return {{verb = "rollback", why = "goes on undoing it"}} end
+  if record.state == "undoing" then return {step("rollback", "goes on undoing it")} end
   local command = by_function.is(record.spec.change) and by_function.command or nil
-  return {{verb = "resume", why = "does what is left", command = command},
-    {verb = "rollback", why = "undoes what it did"}}
+  return {step("resume", "does what is left", command), step("rollback", "undoes what it did")}
 end
 
 return records

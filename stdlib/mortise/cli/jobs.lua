@@ -98,10 +98,7 @@ end
 
 local function steps_of(record)
   local steps = records.next_steps(record)
-  for i, step in ipairs(steps) do
-    local what = step.command or ("mortise jobs %s %s"):format(step.verb, record.job)
-    steps[i] = ("%s  (%s)"):format(what, step.why)
-  end
+  for i, step in ipairs(steps) do steps[i] = ("%s  (%s)"):format(step.command, step.why) end
   if #steps == 0 then
     steps[1] = record.alive and ("nothing, or mortise jobs pause|throttle|cancel %s"):format(record.job)
       or "nothing"
@@ -141,9 +138,7 @@ local function record_for_programs(record)
   if record.state == "damaged" then return record end
   record.created, record.updated = holds.iso(math.floor(record.created * 1000)),
     holds.iso(math.floor(record.updated * 1000))
-  local steps = core.array {}
-  for i, step in ipairs(records.next_steps(record)) do steps[i] = step.verb end
-  record.next = steps
+  record.next = core.array(records.next_steps(record))
   return record
 end
 

@@ -284,7 +284,7 @@ stores.each("commands", function(store)
     for _, word in ipairs(also) do base = base .. " " .. program.quote(word) end
     local out = ok("-e", script, base .. " locks; " .. base .. " locks --json; " .. base
       .. [[ --wait 0 -e 'mortise.with_tree_lock("/held/x", print)' 2>&1; echo status $?]])
-    assert.matches("/held%s+X%s+holds%s+%x+/%d+%s+%d+m?s%s+%-e, .-pid %d+%s+alive", out)
+    assert.matches("/held%s+X%s+holds%s+%x+/%d+%s+[%d.]+m?s%s+%-e, .-pid %d+%s+alive", out)
     assert.matches('"path":"/held"', out)
     assert.matches("lock_timeout: .*/held", out)
     assert.matches("status 3", out)

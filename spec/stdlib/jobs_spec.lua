@@ -235,15 +235,16 @@ stores.each("a job", function(store)
   end)
 
   it("needs its index", function()
-    local bare <close> = stores.connect(store, {table = "luaspec-bare"})
+    local name = stores.name "bare"
+    local bare <close> = stores.connect(store, {table = name})
     local embedded = store.store:find "^sqlite:"
     if not embedded then bare:init() end
-    pcall(bare.drop_index, bare, "luaspec-bare-jobs")
+    pcall(bare.drop_index, bare, name .. "-jobs")
     local job = bare:job {name = "x", index = index, rename = {from = "/a", to = "/b"}}
     local needing = {job.resume, job.rollback, job.status}
     if not embedded then needing[4] = job.run end -- an embedded store makes it itself
     for _, call in ipairs(needing) do
-      assert.matches("no index luaspec%-bare%-jobs for jobs in .*: run `mortise init`",
+      assert.matches("no index luaspec%-bare%-%x+%-%d+%-jobs for jobs in .*: run `mortise init`",
         fails("not_found", call, job).message)
     end
     assert.matches("run `mortise init`", fails("not_found", bare.jobs, bare).message)

@@ -1,4 +1,5 @@
 local mortise = require "mortise"
+local process = require "spec.support.process"
 local stores = require "spec.support.stores"
 
 local function code_of(fn, ...)
@@ -58,10 +59,11 @@ stores.each("locks", function(store)
   end)
 
   it("are given back when a task is cancelled", function()
+    local held
     local task = mortise.spawn(function()
-      one:with_tree_lock("/task", function() mortise.sleep(60) end)
+      one:with_tree_lock("/task", function() held = true mortise.sleep(60) end)
     end)
-    mortise.sleep(0.3)
+    process.wait_for("the lock", function() return held end)
     assert.is_false(is_free "/task")
     task:cancel()
     assert.equal("interrupted", (code_of(task.join, task)))

@@ -134,8 +134,9 @@ stores.each("a rename", function(store)
     client:drop_index(wide)
   end)
 
-  -- What the store itself counts of what was written to any index; nil where it does not.
-  local function written()
+  -- What the store itself counts of what was written to the index, a lock table and its jobs; nil where it
+  -- counts nothing.
+  local function written(lock_table)
     if store.store:find "^sqlite:" then return nil end
     local _, text = client:raw("GET", "/_all/_stats/indexing?expand_wildcards=all")
     local counts = {}
@@ -143,19 +144,26 @@ stores.each("a rename", function(store)
       local indexing = each.total.indexing
       counts[name] = {indexing.index_total, indexing.delete_total}
     end
-    return {counts[index], counts["mortise-locks"], counts["mortise-locks-jobs"]}
+    local of = {}
+    for i, name in ipairs {index, lock_table .. "-000001", lock_table .. "-jobs"} do
+      of[i] = assert(counts[name], name)
+    end
+    return of
   end
 
   it("is planned, which shows what it would do, takes no lock and writes nothing", function()
     client:index(index, "large", {path = "/clinton/large", text = ("x"):rep(70000)})
     client:refresh(index)
-    local other <close> = stores.connect(store, {namespace = client:namespace()})
+    local own = {namespace = client:namespace(), table = stores.name "table"} -- others use the common one
+    local planner <close> = stores.connect(store, own)
+    planner:init()
+    local other <close> = stores.connect(store, own)
     local held = other:acquire {tree = "/clinton"} -- a plan waits for nobody
-    local before = written()
-    local planned = client:job {name = "plan", index = index, rename = {from = "/clinton", to = "/p/c"}}
+    local before = written(own.table)
+    local planned = planner:job {name = "plan", index = index, rename = {from = "/clinton", to = "/p/c"}}
     local result = planned:plan()
-    assert.same(before, written())
-    assert.is_nil(client:session()) -- it never had one
+    assert.same(before, written(own.table))
+    assert.is_nil(planner:session()) -- it never had one
     assert.is_nil(planned:status())
     held:release()
 
@@ -193,9 +201,10 @@ stores.each("a rename", function(store)
   end)
 
   it("needs the index of jobs, which an embedded store makes itself", function()
-    local bare <close> = stores.connect(store, {table = "luaspec-bare"})
+    local name = stores.name "bare"
+    local bare <close> = stores.connect(store, {table = name})
     bare:init()
-    pcall(bare.drop_index, bare, "luaspec-bare-jobs")
+    pcall(bare.drop_index, bare, name .. "-jobs")
     if not store.store:find "^sqlite:" then
       local code, why = code_of(bare.rename, bare, {index = index, from = "/clinton", to = "/p"})
       assert.equal("not_found", code)

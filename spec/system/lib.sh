@@ -1,5 +1,6 @@
-# What the scripts of this folder share. Each is called with a base PORT (its own servers take the
-# ports from PORT + 20 on) and with MORTISE_BIN; a server that runs already is in MORTISE_TEST_URLS.
+# What the scripts of this folder share. Each is called with a base PORT and with MORTISE_BIN; a server that
+# runs already is in MORTISE_TEST_URLS. For servers of its own secure takes PORT + 20, bad-input PORT + 25 and
+# cluster PORT + 30 to 32, so that they can run side by side.
 # One line is printed for each test: `ok - ...`, `not ok - ...` or `SKIP ...`.
 # shellcheck shell=bash
 

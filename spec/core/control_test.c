@@ -21,7 +21,6 @@ typedef struct sent_bulk {
 } sent_bulk;
 
 typedef struct fixture {
-  const mt_test_place *place;
   mt_test_store mine, theirs; /* the job's, and of whoever steers it */
   mt_docs_ops ops;
   const mt_docs_ops *real;
@@ -34,11 +33,8 @@ typedef struct fixture {
   uint64_t orders;
 } fixture;
 
+static mt_test_place place; /* where the tests run now */
 static fixture *current;
-
-#define OK(f, r)                                                                                   \
-  MT_CHECK(mt_test_pump((f)->theirs.store, &(r).req) == MORTISE_OK, "%s: %s", (f)->place->name,    \
-           (r).req.error.message)
 
 /* ---- Looking at what it sends --------------------------------------------------------------- */
 
@@ -56,57 +52,38 @@ static void watched_bulk(mt_store *s, mt_bulk *r) {
 
 /* ---- Setting up ----------------------------------------------------------------------------- */
 
-static void make_index(fixture *f, const char *index, mt_slice body) {
-  mt_index_admin r = {.index = index, .body = body};
-  f->theirs.store->docs->index_create(f->theirs.store, &r);
-  OK(f, r);
-}
-
-static void drop_index(fixture *f, const char *index) {
-  mt_index_admin r = {.index = index};
-  f->theirs.store->docs->index_drop(f->theirs.store, &r);
-  OK(f, r);
-}
-
-static void put(fixture *f, const char *index, const char *id, const char *source) {
-  mt_write w = {.kind = MT_WRITE_INDEX, .id = mt_slice_of(id), .body = mt_slice_of(source)};
-  mt_bulk r = {.index = index, .items = &w, .n = 1};
-  f->theirs.store->docs->bulk(f->theirs.store, &r);
-  OK(f, r);
-  assert_int_equal(w.result, MT_WRITE_APPLIED);
-}
-
 static void fill(fixture *f) {
   char id[16], source[64];
   for (size_t i = 0; i < DOCS; i++) {
     snprintf(id, sizeof id, "d%zu", i);
     snprintf(source, sizeof source, "{\"path\":\"/a/%zu\"}", i);
-    put(f, f->index, id, source);
+    mt_test_put(f->theirs.store, f->index, id, NULL, source);
   }
 }
 
-static void set_up(fixture *f, const mt_test_place *place) {
+static void set_up(fixture *f) {
   static unsigned number;
-  *f = (fixture){.place = place};
+  *f = (fixture){0};
   current = f;
-  snprintf(f->index, sizeof f->index, "%s-control%u", place->prefix, ++number);
-  snprintf(f->table, sizeof f->table, "%s-orders%u", place->prefix, number);
-  assert_true(mt_test_store_open(&f->mine, place));
-  assert_true(mt_test_store_open(&f->theirs, place));
+  snprintf(f->index, sizeof f->index, "%s-control%u", place.prefix, ++number);
+  snprintf(f->table, sizeof f->table, "%s-orders%u", place.prefix, number);
+  assert_true(mt_test_store_open(&f->mine, &place));
+  assert_true(mt_test_store_open(&f->theirs, &place));
   f->real = f->mine.store->docs;
   f->ops = *f->real;
   f->ops.bulk = watched_bulk;
   f->mine.store->docs = &f->ops;
-  make_index(f, f->index,
-             MT_SLICE("{\"settings\":{\"number_of_shards\":1,\"number_of_replicas\":0},"
-                      "\"mappings\":{\"properties\":{\"path\":{\"type\":\"keyword\"}}}}"));
-  make_index(f, f->table, mt_job_table());
+  mt_test_create_index(
+      f->theirs.store, f->index,
+      MT_SLICE("{\"settings\":{\"number_of_shards\":1,\"number_of_replicas\":0},"
+               "\"mappings\":{\"properties\":{\"path\":{\"type\":\"keyword\"}}}}"));
+  mt_test_create_index(f->theirs.store, f->table, mt_job_table());
   fill(f);
 }
 
 static void tear_down(fixture *f) {
-  drop_index(f, f->index);
-  drop_index(f, f->table);
+  mt_test_drop_index(f->theirs.store, f->index);
+  mt_test_drop_index(f->theirs.store, f->table);
   mt_test_store_close(&f->mine);
   mt_test_store_close(&f->theirs);
 }
@@ -118,8 +95,9 @@ static void begin(fixture *f, mt_job_verb verb, const char *session) {
   fake_lock_init(&f->lock, mt_env_system(), LEASE_MS);
   snprintf(f->lock.session.id, sizeof f->lock.session.id, "%s", session);
   f->rename = (mt_rename){0};
-  assert_int_equal(mt_rename_init(&f->rename, MT_SLICE("path"), MT_SLICE("/a"), MT_SLICE("/b"), &err),
-                   MORTISE_OK);
+  assert_int_equal(
+      mt_rename_init(&f->rename, MT_SLICE("path"), MT_SLICE("/a"), MT_SLICE("/b"), &err),
+      MORTISE_OK);
   mt_change *c = &f->rename.change;
   c->store = f->mine.store;
   c->env = mt_env_system();
@@ -139,7 +117,7 @@ static void begin(fixture *f, mt_job_verb verb, const char *session) {
                     .change = c,
                     .limits = limits,
                     .checkpoint_ms = CHECKPOINT_MS};
-  MT_CHECK(!mt_job_start(&f->job, &err), "%s: %s", f->place->name, err.message);
+  MT_CHECK(!mt_job_start(&f->job, &err), "%s: %s", place.name, err.message);
 }
 
 static void end(fixture *f) {
@@ -151,7 +129,7 @@ static void end(fixture *f) {
   do {                                                                                             \
     int64_t until_ns = mt_test_ns() + (int64_t)MT_TEST_HANG_MS * 1000000;                          \
     while (!(condition) && mt_test_ns() < until_ns) mt_loop_step((f)->mine.loop, 100, NULL);       \
-    MT_CHECK(condition, "%s: it hangs", (f)->place->name);                                         \
+    MT_CHECK(condition, "%s: it hangs", place.name);                                               \
   } while (0)
 
 static void order(fixture *f, const char *session, const char *what) {
@@ -160,22 +138,22 @@ static void order(fixture *f, const char *session, const char *what) {
            "{\"kind\":\"control\",\"format\":1,\"ns\":\"default\",\"job\":\"move-1\",\"body\":{"
            "\"n\":%" PRIu64 ",\"session\":\"%s\",\"by\":\"root@here, pid 12\"%s}}",
            ++f->orders, session, what);
-  put(f, f->table, "default:move-1:control", source);
+  mt_test_put(f->theirs.store, f->table, "default:move-1:control", NULL, source);
 }
 
 static uint64_t documents_below(fixture *f, const char *query) {
   mt_refresh refresh = {.index = f->index};
   f->theirs.store->docs->refresh(f->theirs.store, &refresh);
-  OK(f, refresh);
+  mt_test_must(f->theirs.store, &refresh.req);
   mt_count r = {.index = f->index, .query = mt_slice_of(query)};
   f->theirs.store->docs->count(f->theirs.store, &r);
-  OK(f, r);
+  mt_test_must(f->theirs.store, &r.req);
   return r.count;
 }
 
 static void expect_done(fixture *f) {
   UNTIL(f, f->job.finished);
-  MT_CHECK(!f->job.error.code, "%s: %s", f->place->name, f->job.error.message);
+  MT_CHECK(!f->job.error.code, "%s: %s", place.name, f->job.error.message);
   assert_int_equal(f->job.record.state, MT_JOB_DONE);
   assert_int_equal(documents_below(f, "{\"prefix\":{\"path\":\"/b/\"}}"), DOCS);
 }
@@ -183,9 +161,10 @@ static void expect_done(fixture *f) {
 /* ---- Steering ------------------------------------------------------------------------------- */
 
 /* Paused it sends no document, but goes on saying that it lives and what it waits for. */
-static void test_paused(const mt_test_place *place) {
+static void test_paused(void **state) {
+  (void)state;
   fixture f;
-  set_up(&f, place);
+  set_up(&f);
   f.job.limits = (mt_limits){.batch = 1, .concurrency = 1};
   begin(&f, MT_JOB_RUN, "me");
   UNTIL(&f, f.n_sent > 0 || f.job.finished);
@@ -207,9 +186,10 @@ static void test_paused(const mt_test_place *place) {
 }
 
 /* Cancelled it stands, and whoever takes it over is not meant. */
-static void test_cancelled(const mt_test_place *place) {
+static void test_cancelled(void **state) {
+  (void)state;
   fixture f;
-  set_up(&f, place);
+  set_up(&f);
   f.job.limits = (mt_limits){.rate = 200, .batch = 1};
   begin(&f, MT_JOB_RUN, "first");
   UNTIL(&f, f.n_sent > 0 || f.job.finished);
@@ -231,20 +211,21 @@ static void test_cancelled(const mt_test_place *place) {
 }
 
 /* Never more documents than the time since it began allows, but for one batch. */
-static void test_throttled(const mt_test_place *place) {
+static void test_throttled(void **state) {
+  (void)state;
   enum { RATE = 1000 };
   fixture f;
-  set_up(&f, place);
+  set_up(&f);
   f.job.limits = (mt_limits){.rate = RATE, .batch = 7};
   int64_t began_ms = mt_clock_boot_ms();
   begin(&f, MT_JOB_RUN, "me");
   expect_done(&f);
   uint64_t earlier = 0;
   for (size_t i = 0; i < f.n_sent; i++) {
-    MT_CHECK(f.sent[i].n <= 7, "%s: a batch of %zu", place->name, f.sent[i].n);
+    MT_CHECK(f.sent[i].n <= 7, "%s: a batch of %zu", place.name, f.sent[i].n);
     int64_t elapsed_ms = f.sent[i].at_ms - began_ms;
-    MT_CHECK(earlier * 1000 / RATE <= (uint64_t)elapsed_ms, "%s: %" PRIu64 " documents in %" PRId64 " ms",
-             place->name, earlier, elapsed_ms);
+    MT_CHECK(earlier * 1000 / RATE <= (uint64_t)elapsed_ms,
+             "%s: %" PRIu64 " documents in %" PRId64 " ms", place.name, earlier, elapsed_ms);
     earlier += f.sent[i].n;
   }
   end(&f);
@@ -252,9 +233,10 @@ static void test_throttled(const mt_test_place *place) {
 }
 
 /* A new limit is in force at once, also where the old one would have held it for hours. */
-static void test_faster(const mt_test_place *place) {
+static void test_faster(void **state) {
+  (void)state;
   fixture f;
-  set_up(&f, place);
+  set_up(&f);
   f.job.limits = (mt_limits){.rate = 1};
   begin(&f, MT_JOB_RUN, "me");
   UNTIL(&f, f.n_sent > 0 || f.job.finished);
@@ -285,16 +267,22 @@ static void test_decode(void **state) {
   assert_true(c.n == 4 && c.paused && !c.cancelled);
   assert_true(c.limits.rate == 9 && c.limits.batch == 8 && c.limits.concurrency == 7);
   assert_string_equal(c.by, "x");
-  assert_int_equal(decode(CONTROL("{\"n\":5,\"session\":\"other\",\"paused\":true,\"cancelled\":true,"
-                                  "\"rate\":3}"),
-                          &c),
-                   MORTISE_OK);
+  assert_int_equal(
+      decode(CONTROL("{\"n\":5,\"session\":\"other\",\"paused\":true,\"cancelled\":true,"
+                     "\"rate\":3}"),
+             &c),
+      MORTISE_OK);
   assert_true(c.n == 5 && !c.paused && !c.cancelled && c.limits.rate == 3);
-  static const char *const bad[] = {
-      "", "[]", "{}", CONTROL("{}"), CONTROL("{\"n\":-1}"), CONTROL("{\"n\":6,\"paused\":1}"),
-      CONTROL("{\"n\":6,\"rate\":\"9\"}"), CONTROL("{\"n\":6,\"rate\":4294967296}"),
-      "{\"kind\":\"job\",\"format\":1,\"body\":{\"n\":6}}",
-      "{\"kind\":\"control\",\"format\":2,\"body\":{\"n\":6}}"};
+  static const char *const bad[] = {"",
+                                    "[]",
+                                    "{}",
+                                    CONTROL("{}"),
+                                    CONTROL("{\"n\":-1}"),
+                                    CONTROL("{\"n\":6,\"paused\":1}"),
+                                    CONTROL("{\"n\":6,\"rate\":\"9\"}"),
+                                    CONTROL("{\"n\":6,\"rate\":4294967296}"),
+                                    "{\"kind\":\"job\",\"format\":1,\"body\":{\"n\":6}}",
+                                    "{\"kind\":\"control\",\"format\":2,\"body\":{\"n\":6}}"};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     assert_int_equal(decode(bad[i], &c), MORTISE_CORRUPT_TABLE);
     assert_int_equal(c.n, 5); /* as it was */
@@ -323,32 +311,14 @@ static void test_pace(void **state) {
   assert_int_equal(mt_pace_wait_ms(&p, 3000), 10);
 }
 
-/* ---- Every place ---------------------------------------------------------------------------- */
-
-static mt_test_place places[MT_TEST_PLACES];
-static size_t n_places;
-
-#define EVERYWHERE(what)                                                                           \
-  static void everywhere_##what(void **state) {                                                    \
-    (void)state;                                                                                   \
-    for (size_t i = 0; i < n_places; i++) {                                                        \
-      print_message("    %s\n", places[i].name);                                                   \
-      test_##what(&places[i]);                                                                     \
-    }                                                                                              \
-  }
-EVERYWHERE(paused)
-EVERYWHERE(cancelled)
-EVERYWHERE(throttled)
-EVERYWHERE(faster)
-
 int main(void) {
-  n_places = mt_test_places(places);
+  const struct CMUnitTest alone[] = {cmocka_unit_test(test_decode), cmocka_unit_test(test_pace)};
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_decode),          cmocka_unit_test(test_pace),
-      cmocka_unit_test(everywhere_paused),    cmocka_unit_test(everywhere_cancelled),
-      cmocka_unit_test(everywhere_throttled), cmocka_unit_test(everywhere_faster),
+      cmocka_unit_test(test_paused),
+      cmocka_unit_test(test_cancelled),
+      cmocka_unit_test(test_throttled),
+      cmocka_unit_test(test_faster),
   };
-  int failed = cmocka_run_group_tests(tests, NULL, NULL);
-  for (size_t i = 0; i < n_places; i++) mt_test_place_clean(&places[i]);
-  return failed;
+  return cmocka_run_group_tests(alone, NULL, NULL) +
+         mt_test_each_place(&place, "control", tests, sizeof tests / sizeof tests[0], NULL);
 }

@@ -39,10 +39,6 @@ mt_lock *mt_test_take(mt_test_client *clients, size_t n, size_t who, const char 
                       int64_t wait_ms, mortise_error *err);
 mortise_status mt_test_give(mt_test_client *clients, size_t n, size_t who, mt_lock *lock);
 
-/* Runs the tests on each place in turn, which is in `place` then; how many failed. `setup` comes
- * before the first. */
-int mt_test_each_place(mt_test_place *place, const char *what, const struct CMUnitTest *tests,
-                       size_t n, CMFixtureFunction setup);
 /* No lock document and no live session is left in the table. */
 void mt_test_expect_empty(const mt_test_place *place);
 

@@ -17,7 +17,6 @@ enum { LEASE_MS = 60000 };
 enum { FINE, LOST_BEFORE, LOST_AFTER };
 
 typedef struct fixture {
-  const mt_test_place *place;
   mt_test_store mine, theirs; /* the one renaming, and someone else's */
   mt_docs_ops ops;            /* those of `mine`, with a bulk that tests can disturb */
   const mt_docs_ops *real;
@@ -30,6 +29,7 @@ typedef struct fixture {
   int fate; /* of every second bulk, beginning with the first */
 } fixture;
 
+static mt_test_place place; /* where the tests run now */
 static fixture *current;
 
 /* ---- Meddling ------------------------------------------------------------------------------- */
@@ -78,10 +78,6 @@ static void meddled_bulk(mt_store *s, mt_bulk *r) {
 
 /* ---- Setting up ----------------------------------------------------------------------------- */
 
-#define OK(f, r)                                                                                   \
-  MT_CHECK(mt_test_pump((f)->theirs.store, &(r).req) == MORTISE_OK, "%s: %s", (f)->place->name,    \
-           (r).req.error.message)
-
 static void create(fixture *f, const char *settings, const char *mappings) {
   char body[1024];
   snprintf(body, sizeof body,
@@ -89,19 +85,16 @@ static void create(fixture *f, const char *settings, const char *mappings) {
            "\"refresh_interval\":\"30s\"%s},\"mappings\":{%s\"properties\":{\"path\":{\"type\":"
            "\"keyword\"}}}}",
            settings, mappings);
-  mt_index_admin r = {.index = f->index, .body = mt_slice_of(body)};
-  f->theirs.store->docs->index_create(f->theirs.store, &r);
-  OK(f, r);
+  mt_test_create_index(f->theirs.store, f->index, mt_slice_of(body));
 }
 
-static void open_fixture(fixture *f, const mt_test_place *place, const char *settings,
-                         const char *mappings) {
+static void open_fixture(fixture *f, const char *settings, const char *mappings) {
   static unsigned number;
-  *f = (fixture){.place = place};
+  *f = (fixture){0};
   current = f;
-  snprintf(f->index, sizeof f->index, "%s-rename%u", place->prefix, ++number);
-  assert_true(mt_test_store_open(&f->mine, place));
-  assert_true(mt_test_store_open(&f->theirs, place));
+  snprintf(f->index, sizeof f->index, "%s-rename%u", place.prefix, ++number);
+  assert_true(mt_test_store_open(&f->mine, &place));
+  assert_true(mt_test_store_open(&f->theirs, &place));
   f->real = f->mine.store->docs;
   f->ops = *f->real;
   f->ops.bulk = meddled_bulk;
@@ -111,31 +104,21 @@ static void open_fixture(fixture *f, const mt_test_place *place, const char *set
 }
 
 static void close_fixture(fixture *f) {
-  mt_index_admin r = {.index = f->index};
-  f->theirs.store->docs->index_drop(f->theirs.store, &r);
-  OK(f, r);
+  mt_test_drop_index(f->theirs.store, f->index);
   mt_rename_deinit(&f->rename);
   mt_test_store_close(&f->mine);
   mt_test_store_close(&f->theirs);
 }
 
 static void put(fixture *f, const char *id, const char *routing, const char *source) {
-  mt_write item = {.kind = MT_WRITE_INDEX,
-                   .id = mt_slice_of(id),
-                   .routing = mt_slice_of(routing),
-                   .body = mt_slice_of(source),
-                   .skip_pipeline = true};
-  mt_bulk r = {.index = f->index, .items = &item, .n = 1};
-  f->theirs.store->docs->bulk(f->theirs.store, &r);
-  OK(f, r);
-  MT_CHECK(item.result == MT_WRITE_APPLIED, "%s: %s: %s", f->place->name, id, item.reason);
+  mt_test_put(f->theirs.store, f->index, id, routing, source);
 }
 
 static char *get(fixture *f, const char *id, const char *routing) {
   mt_slice ids = mt_slice_of(id), routings = mt_slice_of(routing);
   mt_mget r = {.index = f->index, .ids = &ids, .routing = &routings, .n = 1};
   f->theirs.store->docs->mget(f->theirs.store, &r);
-  OK(f, r);
+  mt_test_must(f->theirs.store, &r.req);
   mt_doc *d = &r.page->docs[0];
   char *source = d->found ? mt_strndup(d->source.p, d->source.n) : mt_strdup("(none)");
   mt_mget_deinit(&r);
@@ -144,7 +127,7 @@ static char *get(fixture *f, const char *id, const char *routing) {
 
 static void expect(fixture *f, const char *id, const char *routing, const char *want) {
   char *is = get(f, id, routing);
-  MT_CHECK(!strcmp(is, want), "%s: %s is %s, not %s", f->place->name, id, is, want);
+  MT_CHECK(!strcmp(is, want), "%s: %s is %s, not %s", place.name, id, is, want);
   mt_free(is);
 }
 
@@ -152,13 +135,13 @@ static uint64_t count(fixture *f, const char *path) {
   mt_buf query;
   mt_refresh refresh = {.index = f->index};
   f->theirs.store->docs->refresh(f->theirs.store, &refresh);
-  OK(f, refresh);
+  mt_test_must(f->theirs.store, &refresh.req);
   mt_buf_init(&query, 4096);
   mt_prefix_query(&query, MT_SLICE("path"), mt_slice_of(path), (mt_slice){NULL, 0},
                   (mt_slice){NULL, 0});
   mt_count r = {.index = f->index, .query = mt_buf_slice(&query)};
   f->theirs.store->docs->count(f->theirs.store, &r);
-  OK(f, r);
+  mt_test_must(f->theirs.store, &r.req);
   mt_buf_deinit(&query);
   return r.count;
 }
@@ -178,7 +161,7 @@ static void fill(fixture *f, size_t n) {
   }
   mt_bulk r = {.index = f->index, .items = items, .n = n};
   f->theirs.store->docs->bulk(f->theirs.store, &r);
-  OK(f, r);
+  mt_test_must(f->theirs.store, &r.req);
   for (size_t i = 0; i < n; i++) assert_int_equal(items[i].result, MT_WRITE_APPLIED);
   free(items);
   free(text);
@@ -198,9 +181,9 @@ static const mt_change_result *run_from(fixture *f, const char *from, const char
   c->permit = fake_permit(&f->lock);
   c->index = f->index;
   c->options.page = page;
-  MT_CHECK(!mt_change_start(c, &err), "%s: %s", f->place->name, err.message);
+  MT_CHECK(!mt_change_start(c, &err), "%s: %s", place.name, err.message);
   mt_loop_pump(f->mine.loop, &c->finished, mt_clock_boot_ms() + MT_TEST_HANG_MS, NULL);
-  MT_CHECK(c->finished, "%s: the rename hangs", f->place->name);
+  MT_CHECK(c->finished, "%s: the rename hangs", place.name);
   return &c->result;
 }
 
@@ -211,8 +194,8 @@ static const mt_change_result *run(fixture *f, uint32_t page) {
 static const mt_change_result *run_well(fixture *f, uint32_t page) {
   const mt_change_result *r = run(f, page);
   const mortise_error *e = &f->rename.change.error;
-  MT_CHECK(!e->code, "%s: %s", f->place->name, e->message);
-  MT_CHECK(count(f, "/clinton") == 0, "%s: some are left", f->place->name);
+  MT_CHECK(!e->code, "%s: %s", place.name, e->message);
+  MT_CHECK(count(f, "/clinton") == 0, "%s: some are left", place.name);
   return r;
 }
 
@@ -222,9 +205,10 @@ static const mt_change_result *run_well(fixture *f, uint32_t page) {
   "{ \"big\" : 1234567890123456789 ,\"list\":[ ],\"object\":{ },\"none\":null, \"path\" : "        \
   "\"" path "\\u00e9 \\/\" ,\"f\":1.50, \"z\":[[],{}], \"a\":\"\\ud83d\\ude00\" }"
 
-static void test_bytes(const mt_test_place *place) {
+static void test_bytes(void **state) {
+  (void)state;
   fixture f;
-  open_fixture(&f, place, "", "\"dynamic\":false,");
+  open_fixture(&f, "", "\"dynamic\":false,");
   put(&f, "a", "r1", SAME_BYTES("/clinton/"));
   put(&f, "b", NULL, "{\"path\":\"\\/clinton\\/b\"}");
   put(&f, "c", "r2", "{\"path\":\"/clinton\"}");
@@ -243,11 +227,12 @@ static void test_bytes(const mt_test_place *place) {
   close_fixture(&f);
 }
 
-static void test_pages(const mt_test_place *place) {
+static void test_pages(void **state) {
+  (void)state;
   static const uint32_t pages[] = {7, 50, 1000};
   fixture f;
   for (size_t i = 0; i < 3; i++) {
-    open_fixture(&f, place, "", "");
+    open_fixture(&f, "", "");
     fill(&f, 503);
     const mt_change_result *r = run_well(&f, pages[i]);
     assert_int_equal(r->changed, 503);
@@ -266,14 +251,15 @@ static mortise_error run_strict(fixture *f, const char *from, const char *to, ui
   f->strict = true;
   f->bulks = 0;
   const mt_change_result *r = run_from(f, from, to, 0);
-  MT_CHECK(r->beside == beside, "%s: %" PRIu64 " beside", f->place->name, r->beside);
+  MT_CHECK(r->beside == beside, "%s: %" PRIu64 " beside", place.name, r->beside);
   return f->rename.change.error;
 }
 
 /* The documents below both paths before anything is written, as a real store counts them. */
-static void test_before(const mt_test_place *place) {
+static void test_before(void **state) {
+  (void)state;
   fixture f;
-  open_fixture(&f, place, "", "");
+  open_fixture(&f, "", "");
   put(&f, "near", NULL, "{\"path\":\"/clintonville\"}");
   put(&f, "there", NULL, "{\"path\":[\"/x\",\"/y\"]}");
   put(&f, "below", NULL, "{\"path\":\"/x/1\"}");
@@ -298,9 +284,10 @@ static void test_before(const mt_test_place *place) {
   close_fixture(&f);
 }
 
-static void test_large(const mt_test_place *place) {
+static void test_large(void **state) {
+  (void)state;
   fixture f;
-  open_fixture(&f, place, "", "");
+  open_fixture(&f, "", "");
   fill(&f, 4000);
   const mt_change_result *r = run_well(&f, 0);
   assert_int_equal(r->changed, 4000);
@@ -308,10 +295,9 @@ static void test_large(const mt_test_place *place) {
   close_fixture(&f);
 }
 
-static mortise_status refused(const mt_test_place *place, const char *settings,
-                              const char *mappings) {
+static mortise_status refused(const char *settings, const char *mappings) {
   fixture f;
-  open_fixture(&f, place, settings, mappings);
+  open_fixture(&f, settings, mappings);
   run(&f, 0);
   mortise_status code = f.rename.change.error.code;
   assert_int_equal(f.bulks, 0);
@@ -319,35 +305,32 @@ static mortise_status refused(const mt_test_place *place, const char *settings,
   return code;
 }
 
-static void test_fit(const mt_test_place *place) {
-  if (!place->elastic) return;
+static void test_fit(void **state) {
+  (void)state;
+  if (!place.elastic) return;
   fixture f;
   /* There is no such pipeline: a write that ran it would be refused. */
-  open_fixture(&f, place, ",\"default_pipeline\":\"mortise-no-such\"", "");
+  open_fixture(&f, ",\"default_pipeline\":\"mortise-no-such\"", "");
   fill(&f, 20);
   assert_int_equal(run_well(&f, 0)->changed, 20);
   close_fixture(&f);
-  assert_int_equal(refused(place, ",\"final_pipeline\":\"mortise-no-such\"", ""),
-                   MORTISE_UNSUPPORTED);
-  assert_int_equal(refused(place, "", "\"_source\":{\"excludes\":[\"x\"]},"), MORTISE_UNSUPPORTED);
-  assert_int_equal(refused(place, "", "\"_source\":{\"enabled\":false},"), MORTISE_UNSUPPORTED);
+  assert_int_equal(refused(",\"final_pipeline\":\"mortise-no-such\"", ""), MORTISE_UNSUPPORTED);
+  assert_int_equal(refused("", "\"_source\":{\"excludes\":[\"x\"]},"), MORTISE_UNSUPPORTED);
+  assert_int_equal(refused("", "\"_source\":{\"enabled\":false},"), MORTISE_UNSUPPORTED);
 }
 
 /* Values that ignore_above hides are renamed too. */
-static void test_hidden(const mt_test_place *place) {
-  if (!place->elastic) return;
+static void test_hidden(void **state) {
+  (void)state;
+  if (!place.elastic) return;
   fixture f;
   char source[256];
-  open_fixture(&f, place, "", "");
-  mt_index_admin drop = {.index = f.index};
-  f.theirs.store->docs->index_drop(f.theirs.store, &drop);
-  OK(&f, drop);
-  mt_index_admin r = {
-      .index = f.index,
-      .body = MT_SLICE("{\"mappings\":{\"properties\":{\"path\":{\"type\":\"text\",\"fields\":{"
-                       "\"keyword\":{\"type\":\"keyword\",\"ignore_above\":30}}}}}}")};
-  f.theirs.store->docs->index_create(f.theirs.store, &r);
-  OK(&f, r);
+  open_fixture(&f, "", "");
+  mt_test_drop_index(f.theirs.store, f.index);
+  mt_test_create_index(
+      f.theirs.store, f.index,
+      MT_SLICE("{\"mappings\":{\"properties\":{\"path\":{\"type\":\"text\",\"fields\":{"
+               "\"keyword\":{\"type\":\"keyword\",\"ignore_above\":30}}}}}}"));
   put(&f, "short", NULL, "{\"path\":\"/clinton/a\"}");
   put(&f, "long", NULL, "{\"path\":\"/clinton/0123456789/0123456789/0123456789\"}");
   put(&f, "other", NULL, "{\"path\":\"/other/0123456789/0123456789/0123456789\"}");
@@ -373,9 +356,10 @@ static void edit(fixture *f) {
 }
 
 /* Documents already renamed are put back under the old path by such an edit: another pass. */
-static void test_others(const mt_test_place *place) {
+static void test_others(void **state) {
+  (void)state;
   fixture f;
-  open_fixture(&f, place, "", "");
+  open_fixture(&f, "", "");
   fill(&f, 100);
   f.before_bulk = edit;
   const mt_change_result *r = run_well(&f, 10);
@@ -392,9 +376,10 @@ static void lose_the_lock(fixture *f) {
   if (f->bulks == 3) atomic_store(&f->lock.session.deadline_ms, 1);
 }
 
-static void test_lock_lost(const mt_test_place *place) {
+static void test_lock_lost(void **state) {
+  (void)state;
   fixture f;
-  open_fixture(&f, place, "", "");
+  open_fixture(&f, "", "");
   fill(&f, 200);
   f.before_bulk = lose_the_lock;
   const mt_change_result *r = run(&f, 10);
@@ -410,10 +395,11 @@ static void test_lock_lost(const mt_test_place *place) {
   close_fixture(&f);
 }
 
-static void test_lost_requests(const mt_test_place *place) {
+static void test_lost_requests(void **state) {
+  (void)state;
   for (int fate = LOST_BEFORE; fate <= LOST_AFTER; fate++) {
     fixture f;
-    open_fixture(&f, place, "", "");
+    open_fixture(&f, "", "");
     fill(&f, 100);
     f.fate = fate;
     const mt_change_result *r = run_well(&f, 40);
@@ -423,39 +409,13 @@ static void test_lost_requests(const mt_test_place *place) {
   }
 }
 
-/* ---- Every place ---------------------------------------------------------------------------- */
-
-static mt_test_place places[MT_TEST_PLACES];
-static size_t n_places;
-
-#define EVERYWHERE(what)                                                                           \
-  static void everywhere_##what(void **state) {                                                    \
-    (void)state;                                                                                   \
-    for (size_t i = 0; i < n_places; i++) {                                                        \
-      print_message("    %s\n", places[i].name);                                                   \
-      test_##what(&places[i]);                                                                     \
-    }                                                                                              \
-  }
-EVERYWHERE(bytes)
-EVERYWHERE(pages)
-EVERYWHERE(before)
-EVERYWHERE(large)
-EVERYWHERE(fit)
-EVERYWHERE(hidden)
-EVERYWHERE(others)
-EVERYWHERE(lock_lost)
-EVERYWHERE(lost_requests)
-
 int main(void) {
-  n_places = mt_test_places(places);
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(everywhere_bytes),         cmocka_unit_test(everywhere_pages),
-      cmocka_unit_test(everywhere_before),        cmocka_unit_test(everywhere_large),
-      cmocka_unit_test(everywhere_fit),           cmocka_unit_test(everywhere_hidden),
-      cmocka_unit_test(everywhere_others),        cmocka_unit_test(everywhere_lock_lost),
-      cmocka_unit_test(everywhere_lost_requests),
+      cmocka_unit_test(test_bytes),         cmocka_unit_test(test_pages),
+      cmocka_unit_test(test_before),        cmocka_unit_test(test_large),
+      cmocka_unit_test(test_fit),           cmocka_unit_test(test_hidden),
+      cmocka_unit_test(test_others),        cmocka_unit_test(test_lock_lost),
+      cmocka_unit_test(test_lost_requests),
   };
-  int failed = cmocka_run_group_tests(tests, NULL, NULL);
-  for (size_t i = 0; i < n_places; i++) mt_test_place_clean(&places[i]);
-  return failed;
+  return mt_test_each_place(&place, "rename", tests, sizeof tests / sizeof tests[0], NULL);
 }

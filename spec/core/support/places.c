@@ -167,3 +167,18 @@ void mt_test_place_clean(const mt_test_place *place) {
   else
     remove_folder(place->folder);
 }
+
+int mt_test_each_place(mt_test_place *place, const char *what, const struct CMUnitTest *tests,
+                       size_t n, CMFixtureFunction setup) {
+  mt_test_place places[MT_TEST_PLACES];
+  size_t n_places = mt_test_places(places);
+  int failed = 0;
+  for (size_t i = 0; i < n_places; i++) {
+    char group[96];
+    *place = places[i];
+    snprintf(group, sizeof group, "%s on %s", what, place->name);
+    failed += _cmocka_run_group_tests(group, tests, n, setup, NULL);
+    mt_test_place_clean(place);
+  }
+  return failed;
+}

@@ -81,6 +81,26 @@ mortise_status mt_test_pump(mt_store *s, mt_req *req);
 /* The lock table of the place is made; 0, or -1 after saying why not. */
 int mt_test_init_table(const mt_test_place *place);
 
+/* Runs the tests on each place in turn, which is in `place` then, and cleans it; how many failed. `setup`
+ * (or NULL) comes before the first. */
+int mt_test_each_place(mt_test_place *place, const char *what, const struct CMUnitTest *tests,
+                       size_t n, CMFixtureFunction setup);
+
+/* ---- Documents --------------------------------------------------------------------------------
+ */
+
+/* Steps until the request has finished; it must succeed. */
+void mt_test_must(mt_store *s, mt_req *req);
+/* These must succeed, too. */
+void mt_test_create_index(mt_store *s, const char *index, mt_slice body);
+void mt_test_drop_index(mt_store *s, const char *index);
+/* One document; `routing` may be NULL. */
+void mt_test_put(mt_store *s, const char *index, const char *id, const char *routing,
+                 const char *source);
+
+/* ---- Time -------------------------------------------------------------------------------------
+ */
+
 /* Nanoseconds on CLOCK_MONOTONIC. */
 int64_t mt_test_ns(void);
 void mt_test_sleep_ms(int64_t ms);

@@ -2,6 +2,7 @@
 local core = require "mortise.core"
 local process = require "spec.support.process"
 local program = require "spec.support.program"
+local says = require "spec.support.says"
 local stores = require "spec.support.stores"
 
 if not program.file then
@@ -37,10 +38,6 @@ stores.each("a job that a script returns", function(store)
 
   local function mortise(...)
     return program.run {"--store", store.store, "--namespace", namespace, ...}
-  end
-
-  local function says(text, ...)
-    for _, part in ipairs {...} do assert.truthy(text:find(part, 1, true), text) end
   end
 
   local function moved()

@@ -3,6 +3,7 @@ local core = require "mortise.core"
 local fails = require "spec.support.fails"
 local process = require "spec.support.process"
 local program = require "spec.support.program"
+local says = require "spec.support.says"
 local stores = require "spec.support.stores"
 
 if not program.file then
@@ -15,9 +16,10 @@ local seed = math.tointeger(tonumber(os.getenv "MORTISE_TEST_SEED" or os.time())
 math.randomseed(seed)
 
 local script = [[
-local index, id = ...
+local index, id, rate = ...
 local job = mortise.job {
   id = id, index = index, rename = {from = "/a", to = "/b"}, batch = 2, concurrency = 1,
+  rate = tonumber(rate),
   on_progress = function(done) print("done " .. done) io.stdout:flush() end,
 }
 print("begun\t" .. math.floor(mortise.now())) io.stdout:flush()
@@ -27,12 +29,7 @@ print(job:run().state)
 stores.each("a job of the program", function(store)
   local client, index, namespace, before, file
 
-  local function sources()
-    local all = {}
-    client:refresh(index)
-    for doc in client:scan(index) do all[doc._id] = doc:_source() end
-    return all
-  end
+  local function sources() return stores.sources(client, index) end
 
   before_each(function()
     namespace = stores.name "ns"
@@ -55,12 +52,8 @@ stores.each("a job of the program", function(store)
     return program.run {"--store", store.store, "--namespace", namespace, "jobs", ...}
   end
 
-  local function says(text, ...)
-    for _, part in ipairs {...} do assert.truthy(text:find(part, 1, true), text) end
-  end
-
-  local function start(id)
-    local running = process.start(store, namespace, lease_ms, {file, index, id})
+  local function start(id, rate)
+    local running = process.start(store, namespace, lease_ms, {file, index, id, rate})
     running:said "begun"
     return running
   end
@@ -135,7 +128,7 @@ stores.each("a job of the program", function(store)
   end)
 
   it("says how to go on when it is interrupted", function()
-    local running <close> = start "stopped"
+    local running <close> = start("stopped", "50") -- so that it is not done meanwhile
     process.wait_for("the first documents", function() return moved() > 2 end)
     running:kill "INT"
     assert.equal(130, running:status())

@@ -3,6 +3,7 @@ local core = require "mortise.core"
 local fails = require "spec.support.fails"
 local process = require "spec.support.process"
 local program = require "spec.support.program"
+local says = require "spec.support.says"
 local stores = require "spec.support.stores"
 
 if not program.file then
@@ -43,10 +44,6 @@ stores.each("steering a job", function(store)
     return program.run {"--store", store.store, "--namespace", namespace, "jobs", ...}
   end
 
-  local function says(text, ...)
-    for _, part in ipairs {...} do assert.truthy(text:find(part, 1, true), text) end
-  end
-
   local function run(...)
     local code, out, err = jobs(...)
     assert.equal(0, code, err)
@@ -71,7 +68,8 @@ stores.each("steering a job", function(store)
     says(run("show", "one"), "waits", "paused by ", "mortise jobs resume one  (lets it go on)")
     says(run("throttle", "one", "--rate", "0", "--batch", "7"), "slowed down: batches of 7")
     local record = core.json_decode(run("show", "one", "--json"))
-    assert.same({7, true, "mortise jobs resume one"}, {record.limits.batch, record.alive, record.next[1].command})
+    assert.same({7, true, "mortise jobs resume one"},
+      {record.limits.batch, record.alive, record.next[1].command})
     says(record.waits, "paused by ")
     local still = client:count(index, {prefix = {path = "/b/"}})
     assert.is_true(still < documents)

@@ -1,5 +1,6 @@
 -- What a script leaves behind: writers with items, locks that were never released.
 local program = require "spec.support.program"
+local says = require "spec.support.says"
 local stores = require "spec.support.stores"
 
 if not program.file then
@@ -30,10 +31,6 @@ stores.each("a script", function(store)
   local function stored()
     client:refresh(index)
     return client:count(index) - 1
-  end
-
-  local function says(err, ...)
-    for _, text in ipairs {...} do assert.truthy(err:find(text, 1, true), err) end
   end
 
   local function is_free() assert(client:acquire {tree = "/w", wait = 0}):release() end

@@ -49,12 +49,7 @@ stores.each("a job's function", function(store)
     other:close()
   end)
 
-  local function sources()
-    local all = {}
-    other:refresh(index)
-    for doc in other:scan(index) do all[doc._id] = doc:_source() end
-    return all
-  end
+  local function sources() return stores.sources(other, index) end
 
   local function making(change, also)
     local given = {name = "made", index = index, lock = "/a", batch = 7, change = change}

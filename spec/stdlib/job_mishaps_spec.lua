@@ -20,12 +20,7 @@ stores.each("a job that meets", function(store)
     index = stores.fill(client, documents)
   end
 
-  local function sources()
-    local all = {}
-    client:refresh(index)
-    for doc in client:scan(index) do all[doc._id] = doc:_source() end
-    return all
-  end
+  local function sources() return stores.sources(client, index) end
 
   local function moving(at_first)
     local done

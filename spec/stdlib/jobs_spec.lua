@@ -1,9 +1,8 @@
 -- Jobs as scripts see them: what they are made of, what they do, how they are gone on with and undone.
 local fails = require "spec.support.fails"
 local mortise = require "mortise"
+local says = require "spec.support.says"
 local stores = require "spec.support.stores"
-
-local function says(text, message) assert.truthy(message:find(text, 1, true), message) end
 
 stores.each("a job", function(store)
   local client, other, index
@@ -21,12 +20,7 @@ stores.each("a job", function(store)
     other:close()
   end)
 
-  local function sources()
-    local all = {}
-    client:refresh(index)
-    for doc in client:scan(index) do all[doc._id] = doc:_source() end
-    return all
-  end
+  local function sources() return stores.sources(client, index) end
 
   local function moving(also)
     local given = {name = "move", index = index, rename = {from = "/a", to = "/b"}, batch = 7}
@@ -118,7 +112,7 @@ stores.each("a job", function(store)
     job:rollback()
     assert.matches("was undone: give it another name", fails("conflict", job.run, job).message)
     local taken = casting {id = job.id, name = nil}
-    says("there is a job " .. job.id .. " already", fails("conflict", taken.run, taken).message)
+    says(fails("conflict", taken.run, taken).message, "there is a job " .. job.id .. " already")
     is_free("/a", "/z")
   end)
 
@@ -131,7 +125,7 @@ stores.each("a job", function(store)
     assert.same({job.id, 0}, {why.job, why.result.changed})
     is_free("/a", "/b")
     assert.same({"undone", false}, {job:status().state, job:status().stands})
-    says("below /b already", job:status().reason)
+    says(job:status().reason, "below /b already")
     fails("conflict", job.resume, job)
     is_free("/a", "/b")
     client:delete(index, "there", {refresh = true})
@@ -153,8 +147,8 @@ stores.each("a job", function(store)
   it("that is cut off stands, keeps its paths, and says what to type", function()
     local job, ok, why = cut_off {batch = 1, concurrency = 1}
     if ok or job:status().state == "done" then return end -- it was faster
-    says("enough (on_progress of job " .. job.id, why)
-    says("`mortise jobs resume " .. job.id .. "` goes on, `mortise jobs rollback", why)
+    says(why, "enough (on_progress of job " .. job.id,
+      "`mortise jobs resume " .. job.id .. "` goes on, `mortise jobs rollback")
     local record = job:status()
     assert.same({"stopped", true}, {record.state, record.stands})
     local orphan = fails("orphaned_job", other.acquire, other, {tree = "/a/1", wait = "5s"})
@@ -170,8 +164,8 @@ stores.each("a job", function(store)
     local before = sources()
     local job = casting()
     local why = fails("rejected", job.run, job)
-    says("1 of 41 documents could not be changed, the first is d13", why.message)
-    says("stands half-done: `mortise jobs resume " .. job.id, why.message)
+    says(why.message, "1 of 41 documents could not be changed, the first is d13",
+      "stands half-done: `mortise jobs resume " .. job.id)
     assert.same({"d13", 40}, {why.result.rejects[1].id, why.result.changed})
     fails("orphaned_job", other.acquire, other, {tree = "/a"})
     fails("rejected", job.resume, job)

@@ -1,10 +1,7 @@
 -- Who makes a job's change: this process, or the store by itself.
 local fails = require "spec.support.fails"
+local says = require "spec.support.says"
 local stores = require "spec.support.stores"
-
-local function says(what, text)
-  assert.is_truthy(text:find(what, 1, true), text .. " does not say: " .. what)
-end
 
 stores.each("a job's strategy", function(store)
   local client, other, index
@@ -26,12 +23,7 @@ stores.each("a job's strategy", function(store)
     other:close()
   end)
 
-  local function sources()
-    local all = {}
-    client:refresh(index)
-    for doc in client:scan(index) do all[doc._id] = doc:_source() end
-    return all
-  end
+  local function sources() return stores.sources(client, index) end
 
   local function moving(strategy, also)
     local given = {name = "move", index = index, rename = {from = "/a", to = "/b"}, strategy = strategy}
@@ -80,8 +72,7 @@ stores.each("a job's strategy", function(store)
       also.why, also.name, also.index, also.strategy = nil, "refused", index, "server"
       local job = client:job(also)
       local e = fails("unsupported", job.run, job)
-      says("strategy \"server\": ", e.message)
-      says(why, e.message)
+      says(e.message, "strategy \"server\": ", why)
       assert.equal("undone", job:status().state)
       client:acquire({global = true, wait = 0}):release()
     end
@@ -93,7 +84,7 @@ stores.each("a job's strategy", function(store)
     client:index(index, "there", {path = "/b/there"}, {refresh = true})
     local result = moving("auto", {merge = true}):run()
     assert.equal("client", result.strategy)
-    says("its undo needs a journal", result.strategy_reason)
+    says(result.strategy_reason, "its undo needs a journal")
     assert.equal(7, count_below("/b"))
   end)
 
@@ -128,6 +119,6 @@ stores.each("a job's strategy", function(store)
   it("is one of three", function()
     fill(1)
     local why = fails("invalid_argument", moving, "clients")
-    says("client", why.message)
+    says(why.message, "client")
   end)
 end)

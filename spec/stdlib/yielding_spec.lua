@@ -21,12 +21,7 @@ stores.each("a job with yield_every", function(store)
     other:close()
   end)
 
-  local function sources()
-    local all = {}
-    client:refresh(index)
-    for doc in client:scan(index) do all[doc._id] = doc:_source() end
-    return all
-  end
+  local function sources() return stores.sources(client, index) end
 
   local function casting(also)
     local given = {

@@ -98,4 +98,12 @@ function stores.fill(client, documents, properties)
   return index
 end
 
+-- All documents of an index: {id = source, ...}, the sources as text.
+function stores.sources(client, index)
+  local documents = {}
+  client:refresh(index)
+  for doc in client:scan(index) do documents[doc._id] = doc:_source() end
+  return documents
+end
+
 return stores

@@ -35,4 +35,50 @@ bool corpus_make(corpus *c, size_t docs, size_t words, uint64_t seed);
 bool corpus_renames(corpus *c, const char *base, const char *index);
 void corpus_deinit(corpus *c);
 
+/* ---- ground.c: the index of the benchmarks, and what others do to it ------------------------- */
+
+#define GROUND_MASTER "mortise-bench-master"
+#define GROUND_CLONE "mortise-bench-fs"
+
+typedef struct ground {
+  const char *url;
+  size_t docs, words;
+  uint64_t seed;
+  corpus renames;
+} ground;
+
+enum { SAMPLES_MAX = 100 };
+
+typedef struct sample {
+  double wall, user, system; /* s */
+  uint64_t docs, trips, bytes, peak /* resident kB of a program, or 0 */;
+  bool ok;
+} sample;
+
+typedef struct reading {
+  double wall, user, system;
+} reading;
+
+long ground_call(const ground *b, const char *method, const char *path, const char *body,
+                 mt_buf *answer);
+/* How many documents of the clone lie below the prefix; it is refreshed first. */
+uint64_t ground_count(const ground *b, const char *prefix);
+/* Fills the master, and prepares the renames of its half under /clinton. */
+bool ground_make(ground *b);
+bool ground_fresh(ground *b); /* a clone of it, as it was */
+void ground_drop(ground *b);
+
+bool ground_ubq(ground *b, sample *s);     /* _update_by_query, by a script, two slices */
+bool ground_scan(ground *b, sample *s);    /* whole sources, not parsed */
+bool ground_index(ground *b, sample *s);   /* prepared bodies with if_seq_no */
+bool ground_overlap(ground *b, sample *s); /* both at the same time */
+
+/* Time and CPU of this process and of those that it has waited for. */
+void ground_read(reading *r);
+void ground_since(const reading *r, sample *s);
+/* Of the member at this offset, a double. */
+double sample_median(const sample *s, int n, size_t member);
+/* Is it one of these names, separated by commas, or is there no choice? */
+bool is_chosen(const char *only, const char *name);
+
 #endif

@@ -17,110 +17,33 @@
  */
 #include "bench.h"
 
-#include "base/clock.h"
 #include "base/pump.h"
 #include "elastic/elastic.h"
 #include "job/rename.h"
 
 #include <curl/curl.h>
-#include <pthread.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
-#include <unistd.h>
-
-#define MASTER "mortise-bench-master"
-#define CLONE "mortise-bench-fs"
-
-static const char clinton[] = "{\"prefix\":{\"path\":\"/clinton/\"}}";
-
-enum { RUNS_MAX = 100, SCAN_PAGE = 1000, CONNECTIONS = 2, SLICES = 2 };
 
 typedef struct options {
-  const char *url, *only;
-  size_t docs, words;
+  const char *only;
   int runs;
-  uint64_t seed;
   uint32_t page, slices, in_flight;
   bool keep;
 } options;
 
-typedef struct sample {
-  double wall, user, system;
-  uint64_t docs, trips, bytes;
-  bool ok;
-} sample;
-
 typedef struct bench {
   options o;
-  corpus renames;
+  ground g;
 } bench;
-
-static long call(const bench *b, const char *method, const char *path, const char *body,
-                 mt_buf *answer) {
-  char url[1024];
-  snprintf(url, sizeof url, "%s%s", b->o.url, path);
-  return raw_call(method, url, mt_slice_of(body), answer);
-}
-
-static uint64_t count(const bench *b, const char *prefix) {
-  char body[256];
-  mt_buf answer;
-  mt_json root;
-  uint64_t n = UINT64_MAX;
-  mt_buf_init(&answer, 1 << 20);
-  call(b, "POST", "/" CLONE "/_refresh", "", NULL);
-  snprintf(body, sizeof body, "{\"query\":{\"prefix\":{\"path\":\"%s\"}}}", prefix);
-  if (call(b, "POST", "/" CLONE "/_count", body, &answer) == 200 &&
-      !mt_json_parse(mt_buf_slice(&answer), "a count", &root, NULL))
-    mt_json_uint(mt_json_get(root, "count"), &n);
-  mt_buf_deinit(&answer);
-  return n;
-}
-
-/* ---- Data ----------------------------------------------------------------------------------- */
-
-static bool make_master(bench *b) {
-  char url[512];
-  corpus c;
-  raw_stats stats = {0};
-  call(b, "DELETE", "/" MASTER, NULL, NULL);
-  long made = call(b, "PUT", "/" MASTER,
-                   "{\"settings\":{\"number_of_shards\":1,\"number_of_replicas\":0,"
-                   "\"refresh_interval\":\"1s\"},\"mappings\":{\"properties\":{"
-                   "\"path\":{\"type\":\"keyword\"},\"name\":{\"type\":\"keyword\"},"
-                   "\"size\":{\"type\":\"long\"},\"mtime\":{\"type\":\"date\"},"
-                   "\"contents\":{\"type\":\"text\"}}}}",
-                   NULL);
-  if (made != 200 || !corpus_make(&c, b->o.docs, b->o.words, b->o.seed)) return false;
-  snprintf(url, sizeof url, "%s/" MASTER "/_bulk", b->o.url);
-  raw_post(url, c.requests, c.n, CONNECTIONS, &stats);
-  fprintf(stderr, "%zu documents, %.0f bytes each\n", b->o.docs,
-          (double)stats.sent / (double)b->o.docs);
-  corpus_deinit(&c);
-  call(b, "POST", "/" MASTER "/_forcemerge?max_num_segments=1", "", NULL);
-  call(b, "POST", "/" MASTER "/_refresh", "", NULL);
-  call(b, "PUT", "/" MASTER "/_settings", "{\"index.blocks.write\":true}", NULL);
-  return !stats.failures && corpus_renames(&b->renames, b->o.url, MASTER);
-}
-
-static bool fresh_clone(bench *b) {
-  call(b, "DELETE", "/" CLONE, NULL, NULL);
-  long made = call(b, "PUT", "/" MASTER "/_clone/" CLONE,
-                   "{\"settings\":{\"index.blocks.write\":null}}", NULL);
-  if (made != 200) return false;
-  call(b, "GET", "/_cluster/health/" CLONE "?wait_for_status=yellow&timeout=60s", NULL, NULL);
-  bool whole = count(b, "/clinton/") == b->o.docs / 2 + b->o.docs % 2;
-  sleep(1);
-  return whole;
-}
 
 /* ---- Ways ----------------------------------------------------------------------------------- */
 
 static bool run_mortise(bench *b, sample *s) {
   mortise_error err = {0};
   mt_rename r = {0};
-  mt_http_config config = {.nodes = b->o.url,
+  mt_http_config config = {.nodes = b->g.url,
                            .connect_ms = 5000,
                            .request_ms = 120000,
                            .answer_max = 64 << 20,
@@ -132,7 +55,7 @@ static bool run_mortise(bench *b, sample *s) {
                                 : err.code;
   r.change.store = store;
   r.change.env = mt_env_system();
-  r.change.index = CLONE;
+  r.change.index = GROUND_CLONE;
   r.change.options.page = b->o.page;
   r.change.options.slices = b->o.slices;
   r.change.options.in_flight = b->o.in_flight;
@@ -150,63 +73,19 @@ static bool run_mortise(bench *b, sample *s) {
 }
 
 static bool run_ubq(bench *b, sample *s) {
-  mt_buf answer;
-  mt_json root;
-  mt_buf_init(&answer, 1 << 20);
-  char body[512];
-  snprintf(body, sizeof body,
-           "{\"query\":%s,\"script\":{\"source\":\"ctx._source.path = params.to + "
-           "ctx._source.path.substring(params.n)\",\"params\":{\"to\":\"/projects/clinton\","
-           "\"n\":8}}}",
-           clinton);
-  long status =
-      call(b, "POST", "/" CLONE "/_update_by_query?slices=2&scroll_size=5000", body, &answer);
-  if (status == 200 && !mt_json_parse(mt_buf_slice(&answer), "an answer", &root, NULL))
-    mt_json_uint(mt_json_get(root, "updated"), &s->docs);
-  s->trips = 1;
-  mt_buf_deinit(&answer);
-  return status == 200;
-}
-
-static void keep(sample *s, const raw_stats *raw, uint64_t docs) {
-  s->docs = docs;
-  s->trips = raw->requests;
-  s->bytes = raw->sent + raw->received;
-  s->ok = !raw->failures;
+  return ground_ubq(&b->g, s);
 }
 
 static bool run_scan(bench *b, sample *s) {
-  raw_stats raw = {0};
-  raw_scan(b->o.url, CLONE, clinton, SCAN_PAGE, SLICES, &raw);
-  keep(s, &raw, raw.hits);
-  return s->ok;
-}
-
-static void post_renames(bench *b, raw_stats *raw) {
-  char url[512];
-  snprintf(url, sizeof url, "%s/" CLONE "/_bulk", b->o.url);
-  raw_post(url, b->renames.requests, b->renames.n, CONNECTIONS, raw);
+  return ground_scan(&b->g, s);
 }
 
 static bool run_index(bench *b, sample *s) {
-  raw_stats raw = {0};
-  post_renames(b, &raw);
-  keep(s, &raw, b->o.docs / 2);
-  return s->ok;
-}
-
-static void *scan_beside(void *ctx) {
-  sample s = {0};
-  run_scan(ctx, &s);
-  return NULL;
+  return ground_index(&b->g, s);
 }
 
 static bool run_overlap(bench *b, sample *s) {
-  pthread_t scan;
-  if (pthread_create(&scan, NULL, scan_beside, b)) return false;
-  bool ok = run_index(b, s);
-  pthread_join(scan, NULL);
-  return ok;
+  return ground_overlap(&b->g, s);
 }
 
 static const struct way {
@@ -223,25 +102,18 @@ enum { WAYS = sizeof ways / sizeof ways[0] };
 
 /* ---- Runs ----------------------------------------------------------------------------------- */
 
-static double seconds(struct timeval t) {
-  return (double)t.tv_sec + (double)t.tv_usec / 1e6;
-}
-
 static sample measure(bench *b, const struct way *w) {
   sample s = {0};
-  struct rusage before, after;
-  if (!fresh_clone(b)) return s;
-  getrusage(RUSAGE_SELF, &before);
-  int64_t start = mt_clock_boot_us();
+  reading before;
+  if (!ground_fresh(&b->g)) return s;
+  ground_read(&before);
   bool ok = w->run(b, &s);
-  s.wall = (double)(mt_clock_boot_us() - start) / 1e6;
-  getrusage(RUSAGE_SELF, &after);
-  s.user = seconds(after.ru_utime) - seconds(before.ru_utime);
-  s.system = seconds(after.ru_stime) - seconds(before.ru_stime);
-  uint64_t half = b->o.docs / 2 + b->o.docs % 2;
+  ground_since(&before, &s);
+  uint64_t half = b->g.docs / 2 + b->g.docs % 2;
   s.ok = ok && s.docs == half;
   if (w->renames)
-    s.ok = s.ok && count(b, "/clinton/") == 0 && count(b, "/projects/clinton/") == half;
+    s.ok = s.ok && ground_count(&b->g, "/clinton/") == 0 &&
+           ground_count(&b->g, "/projects/clinton/") == half;
   return s;
 }
 
@@ -254,47 +126,29 @@ static void print_line(const char *name, int run, const sample *s) {
   fflush(stdout);
 }
 
-static int by_value(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
-static double median(const sample *s, int n, size_t member) {
-  double values[RUNS_MAX];
-  for (int i = 0; i < n; i++) memcpy(&values[i], (const char *)&s[i] + member, sizeof values[i]);
-  qsort(values, (size_t)n, sizeof *values, by_value);
-  return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
-}
-
-static bool chosen(const options *o, const char *name) {
-  size_t n = strlen(name);
-  for (const char *p = o->only; p; p = strchr(p, ','), p += p != NULL)
-    if (!strncmp(p, name, n) && (p[n] == ',' || !p[n])) return true;
-  return !o->only;
-}
-
-static void print_table(const bench *b, sample all[WAYS][RUNS_MAX]) {
+static void print_table(const bench *b, sample all[WAYS][SAMPLES_MAX]) {
   double overlap = 0;
   int n = b->o.runs;
-  if (chosen(&b->o, "overlap")) overlap = median(all[4], n, offsetof(sample, wall));
+  if (is_chosen(b->o.only, "overlap")) overlap = sample_median(all[4], n, offsetof(sample, wall));
   fprintf(stderr, "%-8s %8s %8s %8s %10s %10s %8s\n", "way", "wall s", "user s", "sys s", "us/doc",
           "x overlap", "trips");
   for (int w = 0; w < WAYS; w++) {
-    if (!chosen(&b->o, ways[w].name)) continue;
-    double wall = median(all[w], n, offsetof(sample, wall));
+    if (!is_chosen(b->o.only, ways[w].name)) continue;
+    double wall = sample_median(all[w], n, offsetof(sample, wall));
     fprintf(stderr, "%-8s %8.2f %8.3f %8.3f %10.2f %10.2f %8llu\n", ways[w].name, wall,
-            median(all[w], n, offsetof(sample, user)), median(all[w], n, offsetof(sample, system)),
-            wall * 1e6 / ((double)b->o.docs / 2), overlap > 0 ? wall / overlap : 0,
+            sample_median(all[w], n, offsetof(sample, user)),
+            sample_median(all[w], n, offsetof(sample, system)),
+            wall * 1e6 / ((double)b->g.docs / 2), overlap > 0 ? wall / overlap : 0,
             (unsigned long long)all[w][0].trips);
   }
 }
 
 static int run_all(bench *b) {
-  static sample all[WAYS][RUNS_MAX];
+  static sample all[WAYS][SAMPLES_MAX];
   int bad = 0;
   for (int run = 0; run < b->o.runs; run++)
     for (int w = 0; w < WAYS; w++) {
-      if (!chosen(&b->o, ways[w].name)) continue;
+      if (!is_chosen(b->o.only, ways[w].name)) continue;
       all[w][run] = measure(b, &ways[w]);
       print_line(ways[w].name, run, &all[w][run]);
       bad += !all[w][run].ok;
@@ -303,20 +157,23 @@ static int run_all(bench *b) {
   return bad != 0;
 }
 
-static bool read_options(options *o, int argc, char **argv) {
-  *o = (options){.docs = 200000, .words = 30, .runs = 5, .seed = 7};
+static bool read_options(bench *b, int argc, char **argv) {
+  options *o = &b->o;
+  ground *g = &b->g;
+  *o = (options){.runs = 5};
+  *g = (ground){.docs = 200000, .words = 30, .seed = 7};
   for (int i = 1; i < argc; i++) {
     const char *name = argv[i], *value = i + 1 < argc ? argv[i + 1] : "0";
     unsigned long long n = strtoull(value, NULL, 10);
     i++;
     if (!strcmp(name, "--docs"))
-      o->docs = n;
+      g->docs = n;
     else if (!strcmp(name, "--words"))
-      o->words = n;
+      g->words = n;
     else if (!strcmp(name, "--runs"))
-      o->runs = n < RUNS_MAX ? (int)n : RUNS_MAX;
+      o->runs = n < SAMPLES_MAX ? (int)n : SAMPLES_MAX;
     else if (!strcmp(name, "--seed"))
-      o->seed = n;
+      g->seed = n;
     else if (!strcmp(name, "--page"))
       o->page = (uint32_t)n;
     else if (!strcmp(name, "--slices"))
@@ -327,31 +184,30 @@ static bool read_options(options *o, int argc, char **argv) {
       o->only = value;
     else if (!strcmp(name, "--keep"))
       o->keep = i-- > 0;
-    else if (name[0] != '-' && !o->url)
-      o->url = argv[--i];
+    else if (name[0] != '-' && !g->url)
+      g->url = argv[--i];
     else
       return false;
   }
-  return o->url && o->docs && o->runs > 0;
+  return g->url && g->docs && o->runs > 0;
 }
 
 int main(int argc, char **argv) {
   bench b = {0};
-  if (!read_options(&b.o, argc, argv)) {
+  if (!read_options(&b, argc, argv)) {
     fprintf(stderr, "usage: bench_rename URL [--docs N] [--words N] [--runs N] [--seed N]\n"
                     "  [--only NAME,...] [--page N] [--slices N] [--in-flight N] [--keep]\n");
     return 2;
   }
   curl_global_init(CURL_GLOBAL_ALL);
   int status = 1;
-  if (make_master(&b))
+  if (ground_make(&b.g))
     status = run_all(&b);
   else
-    fprintf(stderr, "the master index could not be made at %s\n", b.o.url);
-  if (!b.o.keep) {
-    call(&b, "DELETE", "/" CLONE, NULL, NULL);
-    call(&b, "DELETE", "/" MASTER, NULL, NULL);
-  }
-  corpus_deinit(&b.renames);
+    fprintf(stderr, "the master index could not be made at %s\n", b.g.url);
+  if (b.o.keep)
+    corpus_deinit(&b.g.renames);
+  else
+    ground_drop(&b.g);
   return status;
 }

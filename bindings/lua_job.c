@@ -159,41 +159,6 @@ static void set_up_under(mt_lua_work *self, const job_options *o, const mt_lock_
   self->rename.change.permit = &self->permit;
 }
 
-static int client_plan(lua_State *L) {
-  mt_driver *d = mt_driver_get(L);
-  job_options o = {0};
-  mt_check_client(L, 1);
-  mt_lua_work *self = new_work(L, d, MT_WORK_PLAN, &o, "plan");
-  make_change(L, self, &o, "plan");
-  mt_box *box = mt_check_client(L, 1);
-  set_up_change(&self->rename.change, &o, box->client);
-  self->rename.change.plan = true;
-  self->rename.change.preview = &self->preview;
-  mt_work_ready(self, &box->dependents);
-  return 1;
-}
-
-static int lock_change(lua_State *L) {
-  mt_driver *d = mt_driver_get(L);
-  job_options o = {0};
-  mt_check_lock(L, 1);
-  mt_lua_work *self = new_work(L, d, MT_WORK_CHANGE, &o, "change");
-  if (o.by_function)
-    mt_error_throw(L, MORTISE_UNSUPPORTED, "change: only a job is made by a function");
-  make_change(L, self, &o, "change");
-  mt_lock_handle *lock = mt_check_lock(L, 1);
-  set_up_under(self, &o, lock);
-  mt_work_ready(self, &lock->users);
-  return 1;
-}
-
-static mt_job_verb check_verb(lua_State *L, const char *name) {
-  static const char *const names[] = {"run", "resume", "undo"};
-  for (int i = 0; name && i < 3; i++)
-    if (!strcmp(name, names[i])) return (mt_job_verb)i;
-  mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "job: verb is run, resume or undo");
-}
-
 static mt_strategy check_strategy(lua_State *L, const char *name) {
   for (mt_strategy s = MT_STRATEGY_CLIENT; name && s <= MT_STRATEGY_AUTO; s++)
     if (!strcmp(name, mt_strategy_name(s))) return s;
@@ -222,6 +187,43 @@ static void make_inverse(lua_State *L, mt_lua_work *self, const job_options *o) 
   mt_rename_touch(&self->rename);
   j->touch = &self->rename.change;
   j->back = &self->back.change;
+}
+
+static int client_plan(lua_State *L) {
+  mt_driver *d = mt_driver_get(L);
+  job_options o = {0};
+  mt_check_client(L, 1);
+  mt_lua_work *self = new_work(L, d, MT_WORK_PLAN, &o, "plan");
+  make_change(L, self, &o, "plan");
+  make_inverse(L, self, &o);
+  self->job.strategy = check_strategy(L, o.strategy);
+  mt_box *box = mt_check_client(L, 1);
+  set_up_change(&self->rename.change, &o, box->client);
+  self->rename.change.plan = true;
+  self->rename.change.preview = &self->preview;
+  mt_work_ready(self, &box->dependents);
+  return 1;
+}
+
+static int lock_change(lua_State *L) {
+  mt_driver *d = mt_driver_get(L);
+  job_options o = {0};
+  mt_check_lock(L, 1);
+  mt_lua_work *self = new_work(L, d, MT_WORK_CHANGE, &o, "change");
+  if (o.by_function)
+    mt_error_throw(L, MORTISE_UNSUPPORTED, "change: only a job is made by a function");
+  make_change(L, self, &o, "change");
+  mt_lock_handle *lock = mt_check_lock(L, 1);
+  set_up_under(self, &o, lock);
+  mt_work_ready(self, &lock->users);
+  return 1;
+}
+
+static mt_job_verb check_verb(lua_State *L, const char *name) {
+  static const char *const names[] = {"run", "resume", "undo"};
+  for (int i = 0; name && i < 3; i++)
+    if (!strcmp(name, names[i])) return (mt_job_verb)i;
+  mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "job: verb is run, resume or undo");
 }
 
 static void set_up_job(mt_lua_work *self, const job_options *o, const mt_lock_handle *lock) {

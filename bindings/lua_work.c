@@ -130,17 +130,19 @@ static void push_change_counts(lua_State *L, const mt_change_result *r) {
   lua_setfield(L, -2, "rejects");
 }
 
+static void push_strategy(lua_State *L, const char *strategy, const char *why) {
+  lua_pushstring(L, strategy);
+  lua_setfield(L, -2, "strategy");
+  lua_pushstring(L, why);
+  lua_setfield(L, -2, "strategy_reason");
+}
+
 static void push_job_state(lua_State *L, const mt_job *j) {
   lua_pushstring(L, mt_job_state_name(j->record.state));
   lua_setfield(L, -2, "state");
   lua_pushstring(L, j->record.reason);
   lua_setfield(L, -2, "reason");
-  if (j->record.strategy[0]) {
-    lua_pushstring(L, j->record.strategy);
-    lua_setfield(L, -2, "strategy");
-    lua_pushstring(L, j->record.strategy_why);
-    lua_setfield(L, -2, "strategy_reason");
-  }
+  if (j->record.strategy[0]) push_strategy(L, j->record.strategy, j->record.strategy_why);
   mt_set_count(L, "attempts", j->record.attempts);
   lua_pushboolean(L, j->began);
   lua_setfield(L, -2, "began");
@@ -159,6 +161,15 @@ static void push_preview(lua_State *L, const mt_preview *p) {
   lua_setfield(L, -2, "samples");
 }
 
+static void push_foretold(lua_State *L, const mt_lua_work *self) {
+  const mt_job *j = &self->job;
+  push_preview(L, &self->preview);
+  if (j->strategy == MT_STRATEGY_CLIENT) return;
+  mt_choice c =
+      mt_strategy_foresee(j->strategy, j->list, &self->rename.change, self->preview.bytes);
+  push_strategy(L, mt_strategy_name(c.strategy), c.why);
+}
+
 /* A job has its change's as its own once it has ended, and where it undoes there is no change. */
 static const mt_change_result *work_result_now(const mt_lua_work *self) {
   bool is_job = self->kind == MT_WORK_JOB;
@@ -169,7 +180,7 @@ static const mt_change_result *work_result_now(const mt_lua_work *self) {
 static void push_work_result(lua_State *L, const mt_lua_work *self) {
   push_change_counts(L, work_result_now(self));
   if (self->kind == MT_WORK_JOB) push_job_state(L, &self->job);
-  if (self->kind == MT_WORK_PLAN) push_preview(L, &self->preview);
+  if (self->kind == MT_WORK_PLAN) push_foretold(L, self);
 }
 
 static mt_lua_work *check_work(lua_State *L) {

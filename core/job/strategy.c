@@ -16,15 +16,55 @@ const char *mt_strategy_name(mt_strategy strategy) {
   return names[strategy];
 }
 
-static void decide_on(mt_launch *l, mt_strategy strategy) {
-  l->change->sweeps = strategy == MT_STRATEGY_SERVER;
-  snprintf(l->record->strategy, sizeof l->record->strategy, "%s", mt_strategy_name(strategy));
+/* ---- Deciding --------------------------------------------------------------------------------- */
+
+static const char *why_not(bool listed, bool inverse) {
+  return !listed ? "only a change that has an exact inverse can be made by the server"
+         : !inverse
+             ? "its undo needs a journal, which the server does not keep; a rename into a tree "
+               "that holds no documents, without a query, needs none"
+             : NULL;
 }
 
-#define WHY(l, ...)                                                                                \
-  snprintf((l)->record->strategy_why, sizeof(l)->record->strategy_why, __VA_ARGS__)
+/* Of a choice that the documents' size does not make: `why` is why the server may not. */
+static mt_choice chosen_by_rule(mt_strategy asked, const char *why) {
+  mt_choice c = {asked == MT_STRATEGY_SERVER && !why ? MT_STRATEGY_SERVER : MT_STRATEGY_CLIENT, ""};
+  snprintf(c.why, sizeof c.why, "%s",
+           asked == MT_STRATEGY_CLIENT   ? "the default"
+           : asked == MT_STRATEGY_SERVER ? "as asked for"
+           : why                         ? why
+                                         : "nothing matches");
+  return c;
+}
 
-/* ---- Deciding --------------------------------------------------------------------------------- */
+static mt_choice chosen_by_size(size_t bytes) {
+  mt_choice c = {bytes >= SERVER_FROM ? MT_STRATEGY_SERVER : MT_STRATEGY_CLIENT, ""};
+  snprintf(c.why, sizeof c.why,
+           "documents have about %zu bytes; the server is taken from %d bytes on", bytes,
+           SERVER_FROM);
+  return c;
+}
+
+mt_choice mt_strategy_foresee(mt_strategy asked, bool listed, const mt_change *planned,
+                              uint64_t bytes) {
+  uint64_t n = planned->result.changed;
+  const char *why = why_not(listed, planned->reversible);
+  if (asked == MT_STRATEGY_AUTO && !why && n) return chosen_by_size((size_t)(bytes / n));
+  mt_choice c = chosen_by_rule(asked, why);
+  if (asked != MT_STRATEGY_SERVER || !why || !planned->result.matched) return c;
+  c.strategy = MT_STRATEGY_SERVER;
+  snprintf(c.why, sizeof c.why, "refused: %s", why);
+  return c;
+}
+
+static void take_choice(mt_launch *l, mt_choice c) {
+  mt_job_record *r = l->record;
+  l->change->sweeps = c.strategy == MT_STRATEGY_SERVER;
+  snprintf(r->strategy, sizeof r->strategy, "%s", mt_strategy_name(c.strategy));
+  snprintf(r->strategy_why, sizeof r->strategy_why, "%s", c.why);
+}
+
+/* ---- A sample --------------------------------------------------------------------------------- */
 
 /* The average of what was found; false where there is none. */
 static bool sample_size(const mt_search *search, size_t *out) {
@@ -40,20 +80,21 @@ static bool sample_size(const mt_search *search, size_t *out) {
 }
 
 /* What exceeds an answer is large, too. */
-static void on_sample(void *ctx, mt_req *req) {
-  mt_launch *l = ctx;
-  const mortise_error *e = &req->error;
+static mt_choice chosen_by_sample(const mt_search *search) {
+  const mortise_error *e = &search->req.error;
   size_t bytes = 0;
   bool too_large = e->code == MORTISE_REJECTED && e->http_status < 400;
-  bool known = !e->code && sample_size(&l->search, &bytes);
+  if (!e->code && sample_size(search, &bytes)) return chosen_by_size(bytes);
+  if (too_large)
+    return (mt_choice){MT_STRATEGY_SERVER, "documents are too large for a sample of them"};
+  return (mt_choice){MT_STRATEGY_CLIENT, "no sample of documents was had"};
+}
+
+static void on_sample(void *ctx, mt_req *req) {
+  mt_launch *l = ctx;
+  (void)req;
   l->busy = false;
-  decide_on(l, too_large || bytes >= SERVER_FROM ? MT_STRATEGY_SERVER : MT_STRATEGY_CLIENT);
-  if (known)
-    WHY(l, "documents have about %zu bytes; the server is taken from %d bytes on", bytes,
-        SERVER_FROM);
-  else
-    WHY(l, too_large ? "documents are too large for a sample of them"
-                     : "no sample of documents was had");
+  take_choice(l, chosen_by_sample(&l->search));
   l->decided(l->ctx);
 }
 
@@ -70,25 +111,13 @@ static void measure(mt_launch *l) {
   l->change->store->docs->search(l->change->store, &l->search);
 }
 
-static const char *why_not(const mt_launch *l) {
-  return !l->list              ? "only a change that has an exact inverse can be made by the server"
-         : !l->record->inverse ? "its undo needs a journal, which the server does not keep; a "
-                                 "rename into a tree that holds no documents, without a query, "
-                                 "needs none"
-                               : NULL;
-}
-
 mortise_status mt_launch_decide(mt_launch *l, mortise_error *err) {
-  const char *why = why_not(l);
-  if (l->asked == MT_STRATEGY_SERVER && why && l->change->result.matched)
+  uint64_t matched = l->change->result.matched;
+  const char *why = why_not(l->list, l->record->inverse);
+  if (l->asked == MT_STRATEGY_SERVER && why && matched)
     return mt_error_set(err, MORTISE_UNSUPPORTED, "strategy \"server\": %s", why);
-  decide_on(l, l->asked == MT_STRATEGY_SERVER && !why ? MT_STRATEGY_SERVER : MT_STRATEGY_CLIENT);
-  WHY(l, "%s",
-      l->asked == MT_STRATEGY_CLIENT   ? "the default"
-      : l->asked == MT_STRATEGY_SERVER ? "as asked for"
-      : why                            ? why
-                                       : "nothing matches");
-  if (!l->record->inverse || !l->change->result.matched) return MORTISE_OK;
+  take_choice(l, chosen_by_rule(l->asked, why));
+  if (!l->record->inverse || !matched) return MORTISE_OK;
   if (l->asked == MT_STRATEGY_AUTO && !why)
     measure(l);
   else

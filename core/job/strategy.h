@@ -13,6 +13,16 @@ typedef enum mt_strategy {
 
 const char *mt_strategy_name(mt_strategy strategy);
 
+typedef struct mt_choice {
+  mt_strategy strategy; /* CLIENT or SERVER */
+  char why[MT_JOB_WHY_MAX];
+} mt_choice;
+
+/* Who would make a change that was planned, were it run now as a new job. `listed`: it is declared, and has an exact
+ * inverse. `bytes`: of all documents that would be changed. */
+mt_choice mt_strategy_foresee(mt_strategy asked, bool listed, const mt_change *planned,
+                              uint64_t bytes);
+
 /* One attempt's: deciding, and what the store needs to make the change by itself. The store may only where the
  * opposite change undoes the job, since it keeps no journal. */
 typedef struct mt_launch {

@@ -101,6 +101,26 @@ stores.each("a job's strategy", function(store)
     assert.same({6, 6}, {result.changed, count_below("/b")})
   end)
 
+  it("is foretold by a plan", function()
+    fill(6, ("x"):rep(4000))
+    local function foretold(strategy, also)
+      local result = moving(strategy, also):plan()
+      return result.strategy, result.strategy_reason
+    end
+    assert.is_nil((foretold()))
+    assert.same({"server", "as asked for"}, {foretold "server"})
+    local who, why = foretold "auto"
+    assert.equal("server", who)
+    assert.matches("^documents have about 40%d%d bytes", why)
+    who, why = foretold("auto", {query = {term = {path = "/a/1"}}})
+    assert.equal("client", who)
+    says(why, "its undo needs a journal")
+    who, why = foretold("server", {query = {term = {path = "/a/1"}}})
+    assert.equal("server", who)
+    says(why, "refused: its undo needs a journal")
+    assert.equal(0, count_below("/b"))
+  end)
+
   it("is kept by whoever resumes the job or rolls it back", function()
     fill(2000)
     local before = sources()

@@ -430,13 +430,15 @@ function Job:rollback() return carry_out(self, "undo") end
 
 -- What the change would do, as of now: takes no lock, writes nothing. -> {matched=, changed=, rejected=,
 -- bytes= (of the changed documents), estimate= (seconds), locks={{path=, mode=}, ...}, samples={{index=, id=,
--- before=, after=, fields={{field=, before=, after=}, ...}}, ...}, ...}; the values are JSON texts
+-- before=, after=, fields={{field=, before=, after=}, ...}}, ...}, strategy= and strategy_reason= (who would
+-- make it, and why, where `strategy` is given), ...}; before and after are JSON texts
 function Job:plan()
   if by_function.is(self._spec.change) and not self._function then
     by_function.refuse("invalid_argument", self.id)
   end
   local began_ms = core.now_ms()
   local o = work_options(self)
+  if self._begun then o.strategy = nil end -- it has been chosen
   if self._begun and self._spec.rename then o.merge, o.allow_empty = true, true end
   local work = self._client:_open_core():plan(o)
   local result = watched(work, self._on_progress, "planning job " .. self.id, nil, runner(self))

@@ -59,6 +59,9 @@ function plan.print(result, what)
   if result.beside > 0 then
     output.line(io.stdout, ("%d lie below the new path already"):format(result.beside))
   end
+  if result.strategy then
+    output.line(io.stdout, ("made by the %s: %s"):format(result.strategy, result.strategy_reason))
+  end
   output.line(io.stdout, "it would lock ", locks_text(result.locks))
   for _, sample in ipairs(result.samples) do print_sample(sample) end
   local shown = #result.samples

@@ -24,6 +24,9 @@ undoes it.]],
       help = "there may be none below FROM"},
     {name = "field", type = "string", flag = "--field", value = "NAME,...", default_text = "path",
       help = "the fields that hold paths, or arrays of them"},
+    {name = "strategy", type = "string", default = "client", flag = "--strategy",
+      value = "client|server|auto", values = {"client", "server", "auto"},
+      help = "who makes the change: this process, the server by itself, or whichever is likely to be faster"},
     {name = "dry_run", type = "boolean", flag = "--dry-run",
       help = "only show what would change: takes no lock, writes nothing"},
     output.json_row,
@@ -104,6 +107,7 @@ local function make(ctx, client)
   moving = client:job {
     name = "rename", index = index, rename = {from = from, to = to, field = fields_of(ctx)},
     merge = ctx.options.merge, allow_empty = ctx.options.allow_empty,
+    strategy = ctx.options.strategy,
     on_progress = watch(ctx, function() return moving.id end),
   }
   return moving

@@ -53,6 +53,7 @@ mortise_client *open_client(const options *o) {
   chosen.store = o->url;
   chosen.table = TABLE;
   chosen.program = "bench_locks";
+  chosen.no_hints = o->no_hints;
   mortise_client *c = mortise_client_open(&chosen, &err);
   if (!c) fprintf(stderr, "%s\n", err.message);
   return c;

@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include "base/utf8.h"
+#include "client/hint.h"
 #include "client/identity.h"
 #include "client/pulse.h"
 
@@ -40,6 +41,17 @@ static void due_changed(void *ctx) {
   if (s->manager) arm_session(s);
 }
 
+/* ---- Hints ---------------------------------------------------------------------------------- */
+
+static void hint_heard(void *ctx, const mt_hint *hint) {
+  mt_client_session *s = ctx;
+  mt_manager_hinted(s->manager, hint);
+}
+
+static bool send_hint_by_socket(void *ctx, const mt_hint *hint) {
+  return mt_hint_socket_send(((mt_client_session *)ctx)->hints, hint);
+}
+
 /* ---- The heartbeat -------------------------------------------------------------------------- */
 
 static mt_store *open_pulse_store(void *ctx, mt_loop *loop, mortise_error *err) {
@@ -58,7 +70,11 @@ static mortise_status heartbeat(void *ctx, bool start, mt_session *session, mort
   mt_client_session *s = ctx;
   mt_pulse_stop(s->pulse);
   s->pulse = NULL;
+  mt_hint_socket_close(s->hints);
+  s->hints = NULL;
   if (!start) return MORTISE_OK;
+  if (!s->base->options->no_hints)
+    s->hints = mt_hint_socket_open(s->base->loop, session->id, hint_heard, s);
   const mt_pulse_config config = {open_pulse_store, pulse_lost, s};
   s->pulse = mt_pulse_start(session, &config, mt_env_system(), err);
   return s->pulse ? MORTISE_OK : MORTISE_UNAVAILABLE;
@@ -102,6 +118,7 @@ static mt_manager *new_manager(mt_client_session *s, const char *job, mortise_er
       .known_dead = session_knows_dead,
       .nudge = nudge,
       .notice = o->notice ? notice : NULL,
+      .hint = send_hint_by_socket,
       .due_changed = due_changed,
       .ctx = s,
   };
@@ -172,6 +189,7 @@ void mt_client_session_free(mt_client_session *s) {
   if (!s) return;
   mt_manager_free(s->manager);
   mt_pulse_stop(s->pulse);
+  mt_hint_socket_close(s->hints);
   mt_timer_release(s->base->loop, &s->tick);
   mt_loop_unpost(s->base->loop, &s->lost);
   mt_free(s->owner);

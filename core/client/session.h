@@ -34,6 +34,7 @@ typedef struct mt_client_session {
   mt_manager *manager;
   char *owner;            /* JSON, owned: this process, and the job */
   struct mt_pulse *pulse; /* the heartbeat's thread, or NULL */
+  struct mt_hint_socket *hints; /* NULL: it goes on without */
   uint64_t number;        /* of the client's sessions, from 0 on */
   mt_timer tick;
   mt_post lost; /* the pulse tells the loop that the session is dead */

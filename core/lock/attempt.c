@@ -4,13 +4,15 @@
 #include "base/pump.h"
 #include "lock/blocker.h"
 #include "lock/look.h"
+#include "lock/successor.h"
 #include "lock/takeover.h"
 
 #include <stdio.h>
 
 enum {
   POLL_FIRST_MS = 5,
-  LOOK_AGAIN_MS = 50,                                       /* after one that failed */
+  TOLD_MAX = 4,       /* of those who hold, told that it waits */
+  LOOK_AGAIN_MS = 50, /* after one that failed */
   PLACE_KEPT_MS = MT_QUEUE_LIFE_MS - MT_QUEUE_LIFE_MS / 30, /* allows for a slow clock */
   TELL_MS = 1000,   /* time between notices, and before the first */
   ADOPT_LOOKS = 3,  /* of one who tries but once, where the store does not answer */
@@ -424,12 +426,25 @@ static void keep_place(mt_attempt *at, const mt_lock_item *item) {
   at->wait.poll_fence = mt_version_fence(item->version);
 }
 
+/* The last one in its way; where they all hold, any of them may be the last to leave. */
+static void tell_predecessor(mt_attempt *at, const mt_lock_item *item) {
+  const mt_hold *h = at->wait.lock->parts[at->denied].hold;
+  size_t n = item->n_blockers, first = n < TOLD_MAX ? 0 : n - TOLD_MAX;
+  if (n && item->blockers[n - 1].queued) first = n - 1;
+  at->poll.told = n > 0;
+  for (size_t i = first; i < n; i++)
+    at->poll.told &= mt_successor_register(at->wait.manager, h, &item->blockers[i]);
+}
+
 static void keep_blockers(mt_attempt *at, const mt_lock_item *item) {
   mt_wait *w = &at->wait;
   mt_free(w->blockers);
   w->n_blockers = 0;
   at->blockers_unknown = item->brief && !item->n_blockers;
-  if (item->result == MT_LOCK_QUEUED) keep_place(at, item);
+  if (item->result == MT_LOCK_QUEUED) {
+    keep_place(at, item);
+    tell_predecessor(at, item);
+  }
   w->blockers = mt_calloc(item->n_blockers, sizeof *w->blockers);
   if (!w->blockers) return; /* only notices and cycle detection know less */
   if (item->n_blockers) memcpy(w->blockers, item->blockers, item->n_blockers * sizeof *w->blockers);
@@ -489,6 +504,16 @@ static void see_document(mt_attempt *at, const mt_lock_document *doc, int64_t no
   }
   mt_poll_seen(&at->poll, before, mt_grant_ahead(doc, &r), now);
   if (!blocked) claim_turn(at, now);
+}
+
+void mt_attempts_hinted(mt_manager *m, uint64_t place) {
+  int64_t now = mt_manager_now(m);
+  for (mt_wait *w = m->waits->first; w; w = w->next) {
+    mt_attempt *at = attempt_of(w);
+    bool here = at->phase == MT_PHASE_QUEUE && w->lock->parts[at->pos].hold->hash == place;
+    if (here && at->kept_ms && !w->once) claim_turn(at, now);
+  }
+  mt_manager_soon(m);
 }
 
 void mt_attempt_looked(mt_wait *w, const mt_lock_document *doc) {

@@ -62,6 +62,8 @@ void mt_attempts_session_lost(mt_manager *m, const mt_holds *holds, const mortis
 void mt_attempts_unbind(mt_manager *m, mt_holds *holds);
 
 /* Hooks called by lower parts (state.h). */
+/* Whoever was before this session at that place says that it has left. */
+void mt_attempts_hinted(mt_manager *m, uint64_t place);
 void mt_attempt_looked(mt_wait *w, const mt_lock_document *doc);
 void mt_attempt_answered(mt_part *part, const mt_lock_item *denied, const mortise_error *err);
 void mt_attempt_admit(mt_manager *m, mt_hold *h);

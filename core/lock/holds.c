@@ -41,6 +41,7 @@ void mt_holds_unref(mt_holds *t) {
     while (t->bucket[i]) {
       mt_hold *h = t->bucket[i];
       t->bucket[i] = h->next_in_bucket;
+      mt_free(h->successors);
       mt_free(h);
     }
   }
@@ -81,6 +82,7 @@ mt_hold *mt_holds_get(mt_holds *t, mt_place place) {
   mt_hold *h = mt_calloc(1, sizeof *h + path.n + 1);
   if (!h) return NULL;
   h->hash = hash;
+  h->left_n = t->last_n;
   h->stripe = place.stripe;
   h->path_n = path.n;
   memcpy(h->path, path.p, path.n);
@@ -90,12 +92,19 @@ mt_hold *mt_holds_get(mt_holds *t, mt_place place) {
   return h;
 }
 
+mt_hold *mt_holds_find(const mt_holds *t, uint64_t hash) {
+  mt_hold *h = t->bucket[hash & (t->buckets - 1)];
+  while (h && h->hash != hash) h = h->next_in_bucket;
+  return h;
+}
+
 void mt_holds_drop_if_idle(mt_holds *t, mt_hold *h) {
   if (h->in.first || h->line.first || h->asks || h->send || h->state) return;
   mt_hold **link = &t->bucket[h->hash & (t->buckets - 1)];
   while (*link != h) link = &(*link)->next_in_bucket;
   *link = h->next_in_bucket;
   t->n--;
+  mt_free(h->successors);
   mt_free(h);
 }
 

@@ -11,6 +11,7 @@
 #include "store/store.h"
 
 typedef struct mt_hold mt_hold;
+struct mt_successors;
 typedef struct mt_part mt_part;
 
 typedef enum mt_part_state {
@@ -63,6 +64,8 @@ struct mt_hold {
   mt_mode mode;        /* acknowledged and relied on; MT_NL: none */
   uint64_t n;          /* number of the last write that was sent and may have been applied */
   uint64_t released_n; /* the largest number sent in a release; never used again */
+  uint64_t left_n;     /* our entries numbered up to this are gone, as the store has acknowledged */
+  struct mt_successors *successors; /* owned, or NULL (successor.h) */
   mt_version version;  /* of the last acknowledged grant */
   int64_t written_ms;  /* when that answer came */
   bool contended;      /* another session waits: only tasks that already share it are admitted */
@@ -108,6 +111,9 @@ void mt_holds_unref(mt_holds *t); /* the last one frees it; NULL is fine */
 
 /* Finds or makes the hold of that place; NULL without memory. */
 mt_hold *mt_holds_get(mt_holds *t, mt_place place);
+/* The hold of the place with this hash, which is FNV-1a of the path's bytes, in 64 bits, XOR that shifted
+ * right by 29 bits; NULL: none. */
+mt_hold *mt_holds_find(const mt_holds *t, uint64_t hash);
 /* Makes room for `more` holds at once: rehashing is slow, since each chain visited is a cache
  * miss. */
 void mt_holds_expect(mt_holds *t, size_t more);

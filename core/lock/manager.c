@@ -5,6 +5,7 @@
 #include "lock/attempt.h"
 #include "lock/deadlock.h"
 #include "lock/look.h"
+#include "lock/successor.h"
 #include "lock/takeover.h"
 
 #include <stdio.h>
@@ -328,6 +329,14 @@ void mt_manager_cancel(mt_manager *m, mt_acquire *a) {
     return;
   }
   if (a->op) mt_attempt_abandon(a->op);
+}
+
+void mt_manager_hinted(mt_manager *m, const mt_hint *hint) {
+  if (m->phase != MT_OPEN || strcmp(hint->to, m->holds->session.id) != 0) return;
+  if (hint->kind == MT_HINT_WAITS)
+    mt_successor_heard(m, hint);
+  else
+    mt_attempts_hinted(m, hint->place);
 }
 
 /* ---- Giving back ---------------------------------------------------------------------------- */

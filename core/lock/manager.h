@@ -30,6 +30,9 @@ void mt_manager_release_forget(mt_manager *m, mt_release *r);
 /* Calls the release's `done` at the next tick. */
 void mt_manager_tell_release(mt_manager *m, mt_release *r);
 
+/* A hint has come for its session; anyone may have sent it. */
+void mt_manager_hinted(mt_manager *m, const mt_hint *hint);
+
 /* Valid until the lock is released. */
 mt_permit mt_manager_permit(const mt_lock *lock);
 

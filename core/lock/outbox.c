@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include "base/pump.h"
+#include "lock/successor.h"
 #include "lock/takeover.h"
 
 #include <stdlib.h>
@@ -262,6 +263,7 @@ static void hold_granted(mt_manager *m, mt_hold *h, const mt_lock_item *item) {
   h->written_ms = mt_manager_now(m);
   h->state = item->verb == MT_LOCK_CREATE ? MT_HOLD_CREATED : MT_HOLD_WRITTEN;
   h->contended = item->contended;
+  if (!h->serving) mt_successors_tell(m, h); /* a weaker mode may let them in */
   for (mt_part *p = h->serving; p; p = p->next_ask) p->state = MT_PART_HELD;
   answer_all(m, h, NULL, NULL);
 }
@@ -340,6 +342,7 @@ static bool release_answered(mt_manager *m, mt_hold *h, const mt_lock_item *item
   }
   /* ABSENT may come from a stale primary and proves nothing. */
   if (item->result == MT_LOCK_ABSENT) m->holds->replace = true;
+  mt_successors_tell(m, h);
   mt_hold_clear(h);
   return false;
 }

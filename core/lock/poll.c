@@ -2,11 +2,12 @@
 
 enum {
   LEAST_MS = 2,
-  MOST_MS = 2000,
-  STEP_MS = 50,        /* the longest pause of who is next; it grows with the square of the distance */
-  COMPANY_MS = 400,    /* the longest pause of one who is next together with others */
+  LEAST_TOLD_MS = 20,
+  MOST_MS = 2500,   /* above what a place is renewed in: a far look is the answer to that */
+  STEP_MS = 50,     /* the longest pause of who is next; it grows with the square of the distance */
+  COMPANY_MS = 400, /* the longest pause of one who is next together with others */
   FIRST_PACE_US = 4000, /* is assumed until something was seen */
-  NEAR = 1,            /* next, or next but one */
+  NEAR = 1,             /* next, or next but one */
   /* A place lives for MT_QUEUE_LIFE_MS after its last write. Who is next renews it sooner, to learn who
    * blocks it now. */
   RENEW_NEAR_MS = 200,
@@ -50,11 +51,13 @@ static int64_t longest(const mt_poll *p) {
 
 int64_t mt_poll_pause_ms(const mt_poll *p, int64_t now_ms) {
   int64_t since_ms = now_ms > p->moved_ms ? now_ms - p->moved_ms : 0;
-  if (!p->before) return clamp(since_ms / 8, LEAST_MS, longest(p));
+  int64_t least_ms = p->told ? LEAST_TOLD_MS : LEAST_MS;
+  if (!p->before) return clamp(since_ms / (p->told ? 4 : 8), least_ms, longest(p));
+  if (p->told && p->before > NEAR) return MOST_MS;
   int64_t pace_us = lesser(since_ms, MOST_MS) * 1000;
   if (pace_us < p->pace_us) pace_us = p->pace_us;
   int64_t before = lesser(p->before, MOST_MS);
-  return clamp(before * lesser(pace_us, MOST_MS * 1000) * 3 / 4000, LEAST_MS, longest(p));
+  return clamp(before * lesser(pace_us, MOST_MS * 1000) * 3 / 4000, least_ms, longest(p));
 }
 
 int64_t mt_poll_renew_ms(const mt_poll *p, int64_t *spread_ms) {

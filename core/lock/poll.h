@@ -20,6 +20,7 @@ typedef struct mt_poll {
   uint32_t before; /* waiters before it that conflict, when last seen */
   uint32_t all;    /* all waiters before it */
   bool seen;       /* `before` is known */
+  bool told; /* whoever is in its way will say when it leaves: looks are for when that is lost */
   int64_t moved_ms; /* when it last saw the queue move */
   int64_t pace_us;  /* for one hand-off, as far as it saw */
   int64_t vain_ms;  /* how long it has to wait after a write in vain */

@@ -10,6 +10,19 @@
 typedef struct mt_manager mt_manager;
 typedef struct mt_lock mt_lock;
 
+typedef enum mt_hint_kind {
+  MT_HINT_WAITS, /* `from` comes after the entry numbered `n` of `to` */
+  MT_HINT_GONE,  /* `from` has left the place where `to` waits */
+} mt_hint_kind;
+
+/* What one session says to another on the same machine (successor.h). Nothing relies on it. */
+typedef struct mt_hint {
+  mt_hint_kind kind;
+  char to[MT_SESSION_ID], from[MT_SESSION_ID];
+  uint64_t place; /* as mt_holds_find's */
+  uint64_t n;
+} mt_hint;
+
 typedef struct mt_manager_config {
   const char *ns;
   const char *job;           /* its locks guard this job's paths (adoption.h); NULL: none */
@@ -27,6 +40,8 @@ typedef struct mt_manager_config {
   void (*nudge)(void *ctx);
   /* May be NULL. Called while an acquisition waits and when its wait ends. */
   void (*notice)(void *ctx, const mortise_notice *notice);
+  /* May be NULL. Sends a hint, without waiting; false: nobody gets it. */
+  bool (*hint)(void *ctx, const mt_hint *hint);
   /* The time at which to call mt_manager_tick has changed. */
   void (*due_changed)(void *ctx);
   void *ctx;

@@ -65,6 +65,7 @@ static void start_manager(client *c) {
                                     .wait_ms = 4000,
                                     .heartbeat = heartbeat,
                                     .known_dead = known_dead,
+                                    .hint = sim_hint_send,
                                     .ctx = c};
   c->manager = sim_must(mt_manager_new(c->store, &c->env, &config, NULL));
 }

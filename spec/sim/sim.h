@@ -5,6 +5,7 @@
  *   misfortune.c  kills, stops, cuts, fail-overs
  *   check.c       what must always hold
  *   cycles.c      who waits for whom: deadlocks are found, and none is made up
+ *   hints.c       what clients of one host tell each other, and what is forged
  *   rest.c        what must hold when all is over
  *   fairness.c    the stream of single files that a directory's waiter must get through
  *   shrink.c      makes a failing schedule small; schedules in files; command.c the command line
@@ -96,6 +97,8 @@ typedef struct profile {
   bool split;   /* only a primary that long does not know that it was replaced, and waits */
   unsigned fault_level, nested, convert, cancel; /* in a thousand */
   unsigned rounds, misfortunes;
+  bool hints, flood;  /* clients of a host send them; a thousand a second are forged */
+  int64_t hints_lost; /* in a thousand; as many are late */
   bool jobs; /* two of the clients, and those that come after them, work for one job each */
   int64_t longest_hold, horizon; /* of holds; of misfortunes */
 } profile;
@@ -152,6 +155,9 @@ typedef struct sim {
   mt_session_write breaking;
   char broken[MT_SESSION_ID];
   struct stream *stream; /* fairness.c */
+  struct sim_hint *hints; /* hints.c: all that were ever sent */
+  uint64_t hints_sent;
+  int64_t flood_until;
   sim_counts counts;
 } sim;
 
@@ -193,6 +199,11 @@ void sim_check_write(grip *g, sim_key key);
 void sim_cycles(sim *s);
 void sim_check_deadlock(task *t, const mortise_error *err);
 void sim_check_timeout(task *t); /* before it has ended */
+
+/* hints.c */
+void sim_hints_begin(sim *s);
+bool sim_hint_send(void *client, const mt_hint *hint);
+void sim_hints_clean(sim *s);
 
 /* misfortune.c */
 void sim_misfortunes(sim *s);

@@ -59,6 +59,9 @@ static void choose_profile(sim *s) {
   p->horizon = draw(s, 9, 2) ? 20000 : 3000;
   p->jobs = !p->patient && draw(s, 12, 3) == 0;
   if (s->stream) *p = (profile){.patient = true, .rounds = 3};
+  p->hints = draw(s, 13, 4) > 0;
+  p->hints_lost = draw(s, 14, 3) * 100;
+  p->flood = draw(s, 15, 4) == 0;
   p->split = !p->patient && draw(s, 10, 6) == 0;
   if (p->split) {
     p->fault_level = 0;
@@ -118,12 +121,14 @@ void sim_schedule(sim *s, uint64_t seed, const sim_key *only, size_t n_only, str
   }
   sim_misfortunes(s);
   sim_cycles(s);
+  sim_hints_begin(s);
   run_to_rest(s);
 }
 
 void sim_clean(sim *s) {
   for (size_t i = 0; i < s->n; i++) sim_client_clean(&s->clients[i]);
   mt_store_close(s->admin_store);
+  sim_hints_clean(s);
   sim_net_deinit(&s->net);
   sim_table_free(s->table);
   sim_world_free(s->w);

@@ -466,7 +466,14 @@ static void add_document(mt_buf *out, const sim_lock_doc *d) {
     if (e->job) mt_buf_addf(out, ",\"job\":\"job-%u\"", e->job);
     mt_buf_addc(out, '}');
   }
-  mt_buf_adds(out, "],\"queue\":[]}");
+  mt_buf_adds(out, "],\"queue\":[");
+  for (size_t i = 0; i < d->n_queue; i++) {
+    const sim_entry *e = &d->queue[i];
+    mt_buf_addf(out, "%s{\"session\":\"%s\",\"n\":%llu,\"mode\":\"%s\",\"until\":%lld}",
+                i ? "," : "", e->session, (unsigned long long)e->n, mt_mode_name(e->mode),
+                (long long)e->until);
+  }
+  mt_buf_adds(out, "]}");
 }
 
 char *sim_table_documents(sim_table *t, sim_primary at, const mt_slice *paths, size_t n) {

@@ -30,6 +30,7 @@ typedef enum sim_what {
   SIM_TWICE,      /* an answer: the next request on that connection reads the second copy */
   SIM_ANOTHERS,   /* instead of its own answer a request gets that of an earlier one */
   SIM_DICE,
+  SIM_HINT,
 } sim_what;
 
 typedef uint64_t sim_key;

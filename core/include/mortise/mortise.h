@@ -58,6 +58,7 @@ typedef struct mortise_options {
   int64_t lease_ms;           /* how long a lock outlives its process */
   int64_t margin_ms;          /* a lease counts as lost this long before its end; -1: default */
   int64_t wait_ms;            /* for lock requests with wait_ms -1 */
+  bool no_hints; /* tell no process of this machine that a lock is free, and hear of none */
   int64_t request_ms;         /* time-out of a request */
   int64_t connect_ms;         /* time-out of a connection */
   size_t answer_max;          /* in bytes; a larger answer is REJECTED */

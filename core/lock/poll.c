@@ -1,7 +1,8 @@
 #include "lock/poll.h"
 
 enum {
-  LEAST_MS = 2,
+  LEAST_MS = 3,
+  LEAST_SECOND_MS = 6,
   LEAST_TOLD_MS = 20,
   MOST_MS = 2500,   /* above what a place is renewed in: a far look is the answer to that */
   STEP_MS = 50,     /* the longest pause of who is next; it grows with the square of the distance */
@@ -49,15 +50,26 @@ static int64_t longest(const mt_poll *p) {
   return clamp((company + n * n) * STEP_MS, STEP_MS, COMPANY_MS);
 }
 
+/* One that is next, or next but one, has to know it within the hold before, so it looks after a fraction of the
+ * time for which nothing has moved. */
+static int64_t near_pause_ms(const mt_poll *p, int64_t since_ms) {
+  int64_t least_ms = p->told ? LEAST_TOLD_MS : p->before ? LEAST_SECOND_MS : LEAST_MS;
+  return clamp(since_ms / (p->told ? 4 : 8), least_ms, longest(p));
+}
+
+/* One that is further back wakes up halfway to where it has to look often. While nothing moves, the pauses grow:
+ * a hold that lasts says nothing of those that follow it, so the distance is no part of that. */
+static int64_t far_pause_ms(const mt_poll *p, int64_t since_ms) {
+  int64_t steps = lesser(p->before, MOST_MS) - NEAR;
+  int64_t expected_ms = steps * lesser(p->pace_us, MOST_MS * 1000) / 2000,
+          stalled_ms = since_ms / 2;
+  return clamp(stalled_ms > expected_ms ? stalled_ms : expected_ms, LEAST_SECOND_MS, longest(p));
+}
+
 int64_t mt_poll_pause_ms(const mt_poll *p, int64_t now_ms) {
   int64_t since_ms = now_ms > p->moved_ms ? now_ms - p->moved_ms : 0;
-  int64_t least_ms = p->told ? LEAST_TOLD_MS : LEAST_MS;
-  if (!p->before) return clamp(since_ms / (p->told ? 4 : 8), least_ms, longest(p));
-  if (p->told && p->before > NEAR) return MOST_MS;
-  int64_t pace_us = lesser(since_ms, MOST_MS) * 1000;
-  if (pace_us < p->pace_us) pace_us = p->pace_us;
-  int64_t before = lesser(p->before, MOST_MS);
-  return clamp(before * lesser(pace_us, MOST_MS * 1000) * 3 / 4000, least_ms, longest(p));
+  if (p->before <= NEAR) return near_pause_ms(p, since_ms);
+  return p->told ? MOST_MS : far_pause_ms(p, since_ms);
 }
 
 int64_t mt_poll_renew_ms(const mt_poll *p, int64_t *spread_ms) {

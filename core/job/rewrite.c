@@ -86,10 +86,18 @@ static const mt_journal_entry *entry_of_item(const mt_rewrite *w, const mt_item 
   return e;
 }
 
+/* Was it to be deleted, and is it? */
+static bool is_deleted(mt_again what, const mt_journal_entry *e, const mt_doc *doc) {
+  return what == MT_AGAIN_DONE && e->kind == MT_JOURNAL_DELETE && !doc->found;
+}
+
 static mt_again decide_again(void *ctx, mt_write_batch *b, mt_item *item, const mt_doc *doc) {
   mt_rewrite *w = ctx;
   (void)b;
-  return w->decide(w, item, entry_of_item(w, item), doc);
+  const mt_journal_entry *e = entry_of_item(w, item);
+  mt_again what = w->decide(w, item, e, doc);
+  w->deleted_late += is_deleted(what, e, doc);
+  return what;
 }
 
 /* ---- The batch ------------------------------------------------------------------------------ */
@@ -111,6 +119,8 @@ static void on_rewritten(void *ctx, mt_write_batch *b) {
     if (b->items[i].outcome == MT_OUTCOME_REJECTED)
       mt_result_reject(w->result, write->id, write->type, write->reason);
   }
+  w->deleted += w->deleted_late;
+  w->right -= w->deleted_late; /* the writer's outcome of them is ALREADY */
   finish_rewrite(w);
 }
 
@@ -127,8 +137,8 @@ static size_t decide_all(mt_rewrite *w) {
                       .of_source = true};
     mt_again what = w->decide(w, item, e, &w->read.docs[i]);
     n += what == MT_AGAIN_WRITE;
-    bool deleted = e->kind == MT_JOURNAL_DELETE && !w->read.docs[i].found;
-    w->deleted += what == MT_AGAIN_DONE && deleted;
+    bool deleted = is_deleted(what, e, &w->read.docs[i]);
+    w->deleted += deleted;
     w->right += what == MT_AGAIN_DONE && !deleted;
     w->left += what == MT_AGAIN_CONFLICT;
     if (what == MT_AGAIN_CONFLICT)

@@ -33,6 +33,7 @@ typedef struct mt_rewrite {
   mt_batch_read read;
   mt_item *items;
   mt_write_batch batch;
+  uint64_t deleted_late; /* to be deleted, and gone when it was looked at again */
   struct mt_kept *kept;
 } mt_rewrite;
 

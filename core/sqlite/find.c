@@ -1,12 +1,13 @@
 /* Finds matching documents by scanning all of them, or, if the query names ids or values of keyword
- * fields, only the candidates, which are checked again. */
+ * fields, only the candidates, which are checked again. Candidates are held in memory, so where there
+ * are too many for that, it scans all documents, too. */
 #include "sqlite/docs.h"
 
 #include "base/mem.h"
 
 #include <stdlib.h>
 
-enum { LOOK_UP_EVERY = 512, CANDIDATES_MAX = 1 << 26 };
+enum { LOOK_UP_EVERY = 512, CANDIDATES_MAX = 1 << 18, CANDIDATE_BYTES_MAX = 8 << 20 };
 
 /* A document's text is validated once, when it is read from the file; all later code relies on
  * that. */
@@ -70,6 +71,7 @@ typedef struct candidates {
     size_t at, n;
   } * ids;
   size_t n, cap;
+  bool too_many;
 } candidates;
 
 static int field_number(void *ctx, mt_slice name) {
@@ -81,6 +83,8 @@ static int field_number(void *ctx, mt_slice name) {
 
 static mortise_status add_candidate(void *ctx, mt_slice id, mortise_error *err) {
   candidates *c = ctx;
+  c->too_many |= c->n == CANDIDATES_MAX || c->text.n + id.n > CANDIDATE_BYTES_MAX;
+  if (c->too_many) return MORTISE_OK;
   if (!mt_grow((void **)&c->ids, &c->cap, c->n + 1, sizeof *c->ids, CANDIDATES_MAX))
     return mt_error_memory(err);
   c->ids[c->n++] = (struct span){c->text.n, id.n};
@@ -100,7 +104,7 @@ static mortise_status add_by_value(void *ctx, int field, mt_slice text, bool pre
     bool more;
     mortise_status status = mt_db_step(c->w->db, stmt, &more, err);
     if (!status && more && i % LOOK_UP_EVERY == 0) status = mt_work_check(c->w, err);
-    if (status || !more || (prefix && !mt_slice_starts(mt_db_text(stmt, 1), text))) {
+    if (status || !more || c->too_many || (prefix && !mt_slice_starts(mt_db_text(stmt, 1), text))) {
       sqlite3_reset(stmt);
       return status;
     }
@@ -138,10 +142,11 @@ mortise_status mt_docs_find(mt_work *w, const mt_index *index, mt_query *q, mt_f
   candidates c = {.w = w, .index = index};
   mt_narrow n = {.ctx = &c, .field = field_number, .id = add_candidate, .value = add_by_value};
   if (!mt_query_can_narrow(q, &n)) return look_at_all(w, index, q, use, ctx, err);
-  mt_buf_init(&c.text, (size_t)1 << 31);
+  mt_buf_init(&c.text, CANDIDATE_BYTES_MAX + 64);
   mortise_status status = mt_query_narrow(q, &n, err);
-  if (!status) status = check_candidates(&c, q, use, ctx, err);
+  bool too_many = c.too_many;
+  if (!status && !too_many) status = check_candidates(&c, q, use, ctx, err);
   mt_buf_deinit(&c.text);
   mt_free(c.ids);
-  return status;
+  return status || !too_many ? status : look_at_all(w, index, q, use, ctx, err);
 }

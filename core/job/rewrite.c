@@ -149,12 +149,45 @@ static size_t decide_all(mt_rewrite *w) {
   return n;
 }
 
-static void on_batch_read(void *ctx, mt_batch_read *r) {
-  mt_rewrite *w = ctx;
+static void free_kept(mt_rewrite *w) {
+  while (w->kept) {
+    mt_kept *k = w->kept;
+    w->kept = k->next;
+    mt_free(k->bytes);
+    mt_free(k);
+  }
+  mt_free(w->items);
+  w->items = NULL;
+}
+
+static void on_batch_read(void *ctx, mt_batch_read *r);
+
+static void read_batch(mt_rewrite *w) {
+  w->read = (mt_batch_read){
+      .done = on_batch_read, .ctx = w, .of = w->of, .attempt = w->attempt, .number = w->number};
+  mt_batch_read_start(&w->read);
+}
+
+/* What was read early may be older than what was written meanwhile. A write of such a document is a compare-and-set,
+ * which fails, and it is read again. But nothing may be left unwritten because of it. */
+static bool must_read_again(mt_rewrite *w, size_t n) {
+  if (!w->early || w->error.code || n == w->read.batch.n) return false;
+  w->early = false;
+  w->deleted = w->right = w->left = 0;
+  mt_buf_clear(&w->aside);
+  free_kept(w);
+  mt_batch_read_deinit(&w->read);
+  read_batch(w);
+  return true;
+}
+
+static void write_back(mt_rewrite *w) {
+  mt_batch_read *r = &w->read;
   if (r->error.code) mt_rewrite_fail(w, &r->error);
   if (!w->error.code) w->items = mt_calloc(r->batch.n ? r->batch.n : 1, sizeof *w->items);
   if (!w->error.code && !w->items) mt_error_memory(&w->error);
   size_t n = w->error.code ? 0 : decide_all(w);
+  if (must_read_again(w, n)) return;
   if (w->error.code || !n) {
     finish_rewrite(w);
     return;
@@ -164,21 +197,26 @@ static void on_batch_read(void *ctx, mt_batch_read *r) {
   mt_writer_submit(w->writer, &w->batch);
 }
 
+static void on_batch_read(void *ctx, mt_batch_read *r) {
+  mt_rewrite *w = ctx;
+  (void)r;
+  w->arrived = true;
+  if (!w->ahead) write_back(w);
+}
+
 void mt_rewrite_start(mt_rewrite *w) {
   mt_buf_init(&w->aside, BODY_MAX);
-  w->read = (mt_batch_read){
-      .done = on_batch_read, .ctx = w, .of = w->of, .attempt = w->attempt, .number = w->number};
-  mt_batch_read_start(&w->read);
+  read_batch(w);
+}
+
+void mt_rewrite_go(mt_rewrite *w) {
+  w->ahead = false;
+  w->early = true;
+  if (w->arrived) write_back(w);
 }
 
 void mt_rewrite_deinit(mt_rewrite *w) {
-  while (w->kept) {
-    mt_kept *k = w->kept;
-    w->kept = k->next;
-    mt_free(k->bytes);
-    mt_free(k);
-  }
-  mt_free(w->items);
+  free_kept(w);
   mt_buf_deinit(&w->aside);
   mt_batch_read_deinit(&w->read);
   *w = (mt_rewrite){0};

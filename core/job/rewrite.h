@@ -15,6 +15,8 @@ typedef struct mt_rewrite {
   mt_journal_of of;
   mt_writer *writer;
   uint64_t attempt, number;
+  /* It reads, but writes nothing before mt_rewrite_go. Others may be writing its documents meanwhile. */
+  bool ahead;
   /* Decides what becomes of a document. It is called again if someone else changes the document meanwhile.
    * WRITE: the item's kind, body and if_version are set, by one of the functions below. DONE: the document is
    * already as it should be. CONFLICT: it is not, and stays as it is. Sets `error` if it fails. */
@@ -35,9 +37,11 @@ typedef struct mt_rewrite {
   mt_write_batch batch;
   uint64_t deleted_late; /* to be deleted, and gone when it was looked at again */
   struct mt_kept *kept;
+  bool arrived, early; /* it has been read; before mt_rewrite_go */
 } mt_rewrite;
 
 void mt_rewrite_start(mt_rewrite *w);
+void mt_rewrite_go(mt_rewrite *w); /* with `ahead`; from the loop */
 /* the writer must be freed before, unless `done` was called */
 void mt_rewrite_deinit(mt_rewrite *w);
 

@@ -55,7 +55,7 @@ static void finish_undo(mt_undo *u) {
 
 /* Its batch is accounted for: those that the job had never reached are unchanged. */
 static void account_restored(mt_undo *u) {
-  const mt_rewrite *w = &u->rewrite;
+  const mt_rewrite *w = u->now;
   mt_change_result *r = u->result;
   uint64_t restored = w->written - w->untouched, rejected = r->rejected - u->rejected_before;
   r->matched += w->written + w->right + w->left + rejected;
@@ -68,7 +68,7 @@ static void account_restored(mt_undo *u) {
 
 static void end_batch(mt_undo *u) {
   account_restored(u);
-  mt_rewrite_deinit(&u->rewrite);
+  mt_rewrite_deinit(u->now);
   if (u->error.code) {
     finish_undo(u);
     return;
@@ -101,26 +101,51 @@ static void on_batch_restored(void *ctx, mt_rewrite *w) {
     end_batch(u);
 }
 
+/* Moves from the end of an attempt to that of the one before. */
+static void skip_finished(const mt_job_record *record, uint64_t *attempt, uint64_t *number) {
+  while (*attempt && !*number)
+    if (--*attempt) *number = record->batches[*attempt - 1];
+}
+
+static void read_batch_back(mt_undo *u, mt_rewrite *w, uint64_t attempt, uint64_t number,
+                            bool ahead) {
+  *w = (mt_rewrite){.done = on_batch_restored,
+                    .ctx = u,
+                    .of = u->of,
+                    .writer = u->writer,
+                    .attempt = attempt,
+                    .number = number,
+                    .ahead = ahead,
+                    .decide = restore,
+                    .result = u->result};
+  mt_rewrite_start(w);
+}
+
+/* The next batch is read while this one is written. */
+static void read_ahead(mt_undo *u) {
+  uint64_t attempt = u->record->undo_attempt, number = u->record->undo_number - 1;
+  skip_finished(u->record, &attempt, &number);
+  if (!attempt) return;
+  u->ahead = u->now == &u->batches[0] ? &u->batches[1] : &u->batches[0];
+  read_batch_back(u, u->ahead, attempt, number - 1, true);
+}
+
 static void undo_next_batch(mt_undo *u) {
   mt_job_record *record = u->record;
-  while (record->undo_attempt && !record->undo_number)
-    if (--record->undo_attempt) record->undo_number = record->batches[record->undo_attempt - 1];
+  mt_rewrite *read = u->ahead;
+  skip_finished(record, &record->undo_attempt, &record->undo_number);
   if (!record->undo_attempt || u->stopped) {
     finish_undo(u);
     return;
   }
   u->idle = u->paused;
   if (u->idle) return;
-  u->rewrite = (mt_rewrite){.done = on_batch_restored,
-                            .ctx = u,
-                            .of = u->of,
-                            .writer = u->writer,
-                            .attempt = record->undo_attempt,
-                            .number = record->undo_number - 1,
-                            .decide = restore,
-                            .result = u->result};
   u->rejected_before = u->result->rejected;
-  mt_rewrite_start(&u->rewrite);
+  u->ahead = NULL;
+  u->now = read ? read : &u->batches[0];
+  if (!read) read_batch_back(u, u->now, record->undo_attempt, record->undo_number - 1, false);
+  read_ahead(u);
+  if (read) mt_rewrite_go(read);
 }
 
 void mt_undo_start(mt_undo *u) {
@@ -133,5 +158,6 @@ void mt_undo_go_on(mt_undo *u) {
 
 void mt_undo_deinit(mt_undo *u) {
   mt_aside_write_deinit(&u->listing);
-  mt_rewrite_deinit(&u->rewrite);
+  mt_rewrite_deinit(&u->batches[0]);
+  mt_rewrite_deinit(&u->batches[1]);
 }

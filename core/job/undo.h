@@ -25,7 +25,9 @@ typedef struct mt_undo {
   bool paused, stopped;
   mortise_error error;      /* out */
   mt_aside_write listing;   /* in: its writer, table, ns, job */
-  mt_rewrite rewrite;       /* its own, as all below */
+  mt_rewrite batches[2];    /* its own, as all below */
+  mt_rewrite *now;          /* the batch that is written back */
+  mt_rewrite *ahead;        /* the next one, which is read meanwhile */
   uint64_t rejected_before;
   bool idle;                /* nothing is under way, because it is paused */
 } mt_undo;

@@ -337,8 +337,21 @@ static guard *guard_of(sim *s, const char *session) {
 
 void sim_check_adopted(const grip *g) {
   guard *had = guard_of(sim_of(g), session_of(g));
-  for (int p = 0; p < SIM_PATHS; p++)
-    if (all_at(g, mt_slice_of(sim_paths[p]))) had->on[p] = false;
+  for (int p = 0; p < SIM_PATHS; p++) {
+    if (!all_at(g, mt_slice_of(sim_paths[p]))) continue;
+    had->on[p] = false;
+    had->settled[p] = had->adopted[p];
+  }
+}
+
+/* A late copy of an adoption upon which all was granted long ago takes over nothing but what a late copy of the
+ * dead session's own has left: that guards nothing. */
+static void note_adopted(sim *s, const char *session, const mt_lock_item *item) {
+  guard *g = guard_of(s, session);
+  int p = sim_path_number(item->place.path);
+  if (item->n <= g->settled[p]) return;
+  g->on[p] = true;
+  if (item->n > g->adopted[p]) g->adopted[p] = item->n;
 }
 
 /* What a job holds goes by its owner's release, or to who adopts it; and who has adopted it keeps it
@@ -367,8 +380,7 @@ static void on_applied(void *ctx, const char *session, const mt_lock_item *item,
   if (state == MT_SESSION_LIVE || state == MT_SESSION_BROKEN)
     sim_fail(s, "what a living session holds was adopted");
   for (size_t i = 0; before && i < before->n_holders; i++) /* not where it is written again */
-    if (strcmp(before->holders[i].session, item->session) == 0)
-      guard_of(s, session)->on[sim_path_number(item->place.path)] = true;
+    if (strcmp(before->holders[i].session, item->session) == 0) note_adopted(s, session, item);
 }
 
 static void on_session(void *ctx, const mt_session_write *write, mt_session_state before,

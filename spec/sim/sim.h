@@ -120,6 +120,8 @@ enum { BAD_LUCK = 8 };
 typedef struct guard { /* what a session has adopted, and not yet been granted a lock upon */
   char session[MT_SESSION_ID];
   bool on[SIM_PATHS];
+  uint64_t adopted[SIM_PATHS]; /* the number of its latest adoption there */
+  uint64_t settled[SIM_PATHS]; /* that of the latest upon which a lock was granted */
 } guard;
 
 enum { GUARDS = 64 };

@@ -14,6 +14,7 @@ local script = [[
   log:setvbuf "no"
   local job = mortise.job {
     id = id, index = index, lock = "/a", batch = 5, concurrency = 1,
+    rate = verb == "run" and 200 or nil, -- so that there is an in-between
     change = function(doc)
       log:write(doc._id, "\n")
       doc.n = doc.n * 2

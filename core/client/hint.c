@@ -35,6 +35,11 @@ static socklen_t address_of(const char *session, struct sockaddr_un *a) {
   return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 
+static int write_hint(const mt_hint *h, char text[MESSAGE_ROOM]) {
+  return snprintf(text, MESSAGE_ROOM, FORM, h->kind == MT_HINT_WAITS ? 'w' : 'g', h->to, h->from,
+                  h->place, h->n);
+}
+
 /* ---- Hearing -------------------------------------------------------------------------------- */
 
 /* Anything may have been sent: only what a client writes is read. */
@@ -45,8 +50,7 @@ static bool read_hint(const char *text, mt_hint *out) {
              out->from, &out->place, &out->n) != 5)
     return false;
   out->kind = kind == 'w' ? MT_HINT_WAITS : MT_HINT_GONE;
-  snprintf(again, sizeof again, FORM, out->kind == MT_HINT_WAITS ? 'w' : 'g', out->to, out->from,
-           out->place, out->n);
+  write_hint(out, again);
   return strcmp(text, again) == 0 && mt_session_valid(out->from);
 }
 
@@ -90,8 +94,7 @@ bool mt_hint_socket_send(mt_hint_socket *s, const mt_hint *hint) {
   char text[MESSAGE_ROOM];
   if (!s) return false;
   socklen_t size = address_of(hint->to, &to);
-  int n = snprintf(text, sizeof text, FORM, hint->kind == MT_HINT_WAITS ? 'w' : 'g', hint->to,
-                   hint->from, hint->place, hint->n);
+  int n = write_hint(hint, text);
   return sendto(s->watch.fd, text, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&to,
                 size) == n;
 }

@@ -1,11 +1,10 @@
 /* When one that waits in a queue looks again: timing alone, without I/O.
  *
  * A waiter is before its turn by the number of waiters before it whose modes conflict with its own. From
- * how that number falls it learns how long a hand-off takes, and looks again when it expects to have
- * moved on by most of the way. Who is next looks after an eighth of the time for which nothing has
- * moved, so that it is late by an eighth of a hold at most. The first look comes soon; while nothing
- * moves, each pause is a fraction of the time that has passed, up to a limit that grows with the
- * distance.
+ * how that number falls it learns how long a hand-off takes, and looks again when it expects to be halfway
+ * to where it has to look often. Who is next, or next but one, looks after an eighth of the time for which
+ * nothing has moved, so that it is late by an eighth of a hold at most. While nothing moves, each pause is a
+ * fraction of the time that has passed, up to a limit that grows with the distance.
  *
  * A look is a read. It proves nothing, so it only makes the waiter ask the store for its place, or for
  * its turn, with a write; where that was in vain, the next such write has to wait, twice as long each

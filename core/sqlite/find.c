@@ -142,7 +142,7 @@ mortise_status mt_docs_find(mt_work *w, const mt_index *index, mt_query *q, mt_f
   candidates c = {.w = w, .index = index};
   mt_narrow n = {.ctx = &c, .field = field_number, .id = add_candidate, .value = add_by_value};
   if (!mt_query_can_narrow(q, &n)) return look_at_all(w, index, q, use, ctx, err);
-  mt_buf_init(&c.text, CANDIDATE_BYTES_MAX + 64);
+  mt_buf_init(&c.text, CANDIDATE_BYTES_MAX);
   mortise_status status = mt_query_narrow(q, &n, err);
   bool too_many = c.too_many;
   if (!status && !too_many) status = check_candidates(&c, q, use, ctx, err);

@@ -179,18 +179,19 @@ function records.list(client)
   return judge(client, list)
 end
 
--- Writes down why it is not as it should be. Only under the job's lock, when it is over.
-function records.note(client, id, reason)
-  client:update(records.index(client), records.document_id(client, id), function(view)
-    view.body.reason = reason
-  end)
+-- Only under the job's lock.
+local function change_body(client, id, fn)
+  client:update(records.index(client), records.document_id(client, id), function(view) fn(view.body) end)
 end
 
--- Writes down what `tune` has to put back (tune.lua); nil: nothing. Only under the job's lock.
+-- Writes down why it is not as it should be. Only when it is over.
+function records.note(client, id, reason)
+  change_body(client, id, function(body) body.reason = reason end)
+end
+
+-- Writes down what `tune` has to put back (tune.lua); nil: nothing.
 function records.set_tuned(client, id, list)
-  client:update(records.index(client), records.document_id(client, id), function(view)
-    view.body.spec.tuned = list
-  end)
+  change_body(client, id, function(body) body.spec.tuned = list end)
 end
 
 -- What may be done about it: {verb = "resume" or "rollback", command =, why =}, the likelier first.

@@ -417,7 +417,7 @@ static void take_batch(mt_unit *u) {
     u->batch.again = again_journaled;
   else if (all->transform.decides)
     u->batch.again = transform_again;
-  mt_pace_sent(&all->pace, u->batch.n, all->env->now_ms(all->env->ctx));
+  mt_pace_sent(&all->pace, u->batch.n, all->now_ms);
 }
 
 /* The document of the page that item `i` of the batch writes; the search begins at `doc`. */
@@ -688,13 +688,14 @@ void mt_units_take(mt_units *all, mt_page *page) {
 }
 
 void mt_units_step(mt_units *all) {
+  all->now_ms = all->env->now_ms(all->env->ctx);
   for (uint32_t i = 0; i < all->n; i++) step_unit(&all->list[i]);
 }
 
 int64_t mt_units_wait_ms(const mt_units *all) {
   bool waits = false;
   for (uint32_t i = 0; i < all->n; i++) waits |= all->list[i].phase == MT_UNIT_PATCHED;
-  return waits && !all->paused ? mt_pace_wait_ms(&all->pace, all->env->now_ms(all->env->ctx)) : 0;
+  return waits && !all->paused ? mt_pace_wait_ms(&all->pace, all->now_ms) : 0;
 }
 
 size_t mt_units_open(const mt_units *all, uint64_t *numbers, size_t n) {

@@ -101,6 +101,7 @@ struct mt_units {
   void *ctx;
   const mt_env *env; /* in */
   mt_pace pace;      /* in, at any time; mt_units_wait_ms says when to call mt_units_step again */
+  int64_t now_ms; /* when the last step began: what it held back and until when are of one moment */
   bool paused, stopped;
   uint64_t idle; /* how many documents needed no change; the caller resets it */
   uint32_t most; /* how many of the `n` units may be used; may change at any time */
@@ -127,7 +128,7 @@ void mt_unit_put(mt_unit *u, mt_transformed how, mt_slice body, const mortise_er
 void mt_unit_patched(mt_unit *u); /* then the caller calls mt_units_step, from the loop */
 /* Takes every unit as far as it can go now. */
 void mt_units_step(mt_units *all);
-/* Milliseconds until the pace lets a waiting unit go on; 0 if none waits for it. */
+/* Milliseconds from the last step until the pace lets a unit go on that it held back; 0 if it held back none. */
 int64_t mt_units_wait_ms(const mt_units *all);
 /* Lists the numbers of the journal's batches that are not accounted for yet, at most `n`, in no order. */
 size_t mt_units_open(const mt_units *all, uint64_t *numbers, size_t n);

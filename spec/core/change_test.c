@@ -14,7 +14,7 @@ typedef struct fixture {
   fake_lock lock;
   mt_rename rename;
   int done, step;
-  bool plan;
+  bool plan, late;
   mt_preview preview; /* of a plan */
   bool strict; /* sets neither `merge` nor `allow_empty` */
   uint64_t told, told_total;
@@ -26,12 +26,22 @@ static int64_t now_ms(void *ctx) {
   return mt_clock_boot_ms();
 }
 
+/* Goes on by this much with each reading, as it does for a process that seldom has the processor. */
+static int64_t read_ms;
+
+static int64_t later_ms(void *ctx) {
+  static int64_t later;
+  (void)ctx;
+  later += read_ms;
+  return mt_clock_boot_ms() + later;
+}
+
 static uint64_t draw(void *ctx) {
   (void)ctx;
   return 7;
 }
 
-static const mt_env env = {NULL, now_ms, draw};
+static const mt_env env = {NULL, now_ms, draw}, late_env = {NULL, later_ms, draw};
 
 static int setup(void **state) {
   fixture *f = *state = calloc(1, sizeof *f);
@@ -79,7 +89,7 @@ static mortise_status start(fixture *f, const char *from, const char *to, uint32
   c->done = on_done;
   c->ctx = f;
   c->store = &f->fake.store;
-  c->env = &env;
+  c->env = f->late ? &late_env : &env;
   c->permit = fake_permit(&f->lock);
   c->index = "fake";
   c->progress = on_progress;
@@ -602,6 +612,19 @@ static void test_pause(void **state) {
   }
 }
 
+/* It is woken for every batch that its pace holds back, however long its process took to decide so. */
+static void test_pace(void **state) {
+  fixture *f = *state;
+  mortise_error err;
+  fill(f, 60);
+  f->late = true;
+  read_ms = 1;
+  assert_int_equal(start(f, "/clinton", "/projects/clinton", 60, &err), MORTISE_OK);
+  mt_change_limit(&f->rename.change, (mt_limits){.rate = 250, .batch = 1, .concurrency = 1});
+  pump(f);
+  assert_moved(f, 60);
+}
+
 static void test_plan(void **state) {
   fixture *f = *state;
   fill(f, 100);
@@ -785,6 +808,7 @@ int main(void) {
       TEST(test_lock_lost),
       TEST(test_cancel),
       TEST(test_pause),
+      TEST(test_pace),
       TEST(test_plan),
       TEST(test_refused_renames),
       TEST(test_callback),

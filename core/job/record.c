@@ -120,6 +120,7 @@ static void add_strategy(mt_buf *out, const mt_job_record *r) {
   mt_json_add_text(out, "task", mt_slice_of(r->task));
   mt_json_add_key(out, "not_after");
   mt_buf_addi(out, r->not_after_ms);
+  mt_json_add_int(out, "swept", (int64_t)r->swept);
 }
 
 void mt_job_record_encode(const mt_job_record *r, mt_buf *out) {
@@ -245,6 +246,7 @@ static bool take_body(mt_job_record *r, mt_json body) {
   mt_json_bool(mt_json_get(body, "sweeps"), &r->sweeps);
   mt_json_copy(mt_json_get(body, "task"), r->task, sizeof r->task);
   mt_json_int(mt_json_get(body, "not_after"), &r->not_after_ms);
+  mt_json_uint(mt_json_get(body, "swept"), &r->swept);
   return spec.type == MT_JSON_OBJECT && take_batches(r, mt_json_get(body, "batches")) &&
          take_also(r, mt_json_get(body, "also")) && take_undo(r, mt_json_get(body, "undo")) &&
          take_counts(r, mt_json_get(body, "counts"));

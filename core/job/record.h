@@ -49,11 +49,13 @@ typedef struct mt_job_record {
       total; /* with `inverse` or a list: how many documents matched before anything was written */
   char strategy[8], strategy_why[MT_JOB_WHY_MAX]; /* who makes the change, and why (strategy.h) */
   /* For a store that makes the change by itself (sweep.h): the attempt whose tasks may begin (0: none may); whether
-   * tasks may be running; the last known task, and until when it may run by the store's clock. */
+   * tasks may be running; the last known task, until when it may run by the store's clock, and how many documents it
+   * has changed so far, which `counts` has when it has ended. */
   uint64_t gate;
   bool sweeps;
   char task[MT_SERVER_TASK_ID];
   int64_t not_after_ms;
+  uint64_t swept;
   struct {
     uint64_t matched, changed, deleted, unchanged, conflicts, rejected;
     uint64_t restored, left;      /* of an undoing: put back, and left as others have made them */

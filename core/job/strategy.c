@@ -155,6 +155,7 @@ void mt_launch_note(mt_launch *l) {
   mt_job_record *r = l->record;
   r->gate = l->change->sweeps ? r->attempts : 0;
   r->sweeps |= l->change->sweeps;
+  r->swept = l->sweep.active ? l->sweep.state.updated : 0;
   if (!l->sweep.task[0]) return;
   snprintf(r->task, sizeof r->task, "%s", l->sweep.task);
   r->not_after_ms = l->sweep.not_after_ms;

@@ -178,6 +178,10 @@ static void fill_record(mt_job_record *r, mt_job_state as) {
   r->also[r->n_also++] = 6;
   r->undo_attempt = 2;
   r->undo_number = 4;
+  r->sweeps = true;
+  snprintf(r->task, sizeof r->task, "node:12");
+  r->not_after_ms = 1700000000002;
+  r->swept = 3;
   r->counts.matched = 10;
   r->counts.changed = 9;
   r->counts.rejected = 1;

@@ -108,7 +108,8 @@ local function read_sound(view)
     waits = body.waits ~= "" and body.waits or nil, orders = body.orders or 0,
     strategy = body.strategy ~= "" and body.strategy or nil,
     strategy_reason = body.strategy_why ~= "" and body.strategy_why or nil,
-    counts = read_counts(body), spec = core.json_decode(core.json(body.spec)),
+    swept = body.sweeps and body.swept or nil, counts = read_counts(body),
+    spec = core.json_decode(core.json(body.spec)),
   })
 end
 

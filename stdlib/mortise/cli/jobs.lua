@@ -127,6 +127,7 @@ local function print_one(record, limits)
   say("done", "%d documents changed, %d deleted, %d had nothing to change, %d rejected, %d conflicts, "
     .. "%d restored, %d left as they are", counts.changed, counts.deleted, counts.unchanged, counts.rejected,
     counts.conflicts, counts.restored, counts.left)
+  if (record.swept or 0) > 0 then say("", "%d more by the server's task so far", record.swept) end
   say("begun", "%s, %d attempt%s", ago(record.created), record.attempts, record.attempts == 1 and "" or "s")
   say("updated", "%s", ago(record.updated))
   for i, step in ipairs(steps_of(record)) do say(i == 1 and "do" or "", "%s", step) end

@@ -111,13 +111,25 @@ static bool is_over(const mt_claim *c) {
   return state == (c->verb == MT_JOB_UNDO ? MT_JOB_UNDONE : MT_JOB_DONE);
 }
 
+/* A read may be old, and the job half undone since. Unless the write says that it is over, the guard that was in
+ * someone's way stays. */
+static void on_proven_over(void *ctx) {
+  mt_claim *c = ctx;
+  if (lost_the_race(c)) return;
+  if (c->keeper->error.code) c->keeper->record->state = MT_JOB_STOPPED;
+  end_claim(c, &c->keeper->error);
+}
+
 static void take_over(mt_claim *c) {
   mt_job_record *r = c->keeper->record;
   mt_job_state next = c->verb == MT_JOB_UNDO ? MT_JOB_UNDOING : MT_JOB_RUNNING;
   mortise_error err;
   c->over = is_over(c);
   if (c->over) {
-    end_claim(c, NULL);
+    if (c->standing)
+      mt_keeper_write(c->keeper, on_proven_over, c);
+    else
+      end_claim(c, NULL);
     return;
   }
   if (!mt_job_record_may(r, next)) {

@@ -66,6 +66,19 @@ stores.each("a dead job in the way", function(store)
     assert.same({"undone", 0, count}, {state(), below "/b", below "/a"})
   end)
 
+  it("is in nobody's way when it is over", function()
+    id = stores.name "over"
+    local job = client:job {id = id, index = index, rename = {from = "/a", to = "/b"}}
+    assert.equal("done", job:run().state)
+    pcall(function() -- which is left by an error, so that what it holds stays as the job's guard
+      local session <close> = client:_lock_core():open_session(id)
+      session:acquire("tree", nil, {"/b"}, {})
+      error "enough"
+    end)
+    other:acquire({tree = "/b/7"}):release()
+    assert.same({"done", 0, count}, {state(), below "/a", below "/b"})
+  end)
+
   it("is resumed first", function()
     kill_one()
     client:with_tree_lock("/b/7", {on_orphan = "resume"}, function(lock)

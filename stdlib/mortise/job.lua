@@ -377,6 +377,13 @@ local function carry_out(self, verb, standing)
   error(result, 0)
 end
 
+local function raise_orphaned(record)
+  error(core.error {
+    code = "orphaned_job", message = advice(record.job, record.state, record.spec.change), job = record.job,
+    retryable = false,
+  }, 0)
+end
+
 -- What a second run of it finds: the result of one that is done, or an error; nil: it is the first.
 local function earlier(self)
   local record = records.get(self._client, self.id)
@@ -384,10 +391,7 @@ local function earlier(self)
   if record.state == "done" then
     return core.object {job = self.id, state = "done", already = true, changed = 0}
   elseif record.stands then
-    error(core.error {
-      code = "orphaned_job", message = advice(self.id, record.state, record.spec.change), job = self.id,
-      retryable = false,
-    }, 0)
+    raise_orphaned(record)
   elseif record.alive then
     errors.raise("conflict", "job %s is at work already, of %s", self.id, record.owner)
   elseif record.state == "undone" and not record.began then
@@ -566,11 +570,14 @@ function job.clear(client, id, wait_ms)
 end
 
 -- Ends, as `o.on_orphan` says, what a process has left half-done, and gives its lock back; with nothing to do
--- where another process has ended it meanwhile. One that is half undone can only be undone.
+-- where another process has ended it meanwhile, and otherwise an error where that says "fail". One that is
+-- half undone can only be undone.
 function job.recover(client, id, o)
   local record, view = records.get(client, id)
   if not record then return job.clear(client, id, o.wait) end
-  local undoes = o.on_orphan == "rollback" or record.state == "undoing"
+  local is_over = over[record.state]
+  if (o.on_orphan or "fail") == "fail" and not is_over then raise_orphaned(record) end
+  local undoes = is_over or o.on_orphan == "rollback" or record.state == "undoing"
   local also = {wait = o.wait, on_orphan = o.on_orphan, change = o.own == id and o.change or nil}
   local found = new(client, id, spec_of(view), also)
   if not undoes and by_function.is(found._spec.change) and not found._function then

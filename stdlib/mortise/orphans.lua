@@ -1,6 +1,7 @@
 -- The option on_orphan: what is done when the guard of a job that stands half-done stops a call.
 local core = require "mortise.core"
 local errors = require "mortise.errors"
+local records = require "mortise.records"
 local warn = require "mortise.warn"
 
 local orphans = {}
@@ -33,15 +34,22 @@ local function recover(client, id, o)
   error(why, 0)
 end
 
+-- A late request of a process that died at its end can leave the guard of a job that is over.
+local function is_over(client, id)
+  local ok, record = pcall(records.get, client, id)
+  return ok and record ~= nil and over[record.state]
+end
+
 -- Returns what attempt() does. While the guard of a dead job stops that, recovers the job as `o.on_orphan`
--- says and attempts it again. Of several who do so at the same time one recovers the job, and the others
--- wait for its lock, each as long as its `o.wait` says.
+-- says, or gives back what is left of one that is over, and attempts it again. Of several who do so at the
+-- same time one recovers the job, and the others wait for its lock, each as long as its `o.wait` says.
 function orphans.past(client, o, attempt)
-  if (o.on_orphan or "fail") == "fail" then return attempt() end
+  local recovers = (o.on_orphan or "fail") ~= "fail"
   for _ = 1, recoveries_max do
     local ok, result = pcall(attempt)
     if ok then return result end
     if errors.code(result) ~= "orphaned_job" or not result.job then error(result, 0) end
+    if not (recovers or is_over(client, result.job)) then error(result, 0) end
     recover(client, result.job, o)
   end
   return attempt()

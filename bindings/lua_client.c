@@ -15,7 +15,9 @@
  *   :verify() -> {epoch=}         or corrupt_table, or not_found: run init. "" on an embedded store
  *                                 that has documents but never had locks
  *   :stats() -> {requests=, retries=, sent_bytes=, received_bytes=, conflicts=, unidentified=, lock_batches=,
- *                lock_items=, lock_conflicts=, denials=, waits=, takeovers=}
+ *                lock_items=, lock_conflicts=, denials=, waits=, takeovers=, janitor=, cleared=}
+ *   :clear_the_dead()             what dead sessions left is removed as soon as they are proven dead, as long
+ *                                 as a session is open; stats().cleared counts the entries
  *   and the methods in lua_store.c, lua_bulk.c, lua_scan.c, lua_list.c, lua_session.c, lua_lock.c,
  *   lua_break.c. */
 #include "bindings/lua_client.h"
@@ -434,6 +436,8 @@ static void add_stats(mt_manager_stats *sum, mt_manager_stats one) {
   sum->denials += one.denials;
   sum->waits += one.waits;
   sum->takeovers += one.takeovers;
+  sum->janitor += one.janitor;
+  sum->cleared += one.cleared;
 }
 
 static int client_stats(lua_State *L) {
@@ -442,7 +446,7 @@ static int client_stats(lua_State *L) {
   mt_manager_stats m = {0};
   for (const mt_client_session *each = client->sessions; each; each = each->next)
     add_stats(&m, mt_manager_get_stats(each->manager));
-  lua_createtable(L, 0, 12);
+  lua_createtable(L, 0, 14);
   mt_set_count(L, "requests", s.requests);
   mt_set_count(L, "retries", s.retries);
   mt_set_count(L, "sent_bytes", s.sent_bytes);
@@ -455,7 +459,16 @@ static int client_stats(lua_State *L) {
   mt_set_count(L, "denials", m.denials);
   mt_set_count(L, "waits", m.waits);
   mt_set_count(L, "takeovers", m.takeovers);
+  mt_set_count(L, "janitor", m.janitor);
+  mt_set_count(L, "cleared", m.cleared);
   return 1;
+}
+
+static int client_clear_the_dead(lua_State *L) {
+  const mortise_client *client = mt_check_client(L, 1)->client;
+  for (mt_client_session *each = client->sessions; each; each = each->next)
+    mt_manager_clear_the_dead(each->manager);
+  return 0;
 }
 
 static int client_namespace(lua_State *L) {
@@ -483,13 +496,11 @@ const luaL_Reg mt_client_functions[] = {{"open", core_open},
                                         {"default_options", core_default_options},
                                         {NULL, NULL}};
 
-static const luaL_Reg methods[] = {{"close", client_close},
-                                   {"url", client_url},
-                                   {"init", client_init},
-                                   {"verify", client_verify},
-                                   {"stats", client_stats},
-                                   {"namespace", client_namespace},
-                                   {NULL, NULL}};
+static const luaL_Reg methods[] = {
+    {"close", client_close},         {"url", client_url},
+    {"init", client_init},           {"verify", client_verify},
+    {"stats", client_stats},         {"clear_the_dead", client_clear_the_dead},
+    {"namespace", client_namespace}, {NULL, NULL}};
 static const luaL_Reg metamethods[] = {{"__gc", collect_client},
                                        {"__close", client_close},
                                        {"__tostring", client_tostring},

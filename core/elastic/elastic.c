@@ -25,6 +25,7 @@ const mt_locks_ops mt_elastic_locks = {
     .init = mt_elastic_init,
     .verify = mt_elastic_verify,
     .session = mt_elastic_session,
+    .session_batch = mt_elastic_session_batch,
     .session_read = mt_elastic_session_read,
     .batch = mt_elastic_batch,
     .list = mt_elastic_list,

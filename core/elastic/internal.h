@@ -190,6 +190,7 @@ void mt_scans_free(mt_elastic *e);
 void mt_elastic_init(mt_store *s, mt_locks_admin *r);
 void mt_elastic_verify(mt_store *s, mt_locks_admin *r);
 void mt_elastic_session(mt_store *s, mt_session_write *r);
+void mt_elastic_session_batch(mt_store *s, mt_session_batch *r);
 void mt_elastic_session_read(mt_store *s, mt_session_read *r);
 void mt_elastic_batch(mt_store *s, mt_lock_batch *r);
 void mt_elastic_list(mt_store *s, mt_lock_list *r);

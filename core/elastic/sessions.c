@@ -135,18 +135,27 @@ static bool is_clear_answer(const mt_answer *a) {
          mt_answer_written(a);
 }
 
-/* Reads an answer that must have exactly one item, for this session, with a clear result. */
-static bool read_session_answer(const mt_session_write *r, mt_slice text, mt_answer *a) {
-  mt_answers answers;
-  mt_answer more;
+/* Reads the next item, which must be for this session and have a clear result. */
+static bool read_session_item(mt_answers *answers, const char *ns, const char *session,
+                              mt_answer *a) {
   mt_buf id;
   mt_buf_init(&id, MT_ID_MAX);
-  mt_session_id(&id, r->ns, r->session);
-  mt_answers_init(&answers, text);
-  bool good = mt_answers_next(&answers, a) && !id.failed && mt_answer_is_of(a, mt_buf_slice(&id)) &&
-              !mt_answers_next(&answers, &more) && !answers.failed && is_clear_answer(a);
+  mt_session_id(&id, ns, session);
+  bool good = mt_answers_next(answers, a) && !id.failed && mt_answer_is_of(a, mt_buf_slice(&id)) &&
+              is_clear_answer(a);
   mt_buf_deinit(&id);
   return good;
+}
+
+static bool is_last_item(mt_answers *answers) {
+  mt_answer more;
+  return !mt_answers_next(answers, &more) && !answers->failed;
+}
+
+static bool read_session_answer(const mt_session_write *r, mt_slice text, mt_answer *a) {
+  mt_answers answers;
+  mt_answers_init(&answers, text);
+  return read_session_item(&answers, r->ns, r->session, a) && is_last_item(&answers);
 }
 
 static void on_session(mt_call *c) {
@@ -176,12 +185,16 @@ static void on_session(mt_call *c) {
   mt_call_finish(c);
 }
 
-void mt_elastic_session(mt_store *s, mt_session_write *r) {
-  mt_call *c = mt_call_new(mt_elastic_of(s), &r->req);
+static void begin_session_write(mt_session_write *r) {
   r->result = MT_SESSION_NO_ANSWER;
   r->version = (mt_version){0};
   r->found = MT_SESSION_MISSING;
   r->breaker[0] = '\0';
+}
+
+void mt_elastic_session(mt_store *s, mt_session_write *r) {
+  mt_call *c = mt_call_new(mt_elastic_of(s), &r->req);
+  begin_session_write(r);
   if (!c) return;
   if ((unsigned)r->verb > MT_SESSION_BREAK || !mt_ns_valid(r->ns) ||
       !mt_session_valid(r->session) || !build_session_write(&c->body, r)) {
@@ -193,6 +206,67 @@ void mt_elastic_session(mt_store *s, mt_session_write *r) {
   mt_table_bulk_path(c);
   c->after = mt_order_ask_session(&c->e->order, r);
   mt_call_send(c, "POST", on_session);
+}
+
+/* ---- Writing several ------------------------------------------------------------------------ */
+
+/* With `e` it also fills in the results; otherwise it only looks whether all items are as they must be,
+ * and whether one was written. */
+static bool read_sessions_answer(mt_elastic *e, mt_session_batch *r, mt_slice text, uint64_t after,
+                                 bool *written) {
+  mt_answers answers;
+  mt_answer a;
+  mt_answers_init(&answers, text);
+  for (size_t i = 0; i < r->n; i++) {
+    mt_session_write *w = &r->writes[i];
+    if (!read_session_item(&answers, r->ns, w->session, &a)) return false;
+    bool wrote = mt_answer_written(&a);
+    *written |= wrote;
+    if (!e && wrote && !mt_version_is_after(a.version, after)) return false;
+    if (e && wrote) mt_order_judge_session(&e->order, after, w->verb, a.version);
+    if (e && !conflicted(w, &a)) classify_session_write(e, w, &a);
+  }
+  return is_last_item(&answers);
+}
+
+static void on_sessions(mt_call *c) {
+  mt_session_batch *r = (mt_session_batch *)c->req;
+  bool written = false;
+  bool failed = mt_call_check(c, "lock table", c->e->table) != MORTISE_OK;
+  mt_slice text = mt_buf_slice(&c->http.answer);
+  bool good = !failed && read_sessions_answer(NULL, r, text, c->after, &written);
+  if (!good || !(written || c->http.identified)) mt_call_distrust(c);
+  if (good) {
+    read_sessions_answer(c->e, r, text, c->after, &written);
+  } else if (!failed) {
+    mt_error_set(&r->req.error, MORTISE_UNAVAILABLE,
+                 "the answer to the writes of sessions is not understood");
+    r->req.error.ambiguous = true;
+    r->req.error.retryable = false;
+  }
+  mt_call_finish(c);
+}
+
+void mt_elastic_session_batch(mt_store *s, mt_session_batch *r) {
+  mt_elastic *e = mt_elastic_of(s);
+  for (size_t i = 0; i < r->n; i++) begin_session_write(&r->writes[i]);
+  mt_call *c = mt_call_new(e, &r->req);
+  if (!c) return;
+  bool good = mt_ns_valid(r->ns) && r->n;
+  for (size_t i = 0; good && i < r->n; i++) {
+    mt_session_write *w = &r->writes[i];
+    w->ns = r->ns;
+    good = (w->verb == MT_SESSION_EXPIRE || w->verb == MT_SESSION_PROVE) &&
+           mt_session_valid(w->session) && build_session_write(&c->body, w);
+  }
+  if (!good) {
+    mt_call_error(c, MORTISE_INVALID_ARGUMENT,
+                  "several sessions are only expired, or proven to have ended");
+    return;
+  }
+  mt_table_bulk_path(c);
+  c->after = mt_order_ask(&e->order);
+  mt_call_send(c, "POST", on_sessions);
 }
 
 /* ---- Reading -------------------------------------------------------------------------------- */

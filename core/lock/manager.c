@@ -4,6 +4,7 @@
 #include "base/pump.h"
 #include "lock/attempt.h"
 #include "lock/deadlock.h"
+#include "lock/janitor.h"
 #include "lock/look.h"
 #include "lock/successor.h"
 #include "lock/takeover.h"
@@ -21,6 +22,7 @@ typedef struct whole {
   mt_manager m; /* first member: the parts see only this */
   mt_waits waits;
   mt_takeover takeover;
+  mt_janitor janitor;
   mt_outbox outbox;
   mt_looks looks;
   mt_deadlock deadlock;
@@ -57,6 +59,7 @@ int64_t mt_manager_due(const mt_manager *m) {
   if (m->phase != MT_OPEN) return due;
   due = least(due, atomic_load(&m->holds->session.deadline_ms));
   due = least(due, mt_deadlock_due(m));
+  due = least(due, mt_janitor_due(m));
   return least(due, mt_outbox_due(m));
 }
 
@@ -103,6 +106,7 @@ mt_manager *mt_manager_new(mt_store *store, const mt_env *env, const mt_manager_
       .hooks = &hooks,
       .waits = &w->waits,
       .takeover = &w->takeover,
+      .janitor = &w->janitor,
       .outbox = &w->outbox,
       .looks = &w->looks,
       .deadlock = &w->deadlock,
@@ -127,6 +131,7 @@ void mt_manager_free(mt_manager *m) {
   if (!m) return;
   cancel_session_requests(m);
   if (m->phase == MT_OPEN) stop_heartbeat(m);
+  mt_janitor_deinit(m);
   mt_takeover_deinit(m);
   mt_deadlock_deinit(m);
   mt_outbox_deinit(m);
@@ -433,6 +438,7 @@ void mt_manager_tick(mt_manager *m) {
   mt_deadlock_tick(m);
   mt_outbox_flush(m);
   mt_looks_flush(m);
+  mt_janitor_tick(m); /* after the owner's own requests */
   replace_if_tainted(m); /* after the last hold was dropped: no later tick may come */
   tick_close(m);
 }
@@ -489,6 +495,10 @@ mt_permit mt_manager_permit(const mt_lock *lock) {
                      .fence = permit_fence,
                      .session = mt_lock_session(lock),
                      .epoch = mt_manager_epoch(lock->manager)};
+}
+
+void mt_manager_clear_the_dead(mt_manager *m) {
+  mt_janitor_hurry(m);
 }
 
 mt_manager_stats mt_manager_get_stats(const mt_manager *m) {

@@ -44,6 +44,10 @@ void mt_manager_close(mt_manager *m, int64_t deadline_ms, void (*done)(void *ctx
  * paths until it is adopted. */
 void mt_manager_leave(mt_manager *m, int64_t deadline_ms, void (*done)(void *ctx), void *ctx);
 
+/* While its session is open, what dead sessions left is cleared away as soon as they are proven dead,
+ * not a little at a time; `stats.cleared` counts it. */
+void mt_manager_clear_the_dead(mt_manager *m);
+
 mt_manager_stats mt_manager_get_stats(const mt_manager *m);
 /* The lock table's epoch when the current session was opened. */
 mt_epoch mt_manager_epoch(const mt_manager *m);

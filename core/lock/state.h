@@ -69,6 +69,7 @@ struct mt_manager {
   bool due_now;
   struct mt_waits *waits;
   struct mt_takeover *takeover;
+  struct mt_janitor *janitor;
   struct mt_outbox *outbox;
   struct mt_looks *looks;
   struct mt_deadlock *deadlock;

@@ -9,10 +9,15 @@ static mt_seen *seen_find(const mt_takeover *k, const char *id) {
   return NULL;
 }
 
+/* Of two sessions, the one that is less worth remembering. */
+static bool is_worth_less(const mt_seen *a, const mt_seen *b) {
+  return a->swept != b->swept ? a->swept : a->read_ms < b->read_ms;
+}
+
 static void forget_oldest(mt_takeover *k) {
   size_t oldest = 0;
   for (size_t i = 1; i < k->n; i++)
-    if (k->seen[i].since_ms < k->seen[oldest].since_ms) oldest = i;
+    if (is_worth_less(&k->seen[i], &k->seen[oldest])) oldest = i;
   mt_free(k->seen[oldest].owner);
   k->seen[oldest] = k->seen[--k->n];
 }
@@ -55,11 +60,16 @@ bool mt_takeover_known(const mt_manager *m, const mt_lock_entry *entries, size_t
   return true;
 }
 
+const mt_seen *mt_takeover_seen(const mt_manager *m, const char *session) {
+  return seen_find(m->takeover, session);
+}
+
 /* ---- What an answer means ------------------------------------------------------------------- */
 
-static void note(mt_manager *m, const mt_session_doc *doc) {
+void mt_takeover_note(mt_manager *m, const mt_session_doc *doc) {
   mt_seen *s = begin_to_watch(m->takeover, doc->session);
   if (!s || s->dead) return;
+  s->read_ms = mt_manager_now(m);
   bool same = s->known && mt_version_equal(s->version, doc->version) && s->state == doc->state;
   if (!same) s->since_ms = mt_manager_now(m);
   s->known = true;
@@ -71,7 +81,6 @@ static void note(mt_manager *m, const mt_session_doc *doc) {
   s->owner = mt_strdup(doc->owner);
 }
 
-/* Fills in the write that would prove it dead; false if it may be alive or a person must decide. */
 static bool verdict(mt_manager *m, const mt_seen *s, mt_session_write *w) {
   if (!s->known || s->dead || s->damaged) return false;
   w->verb = MT_SESSION_PROVE;
@@ -89,6 +98,23 @@ static bool verdict(mt_manager *m, const mt_seen *s, mt_session_write *w) {
          (s->owner && m->config.known_dead && m->config.known_dead(m->config.ctx, s->owner));
 }
 
+bool mt_takeover_verdict(mt_manager *m, const char *session, mt_session_write *w) {
+  const mt_seen *s = seen_find(m->takeover, session);
+  return s && verdict(m, s, w);
+}
+
+void mt_takeover_answered(mt_manager *m, const mt_session_write *w) {
+  mt_seen *s = seen_find(m->takeover, w->session);
+  if (s && w->result == MT_SESSION_ACKED) {
+    s->dead = true;
+    if (w->verb == MT_SESSION_EXPIRE) m->stats.takeovers++;
+    mt_log_write(&m->store->log, MORTISE_LOG_INFO, "session %s is dead: its locks may be taken",
+                 s->id);
+  } else if (s) {
+    s->known = false; /* it changed or the outcome is unknown: read it again */
+  }
+}
+
 /* ---- Looking -------------------------------------------------------------------------------- */
 
 static void next_write(mt_manager *m);
@@ -104,18 +130,9 @@ static void finish_look(mt_manager *m) {
 
 static void expiry_written(void *ctx, mt_req *req) {
   mt_manager *m = ctx;
-  mt_takeover *k = m->takeover;
-  mt_seen *s = seen_find(k, k->ids[k->at]);
   (void)req;
-  if (s && k->write.result == MT_SESSION_ACKED) {
-    s->dead = true;
-    if (k->write.verb == MT_SESSION_EXPIRE) m->stats.takeovers++;
-    mt_log_write(&m->store->log, MORTISE_LOG_INFO, "session %s is dead: its locks may be taken",
-                 s->id);
-  } else if (s) {
-    s->known = false; /* it changed or the outcome is unknown: read it again */
-  }
-  k->at++;
+  mt_takeover_answered(m, &m->takeover->write);
+  m->takeover->at++;
   next_write(m);
 }
 
@@ -135,7 +152,7 @@ static void next_write(mt_manager *m) {
 static void suspects_read(void *ctx, mt_req *req) {
   mt_manager *m = ctx;
   mt_takeover *k = m->takeover;
-  for (size_t i = 0; !req->error.code && i < k->read.n; i++) note(m, &k->read.docs[i]);
+  for (size_t i = 0; !req->error.code && i < k->read.n; i++) mt_takeover_note(m, &k->read.docs[i]);
   k->at = 0;
   if (req->error.code) k->n_ids = 0;
   next_write(m);
@@ -168,6 +185,28 @@ void mt_takeover_look(mt_manager *m, const mt_lock_entry *entries, size_t n, boo
                               .ids = k->ids,
                               .n = k->n_ids};
   m->store->locks->session_read(m->store, &k->read);
+}
+
+/* ---- For the janitor ------------------------------------------------------------------------ */
+
+size_t mt_takeover_sweep_begin(mt_manager *m) {
+  mt_takeover *k = m->takeover;
+  size_t n = 0;
+  for (size_t i = 0; i < k->n; i++) {
+    k->seen[i].sweeping = k->seen[i].dead && !k->seen[i].swept;
+    n += k->seen[i].sweeping;
+  }
+  return n;
+}
+
+void mt_takeover_sweep_end(mt_manager *m) {
+  mt_takeover *k = m->takeover;
+  for (size_t i = 0; i < k->n; i++) k->seen[i].swept |= k->seen[i].sweeping;
+}
+
+void mt_takeover_found_again(mt_manager *m, const char *session) {
+  mt_seen *s = seen_find(m->takeover, session);
+  if (s) s->swept = false;
 }
 
 void mt_takeover_deinit(mt_manager *m) {

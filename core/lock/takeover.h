@@ -11,15 +11,18 @@ typedef struct mt_seen {
   char id[MT_SESSION_ID];
   mt_version version;
   int64_t since_ms; /* arrival of the first answer with this version */
+  int64_t read_ms;  /* arrival of the last answer */
   int64_t lease_ms;
   mt_session_state state;
   bool known;  /* read at least once */
   bool dead;   /* proven by an acknowledged write of ours */
   bool damaged; /* its document is damaged: never declared dead, however long it stays silent */
+  bool sweeping,
+      swept;    /* the janitor's: a whole listing is, or was, gone through for its entries */
   char *owner;  /* owned JSON, or NULL */
 } mt_seen;
 
-enum { MT_SEEN_MAX = 1024, MT_LOOK_MAX = 64 };
+enum { MT_SEEN_MAX = 2048, MT_LOOK_MAX = 64 };
 
 struct mt_takeover {
   mt_seen *seen;
@@ -45,5 +48,20 @@ bool mt_takeover_known(const mt_manager *m, const mt_lock_entry *entries, size_t
 bool mt_takeover_damaged(const mt_manager *m, const char *session);
 const char *mt_takeover_owner(const mt_manager *m, const char *session); /* JSON or NULL */
 void mt_takeover_deinit(mt_manager *m);
+
+/* For the janitor, which looks at sessions that block nobody. */
+const mt_seen *mt_takeover_seen(const mt_manager *m, const char *session); /* NULL: never read */
+/* What a read showed. */
+void mt_takeover_note(mt_manager *m, const mt_session_doc *doc);
+/* Fills in the write that would prove it dead, without `req`, `ns` and `session`; false if it may be
+ * alive, is known dead already, or a person must decide. */
+bool mt_takeover_verdict(mt_manager *m, const char *session, mt_session_write *w);
+/* That write was answered. */
+void mt_takeover_answered(mt_manager *m, const mt_session_write *w);
+/* A look through all entries begins: returns for how many dead sessions that has not been done. */
+size_t mt_takeover_sweep_begin(mt_manager *m);
+void mt_takeover_sweep_end(mt_manager *m);
+/* An entry of this dead session was found after the look through all of them. */
+void mt_takeover_found_again(mt_manager *m, const char *session);
 
 #endif

@@ -102,6 +102,8 @@ typedef struct mt_manager_stats {
   uint64_t denials;
   uint64_t waits;     /* acquisitions that waited */
   uint64_t takeovers; /* sessions expired by us */
+  uint64_t janitor;   /* requests of the janitor */
+  uint64_t cleared;   /* entries of the dead that it removed */
 } mt_manager_stats;
 
 #endif

@@ -378,6 +378,15 @@ typedef struct mt_session_write {
   char breaker[MT_SESSION_BREAKER];
 } mt_session_write;
 
+/* EXPIRE and PROVE of several sessions in one request, each by itself: the writes of others beside one
+ * that was refused stand. */
+typedef struct mt_session_batch {
+  mt_req req;
+  const char *ns;           /* in */
+  mt_session_write *writes; /* in/out, the caller's; `req` and `ns` of each are not used */
+  size_t n;
+} mt_session_batch;
+
 /* Writes "user@host, pid 12" from an owner's member `broken_by`; "" if there is none. */
 void mt_session_breaker(mt_json owner, char *out, size_t size);
 
@@ -537,6 +546,8 @@ typedef struct mt_locks_ops {
   void (*init)(mt_store *s, mt_locks_admin *r);   /* creates the tables; fine if they exist */
   void (*verify)(mt_store *s, mt_locks_admin *r); /* CORRUPT_TABLE, or NOT_FOUND: run `init` */
   void (*session)(mt_store *s, mt_session_write *r);
+  /* NULL where several writes in one request save nothing. */
+  void (*session_batch)(mt_store *s, mt_session_batch *r);
   void (*session_read)(mt_store *s, mt_session_read *r);
   void (*batch)(mt_store *s, mt_lock_batch *r);
   void (*list)(mt_store *s, mt_lock_list *r);

@@ -327,7 +327,9 @@ closed:
   } unless { d_step { life[s] == crashed -> clear(); forget_answers(s) } }
 }
 
-/* Everything that happens to session s from outside: crashes, beats, watching, breaking, evictions. */
+/* Everything that happens to session s from outside: crashes, beats, watching, breaking, evictions. Whoever
+ * watches, ends and evicts it need not want its locks: this is a waiter's take-over, and the clearing away of
+ * what nobody wants as well. */
 #define may_beat(s) (live[s] && (!broken[s] || bug(BEAT_WHEN_BROKEN)))
 #define may_evict(s) (!bug(NO_TAKE_OVER) && (!guards(s) || bug(EVICT_GUARDS)) && (!live[s] || (bug(EVICT_THE_LIVING) && elapsed[s])))
 proctype world(byte s) {

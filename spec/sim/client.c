@@ -123,6 +123,7 @@ void sim_client_clean(client *c) {
   if (c->beating) mt_heartbeat_deinit(&c->heart);
   c->beating = false;
   c->sim->counts.takeovers += mt_manager_get_stats(c->manager).takeovers;
+  c->sim->counts.cleared += mt_manager_get_stats(c->manager).cleared;
   mt_manager_free(c->manager);
   mt_store_close(c->store);
   mt_store_close(c->beat_store);

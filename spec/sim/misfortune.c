@@ -33,7 +33,7 @@ static void say(const client *c, const char *what, int64_t until) {
 static void come_again(void *ctx) {
   client *c = ctx;
   sim *s = c->sim;
-  if (s->calm || s->n >= SLOTS - 1 - JOBS) return;
+  if (s->calm || s->n >= SLOTS - 2 - JOBS) return;
   client *new = sim_client_open(s, c->host, c->job);
   say(new, "begins", 0);
   for (size_t i = 0; i < TASKS; i++) sim_task_later(&new->tasks[i]);

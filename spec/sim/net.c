@@ -39,6 +39,7 @@ typedef enum call_kind {
   CALL_SESSION,
   CALL_READ,
   CALL_DOCUMENTS,
+  CALL_LIST,
   CALL_VERIFY
 } call_kind;
 
@@ -191,6 +192,10 @@ static bool apply(sim_call *c, sim_primary at) {
     free(c->text);
     c->text = sim_table_documents(c->net->table, at, c->documents, c->n_documents);
   }
+  if (c->kind == CALL_LIST) {
+    free(c->text);
+    c->text = sim_table_list(c->net->table, at);
+  }
   if (c->kind == CALL_READ) {
     mt_session_read_deinit(&c->reading->read);
     sim_table_read(c->net->table, at, &c->reading->read);
@@ -296,6 +301,8 @@ static void deliver(void *ctx) {
     hand_over_docs(c, c);
   } else if (c->kind == CALL_DOCUMENTS) {
     ((mt_lock_read *)c->req)->json = text_copy(c->text);
+  } else if (c->kind == CALL_LIST) {
+    ((mt_lock_list *)c->req)->json = text_copy(c->text);
   }
   finish(c);
 }
@@ -397,7 +404,7 @@ static void disbelieve(sim_call *c) {
 
 /* Is the connection used again? A read's answer cannot prove that it is the right one. */
 static bool goes_on(const sim_call *c, bool believed) {
-  if (!believed || c->kind == CALL_READ || c->kind == CALL_DOCUMENTS) return believed;
+  if (!believed || c->kind == CALL_READ || c->kind >= CALL_DOCUMENTS) return believed;
   if (c->kind == CALL_BATCH) return ((const mt_lock_batch *)c->req)->proven;
   return ((const mt_session_write *)c->req)->result == MT_SESSION_ACKED;
 }
@@ -636,6 +643,12 @@ static void do_documents(mt_store *s, mt_lock_read *r) {
   post(c);
 }
 
+/* All in one page. */
+static void do_list(mt_store *s, mt_lock_list *r) {
+  r->json = NULL;
+  post(call_new(s, &r->req, CALL_LIST));
+}
+
 static void do_verify(mt_store *s, mt_locks_admin *r) {
   post(call_new(s, &r->req, CALL_VERIFY));
 }
@@ -656,6 +669,7 @@ mt_store *sim_store_new(sim_net *net, sim_machine *machine, sim_thread thread, u
                                      .session = do_session,
                                      .session_read = do_read,
                                      .batch = do_batch,
+                                     .list = do_list,
                                      .lock_read = do_documents};
   sim_store *s = sim_must(calloc(1, sizeof *s));
   *s = (sim_store){.base = {.locks = &locks,

@@ -1,6 +1,9 @@
 /* What must hold when all is over. */
 #include "sim.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+
 bool sim_task_ended(const task *t) {
   const client *c = t->client;
   if (c->machine.gone || c->closing) return true;
@@ -99,6 +102,61 @@ static void lock_all(sim *s) {
   }
 }
 
+/* What is left of sessions, but for guards. */
+static size_t litter(const sim *s) {
+  size_t n, left = 0;
+  const sim_lock_doc *d = sim_table_locks(s->table, &n);
+  for (size_t i = 0; i < n; i++) {
+    left += d[i].n_queue;
+    for (size_t k = 0; k < d[i].n_holders; k++) left += !d[i].holders[k].job;
+  }
+  return left;
+}
+
+/* More sessions that died with what they held, at one moment. */
+static void bury(sim *s) {
+  enum { DEAD = 12 };
+  for (unsigned i = 0; i < DEAD; i++) {
+    char id[MT_SESSION_ID];
+    snprintf(id, sizeof id, "%032x", 0xdead00 + i);
+    const char *owner =
+        "{\"host\":\"elsewhere\",\"boot\":\"b\",\"pidns\":\"1\",\"pid\":1,\"start\":1}";
+    mt_session_write open = {
+        .verb = MT_SESSION_OPEN, .session = id, .owner = mt_slice_of(owner), .lease_ms = LEASE};
+    sim_table_session(s->table, SIM_PRIMARY, &open);
+    const char *leaf = sim_paths[sim_below(s->w, sim_own(2000, i), SIM_PATHS)];
+    const char *paths[] = {"/", "/a", leaf};
+    for (unsigned k = (unsigned)sim_below(s->w, sim_own(2001, i), 3); k < 3; k++) {
+      mt_lock_item item = {.verb = MT_LOCK_SET,
+                           .place.path = mt_slice_of(paths[k]),
+                           .n = k + 1,
+                           .mode = k < 2 ? MT_IX : MT_X,
+                           .fresh = true,
+                           .enqueue = k == 2};
+      sim_table_item(s->table, SIM_PRIMARY, id, 0, &item, false);
+      free(item.blockers);
+    }
+  }
+}
+
+/* A client that lives clears away what the dead left, though nobody wants it. */
+static void await_janitor(sim *s) {
+  enum {
+    JANITOR_LEASES = 12
+  }; /* a look each half a lease, and at the latest the eighth lists all */
+  bury(s);
+  client *last = sim_client_open(s, 98, 0);
+  task *t = &last->tasks[0];
+  t->wants[0] = (mt_want){mt_slice_of("/"), MT_IS};
+  t->round = s->profile.rounds;
+  t->step = 100;
+  sim_task_take(t, 1, 60 * LEASE, false);
+  sim_run(s, sim_now(s->w) + 60 * LEASE, true);
+  sim_run(s, sim_now(s->w) + JANITOR_LEASES * LEASE, false);
+  if (litter(s)) sim_fail(s, "what the dead left is not cleared away");
+  close_all(s);
+}
+
 void sim_check_rest(sim *s) {
   check_nothing_kept(s);
   close_all(s);
@@ -106,6 +164,8 @@ void sim_check_rest(sim *s) {
   for (size_t i = 0; i < s->n; i++) s->clients[i].tasks->round = s->profile.rounds;
   s->profile.cancel = 0;
   s->stream = NULL;
+  await_janitor(s);
+  if (s->failure) return;
   if (s->profile.jobs) recover_all(s);
   lock_all(s);
   close_all(s);

@@ -105,7 +105,7 @@ typedef struct profile {
 
 typedef struct sim_counts {
   uint64_t grants, timeouts, losses, deadlocks, unavailable, cancels, conversions, writes,
-      late_writes, refused_writes, takeovers, misfortunes, leftovers, orphans, adoptions;
+      late_writes, refused_writes, takeovers, misfortunes, leftovers, orphans, adoptions, cleared;
   int64_t longest_overrun, longest_cycle;
 } sim_counts;
 

@@ -149,11 +149,13 @@ static void print_counts(const sim_counts *c, uint64_t schedules, uint64_t failu
          " time-outs, %" PRIu64 " deadlocks, %" PRIu64 " lost, %" PRIu64 " cancelled, %" PRIu64
          " unavailable, %" PRIu64 " misfortunes, %" PRIu64 " take-overs, %" PRIu64
          " writes (%" PRIu64 " late, %" PRIu64 " refused), %" PRIu64 " left by copies, %" PRIu64
-         " orphans, %" PRIu64 " adoptions, at most %" PRId64 " ms over a deadline, at most %" PRId64
-         " ms in a cycle till the time-out, %" PRIu64 " failures\n",
+         " orphans, %" PRIu64 " adoptions, %" PRIu64 " cleared by janitors, at most %" PRId64
+         " ms over a deadline, at most %" PRId64 " ms in a cycle till the time-out, %" PRIu64
+         " failures\n",
          schedules, c->grants, c->conversions, c->timeouts, c->deadlocks, c->losses, c->cancels,
          c->unavailable, c->misfortunes, c->takeovers, c->writes, c->late_writes, c->refused_writes,
-         c->leftovers, c->orphans, c->adoptions, c->longest_overrun, c->longest_cycle, failures);
+         c->leftovers, c->orphans, c->adoptions, c->cleared, c->longest_overrun, c->longest_cycle,
+         failures);
 }
 
 static int run_many(const sim_options *o, sim_tracing tracing) {

@@ -456,24 +456,31 @@ unsigned sim_job_number(const char *job) {
   return number;
 }
 
-static void add_document(mt_buf *out, const sim_lock_doc *d) {
-  mt_buf_addf(out, "%s{\"ns\":\"sim\",\"path\":\"%s\",\"holders\":[", out->n > 1 ? "," : "",
-              d->path);
-  for (size_t i = 0; i < d->n_holders; i++) {
-    const sim_entry *e = &d->holders[i];
+static void add_entries(mt_buf *out, const sim_entry *list, size_t n, bool queued) {
+  for (size_t i = 0; i < n; i++) {
+    const sim_entry *e = &list[i];
     mt_buf_addf(out, "%s{\"session\":\"%s\",\"n\":%llu,\"mode\":\"%s\"", i ? "," : "", e->session,
                 (unsigned long long)e->n, mt_mode_name(e->mode));
+    if (queued) mt_buf_addf(out, ",\"until\":%lld", (long long)e->until);
     if (e->job) mt_buf_addf(out, ",\"job\":\"job-%u\"", e->job);
     mt_buf_addc(out, '}');
   }
+}
+
+static void add_document(mt_buf *out, const sim_lock_doc *d) {
+  mt_buf_addf(out, "%s{\"ns\":\"sim\",\"path\":\"%s\",\"holders\":[", out->n > 1 ? "," : "",
+              d->path);
+  add_entries(out, d->holders, d->n_holders, false);
   mt_buf_adds(out, "],\"queue\":[");
-  for (size_t i = 0; i < d->n_queue; i++) {
-    const sim_entry *e = &d->queue[i];
-    mt_buf_addf(out, "%s{\"session\":\"%s\",\"n\":%llu,\"mode\":\"%s\",\"until\":%lld}",
-                i ? "," : "", e->session, (unsigned long long)e->n, mt_mode_name(e->mode),
-                (long long)e->until);
-  }
+  add_entries(out, d->queue, d->n_queue, true);
   mt_buf_adds(out, "]}");
+}
+
+static char *end_documents(mt_buf *out) {
+  mt_buf_addc(out, ']');
+  char *json = mt_buf_take(out, NULL);
+  mt_buf_deinit(out);
+  return sim_must(json);
 }
 
 char *sim_table_documents(sim_table *t, sim_primary at, const mt_slice *paths, size_t n) {
@@ -484,10 +491,15 @@ char *sim_table_documents(sim_table *t, sim_primary at, const mt_slice *paths, s
     const sim_lock_doc *d = find_lock(t->copies[at], paths[i]);
     if (d) add_document(&out, d);
   }
-  mt_buf_addc(&out, ']');
-  char *json = mt_buf_take(&out, NULL);
-  mt_buf_deinit(&out);
-  return sim_must(json);
+  return end_documents(&out);
+}
+
+char *sim_table_list(sim_table *t, sim_primary at) {
+  mt_buf out;
+  mt_buf_init(&out, 1 << 20);
+  mt_buf_addc(&out, '[');
+  for (size_t i = 0; i < t->copies[at]->n_locks; i++) add_document(&out, &t->copies[at]->locks[i]);
+  return end_documents(&out);
 }
 
 /* ---- For the checks ------------------------------------------------------------------------- */

@@ -56,6 +56,7 @@ bool sim_table_session(sim_table *t, sim_primary at, mt_session_write *write);
 void sim_table_read(sim_table *t, sim_primary at, mt_session_read *read);
 /* As mt_lock_read's `json`; owned. */
 char *sim_table_documents(sim_table *t, sim_primary at, const mt_slice *paths, size_t n);
+char *sim_table_list(sim_table *t, sim_primary at); /* all of them */
 /* A job's id in batches is "job-N". */
 unsigned sim_job_number(const char *job);
 

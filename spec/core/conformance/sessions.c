@@ -175,6 +175,37 @@ static void expiring_the_missing(mt_fixture *f) {
   SESSION(session_verb(MT_SESSION_PROVE, mt_b), MT_SESSION_ACKED);
 }
 
+/* Each by itself, whatever becomes of the others. */
+static void several_at_once(mt_fixture *f) {
+  mt_version version, of_a;
+  if (!f->s->locks->session_batch) return;
+  SESSION(session_open(mt_a), MT_SESSION_ACKED);
+  of_a = version;
+  SESSION(session_open(mt_b), MT_SESSION_ACKED);
+  mt_session_write writes[] = {session_expire(mt_b, (mt_version){of_a.seq_no + 999, of_a.term}),
+                               session_expire(mt_a, of_a), session_expire(mt_c, (mt_version){0})};
+  mt_session_batch batch = {.ns = f->ns, .writes = writes, .n = 3};
+  f->s->locks->session_batch(f->s, &batch);
+  MT_OK(f, batch);
+  MT_CHECK(writes[0].result == MT_SESSION_REFUSED, "of another version");
+  MT_CHECK(writes[1].result == MT_SESSION_ACKED, "expired");
+  MT_CHECK(writes[2].result == MT_SESSION_ACKED, "made as expired");
+  MT_CHECK(state_of(f, mt_b, NULL) == MT_SESSION_LIVE, "lives");
+  MT_CHECK(state_of(f, mt_a, &version) == MT_SESSION_EXPIRED && same(version, writes[1].version),
+           "its version");
+  mt_session_write proofs[] = {session_verb(MT_SESSION_PROVE, mt_a),
+                               session_verb(MT_SESSION_PROVE, mt_b)};
+  batch = (mt_session_batch){.ns = f->ns, .writes = proofs, .n = 2};
+  f->s->locks->session_batch(f->s, &batch);
+  MT_OK(f, batch);
+  MT_CHECK(proofs[0].result == MT_SESSION_ACKED, "proven");
+  MT_CHECK(proofs[1].result == MT_SESSION_REFUSED, "it lives");
+  proofs[0].verb = MT_SESSION_CLOSE;
+  batch = (mt_session_batch){.ns = f->ns, .writes = proofs, .n = 1};
+  f->s->locks->session_batch(f->s, &batch);
+  MT_CHECK(mt_store_wait(f->s, &batch.req, INT64_MAX) == MORTISE_INVALID_ARGUMENT, "only these");
+}
+
 static void opened_twice(mt_fixture *f) {
   mt_version version, first;
   SESSION(session_open(mt_a), MT_SESSION_ACKED);
@@ -293,6 +324,7 @@ const mt_case mt_cases_sessions[] = {
     {"sessions: who broke one is told to its owner", broken_by},
     {"sessions: a broken one is closed by its owner", broken_and_closed},
     {"sessions: a missing one is made as expired", expiring_the_missing},
+    {"sessions: several are expired at once", several_at_once},
     {"sessions: opened twice", opened_twice},
     {"sessions: read several", reading},
     {"sessions: namespaces are apart", apart},

@@ -1,0 +1,72 @@
+/* The janitor: clears away what dead sessions left and nobody wants, a little at a time.
+ *
+ * An open session looks at the entries of `/` now and then, where every session that holds something
+ * has one, and watches the documents of some of their sessions. It expires those that are dead by the
+ * rules of takeover.h, lists the namespace, and evicts the entries of the sessions that it proved dead.
+ * What guards a job stays. One request at a time, with pauses; the manager's own never wait for it. */
+#ifndef MT_LOCK_JANITOR_H
+#define MT_LOCK_JANITOR_H
+
+#include "lock/state.h"
+
+enum { MT_JANITOR_READ = 64, MT_JANITOR_EVICT = 64 };
+
+/* An entry to be evicted; its path is in `paths`. */
+typedef struct mt_litter {
+  size_t path_at, path_n;
+  char session[MT_SESSION_ID];
+} mt_litter;
+
+typedef enum mt_janitor_step {
+  MT_JANITOR_LOOK = 0,
+  MT_JANITOR_WATCH,
+  MT_JANITOR_EXPIRE,
+  MT_JANITOR_LIST,
+  MT_JANITOR_CLEAR,
+} mt_janitor_step;
+
+typedef struct mt_ids {
+  char (*id)[MT_SESSION_ID];
+  size_t n, cap;
+} mt_ids;
+
+/* Zero it. */
+struct mt_janitor {
+  mt_janitor_step step;
+  bool busy;           /* a request is under way */
+  bool hurried;        /* no pauses, no sharing: a person waits for it */
+  int64_t due_ms;      /* of the next step; 0: none yet */
+  int64_t sent_ms;     /* when the last request was sent */
+  mt_ids others;       /* with an entry at `/`, sorted */
+  mt_ids strays;       /* found in the last listing, without one */
+  mt_ids watch;        /* to be read in this round */
+  size_t at;           /* those before it were read */
+  size_t moved, still; /* sessions that were read again in this round, and had beaten or not */
+  size_t suspects;     /* that have not beaten since long before */
+  size_t alive;        /* how many live, by the last rounds; 0: not known */
+  size_t looks;        /* until the next listing without a cause */
+  const char *ids[MT_JANITOR_READ];
+  size_t n_ids, expiring;
+  mt_litter *litter;
+  size_t n_litter, cap_litter, cleared, tries;
+  bool failed; /* some of it could not be cleared in this listing */
+  mt_buf paths;
+  char self[MT_SESSION_ID];
+  mt_lock_item items[MT_JANITOR_EVICT];
+  mt_lock_read look;
+  mt_session_read read;
+  mt_session_write writes[MT_JANITOR_READ];
+  mt_session_batch ending;
+  mt_lock_list list;
+  mt_lock_batch batch;
+};
+
+typedef struct mt_janitor mt_janitor;
+
+int64_t mt_janitor_due(const mt_manager *m); /* INT64_MAX: nothing to do before an answer */
+void mt_janitor_tick(mt_manager *m);
+/* From now on it works without pauses, and leaves nothing to others. */
+void mt_janitor_hurry(mt_manager *m);
+void mt_janitor_deinit(mt_manager *m);
+
+#endif

@@ -213,6 +213,9 @@ function Client:_read_sessions(ids, namespace)
   return found
 end
 
+-- From now on this client removes at once what sessions left that it can prove dead, but for guards of jobs.
+function Client:_clear_the_dead() self:_open_core():clear_the_dead() end
+
 -- Ends a session and its locks without its owner's consent, see bindings/lua_break.c. -> a breaking
 function Client:_break_session(id)
   return self:_open_core():break_session(argument.name("_break_session", "id", id))

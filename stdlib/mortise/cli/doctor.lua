@@ -9,13 +9,19 @@ local sessions = require "mortise.sessions"
 
 local command = {
   summary = "check the store, its lock table, the rights and the sessions",
-  usage = "[--json]",
+  usage = "[--fix] [--verbose] [--json]",
   help = [[
 Checks, one after another: the settings; that the store answers, and its version; the lock table; the
 index of jobs; the rights, by taking a lock of its own and giving it back; the clocks; the sessions'
-heartbeats and locks that dead ones left. On a server it also removes the documents of sessions that ended
-more than a week ago. Each finding says what to do. Exit status 1 when something is wrong.]],
-  options = {output.json_row},
+heartbeats and what dead ones left, which every client that works here removes bit by bit; --fix removes it
+now, which takes up to one lease of theirs, but never what guards a job. On a server it also removes the
+documents of sessions that ended more than a week ago. Each finding says what to do. Exit status 1 when
+something is wrong.]],
+  options = {
+    {name = "fix", type = "boolean", flag = "--fix", help = "remove what dead sessions left"},
+    {name = "verbose", type = "boolean", flag = "--verbose", help = "list the dead sessions one by one"},
+    output.json_row,
+  },
   arguments = {0, 0},
 }
 
@@ -156,7 +162,7 @@ local function check_clock(findings, mine)
   add(findings, "clocks", "warning", text, "locks do not depend on it, but ages and logs will mislead you")
 end
 
--- The number of holds of each session, the sessions' ids, the paths with damaged entries, and the job that
+-- The number of entries of each session, the sessions' ids, the paths with damaged entries, and the job that
 -- each session guards.
 local function count_locks(client)
   local held, ids, damaged, jobs = {}, {}, {}, {}
@@ -167,11 +173,13 @@ local function count_locks(client)
         if new and pcall(core.path_check, lock.path, true) then damaged[#damaged + 1] = lock.path end
       end
     end
-    for _, entry in ipairs(lock.holders) do
-      if not entry.damaged then
-        if not held[entry.session] then ids[#ids + 1] = entry.session end
-        held[entry.session] = (held[entry.session] or 0) + 1
-        jobs[entry.session] = entry.job or jobs[entry.session]
+    for _, entries in ipairs {lock.holders, lock.queue} do
+      for _, entry in ipairs(entries) do
+        if not entry.damaged then
+          if not held[entry.session] then ids[#ids + 1] = entry.session end
+          held[entry.session] = (held[entry.session] or 0) + 1
+          if entries == lock.holders then jobs[entry.session] = entry.job or jobs[entry.session] end
+        end
       end
     end
   end
@@ -191,45 +199,109 @@ local function all_sessions(client, ids)
   return known
 end
 
-local dead_most = 20 -- dead sessions listed one by one
-
--- `just`: this session was opened a moment ago.
-local function check_sessions(findings, client, own, just)
+-- What there is now: {alive=, dead={{id, session, verdict, entries}, ...}, entries=, since_ms=, lease_ms=,
+-- jobs={{job, id, session, entries}, ...}, damaged={id, ...}, paths={path, ...}, known=}. `entries` is what
+-- the dead left that no job guards, `since_ms` how long the first of them has been silent at most, by the
+-- store's clock, `lease_ms` the longest lease of those whose death is not known for certain.
+local function survey(client, own)
   local now = core.wall_ms()
-  local held, ids, damaged, jobs = count_locks(client)
-  local known = all_sessions(client, ids)
-  if just then check_clock(findings, known[own]) end
-  local alive, dead = 0, 0
-  for id, session in pairs(known) do
+  local held, ids, paths, jobs = count_locks(client)
+  local found = {
+    alive = 0, dead = {}, entries = 0, since_ms = 0, lease_ms = 0, jobs = {}, damaged = {}, paths = paths,
+    known = all_sessions(client, ids),
+  }
+  for id, session in pairs(found.known) do
     local verdict = sessions.judge(session or nil, now)
+    local each = {id = id, session = session, verdict = verdict, entries = held[id], job = jobs[id]}
     if verdict.damaged then
-      add(findings, "sessions", "warning", ("%s is damaged"):format(id),
-        "see what it holds (`mortise locks`), then `mortise locks break --session` it")
+      found.damaged[#found.damaged + 1] = id
     elseif id ~= own and not verdict.dead then
-      alive = alive + 1
+      found.alive = found.alive + 1
     elseif id ~= own and held[id] and jobs[id] then
-      add(findings, "sessions", "warning", ("job %s is not finished: %s (%s) left %d entries that guard it")
-        :format(jobs[id], sessions.owner_text(session and session.owner), id:sub(1, 8), held[id]),
-        ("resume the job or roll it back (`mortise jobs show %s`): nobody takes them over"):format(jobs[id]))
+      found.jobs[#found.jobs + 1] = each
     elseif id ~= own and held[id] then
-      dead = dead + 1
-      if dead <= dead_most then
-        add(findings, "sessions", "warning", ("%s (%s) left %d entries: %s"):format(
-          sessions.owner_text(session and session.owner), id:sub(1, 8), held[id], verdict.text),
-          "nothing: the next one that wants such a lock takes it over")
-      end
+      found.dead[#found.dead + 1] = each
+      found.entries = found.entries + held[id]
+      found.since_ms = math.max(found.since_ms, verdict.silent_ms or 0)
+      local over = not session or verdict.gone or verdict.state == "expired" or verdict.state == "closed"
+      if not over then found.lease_ms = math.max(found.lease_ms, session.lease_ms or 0) end
     end
   end
-  if dead > dead_most then
-    add(findings, "sessions", "warning", ("%d more left entries"):format(dead - dead_most),
-      "nothing: they are taken over; `mortise locks` shows all")
+  return found
+end
+
+local function the_dead(found)
+  local several = #found.dead ~= 1
+  return ("%d dead session%s left %d entr%s"):format(#found.dead, several and "s" or "",
+    found.entries, found.entries == 1 and "y" or "ies")
+end
+
+local fix_slack_ms = 20000 -- for the requests, beside the lease
+
+-- Waits until nothing of the dead is left, at most for their longest lease. -> what is left
+local function clear_the_dead(client, own, found, ctx)
+  local until_ms = core.now_ms() + found.lease_ms + fix_slack_ms
+  if found.lease_ms > 0 and not ctx.options.json then
+    output.line(io.stderr, "mortise: ", the_dead(found), ": they are watched for their lease, ",
+      duration.text(found.lease_ms), " at most")
   end
-  add(findings, "sessions", "fine", ("%d others are alive"):format(alive))
-  if #damaged > 0 then
-    add(findings, "sessions", "warning", ("at %d paths entries are damaged, first at %s"):format(#damaged,
-      damaged[1]), "nobody takes them over: `mortise locks break PATH --hold damaged`")
+  client:_clear_the_dead()
+  local left = found
+  while #left.dead > 0 and core.now_ms() < until_ms do
+    mortise.sleep(0.25)
+    left = survey(client, own)
   end
-  if alive > 256 then
+  return left
+end
+
+local function add_cleared(findings, before, left)
+  local entries = math.max(0, before.entries - left.entries)
+  add(findings, "sessions", "fine", ("%s: %d of them %s removed"):format(the_dead(before), entries,
+    entries == 1 and "was" or "were"))
+end
+
+local function add_the_dead(findings, found, ctx)
+  if #found.dead == 0 then return end
+  add(findings, "sessions", "warning", ("%s, since %s at most"):format(the_dead(found),
+    duration.text(found.since_ms // 1000 * 1000)),
+    "nothing: clients that work here remove them within a few leases; `mortise doctor --fix` does so now")
+  local last = findings[#findings]
+  last.sessions, last.entries, last.since_ms = #found.dead, found.entries, found.since_ms
+  if not ctx.options.verbose then return end
+  for _, each in ipairs(found.dead) do
+    add(findings, "sessions", "warning", ("%s (%s) left %d entries: %s"):format(
+      sessions.owner_text(each.session and each.session.owner), each.id:sub(1, 8), each.entries,
+      each.verdict.text))
+  end
+end
+
+-- `just`: this session was opened a moment ago.
+local function check_sessions(findings, client, own, just, ctx)
+  local found = survey(client, own)
+  if just then check_clock(findings, found.known[own]) end
+  if ctx.options.fix and #found.dead > 0 then
+    local left = clear_the_dead(client, own, found, ctx)
+    add_cleared(findings, found, left)
+    found = left
+  end
+  for _, id in ipairs(found.damaged) do
+    add(findings, "sessions", "warning", ("%s is damaged"):format(id),
+      "see what it holds (`mortise locks`), then `mortise locks break --session` it")
+  end
+  for _, each in ipairs(found.jobs) do
+    add(findings, "sessions", "warning", ("job %s is not finished: %s (%s) left %d entries that guard it")
+      :format(each.job, sessions.owner_text(each.session and each.session.owner), each.id:sub(1, 8),
+        each.entries),
+      ("resume the job or roll it back (`mortise jobs show %s`): nobody takes them over"):format(
+        each.job))
+  end
+  add_the_dead(findings, found, ctx)
+  add(findings, "sessions", "fine", ("%d others are alive"):format(found.alive))
+  if #found.paths > 0 then
+    add(findings, "sessions", "warning", ("at %d paths entries are damaged, first at %s"):format(#found.paths,
+      found.paths[1]), "nobody takes them over: `mortise locks break PATH --hold damaged`")
+  end
+  if found.alive > 256 then
     add(findings, "sessions", "warning", "more than 256 sessions share the root's entry",
       "use several namespaces, or fewer processes with tasks")
   end
@@ -278,15 +350,15 @@ local function purge_sessions(findings, client)
   end
 end
 
-local function check_lists(findings, client, just)
+local function check_lists(findings, client, just, ctx)
   local session = client:session()
   try(findings, "sessions", function()
-    check_sessions(findings, client, session and session.id, just)
+    check_sessions(findings, client, session and session.id, just, ctx)
     purge_sessions(findings, client)
   end)
 end
 
-function command.findings()
+function command.findings(ctx)
   local findings = {}
   if not check_settings(findings) then return findings end
   local client = try(findings, "store", function() return mortise.connect {} end)
@@ -296,7 +368,7 @@ function command.findings()
   check_jobs(findings, guard)
   local had, may = check_rights(findings, guard)
   if may then
-    check_lists(findings, guard, had)
+    check_lists(findings, guard, had, ctx)
     check_answers(findings, guard)
   end
   return findings
@@ -314,7 +386,7 @@ local function print_all(findings)
 end
 
 function command.run(ctx)
-  local findings = command.findings()
+  local findings = command.findings(ctx)
   local good = true
   for _, each in ipairs(findings) do good = good and each.state ~= "wrong" end
   if ctx.options.json then

@@ -100,5 +100,6 @@ bool tasks_round(const options *o, pair *out);     /* tasks.c */
 bool processes_round(const options *o, pair *out); /* processes.c */
 bool contended_round(const options *o, pair *out); /* contended.c */
 bool documents_round(const options *o, pair *out); /* documents.c: taken, given back */
+bool ghosts_case(const options *o); /* ghosts.c: without a raw way, prints by itself */
 
 #endif

@@ -15,6 +15,8 @@
  *   Aims with 16: 500 grants/s, without hints 150; most is less than 3 times p50; 6 trips.
  * - documents: 100,000 document locks taken, then given back. Aim: 1.2 of raw's time, and less than
  *   1 us of user CPU each.
+ * - ghosts: one caller beside 0, 100, 400 and 1,000 sessions whose processes were killed, before and after
+ *   the janitor has cleared them away; once. Aim: gone within two leases, under 1% of the requests.
  *
  * CPU is the client's own (getrusage), all its threads and processes; trips are HTTP requests,
  * conflicts are scripted items that were sent again. */
@@ -214,6 +216,7 @@ int main(int argc, char **argv) {
   bool good = true;
   for (size_t i = 0; good && i < sizeof cases / sizeof *cases; i++)
     if (!o.only || strstr(o.only, cases[i].name)) good = run_case(i, &o, rounds);
+  if (good && (!o.only || strstr(o.only, "ghosts"))) good = ghosts_case(&o);
   raw_drop_table(&o);
   curl_global_cleanup();
   return good ? 0 : 1;

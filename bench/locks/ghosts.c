@@ -1,0 +1,200 @@
+/* What holders that were killed cost everybody else, before and after the janitor has cleared them away.
+ *
+ * The dead are made as they lie there after a kill: a session's document that nobody beats any more, of
+ * another machine, and its entries at `/`, at one ancestor and at a file of its own. One client takes and
+ * gives back locks elsewhere, one at a time, and its own janitor clears. */
+#include "bench.h"
+
+#include "client/client.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { LEASE_MS = 10000, QUICK_LEASE_MS = 4000, TIMES_MAX = 100000, LEASES_MAX = 6, ENTRIES = 3 };
+
+static const size_t numbers[] = {0, 100, 400, 1000};
+enum { NUMBERS = sizeof numbers / sizeof *numbers, QUICK_NUMBERS = 2 };
+
+/* Bodies and ids of the documents to be written. */
+typedef struct grave {
+  mt_buf bytes;
+  mt_write *items;
+  size_t *ends; /* of id and body, in turn */
+  size_t n;
+} grave;
+
+static void add_document(grave *g, const char *id, const char *body) {
+  mt_buf_adds(&g->bytes, id);
+  g->ends[2 * g->n] = g->bytes.n;
+  mt_buf_adds(&g->bytes, body);
+  g->ends[2 * g->n + 1] = g->bytes.n;
+  g->items[g->n++] = (mt_write){.kind = MT_WRITE_INDEX};
+}
+
+static void ghost_id(char *out, size_t size, size_t ghosts, size_t i) {
+  snprintf(out, size, "%016zx%016zx", 0xdead0000 + ghosts, i + 1);
+}
+
+static void add_ghost(grave *g, size_t ghosts, size_t i, int64_t lease_ms) {
+  char id[40], name[128], body[512];
+  ghost_id(id, sizeof id, ghosts, i);
+  snprintf(name, sizeof name, "default:@%s", id);
+  snprintf(body, sizeof body,
+           "{\"kind\":\"session\",\"owner\":{\"host\":\"elsewhere\",\"pid\":1,\"start\":1},"
+           "\"lease_ms\":%lld,\"state\":\"live\",\"opened\":1,\"beat_at\":1,\"waiting\":[]}",
+           (long long)lease_ms);
+  add_document(g, name, body);
+  snprintf(name, sizeof name, "default:/ghosts/g%zu", i);
+  snprintf(body, sizeof body,
+           "{\"kind\":\"lock\",\"path\":\"/ghosts/g%zu\",\"holders\":[{\"session\":\"%s\",\"n\":3,"
+           "\"mode\":\"X\",\"since\":1}],\"queue\":[],\"sessions\":[\"%s\"]}",
+           i, id, id);
+  add_document(g, name, body);
+}
+
+static void add_ancestor(grave *g, const char *path, size_t ghosts) {
+  char id[64], each[128];
+  mt_buf body;
+  mt_buf_init(&body, 1 << 24);
+  snprintf(id, sizeof id, "default:%s", path);
+  mt_buf_addf(&body, "{\"kind\":\"lock\",\"path\":\"%s\",\"holders\":[", path);
+  for (size_t i = 0; i < ghosts; i++) {
+    ghost_id(each, sizeof each, ghosts, i);
+    mt_buf_addf(&body, "%s{\"session\":\"%s\",\"n\":1,\"mode\":\"IX\",\"since\":1}", i ? "," : "",
+                each);
+  }
+  mt_buf_adds(&body, "],\"queue\":[]}");
+  add_document(g, id, body.p);
+  mt_buf_deinit(&body);
+}
+
+static bool write_grave(mortise_client *c, grave *g) {
+  size_t at = 0;
+  for (size_t i = 0; i < g->n; i++) {
+    g->items[i].id = (mt_slice){g->bytes.p + at, g->ends[2 * i] - at};
+    at = g->ends[2 * i];
+    g->items[i].body = (mt_slice){g->bytes.p + at, g->ends[2 * i + 1] - at};
+    at = g->ends[2 * i + 1];
+  }
+  mt_bulk bulk = {.index = TABLE, .items = g->items, .n = g->n};
+  c->store->docs->bulk(c->store, &bulk);
+  bool good = !mt_store_wait(c->store, &bulk.req, INT64_MAX);
+  for (size_t i = 0; i < g->n; i++) good &= g->items[i].result == MT_WRITE_APPLIED;
+  return good;
+}
+
+static bool bury(mortise_client *c, size_t ghosts, int64_t lease_ms) {
+  grave g = {.items = calloc(2 * ghosts + 2, sizeof *g.items),
+             .ends = calloc(4 * ghosts + 4, sizeof *g.ends)};
+  mt_buf_init(&g.bytes, 1 << 26);
+  bool good = g.items && g.ends;
+  for (size_t i = 0; good && i < ghosts; i++) add_ghost(&g, ghosts, i, lease_ms);
+  if (good) add_ancestor(&g, "/", ghosts);
+  if (good) add_ancestor(&g, "/ghosts", ghosts);
+  good = good && write_grave(c, &g);
+  mt_buf_deinit(&g.bytes);
+  free(g.items);
+  free(g.ends);
+  return good;
+}
+
+static mortise_client *open_with(const options *o, int64_t lease_ms) {
+  mortise_error err;
+  mortise_options chosen;
+  mortise_options_init(&chosen);
+  chosen.store = o->url;
+  chosen.table = TABLE;
+  chosen.program = "bench_locks";
+  chosen.lease_ms = lease_ms;
+  mortise_client *c = mortise_client_open(&chosen, &err);
+  if (!c) fprintf(stderr, "%s\n", err.message);
+  return c;
+}
+
+static void one_pair(mortise_client *c, size_t i, sample *s, double *us) {
+  char path[64];
+  const char *paths[] = {path};
+  const mortise_lock_request r = {.kind = MORTISE_LOCK_TREE, .paths = paths, .n = 1, .wait_ms = -1};
+  mortise_error err;
+  snprintf(path, sizeof path, "/clinton/projects/2014/d%zu", i % 1000);
+  double start = now_us();
+  mortise_lock *lock = mortise_lock_acquire(c, &r, NULL, &err);
+  bool failed = !lock || mortise_lock_release(lock, &err);
+  if (failed) fprintf(stderr, "ghosts: %s\n", err.message);
+  s->failures += failed;
+  if (s->locks < TIMES_MAX) us[s->locks] = now_us() - start;
+  s->locks++;
+}
+
+static void pairs_for(mortise_client *c, double seconds, sample *s) {
+  static double us[TIMES_MAX];
+  meter m;
+  double end = now_us() + seconds * 1e6;
+  meter_begin(&m);
+  while (now_us() < end) one_pair(c, s->locks, s, us);
+  meter_end(&m, s);
+  percentiles(us, s->locks < TIMES_MAX ? s->locks : TIMES_MAX, s);
+}
+
+/* Goes on until nothing of the dead is left. -> how long that took, in seconds */
+static double pairs_until_clear(mortise_client *c, size_t ghosts, double most, sample *s) {
+  static double us[TIMES_MAX];
+  double start = now_us();
+  while (mt_manager_get_stats(c->own->manager).cleared < ghosts * ENTRIES &&
+         now_us() - start < most * 1e6)
+    one_pair(c, s->locks, s, us);
+  percentiles(us, s->locks < TIMES_MAX ? s->locks : TIMES_MAX, s);
+  return (now_us() - start) / 1e6;
+}
+
+static void say_ghosts(size_t ghosts, const char *when, const sample *s) {
+  printf("{\"case\":\"ghosts\",\"ghosts\":%zu,\"when\":\"%s\",\"locks\":%llu,\"wall_s\":%.4f,"
+         "\"p50_us\":%.0f,\"p99_us\":%.0f,\"failures\":%llu}\n",
+         ghosts, when, (unsigned long long)s->locks, s->wall, s->p50, s->p99,
+         (unsigned long long)s->failures);
+  fprintf(stderr, "ghosts: %4zu, %-6s %7.0f pairs/s, p50 %6.0f us, p99 %6.0f us\n", ghosts, when,
+          s->wall > 0 ? (double)s->locks / s->wall : 0, s->p50, s->p99);
+}
+
+static bool ghosts_of(const options *o, size_t ghosts) {
+  int64_t lease_ms = o->quick ? QUICK_LEASE_MS : LEASE_MS;
+  double seconds = (double)lease_ms / 8000; /* before its janitor's first look */
+  sample before = {0}, between = {0}, after = {0};
+  mortise_client *c = open_with(o, lease_ms);
+  bool good = c != NULL;
+  if (good && ghosts) good = bury(c, ghosts, lease_ms);
+  if (!good) fprintf(stderr, "ghosts: they could not be made\n");
+  if (good) {
+    double start = now_us();
+    pairs_for(c, seconds, &before);
+    uint64_t trips = c->store->stats.requests;
+    mt_manager_stats had = mt_manager_get_stats(c->own->manager);
+    pairs_until_clear(c, ghosts, LEASES_MAX * (double)lease_ms / 1e3, &between);
+    double took = (now_us() - start) / 1e6;
+    mt_manager_stats has = mt_manager_get_stats(c->own->manager);
+    trips = c->store->stats.requests - trips;
+    uint64_t own = has.janitor - had.janitor;
+    good = has.cleared >= ghosts * ENTRIES;
+    pairs_for(c, seconds, &after);
+    say_ghosts(ghosts, "before", &before);
+    if (ghosts) say_ghosts(ghosts, "while", &between);
+    say_ghosts(ghosts, "after", &after);
+    printf(
+        "{\"case\":\"ghosts\",\"ghosts\":%zu,\"leases\":%.2f,\"requests\":%llu,\"janitor\":%llu}\n",
+        ghosts, took * 1e3 / (double)lease_ms, (unsigned long long)trips, (unsigned long long)own);
+    if (ghosts)
+      fprintf(stderr, "ghosts: %4zu, gone after %.2f leases%s; %llu of %llu requests (%.2f%%)\n",
+              ghosts, took * 1e3 / (double)lease_ms, good ? "" : " (NOT ALL)",
+              (unsigned long long)own, (unsigned long long)trips,
+              trips ? 100 * (double)own / (double)trips : 0);
+  }
+  mortise_client_free(c);
+  return good;
+}
+
+bool ghosts_case(const options *o) {
+  bool good = true;
+  for (size_t i = 0; good && i < (o->quick ? QUICK_NUMBERS : NUMBERS); i++)
+    good = ghosts_of(o, numbers[i]);
+  return good;
+}

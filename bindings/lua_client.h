@@ -71,6 +71,7 @@ struct mt_lua_call {
     mt_lock_list list;
     mt_lock_read lock_read;
     mt_session_read session_read;
+    mt_session_purge session_purge;
   } r;
 };
 

@@ -7,6 +7,8 @@
  *   .stale                  this client may not refresh, so newer entries may be missing
  *   :close()                at any time; waits until the server has closed it
  *   client:read_locks(ns, paths) -> JSON array    those that exist, in real time
+ *   client:purge_sessions() -> number deleted, may there be more?    of sessions that ended more than a
+ *                                 week ago; nothing on a store that does it by itself
  *   client:read_sessions(ns, ids) -> array of {session=, state=, lease_ms=, opened=, beat_at=, damaged=,
  *     and as JSON owner=, waiting=}, of those that exist, in real time */
 #include "bindings/lua_list.h"
@@ -293,9 +295,25 @@ static int client_read_sessions(lua_State *L) {
   return mt_await(L, lua_gettop(L));
 }
 
+static int push_purged(lua_State *L, mt_lua_call *call, int index) {
+  (void)index;
+  lua_pushinteger(L, (lua_Integer)call->r.session_purge.purged);
+  lua_pushboolean(L, call->r.session_purge.more);
+  return 2;
+}
+
+static int client_purge_sessions(lua_State *L) {
+  if (!mt_check_client(L, 1)->client->store->locks->session_purge) return 0;
+  mt_lua_call *call = mt_lua_call_new(L, 1, push_purged, NULL);
+  mt_store *store = mt_lua_call_start(call, mt_check_client(L, 1), &call->r.session_purge.req);
+  store->locks->session_purge(store, &call->r.session_purge);
+  return mt_await(L, lua_gettop(L));
+}
+
 const luaL_Reg mt_list_methods[] = {{"list", client_list},
                                     {"read_locks", client_read_locks},
                                     {"read_sessions", client_read_sessions},
+                                    {"purge_sessions", client_purge_sessions},
                                     {NULL, NULL}};
 
 static const luaL_Reg list_methods[] = {{"next", list_next}, {"close", list_close}, {NULL, NULL}};

@@ -27,6 +27,7 @@ const mt_locks_ops mt_elastic_locks = {
     .session = mt_elastic_session,
     .session_batch = mt_elastic_session_batch,
     .session_read = mt_elastic_session_read,
+    .session_purge = mt_elastic_session_purge,
     .batch = mt_elastic_batch,
     .list = mt_elastic_list,
     .list_close = mt_elastic_list_close,

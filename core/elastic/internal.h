@@ -192,6 +192,7 @@ void mt_elastic_verify(mt_store *s, mt_locks_admin *r);
 void mt_elastic_session(mt_store *s, mt_session_write *r);
 void mt_elastic_session_batch(mt_store *s, mt_session_batch *r);
 void mt_elastic_session_read(mt_store *s, mt_session_read *r);
+void mt_elastic_session_purge(mt_store *s, mt_session_purge *r);
 void mt_elastic_batch(mt_store *s, mt_lock_batch *r);
 void mt_elastic_list(mt_store *s, mt_lock_list *r);
 void mt_elastic_list_close(mt_store *s, mt_listing *listing);

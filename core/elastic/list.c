@@ -254,6 +254,17 @@ static void add_term(mt_buf *b, const char *kind, const char *field, mt_slice va
   mt_buf_adds(b, "}}");
 }
 
+/* Only a target has `sessions`, and then all who hold something there are among them. */
+static void add_holders(mt_buf *b, const mt_lock_list *r) {
+  mt_buf_adds(b, ",{\"bool\":{\"minimum_should_match\":1,\"should\":[{\"bool\":{\"must_not\":[{"
+                 "\"exists\":{\"field\":\"sessions\"}}]}},{\"terms\":{\"sessions\":[");
+  for (size_t i = 0; i < r->n_holders; i++) {
+    if (i) mt_buf_addc(b, ',');
+    mt_json_add_string(b, mt_slice_of(r->holders[i]));
+  }
+  mt_buf_adds(b, "]}}]}}");
+}
+
 static void add_query(mt_buf *b, const mt_lock_list *r) {
   bool locks = r->kind == MT_LIST_LOCKS;
   /* A lock is any document that is not a session or has a path, since one with a missing or wrong
@@ -271,6 +282,7 @@ static void add_query(mt_buf *b, const mt_lock_list *r) {
     mt_buf_addc(b, ',');
     add_term(b, "prefix", "sessions", mt_slice_of(r->session), "");
   }
+  if (locks && r->n_holders) add_holders(b, r);
   mt_buf_adds(b, "],\"must_not\":[");
   if (locks) {
     mt_buf_adds(b, "{\"bool\":{\"must_not\":[{\"exists\":{\"field\":\"path\"}}],\"filter\":[");

@@ -157,6 +157,15 @@ static void add_evict(mt_buf *b, const mt_lock_item *item) {
     mt_json_add_text(b, "session", mt_slice_of(item->session));
   else
     mt_buf_adds(b, "\"damaged\":true");
+  if (item->n_others) {
+    mt_buf_adds(b, ",\"others\":[");
+    for (size_t i = 0; i < item->n_others; i++) {
+      mt_buf_adds(b, i ? ",\"" : "\""); /* ids are validated, so nothing is escaped */
+      mt_buf_adds(b, item->others[i]);
+      mt_buf_addc(b, '"');
+    }
+    mt_buf_addc(b, ']');
+  }
   if (item->session && item->guard) mt_buf_adds(b, ",\"guard\":true");
   mt_buf_adds(b, "}}}\n");
 }
@@ -216,6 +225,14 @@ static void add_lock_operation(mt_buf *b, frame *f, const mt_lock_batch *r,
   }
 }
 
+/* Of further sessions to be evicted: only beside a first one, and each a session. */
+static bool others_are_valid(const mt_lock_item *item) {
+  if (item->n_others && (item->verb != MT_LOCK_EVICT || !item->session)) return false;
+  for (size_t i = 0; i < item->n_others; i++)
+    if (!mt_session_valid(item->others[i])) return false;
+  return true;
+}
+
 /* One bad item would fail the whole request, so it is refused before it is sent. */
 static mortise_status check_item(const mt_lock_item *item, size_t i, mortise_error *err) {
   bool grants = item->verb == MT_LOCK_CREATE || item->verb == MT_LOCK_SET;
@@ -231,7 +248,7 @@ static mortise_status check_item(const mt_lock_item *item, size_t i, mortise_err
     wrong = "its number is too large";
   else if (grants && (item->mode <= MT_NL || item->mode > MT_X))
     wrong = "its mode is no mode";
-  else if (theirs && !mt_session_valid(item->session))
+  else if ((theirs && !mt_session_valid(item->session)) || !others_are_valid(item))
     wrong = "the session it is about is no session";
   else if (item->verb == MT_LOCK_DELETE && !item->if_version.term)
     wrong = "it has no version to compare with";

@@ -382,3 +382,41 @@ void mt_elastic_session_read(mt_store *s, mt_session_read *r) {
   c->http.idempotent = true;
   mt_call_send(c, "POST", on_docs_read);
 }
+
+/* ---- Purging -------------------------------------------------------------------------------- */
+
+enum { PURGE_MOST = 2000 }; /* so that the request ends in time */
+
+static void on_purged(mt_call *c) {
+  mt_session_purge *r = (mt_session_purge *)c->req;
+  mt_json root;
+  uint64_t found = 0;
+  bool late = false;
+  if (!mt_call_ok(c, "purge lock table", c->e->table)) return;
+  if (!mt_call_json(c, "the answer to a purge of sessions", &root)) return;
+  bool good = mt_json_uint(mt_json_get(root, "deleted"), &r->purged) &&
+              mt_json_uint(mt_json_get(root, "total"), &found) &&
+              mt_json_bool(mt_json_get(root, "timed_out"), &late) && !late;
+  mt_json_iter failures = mt_json_items(mt_json_get(root, "failures"));
+  if (!good || mt_json_next(&failures)) {
+    mt_call_error(c, MORTISE_UNAVAILABLE, "not all sessions that ended long ago were purged");
+    return;
+  }
+  r->more = found >= PURGE_MOST && r->purged;
+  mt_call_finish(c);
+}
+
+/* A missing session counts as expired once it has been written as expired. */
+void mt_elastic_session_purge(mt_store *s, mt_session_purge *r) {
+  r->purged = 0;
+  r->more = false;
+  mt_call *c = mt_call_new(mt_elastic_of(s), &r->req);
+  if (!c) return;
+  mt_buf_addc(&c->path, '/');
+  mt_path_add(&c->path, mt_slice_of(c->e->table));
+  mt_buf_addf(&c->path, "/_delete_by_query?conflicts=proceed&refresh=true&max_docs=%d", PURGE_MOST);
+  mt_buf_adds(&c->body, "{\"query\":{\"bool\":{\"filter\":[{\"term\":{\"kind\":\"session\"}},"
+                        "{\"terms\":{\"state\":[\"closed\",\"expired\"]}},"
+                        "{\"range\":{\"beat_at\":{\"lt\":\"now-7d\"}}}]}}}");
+  mt_call_send(c, "POST", on_purged);
+}

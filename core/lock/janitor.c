@@ -7,20 +7,46 @@
 #include <stdlib.h>
 
 enum {
-  IDS_MAX = 16384, /* sessions at `/`; of more, the first ones are root_looked_at at */
+  IDS_MAX = 16384, /* sessions that one look finds; of more, the first ones */
   STRAYS_MAX = 1024,
   WATCH_LEAST = 64, /* sessions that one round watches anew */
   WATCH_MOST = 1024,
-  SHARE = 4,          /* how many of the living watch each session, on average */
-  LISTINGS = 8,       /* looks of all the living for each listing without a cause, at most */
-  LITTER_MAX = 65536, /* entries of one page of the listing */
+  SHARE = 4,             /* how many of the living watch each session, on average */
+  LISTINGS = 8,          /* looks of all the living for each page that is listed without a cause */
+  LITTER_MAX = 65536,    /* entries of one page of the listing */
+  EVICT_IDS = 4096,      /* of one request */
+  BUCKETS_LOOKED = 1024, /* for ancestors of our own */
   PATHS_ROOM = 64 << 20,
-  REST = 2, /* how much longer a pause is than the request before it */
-  LIST_PAGE = 500,
+  PLACES_ROOM = 64 << 10,
+  LIST_PAGE = 1000,
   HURRY_MS = 200,
+  PURGE_EVERY_MS = 600000, /* one of all the living, on average */
 };
 
-static const mt_slice root_path = {"/", 1};
+/* ---- What is known of a session ------------------------------------------------------------- */
+
+/* When it has been silent for long enough to be expired, if it stays so. */
+static int64_t verdict_ms(const mt_manager *m, const mt_seen *s) {
+  return s->since_ms + s->lease_ms + m->margin_ms;
+}
+
+/* It did not beat between two readings, though who lives beats every sixth of its lease. */
+static bool is_suspect(const mt_seen *s) {
+  bool ended = s->state != MT_SESSION_LIVE && s->state != MT_SESSION_BROKEN;
+  return s->known && !s->dead && !s->damaged && !ended &&
+         s->read_ms - s->since_ms >= s->lease_ms / 5;
+}
+
+/* So long after one reading, another tells more. */
+static bool tells_more(const mt_manager *m, const mt_seen *s) {
+  return mt_manager_now(m) - s->read_ms >= s->lease_ms / 5;
+}
+
+/* What falls silent is read once more, then when it may be judged. */
+static bool is_worth_reading(const mt_manager *m, const mt_seen *s) {
+  if (!s || !s->known) return true;
+  return is_suspect(s) ? mt_manager_now(m) >= verdict_ms(m, s) : tells_more(m, s);
+}
 
 /* ---- Requests ------------------------------------------------------------------------------- */
 
@@ -29,12 +55,22 @@ static void go_to_step(mt_manager *m, mt_janitor_step step, int64_t after_ms) {
   m->janitor->due_ms = mt_manager_now(m) + after_ms;
 }
 
-/* The next step comes after a pause that is longer than the last request took, so that others'
- * requests find the table free most of the time. */
-static void rest_until(mt_manager *m, mt_janitor_step step, int64_t times) {
+/* The next step comes after a pause as long as the last request took, so that others' requests find
+ * the table free at least half of the time. */
+static void rest_until(mt_manager *m, mt_janitor_step step) {
   int64_t took = mt_manager_now(m) - m->janitor->sent_ms, most = m->lease_ms / 16;
   if (m->janitor->hurried) most = 0;
-  go_to_step(m, step, took * times < most ? took * times : most);
+  go_to_step(m, step, took < most ? took : most);
+}
+
+/* A random time up to `most`. */
+static int64_t some_time(const mt_manager *m, int64_t most) {
+  return (int64_t)(m->env->random(m->env->ctx) % (uint64_t)(most + 1));
+}
+
+/* Once in so many times. */
+static bool by_chance(const mt_manager *m, uint64_t times) {
+  return times <= 1 || !(m->env->random(m->env->ctx) % times);
 }
 
 static mt_req janitor_request(mt_manager *m, mt_done_fn *done, bool idempotent) {
@@ -53,15 +89,40 @@ static void drop_janitor_listing(mt_manager *m) {
   mt_lock_list_deinit(&j->list);
 }
 
-/* Ends a round. Where sessions have fallen silent the next one comes sooner. */
+/* When the first of those that have fallen silent may be judged. */
+static int64_t next_verdict_ms(const mt_manager *m) {
+  const mt_janitor *j = m->janitor;
+  int64_t first = INT64_MAX;
+  for (size_t i = 0; i < j->others.n; i++) {
+    const mt_seen *s = mt_takeover_seen(m, j->others.id[i]);
+    if (s && is_suspect(s) && verdict_ms(m, s) < first) first = verdict_ms(m, s);
+  }
+  return first;
+}
+
+/* How many times half a lease there are in the time in which all the living purge once. */
+static bool shall_purge(const mt_manager *m) {
+  const mt_janitor *j = m->janitor;
+  if (j->hurried || j->no_purge || !m->store->locks->session_purge) return false;
+  uint64_t alive = j->alive ? j->alive : 1;
+  return j->purge_more || by_chance(m, alive * 2 * PURGE_EVERY_MS / (uint64_t)m->lease_ms);
+}
+
+/* Ends a round. The next one comes at random, sooner where sessions may be judged then, or where most
+ * have fallen silent and some were not watched. */
 static void end_round(mt_manager *m) {
   mt_janitor *j = m->janitor;
   size_t again = j->moved + j->still;
   if (again) j->alive = 1 + j->others.n * j->moved / again;
   drop_janitor_listing(m);
-  bool soon = j->suspects || j->still;
-  int64_t pause = mt_manager_jitter(m, m->lease_ms / (soon ? 8 : 2));
-  go_to_step(m, MT_JANITOR_LOOK, j->hurried && pause > HURRY_MS ? HURRY_MS : pause);
+  bool many = j->still > j->moved && j->left_out;
+  int64_t pause = mt_manager_jitter(m, many ? m->lease_ms / 16 : m->lease_ms / 2);
+  int64_t verdict = next_verdict_ms(m) - mt_manager_now(m), least = m->lease_ms / 32;
+  if (verdict < least) verdict = least;
+  if (verdict < pause) pause = verdict + some_time(m, m->lease_ms / 16);
+  bool purge = shall_purge(m);
+  go_to_step(m, purge ? MT_JANITOR_PURGE : MT_JANITOR_LOOK,
+             j->hurried && pause > HURRY_MS ? HURRY_MS : pause);
 }
 
 /* After an answer: true if it failed, and the round with it. */
@@ -103,17 +164,20 @@ static void note_others(mt_manager *m, mt_json entries, bool queued) {
   }
 }
 
-static bool has_been_silent(const mt_manager *m, const mt_seen *s) {
-  return mt_manager_now(m) - s->since_ms >= s->lease_ms + m->margin_ms;
+static void sort_others(mt_ids *ids) {
+  size_t n = 0;
+  if (ids->n) qsort(ids->id, ids->n, MT_SESSION_ID, by_session_id);
+  for (size_t i = 0; i < ids->n; i++)
+    if (!i || memcmp(ids->id[i], ids->id[n - 1], MT_SESSION_ID) != 0)
+      memmove(ids->id[n++], ids->id[i], MT_SESSION_ID);
+  ids->n = n;
 }
 
-/* A session that lives beats every sixth of its lease: so long after one reading, another tells more. */
-static bool tells_more(const mt_manager *m, const mt_seen *s) {
-  return mt_manager_now(m) - s->read_ms >= s->lease_ms / 5;
-}
-
-static bool is_suspect(const mt_seen *s) {
-  return s->known && !s->dead && s->read_ms - s->since_ms >= s->lease_ms / 5;
+static void swap_ids(mt_ids *ids, size_t a, size_t b) {
+  char id[MT_SESSION_ID];
+  memcpy(id, ids->id[a], sizeof id);
+  memmove(ids->id[a], ids->id[b], sizeof id);
+  memcpy(ids->id[b], id, sizeof id);
 }
 
 /* Whoever must be read for a verdict comes first, the others at random. */
@@ -121,18 +185,10 @@ static size_t choose_watch(mt_manager *m, const mt_ids *from, size_t must) {
   mt_ids *watch = &m->janitor->watch;
   for (size_t i = 0; i < from->n; i++) {
     const mt_seen *s = mt_takeover_seen(m, from->id[i]);
-    if (s && s->dead) {
-      mt_takeover_found_again(m, from->id[i]);
-      continue;
-    }
-    m->janitor->suspects += s && is_suspect(s);
-    if (s && s->known && !tells_more(m, s) && !has_been_silent(m, s)) continue;
+    if (s && s->dead) mt_takeover_found_again(m, from->id[i]);
+    if ((s && s->dead) || !is_worth_reading(m, s)) continue;
     if (!add_session_id(watch, from->id[i], 2 * IDS_MAX)) break;
-    if (!s || !s->known || !has_been_silent(m, s)) continue;
-    char id[MT_SESSION_ID];
-    memcpy(id, watch->id[must], sizeof id);
-    memcpy(watch->id[must++], watch->id[watch->n - 1], sizeof id);
-    memcpy(watch->id[watch->n - 1], id, sizeof id);
+    if (s && is_suspect(s)) swap_ids(watch, must++, watch->n - 1);
   }
   return must;
 }
@@ -144,47 +200,69 @@ static size_t watch_share(const mt_janitor *j) {
 }
 
 static void shuffle_ids(mt_manager *m, mt_ids *ids, size_t first) {
-  for (size_t i = ids->n; i > first + 1; i--) {
-    size_t k = first + (size_t)(m->env->random(m->env->ctx) % (i - first));
-    char id[MT_SESSION_ID];
-    memcpy(id, ids->id[i - 1], sizeof id);
-    memcpy(ids->id[i - 1], ids->id[k], sizeof id);
-    memcpy(ids->id[k], id, sizeof id);
-  }
+  for (size_t i = ids->n; i > first + 1; i--)
+    swap_ids(ids, i - 1, first + (size_t)(m->env->random(m->env->ctx) % (i - first)));
 }
 
 static void choose_round(mt_manager *m) {
   mt_janitor *j = m->janitor;
-  j->watch.n = j->at = j->moved = j->still = j->suspects = 0;
+  j->watch.n = j->at = j->moved = j->still = 0;
   size_t must = choose_watch(m, &j->others, 0);
   must = choose_watch(m, &j->strays, must);
   shuffle_ids(m, &j->watch, must);
   size_t most = j->hurried ? j->watch.n : must + watch_share(j);
-  if (j->watch.n > most) j->watch.n = most;
+  j->left_out = j->watch.n > most;
+  if (j->left_out) j->watch.n = most;
 }
 
-static void root_looked_at(void *ctx, mt_req *req) {
+static void places_looked_at(void *ctx, mt_req *req) {
   mt_manager *m = ctx;
   mt_janitor *j = m->janitor;
-  mt_json root;
+  mt_json found;
   j->others.n = 0;
   bool good = !janitor_answered(m, req);
-  if (good && !mt_json_parse(mt_slice_of(j->look.json), "the root's entries", &root, NULL))
-    for (mt_json_iter it = mt_json_items(root); mt_json_next(&it);) {
+  if (good && !mt_json_parse(mt_slice_of(j->look.json), "what stands there", &found, NULL))
+    for (mt_json_iter it = mt_json_items(found); mt_json_next(&it);) {
       note_others(m, mt_json_get(it.value, "holders"), false);
       note_others(m, mt_json_get(it.value, "queue"), true);
     }
   mt_lock_read_deinit(&j->look);
   if (!good) return;
-  if (j->others.n) qsort(j->others.id, j->others.n, MT_SESSION_ID, by_session_id);
+  sort_others(&j->others);
   choose_round(m);
-  rest_until(m, MT_JANITOR_WATCH, 1);
+  rest_until(m, MT_JANITOR_WATCH);
 }
 
-static void look_at_root(mt_manager *m) {
+/* `/` stands first, which is an ancestor of all, then some at random on which we have an intention: there
+ * others may stand who have nothing at `/`. */
+static void choose_places(mt_manager *m) {
   mt_janitor *j = m->janitor;
-  j->look = (mt_lock_read){
-      .req = janitor_request(m, root_looked_at, true), .ns = m->ns, .paths = &root_path, .n = 1};
+  const mt_holds *own = m->holds;
+  size_t first = (size_t)(m->env->random(m->env->ctx) % own->buckets);
+  j->places[0] = mt_slice_of("/");
+  j->look.n = 1;
+  if (!j->place_text.max) mt_buf_init(&j->place_text, PLACES_ROOM);
+  mt_buf_clear(&j->place_text);
+  for (size_t i = 0; i < own->buckets && i < BUCKETS_LOOKED && j->look.n < MT_JANITOR_LOOK_AT;
+       i++) {
+    const mt_hold *h = own->bucket[(first + i) % own->buckets];
+    if (!h || h->path_n <= 1 || h->stripe || (h->mode != MT_IS && h->mode != MT_IX)) continue;
+    size_t at = j->place_text.n;
+    mt_buf_addslice(&j->place_text, mt_hold_place(h).path);
+    if (j->place_text.failed) break;
+    j->places[j->look.n++] = (mt_slice){NULL, j->place_text.n - at};
+  }
+  for (size_t i = 1, at = 0; i < j->look.n; at += j->places[i++].n)
+    j->places[i].p = j->place_text.p + at;
+}
+
+static void look_at_places(mt_manager *m) {
+  mt_janitor *j = m->janitor;
+  choose_places(m);
+  j->look = (mt_lock_read){.req = janitor_request(m, places_looked_at, true),
+                           .ns = m->ns,
+                           .paths = j->places,
+                           .n = j->look.n};
   m->store->locks->lock_read(m->store, &j->look);
 }
 
@@ -208,23 +286,35 @@ static void some_watched(void *ctx, mt_req *req) {
   for (size_t i = 0; good && i < j->read.n; i++) note_session(m, &j->read.docs[i]);
   mt_session_read_deinit(&j->read);
   j->expiring = 0;
-  if (good) rest_until(m, MT_JANITOR_EXPIRE, REST);
+  if (good) rest_until(m, MT_JANITOR_EXPIRE);
 }
 
-/* Goes through the whole namespace, to find what the dead left elsewhere: when one was proven dead,
- * and now and then without a cause, for entries whose session has none at `/` any more. */
+/* Goes through the namespace, to find what the dead left elsewhere: when one was proven dead, and now
+ * and then without a cause, for entries whose session stands at none of the places looked at. The more
+ * pages that takes, the more rarely. */
 static void begin_sweep(mt_manager *m) {
   mt_janitor *j = m->janitor;
-  size_t dead = mt_takeover_sweep_begin(m);
+  bool anything = j->hurried;
+  j->dead.n = 0;
+  mt_takeover_sweep_begin(m, &j->dead);
   if (!j->looks)
-    j->looks = 1 + (size_t)(m->env->random(m->env->ctx) % (LISTINGS * (1 + j->others.n)));
-  if (--j->looks && !dead && !j->hurried) {
+    j->looks =
+        1 + (size_t)some_time(m, LISTINGS * (int64_t)(1 + j->others.n)) + LISTINGS * j->pages;
+  if (!--j->looks) {
+    anything = true;
+    j->pages = 0;
+  }
+  if (!anything && !j->dead.n) {
     end_round(m);
     return;
   }
   j->strays.n = 0;
   j->failed = false;
   j->list = (mt_lock_list){.ns = m->ns, .page = LIST_PAGE};
+  if (!anything) {
+    j->list.holders = j->dead.id;
+    j->list.n_holders = j->dead.n;
+  }
   go_to_step(m, MT_JANITOR_LIST, 0);
 }
 
@@ -253,14 +343,14 @@ static bool is_anothers(mt_manager *m, const char *id, const mt_session_write *w
 static void expired_one(void *ctx, mt_req *req) {
   mt_manager *m = ctx;
   mt_takeover_answered(m, m->janitor->writes);
-  if (!janitor_answered(m, req)) rest_until(m, MT_JANITOR_EXPIRE, 1);
+  if (!janitor_answered(m, req)) rest_until(m, MT_JANITOR_EXPIRE);
 }
 
 static void expired_all(void *ctx, mt_req *req) {
   mt_manager *m = ctx;
   mt_janitor *j = m->janitor;
   for (size_t i = 0; i < j->ending.n; i++) mt_takeover_answered(m, &j->writes[i]);
-  if (!janitor_answered(m, req)) rest_until(m, MT_JANITOR_EXPIRE, REST);
+  if (!janitor_answered(m, req)) rest_until(m, MT_JANITOR_EXPIRE);
 }
 
 /* The writes that prove the dead dead: of all that were read together, or of the next one. */
@@ -293,81 +383,91 @@ static void expire_dead(mt_manager *m) {
 
 /* ---- What they left ------------------------------------------------------------------------- */
 
-static void add_litter(mt_manager *m, mt_slice path, const mt_lock_entry *e) {
+static void add_stray(mt_janitor *j, const char *id) {
+  bool known = is_among(&j->others, id);
+  for (size_t i = 0; !known && i < j->strays.n; i++)
+    known = memcmp(j->strays.id[i], id, MT_SESSION_ID) == 0;
+  if (!known) add_session_id(&j->strays, id, STRAYS_MAX);
+}
+
+static void add_litter(mt_manager *m, const mt_lock_entry *e) {
   mt_janitor *j = m->janitor;
-  if (!mt_takeover_dead(m, e->session)) {
-    bool known = is_among(&j->others, e->session);
-    for (size_t i = 0; !known && i < j->strays.n; i++)
-      known = memcmp(j->strays.id[i], e->session, MT_SESSION_ID) == 0;
-    if (!known) add_session_id(&j->strays, e->session, STRAYS_MAX);
-    return;
-  }
-  if (!mt_grow((void **)&j->litter, &j->cap_litter, j->n_litter + 1, sizeof *j->litter,
-               LITTER_MAX)) {
+  if (!mt_takeover_dead(m, e->session))
+    add_stray(j, e->session);
+  else if (!add_session_id(&j->left, e->session, LITTER_MAX))
     j->failed = true;
-    return;
+}
+
+/* The sessions in `left` from `first` on are to be evicted at `path`, which ends `paths`. */
+static void add_littered(mt_janitor *j, mt_slice path, size_t first) {
+  for (size_t i = first; i < j->left.n; i += MT_JANITOR_EVICT) {
+    size_t n = j->left.n - i < MT_JANITOR_EVICT ? j->left.n - i : MT_JANITOR_EVICT;
+    if (!mt_grow((void **)&j->litter, &j->cap_litter, j->n_litter + 1, sizeof *j->litter,
+                 LITTER_MAX)) {
+      j->failed = true;
+      return;
+    }
+    j->litter[j->n_litter++] = (mt_litter){j->paths.n - path.n, path.n, i, n};
   }
-  mt_litter *l = &j->litter[j->n_litter++];
-  *l = (mt_litter){.path_at = j->paths.n - path.n, .path_n = path.n};
-  memcpy(l->session, e->session, sizeof l->session);
 }
 
 static void collect_document(mt_manager *m, mt_json doc) {
   mt_janitor *j = m->janitor;
-  size_t before = j->paths.n, had = j->n_litter;
+  size_t before = j->paths.n, had = j->left.n;
   mt_lock_entry e;
   if (!mt_json_text(mt_json_get(doc, "path"), &j->paths) || j->paths.failed) return;
-  mt_slice path = {j->paths.p + before, j->paths.n - before};
   for (int queued = 0; queued < 2; queued++) {
     mt_json_iter it = mt_json_items(mt_json_get(doc, queued ? "queue" : "holders"));
     while (mt_json_next(&it)) {
       mt_entry_read_json(it.value, queued, &e);
-      if (is_litter(m, &e)) add_litter(m, path, &e);
+      if (is_litter(m, &e)) add_litter(m, &e);
     }
   }
-  if (j->n_litter == had) mt_buf_cut(&j->paths, before);
+  add_littered(j, (mt_slice){j->paths.p + before, j->paths.n - before}, had);
+  if (j->left.n == had) mt_buf_cut(&j->paths, before);
 }
 
 /* Without the right to list, at least what stands at `/`. */
 static void collect_root(mt_manager *m) {
   mt_janitor *j = m->janitor;
-  mt_lock_entry e = {0};
-  mt_buf_addslice(&j->paths, root_path);
-  for (size_t i = 0; !j->paths.failed && i < j->others.n; i++) {
-    memcpy(e.session, j->others.id[i], sizeof e.session);
-    if (mt_takeover_dead(m, e.session)) add_litter(m, root_path, &e);
-  }
+  mt_slice root = mt_slice_of("/");
+  mt_buf_addslice(&j->paths, root);
+  for (size_t i = 0; !j->paths.failed && i < j->others.n; i++)
+    if (mt_takeover_dead(m, j->others.id[i]))
+      j->failed |= !add_session_id(&j->left, j->others.id[i], LITTER_MAX);
+  add_littered(j, root, 0);
 }
 
 static void next_of_listing(mt_manager *m) {
   mt_janitor *j = m->janitor;
   if (j->list.listing) {
-    rest_until(m, MT_JANITOR_LIST, REST);
+    rest_until(m, MT_JANITOR_LIST);
     return;
   }
   if (!j->failed) mt_takeover_sweep_end(m);
   end_round(m);
 }
 
-static void all_listed(void *ctx, mt_req *req) {
+static void page_listed(void *ctx, mt_req *req) {
   mt_manager *m = ctx;
   mt_janitor *j = m->janitor;
-  mt_json root;
+  mt_json found;
   if (!j->paths.max) mt_buf_init(&j->paths, PATHS_ROOM);
   mt_buf_clear(&j->paths);
-  j->n_litter = j->cleared = j->tries = 0;
+  j->n_litter = j->cleared = j->tries = j->left.n = 0;
+  j->pages++;
   bool good = !janitor_answered(m, req);
-  if (good && !mt_json_parse(mt_slice_of(j->list.json), "the list of locks", &root, NULL))
-    for (mt_json_iter it = mt_json_items(root); mt_json_next(&it);) collect_document(m, it.value);
+  if (good && !mt_json_parse(mt_slice_of(j->list.json), "the list of locks", &found, NULL))
+    for (mt_json_iter it = mt_json_items(found); mt_json_next(&it);) collect_document(m, it.value);
   if (!good) collect_root(m);
   j->failed |= !good || j->paths.failed;
   mt_lock_list_deinit(&j->list);
-  if (good || j->n_litter) rest_until(m, MT_JANITOR_CLEAR, REST);
+  if (good || j->n_litter) rest_until(m, MT_JANITOR_CLEAR);
 }
 
-static void list_all(mt_manager *m) {
+static void list_page(mt_manager *m) {
   mt_janitor *j = m->janitor;
-  j->list.req = janitor_request(m, all_listed, false);
+  j->list.req = janitor_request(m, page_listed, false);
   m->store->locks->list(m->store, &j->list);
 }
 
@@ -379,34 +479,45 @@ static void litter_cleared(void *ctx, mt_req *req) {
   j->cleared += n;
   for (size_t i = n; i-- > 0;) {
     mt_lock_result result = j->items[i].result;
-    m->stats.cleared += result == MT_LOCK_ACKED;
+    if (result == MT_LOCK_ACKED) m->stats.cleared += j->litter[begin + i].n;
     bool again = result == MT_LOCK_CONFLICT || result == MT_LOCK_BUSY;
     j->failed |= result != MT_LOCK_ACKED && result != MT_LOCK_ABSENT && !again;
     if (!again) continue;
     mt_litter later = j->litter[begin + i];
-    j->cleared--;
-    j->litter[begin + i] = j->litter[j->cleared];
+    j->litter[begin + i] = j->litter[--j->cleared];
     j->litter[j->cleared] = later;
   }
   mt_lock_batch_deinit(&j->batch);
-  if (!janitor_answered(m, req)) rest_until(m, MT_JANITOR_CLEAR, REST);
+  if (!janitor_answered(m, req)) rest_until(m, MT_JANITOR_CLEAR);
+}
+
+/* All that one document has of the dead goes in one write. */
+static mt_lock_item eviction(mt_janitor *j, const mt_litter *l) {
+  return (mt_lock_item){.verb = MT_LOCK_EVICT,
+                        .place.path = {j->paths.p + l->path_at, l->path_n},
+                        .session = j->left.id[l->first],
+                        .others = &j->left.id[l->first + 1],
+                        .n_others = l->n - 1};
+}
+
+static size_t choose_evictions(mt_janitor *j) {
+  size_t n = 0, ids = 0;
+  while (n < MT_JANITOR_ITEMS && ids < EVICT_IDS && j->cleared + n < j->n_litter) {
+    const mt_litter *l = &j->litter[j->cleared + n];
+    j->items[n++] = eviction(j, l);
+    ids += l->n;
+  }
+  return n;
 }
 
 static void clear_litter(mt_manager *m) {
   mt_janitor *j = m->janitor;
-  size_t n = j->n_litter - j->cleared;
-  if (n > MT_JANITOR_EVICT) n = MT_JANITOR_EVICT;
-  bool tired = j->tries++ > 16 + 4 * j->n_litter / MT_JANITOR_EVICT;
+  size_t n = choose_evictions(j);
+  bool tired = j->tries++ > 16 + 4 * j->n_litter / MT_JANITOR_ITEMS;
   if (!n || tired) {
     j->failed |= n > 0;
     next_of_listing(m);
     return;
-  }
-  for (size_t i = 0; i < n; i++) {
-    const mt_litter *l = &j->litter[j->cleared + i];
-    j->items[i] = (mt_lock_item){.verb = MT_LOCK_EVICT,
-                                 .place.path = {j->paths.p + l->path_at, l->path_n},
-                                 .session = l->session};
   }
   memcpy(j->self, m->holds->session.id, sizeof j->self);
   j->batch = (mt_lock_batch){.req = janitor_request(m, litter_cleared, true),
@@ -415,6 +526,24 @@ static void clear_litter(mt_manager *m) {
                              .items = j->items,
                              .n = n};
   m->store->locks->batch(m->store, &j->batch);
+}
+
+/* ---- Documents of sessions that ended long ago ---------------------------------------------- */
+
+static void sessions_purged(void *ctx, mt_req *req) {
+  mt_manager *m = ctx;
+  mt_janitor *j = m->janitor;
+  j->busy = false;
+  j->no_purge = req->error.code == MORTISE_AUTH;
+  j->purge_more = !req->error.code && j->purge.more;
+  rest_until(m, MT_JANITOR_LOOK);
+  mt_manager_soon(m);
+}
+
+static void purge_ended_sessions(mt_manager *m) {
+  mt_janitor *j = m->janitor;
+  j->purge = (mt_session_purge){.req = janitor_request(m, sessions_purged, false)};
+  m->store->locks->session_purge(m->store, &j->purge);
 }
 
 /* ---- The tick ------------------------------------------------------------------------------- */
@@ -429,8 +558,8 @@ int64_t mt_janitor_due(const mt_manager *m) {
 }
 
 void mt_janitor_tick(mt_manager *m) {
-  static void (*const steps[])(mt_manager * m) = {look_at_root, watch_some, expire_dead, list_all,
-                                                  clear_litter};
+  static void (*const steps[])(mt_manager * m) = {
+      look_at_places, watch_some, expire_dead, list_page, clear_litter, purge_ended_sessions};
   mt_janitor *j = m->janitor;
   if (!janitor_works(m)) return;
   if (!j->due_ms) go_to_step(m, MT_JANITOR_LOOK, mt_manager_jitter(m, m->lease_ms / 2));
@@ -446,7 +575,8 @@ void mt_janitor_hurry(mt_manager *m) {
 static void cancel_janitor(mt_manager *m) {
   mt_janitor *j = m->janitor;
   mt_req *write = m->store->locks->session_batch ? &j->ending.req : &j->writes->req;
-  mt_req *const reqs[] = {&j->look.req, &j->read.req, write, &j->list.req, &j->batch.req};
+  mt_req *const reqs[] = {&j->look.req, &j->read.req,  write,
+                          &j->list.req, &j->batch.req, &j->purge.req};
   if (j->busy) mt_store_cancel(m->store, reqs[j->step]);
   j->busy = false;
 }
@@ -461,7 +591,10 @@ void mt_janitor_deinit(mt_manager *m) {
   mt_free(j->others.id);
   mt_free(j->strays.id);
   mt_free(j->watch.id);
+  mt_free(j->dead.id);
+  mt_free(j->left.id);
   mt_free(j->litter);
   if (j->paths.max) mt_buf_deinit(&j->paths);
+  if (j->place_text.max) mt_buf_deinit(&j->place_text);
   *j = (mt_janitor){0};
 }

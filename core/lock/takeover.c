@@ -3,10 +3,22 @@
 #include "base/mem.h"
 #include "lock/wait.h"
 
+/* Where it stands, or would, in the order of the ids. */
+static size_t seen_place(const mt_takeover *k, const char *id) {
+  size_t from = 0, to = k->n;
+  while (from < to) {
+    size_t middle = from + (to - from) / 2;
+    if (memcmp(k->seen[middle].id, id, MT_SESSION_ID) < 0)
+      from = middle + 1;
+    else
+      to = middle;
+  }
+  return from;
+}
+
 static mt_seen *seen_find(const mt_takeover *k, const char *id) {
-  for (size_t i = 0; i < k->n; i++)
-    if (memcmp(k->seen[i].id, id, MT_SESSION_ID) == 0) return &k->seen[i];
-  return NULL;
+  size_t i = seen_place(k, id);
+  return i < k->n && memcmp(k->seen[i].id, id, MT_SESSION_ID) == 0 ? &k->seen[i] : NULL;
 }
 
 /* Of two sessions, the one that is less worth remembering. */
@@ -19,7 +31,7 @@ static void forget_oldest(mt_takeover *k) {
   for (size_t i = 1; i < k->n; i++)
     if (is_worth_less(&k->seen[i], &k->seen[oldest])) oldest = i;
   mt_free(k->seen[oldest].owner);
-  k->seen[oldest] = k->seen[--k->n];
+  memmove(&k->seen[oldest], &k->seen[oldest + 1], (--k->n - oldest) * sizeof *k->seen);
 }
 
 static mt_seen *begin_to_watch(mt_takeover *k, const char *id) {
@@ -27,7 +39,8 @@ static mt_seen *begin_to_watch(mt_takeover *k, const char *id) {
   if (s) return s;
   if (k->n == MT_SEEN_MAX) forget_oldest(k); /* its observation will start over */
   if (!mt_grow((void **)&k->seen, &k->cap, k->n + 1, sizeof *k->seen, MT_SEEN_MAX)) return NULL;
-  s = &k->seen[k->n++];
+  s = &k->seen[seen_place(k, id)];
+  memmove(s + 1, s, (size_t)(&k->seen[k->n++] - s) * sizeof *s);
   *s = (mt_seen){0};
   memcpy(s->id, id, MT_SESSION_ID);
   return s;
@@ -189,14 +202,15 @@ void mt_takeover_look(mt_manager *m, const mt_lock_entry *entries, size_t n, boo
 
 /* ---- For the janitor ------------------------------------------------------------------------ */
 
-size_t mt_takeover_sweep_begin(mt_manager *m) {
-  mt_takeover *k = m->takeover;
-  size_t n = 0;
+void mt_takeover_sweep_begin(mt_manager *m, mt_ids *dead) {
+  const mt_takeover *k = m->takeover;
   for (size_t i = 0; i < k->n; i++) {
-    k->seen[i].sweeping = k->seen[i].dead && !k->seen[i].swept;
-    n += k->seen[i].sweeping;
+    mt_seen *s = &k->seen[i];
+    s->sweeping =
+        s->dead && !s->swept &&
+        mt_grow((void **)&dead->id, &dead->cap, dead->n + 1, sizeof *dead->id, MT_SEEN_MAX);
+    if (s->sweeping) memcpy(dead->id[dead->n++], s->id, sizeof s->id);
   }
-  return n;
 }
 
 void mt_takeover_sweep_end(mt_manager *m) {

@@ -22,6 +22,11 @@ typedef struct mt_seen {
   char *owner;  /* owned JSON, or NULL */
 } mt_seen;
 
+typedef struct mt_ids {
+  char (*id)[MT_SESSION_ID];
+  size_t n, cap;
+} mt_ids;
+
 enum { MT_SEEN_MAX = 2048, MT_LOOK_MAX = 64 };
 
 struct mt_takeover {
@@ -58,8 +63,8 @@ void mt_takeover_note(mt_manager *m, const mt_session_doc *doc);
 bool mt_takeover_verdict(mt_manager *m, const char *session, mt_session_write *w);
 /* That write was answered. */
 void mt_takeover_answered(mt_manager *m, const mt_session_write *w);
-/* A look through all entries begins: returns for how many dead sessions that has not been done. */
-size_t mt_takeover_sweep_begin(mt_manager *m);
+/* A look through all entries begins: adds the dead sessions for which that has not been done. */
+void mt_takeover_sweep_begin(mt_manager *m, mt_ids *dead);
 void mt_takeover_sweep_end(mt_manager *m);
 /* An entry of this dead session was found after the look through all of them. */
 void mt_takeover_found_again(mt_manager *m, const char *session);

@@ -257,28 +257,47 @@ static mortise_status delete_lock(batch_run *u, mt_lock_item *item, mortise_erro
   return acked(item, status);
 }
 
-static bool is_left_empty(const batch_run *u, const mt_lock_entry *hold,
-                          const mt_lock_entry *place) {
-  if (u->holders.n > (hold ? 1 : 0)) return false;
+static bool is_left_empty(const batch_run *u) {
+  if (u->holders.n) return false;
   for (size_t i = 0; i < u->queue.n; i++)
-    if (&u->queue.list[i] != place && mt_waiter_alive(&u->queue.list[i], u->now_ms)) return false;
+    if (mt_waiter_alive(&u->queue.list[i], u->now_ms)) return false;
   return true;
 }
 
-/* Removes the hold and place of `session` with numbers up to `n`; a hold for a job only if `guard`. */
+/* Removes an entry of the document as it was read, and of the table. */
+static mortise_status drop_entry(batch_run *u, const mt_lock_item *item, entries *list,
+                                 const mt_lock_entry *e, mt_slice session, mortise_error *err) {
+  size_t i = (size_t)(e - list->list);
+  memmove(&list->list[i], &list->list[i + 1], (--list->n - i) * sizeof *list->list);
+  return run_at(u, list == &u->queue ? LOCKS_QUEUE_DROP : LOCKS_HOLDER_DROP, item, session, err);
+}
+
+/* Of one session: its hold and place with numbers up to `n`; a hold for a job only if `guard`. */
+static mortise_status drop_entries_of(batch_run *u, const mt_lock_item *item, const char *session,
+                                      uint64_t n, bool guard, mortise_error *err) {
+  const mt_lock_entry *hold = entry_find(&u->holders, session),
+                      *place = entry_find(&u->queue, session);
+  mt_slice whose = mt_slice_of(session);
+  mortise_status status = MORTISE_OK;
+  if (hold && hold->n <= n && (!*hold->job || guard))
+    status = drop_entry(u, item, &u->holders, hold, whose, err);
+  if (!status && place && place->n <= n) status = drop_entry(u, item, &u->queue, place, whose, err);
+  return status;
+}
+
+/* Those of `session` and of the item's others, in one write. */
 static mortise_status remove_entries(batch_run *u, mt_lock_item *item, const char *session,
                                      uint64_t n, bool guard, mortise_error *err) {
   mortise_status status = read_document(u, item, err);
   if (status) return status;
-  const mt_lock_entry *hold = entry_find(&u->holders, session),
-                      *place = entry_find(&u->queue, session);
-  if (hold && (hold->n > n || (*hold->job && !guard))) hold = NULL;
-  if (place && place->n > n) place = NULL;
-  if (!hold && !place) return set_lock_result(item, MT_LOCK_ABSENT);
-  if (hold) status = run_at(u, LOCKS_HOLDER_DROP, item, mt_slice_of(session), err);
-  if (!status && place) status = run_at(u, LOCKS_QUEUE_DROP, item, mt_slice_of(session), err);
-  if (!status) status = purge_queue(u, item, err);
-  if (!status) status = touch(u, item, is_left_empty(u, hold, place), err);
+  size_t had = u->holders.n + u->queue.n;
+  status = drop_entries_of(u, item, session, n, guard, err);
+  for (size_t i = 0; !status && i < item->n_others; i++)
+    status = drop_entries_of(u, item, item->others[i], n, guard, err);
+  if (status) return status;
+  if (u->holders.n + u->queue.n == had) return set_lock_result(item, MT_LOCK_ABSENT);
+  status = purge_queue(u, item, err);
+  if (!status) status = touch(u, item, is_left_empty(u), err);
   return acked(item, status);
 }
 
@@ -322,7 +341,7 @@ static mortise_status remove_damaged(batch_run *u, mt_lock_item *item, mortise_e
   if (!status && !any) return set_lock_result(item, MT_LOCK_ABSENT);
   if (!status) status = read_document(u, item, err);
   if (!status) status = purge_queue(u, item, err);
-  if (!status) status = touch(u, item, is_left_empty(u, NULL, NULL), err);
+  if (!status) status = touch(u, item, is_left_empty(u), err);
   return acked(item, status);
 }
 
@@ -414,10 +433,13 @@ static mortise_status check_batch(const mt_lock_batch *r, mortise_error *err) {
   if (!status && (job.n > MT_JOB_MAX || mt_utf8_valid(job) != job.n))
     status = mt_error_set(err, MORTISE_INVALID_ARGUMENT,
                           "a job's id is UTF-8 and has %d bytes at most", MT_JOB_MAX);
-  for (size_t i = 0; !status && i < r->n; i++)
-    if ((r->items[i].verb == MT_LOCK_EVICT && r->items[i].session) ||
-        r->items[i].verb == MT_LOCK_ADOPT)
-      status = mt_locks_check(r->ns, r->items[i].session, err);
+  for (size_t i = 0; !status && i < r->n; i++) {
+    const mt_lock_item *item = &r->items[i];
+    if ((item->verb == MT_LOCK_EVICT && item->session) || item->verb == MT_LOCK_ADOPT)
+      status = mt_locks_check(r->ns, item->session, err);
+    for (size_t k = 0; !status && k < item->n_others; k++)
+      status = mt_locks_check(r->ns, item->others[k], err);
+  }
   return status;
 }
 

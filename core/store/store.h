@@ -413,6 +413,14 @@ typedef struct mt_session_read {
 } mt_session_read;
 void mt_session_read_deinit(mt_session_read *r);
 
+/* Deletes documents of sessions, of all namespaces, that ended more than a week ago by the store's clock,
+ * some thousands at most. A document that changes meanwhile is left alone. */
+typedef struct mt_session_purge {
+  mt_req req;
+  uint64_t purged; /* out */
+  bool more;       /* out: there may be more of them */
+} mt_session_purge;
+
 typedef enum mt_lock_verb {
   MT_LOCK_CREATE,  /* plain create of a document with one holder; EXISTS if there is one */
   MT_LOCK_SET,     /* the scripted grant: apply, deny, enqueue, or stale */
@@ -468,6 +476,9 @@ typedef struct mt_lock_item {
   bool brief; /* SET, fresh and not enqueue: the answer need not name blockers nor tell
                                 STALE from DENIED, which makes a grant cheaper for the server */
   const char *session;       /* EVICT: the dead one, or NULL; ADOPT: from; NULL otherwise */
+  char (*others)
+      [MT_SESSION_ID]; /* EVICT with `session`: more dead ones; theirs go in the same write */
+  size_t n_others;
   bool guard;                /* EVICT: also what it holds for a job, as a person has decided */
   mt_version if_version;     /* DELETE */
   mt_lock_result result;     /* out, as all below */
@@ -519,6 +530,9 @@ typedef struct mt_lock_list {
   const char
       *session; /* the first digits of an id, or NULL. SESSIONS: only these. LOCKS: only their
                           targets; on sqlite also the intention locks above them */
+  char (*holders)[MT_SESSION_ID]; /* LOCKS: or NULL. Of the targets, those that none of these
+                          sessions holds may be left out; on sqlite none is */
+  size_t n_holders;
   bool over;           /* SESSIONS: closed and expired ones too */
   uint32_t page;       /* documents; 0: MT_LIST_PAGE */
   bool end;            /* in: return no page, only end the listing */
@@ -549,6 +563,7 @@ typedef struct mt_locks_ops {
   /* NULL where several writes in one request save nothing. */
   void (*session_batch)(mt_store *s, mt_session_batch *r);
   void (*session_read)(mt_store *s, mt_session_read *r);
+  void (*session_purge)(mt_store *s, mt_session_purge *r); /* NULL: the store does it by itself */
   void (*batch)(mt_store *s, mt_lock_batch *r);
   void (*list)(mt_store *s, mt_lock_list *r);
   /* Ends a listing before its end; the server's cursor is freed in the background. NULL is fine. */

@@ -10,6 +10,7 @@ enum {
   ITEMS = 64,
   READ_IDS = 64,
   TRIP_MS = 8,
+  PURGE_AFTER_MS = 60000, /* ten leases; of a server a week */
   /* Details of a call's keys. */
   D_TO = 0,
   D_BACK,
@@ -40,6 +41,7 @@ typedef enum call_kind {
   CALL_READ,
   CALL_DOCUMENTS,
   CALL_LIST,
+  CALL_PURGE,
   CALL_VERIFY
 } call_kind;
 
@@ -83,6 +85,7 @@ typedef struct sim_call {
   mt_lock_item *items;
   char (*paths)[SIM_PATH];
   char (*others)[MT_SESSION_ID];
+  char (*dead)[MT_SESSION_ID]; /* of all items, one after another */
   size_t n;
   unsigned job;
   mt_slice *documents; /* of CALL_DOCUMENTS: their paths, in `paths` */
@@ -116,6 +119,7 @@ static void call_free(sim_call *c) {
   free(c->documents);
   free(c->text);
   free(c->others);
+  free(c->dead);
   free(c->owner);
   free(c->waiting);
   free(c);
@@ -196,6 +200,8 @@ static bool apply(sim_call *c, sim_primary at) {
     free(c->text);
     c->text = sim_table_list(c->net->table, at);
   }
+  if (c->kind == CALL_PURGE)
+    return sim_table_purge(c->net->table, at, sim_now(c->net->w) - PURGE_AFTER_MS) > 0;
   if (c->kind == CALL_READ) {
     mt_session_read_deinit(&c->reading->read);
     sim_table_read(c->net->table, at, &c->reading->read);
@@ -570,9 +576,23 @@ static sim_call *call_new(mt_store *s, mt_req *req, call_kind kind) {
   c->net->calls = c;
   req->op = c;
   req->finished = false;
-  req->writes = kind == CALL_BATCH || kind == CALL_SESSION;
+  req->writes = kind == CALL_BATCH || kind == CALL_SESSION || kind == CALL_PURGE;
   memset(&req->error, 0, sizeof req->error);
   return c;
+}
+
+/* A late copy of the request names the same sessions. */
+static void keep_dead(sim_call *c) {
+  size_t n = 0;
+  for (size_t i = 0; i < c->n; i++) n += c->items[i].n_others;
+  c->dead = sim_must(calloc(n ? n : 1, sizeof *c->dead));
+  char(*to)[MT_SESSION_ID] = c->dead;
+  for (size_t i = 0; i < c->n; i++) {
+    mt_lock_item *item = &c->items[i];
+    if (item->n_others) memcpy(to, item->others, item->n_others * sizeof *to);
+    item->others = to;
+    to += item->n_others;
+  }
 }
 
 static void do_batch(mt_store *s, mt_lock_batch *r) {
@@ -593,6 +613,7 @@ static void do_batch(mt_store *s, mt_lock_batch *r) {
     snprintf(c->others[i], sizeof c->others[i], "%s", r->items[i].session);
     c->items[i].session = c->others[i];
   }
+  keep_dead(c);
   fresh_answer(c);
   post(c);
 }
@@ -649,6 +670,12 @@ static void do_list(mt_store *s, mt_lock_list *r) {
   post(call_new(s, &r->req, CALL_LIST));
 }
 
+static void do_purge(mt_store *s, mt_session_purge *r) {
+  r->purged = 0;
+  r->more = false;
+  post(call_new(s, &r->req, CALL_PURGE));
+}
+
 static void do_verify(mt_store *s, mt_locks_admin *r) {
   post(call_new(s, &r->req, CALL_VERIFY));
 }
@@ -668,6 +695,7 @@ mt_store *sim_store_new(sim_net *net, sim_machine *machine, sim_thread thread, u
   static const mt_locks_ops locks = {.verify = do_verify,
                                      .session = do_session,
                                      .session_read = do_read,
+                                     .session_purge = do_purge,
                                      .batch = do_batch,
                                      .list = do_list,
                                      .lock_read = do_documents};

@@ -258,14 +258,20 @@ static void remove_document(copy *c, mt_lock_item *item) {
   item->version = next_version(c);
 }
 
+static bool evict_one(sim_lock_doc *d, const char *session, bool guard) {
+  sim_entry *hold = holder(d, session);
+  if (hold && hold->job && !guard) hold = NULL;
+  if (hold) drop_entry(d->holders, &d->n_holders, hold);
+  sim_entry *wait = waiter(d, session);
+  if (wait) drop_entry(d->queue, &d->n_queue, wait);
+  return hold || wait;
+}
+
 static void evict(sim_table *t, copy *c, mt_lock_item *item) {
   sim_lock_doc *d = find_lock(c, item->place.path);
-  sim_entry *hold = holder(d, item->session);
-  if (hold && hold->job && !item->guard) hold = NULL;
-  if (hold) drop_entry(d->holders, &d->n_holders, hold);
-  sim_entry *wait = waiter(d, item->session);
-  if (wait) drop_entry(d->queue, &d->n_queue, wait);
-  removed(t, c, d, item, hold || wait);
+  bool any = evict_one(d, item->session, item->guard);
+  for (size_t i = 0; i < item->n_others; i++) any |= evict_one(d, item->others[i], item->guard);
+  removed(t, c, d, item, any);
 }
 
 static void adopt(sim_table *t, copy *c, const char *session, mt_lock_item *item, bool repeated) {
@@ -347,6 +353,8 @@ bool sim_table_item(sim_table *t, sim_primary at, const char *session, unsigned 
   if (takes(item)) t->watch.set(t->watch.ctx, session, item, mode_before);
   t->watch.written(t->watch.ctx, whose, item->place.path);
   if (item->verb == MT_LOCK_ADOPT) t->watch.written(t->watch.ctx, item->session, item->place.path);
+  for (size_t i = 0; i < item->n_others; i++)
+    t->watch.written(t->watch.ctx, item->others[i], item->place.path);
   return true;
 }
 
@@ -424,6 +432,20 @@ bool sim_table_session(sim_table *t, sim_primary at, mt_session_write *r) {
             (unsigned long long)r->version.seq_no);
   if (d && !at) t->watch.session(t->watch.ctx, r, before, d->state);
   return d != NULL;
+}
+
+size_t sim_table_purge(sim_table *t, sim_primary at, int64_t before_ms) {
+  copy *c = t->copies[at];
+  size_t n = 0;
+  for (size_t i = 0; i < c->n_sessions; i++) {
+    const session_doc *d = &c->sessions[i];
+    bool over = d->state == MT_SESSION_EXPIRED || d->state == MT_SESSION_CLOSED;
+    if (!over || d->opened_ms >= before_ms || d->beat_ms >= before_ms) c->sessions[n++] = *d;
+  }
+  size_t purged = c->n_sessions - n;
+  c->n_sessions = n;
+  sim_trace(t->w, "%s: %zu sessions are purged", at ? "old primary" : "table", purged);
+  return purged;
 }
 
 static char *text_copy(const char *s) {

@@ -53,6 +53,8 @@ void sim_table_free(sim_table *t);
 bool sim_table_item(sim_table *t, sim_primary at, const char *session, unsigned job,
                     mt_lock_item *item, bool repeated);
 bool sim_table_session(sim_table *t, sim_primary at, mt_session_write *write);
+/* Deletes the documents of those that ended, and neither opened nor beat since then. -> how many */
+size_t sim_table_purge(sim_table *t, sim_primary at, int64_t before_ms);
 void sim_table_read(sim_table *t, sim_primary at, mt_session_read *read);
 /* As mt_lock_read's `json`; owned. */
 char *sim_table_documents(sim_table *t, sim_primary at, const mt_slice *paths, size_t n);

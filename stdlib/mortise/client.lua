@@ -213,6 +213,10 @@ function Client:_read_sessions(ids, namespace)
   return found
 end
 
+-- Has a server delete some documents of sessions that ended more than a week ago. -> how many; may there be
+-- more? nil on an embedded store, which does it by itself.
+function Client:_purge_sessions() return self:_open_core():purge_sessions() end
+
 -- From now on this client removes at once what sessions left that it can prove dead, but for guards of jobs.
 function Client:_clear_the_dead() self:_open_core():clear_the_dead() end
 

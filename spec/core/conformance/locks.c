@@ -224,6 +224,34 @@ static void keeps_guards(mt_fixture *f) {
   MT_CHECK(!mt_listed(f, "/g"), "nothing is left");
 }
 
+/* Several dead sessions in one write: of each only what a write of its own would take. */
+static void evicts_several(mt_fixture *f) {
+  char others[][MT_SESSION_ID] = {"", "", ""};
+  snprintf(others[0], sizeof others[0], "%s", mt_b);
+  snprintf(others[1], sizeof others[1], "%s", mt_c);
+  snprintf(others[2], sizeof others[2], "%032x", 0xffffff); /* which has nothing there */
+  MT_RESULT(mt_set(f, mt_a, "/s", 1, MT_IX), MT_LOCK_ACKED);
+  MT_RESULT(mt_set(f, mt_b, "/s", 7, MT_IX), MT_LOCK_ACKED);
+  MT_RESULT(set_for(f, "j", mt_c, "/s", 1, MT_IS, false), MT_LOCK_ACKED);
+  MT_RESULT(mt_set(f, mt_d, "/s", 1, MT_IS), MT_LOCK_ACKED);
+  MT_RESULT(set_for(f, "j", mt_c, "/s", 2, MT_X, true), MT_LOCK_QUEUED);
+  mt_lock_item all = {.verb = MT_LOCK_EVICT,
+                      .place.path = MT_SLICE("/s"),
+                      .session = mt_a,
+                      .others = others,
+                      .n_others = 3};
+  MT_RESULT(mt_lock(f, mt_d, all), MT_LOCK_ACKED);
+  MT_RESULT(mt_set(f, mt_a, "/s", 2, MT_X), MT_LOCK_DENIED);
+  MT_CHECK(f->item.n_blockers == 2 && mt_blocked_by(f, mt_c, MT_IS, false) &&
+               mt_blocked_by(f, mt_d, MT_IS, false),
+           "the guard and the one that lives are left, and no place in the queue");
+  MT_RESULT(mt_lock(f, mt_d, all), MT_LOCK_ABSENT);
+  MT_RESULT(mt_release(f, mt_d, "/s", 1), MT_LOCK_ACKED);
+  all.guard = true;
+  MT_RESULT(mt_lock(f, mt_d, all), MT_LOCK_ACKED);
+  MT_CHECK(!mt_listed(f, "/s"), "nothing is left");
+}
+
 static void job_shown(mt_fixture *f) {
   mt_lock_item item = {
       .verb = MT_LOCK_SET, .place.path = MT_SLICE("/j"), .n = 1, .mode = MT_X, .fresh = true};
@@ -620,6 +648,7 @@ const mt_case mt_cases_locks[] = {
     {"locks: evict takes the place in the queue too", evicts_waiters},
     {"locks: adopt", adopts},
     {"locks: what guards a job is not evicted", keeps_guards},
+    {"locks: several are evicted in one write", evicts_several},
     {"locks: a job is named to those it blocks", job_shown},
     {"locks: a batch is in order and not atomic", mixed_batch},
     {"locks: 1,500 items in a batch", large_batch},

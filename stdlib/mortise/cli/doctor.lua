@@ -307,43 +307,27 @@ local function check_sessions(findings, client, own, just, ctx)
   end
 end
 
--- Documents of sessions that ended a week ago, by the server's clock, can be deleted: a missing session
--- counts as expired once it has been written as expired. (The embedded store deletes them by itself.) A
--- document that changes meanwhile is left alone.
-local purge_query = {
-  query = {bool = {filter = {
-    {term = {kind = "session"}}, {terms = {state = {"closed", "expired"}}},
-    {range = {beat_at = {lt = "now-7d"}}},
-  }}},
-}
+local purge_rounds = 1000
 
-local purge_part, purge_rounds = 2000, 1000
-
--- Deletes some of them, so that each request ends in time. -> number deleted, number found; nil if it failed.
-local function purge_some(client, table_name)
-  local path = ("/%s/_delete_by_query?conflicts=proceed&refresh=true&max_docs=%d"):format(table_name,
-    purge_part)
-  local ok, status, answer = pcall(client.raw, client, "POST", path, purge_query)
-  if not ok and errors.code(status) == "interrupted" then error(status, 0) end
-  if not ok or status ~= 200 then return nil end
-  local result = core.json_decode(answer)
-  if result.timed_out or #(result.failures or {}) > 0 then return nil end
-  return result.deleted, result.total
+-- -> how many documents of sessions were removed, and whether those were all
+local function purge_all(client)
+  local all = 0
+  for _ = 1, purge_rounds do
+    local ok, deleted, more = pcall(client._purge_sessions, client)
+    if not ok and errors.code(deleted) == "interrupted" then error(deleted, 0) end
+    if not ok then return all, false end
+    all = all + (deleted or 0)
+    if not more then return all, true end
+  end
+  return all, false
 end
 
 local function purge_sessions(findings, client)
-  if client:url():find "^sqlite:" then return end
-  local all = 0
-  local deleted, found
-  for _ = 1, purge_rounds do
-    deleted, found = purge_some(client, client._table)
-    all = all + (deleted or 0)
-    if not deleted or deleted == 0 or found < purge_part then break end
-  end
+  local all, done = purge_all(client)
   if all > 0 then
     add(findings, "sessions", "fine", ("%d that ended more than a week ago were removed"):format(all))
   end
-  if not deleted then
+  if not done then
     add(findings, "sessions", "warning", ("documents of sessions that ended long ago were not %sremoved")
       :format(all > 0 and "all " or ""),
       "nothing, if they are few: it needs the right to search and to delete in the lock table")

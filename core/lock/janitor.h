@@ -15,7 +15,7 @@
 enum {
   MT_JANITOR_LOOK_AT = 8,  /* places of one look */
   MT_JANITOR_READ = 256,   /* sessions of one request */
-  MT_JANITOR_ITEMS = 128,  /* documents of one request */
+  MT_JANITOR_ITEMS = 256,  /* documents of one request */
   MT_JANITOR_EVICT = 1024, /* sessions that one write of a document evicts */
 };
 

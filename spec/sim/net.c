@@ -47,6 +47,7 @@ typedef enum call_kind {
 
 typedef struct sim_store {
   mt_store base; /* first */
+  mt_locks_ops locks;
   sim_net *net;
   sim_machine *machine;
   sim_thread thread;
@@ -692,15 +693,16 @@ static void do_close(mt_store *s) {
 }
 
 mt_store *sim_store_new(sim_net *net, sim_machine *machine, sim_thread thread, unsigned number) {
-  static const mt_locks_ops locks = {.verify = do_verify,
-                                     .session = do_session,
-                                     .session_read = do_read,
-                                     .session_purge = do_purge,
-                                     .batch = do_batch,
-                                     .list = do_list,
-                                     .lock_read = do_documents};
+  const mt_locks_ops locks = {.verify = do_verify,
+                              .session = do_session,
+                              .session_read = do_read,
+                              .session_purge = do_purge,
+                              .batch = do_batch,
+                              .list = net->lists ? do_list : NULL,
+                              .lock_read = do_documents};
   sim_store *s = sim_must(calloc(1, sizeof *s));
-  *s = (sim_store){.base = {.locks = &locks,
+  *s = (sim_store){.locks = locks,
+                   .base = {.locks = &s->locks,
                             .cancel = do_cancel,
                             .close = do_close,
                             .url = "sim:",

@@ -144,6 +144,7 @@ static void await_janitor(sim *s) {
   enum {
     JANITOR_LEASES = 12
   }; /* a look each half a lease, and at the latest the eighth lists all */
+  if (!s->profile.tidy) return;
   bury(s);
   client *last = sim_client_open(s, 98, 0);
   task *t = &last->tasks[0];

@@ -99,6 +99,7 @@ typedef struct profile {
   unsigned rounds, misfortunes;
   bool hints, flood;  /* clients of a host send them; a thousand a second are forged */
   int64_t hints_lost; /* in a thousand; as many are late */
+  bool tidy;          /* clients clear away what the dead left, though nobody wants it */
   bool jobs; /* two of the clients, and those that come after them, work for one job each */
   int64_t longest_hold, horizon; /* of holds; of misfortunes */
 } profile;

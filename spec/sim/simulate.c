@@ -62,6 +62,7 @@ static void choose_profile(sim *s) {
   p->hints = draw(s, 13, 4) > 0;
   p->hints_lost = draw(s, 14, 3) * 100;
   p->flood = draw(s, 15, 4) == 0;
+  p->tidy = draw(s, 16, 4) > 0;
   p->split = !p->patient && draw(s, 10, 6) == 0;
   if (p->split) {
     p->fault_level = 0;
@@ -77,6 +78,7 @@ static void choose_faults(sim *s) {
   static const unsigned weights[] = {0, 1, 1, 1, 3};
   unsigned bad[11];
   for (unsigned i = 0; i < 11; i++) bad[i] = s->profile.fault_level * weights[draw(s, 20 + i, 5)];
+  s->net.lists = s->profile.tidy;
   s->net.faults = (sim_faults){.lose_request = bad[0],
                                .lose_answer = bad[1],
                                .repeat = bad[2],

@@ -175,7 +175,6 @@ static void make_inverse(lua_State *L, mt_lua_work *self, const job_options *o) 
   mortise_status status = mt_transforms_inverse(list, &self->inverse, &err);
   if (status && status != MORTISE_UNSUPPORTED) mt_error_raise(L, &err);
   if (status) return;
-  j->forward = mt_transform_list(list);
   j->inverse = mt_transform_list(&self->inverse);
   j->list = list;
   if (j->verb != MT_JOB_UNDO || o->transforms) return;

@@ -342,7 +342,7 @@ static void start_undo(void *ctx) {
                 .record = &j->record,
                 .listing = {.writer = o->restores, .table = j->table, .ns = j->ns, .job = j->id},
                 .inverse = j->inverse,
-                .forward = j->forward,
+                .forward = j->inverse.apply ? mt_transform_list(j->list) : (mt_transform){0},
                 .result = &j->result};
   o->phase = JOB_UNDOING;
   hold_or_go_on(o);

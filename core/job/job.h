@@ -40,13 +40,13 @@ typedef struct mt_job {
   /* RUN, RESUME: ready to be started, except for `done`, `ctx`, `progress` and `journal`, which the job sets. A
    * document that was changed must no longer match (until_none), so that whatever matches is left to do. */
   mt_change *change;
-  /* `inverse` undoes the change of one document; its `apply` is NULL if there is no inverse. `forward` is the change
-   * itself, which shows whether a document has been restored before. The journal does not keep a source that the
-   * inverse restores to the byte, so whoever undoes the job must give the same inverse. */
-  mt_transform inverse, forward;
+  /* Undoes the change of one document; its `apply` is NULL if there is no inverse. The journal does not keep a source
+   * that the inverse restores to the byte, so whoever undoes the job must give the same inverse. */
+  mt_transform inverse;
   mt_strategy strategy; /* RUN, RESUME: who makes the change */
-  const mt_transforms
-      *list; /* the change, for a store that makes it by itself; NULL: it is not declared */
+  /* The change, if it is declared; needed beside `inverse`. A store can make it by itself, and it shows whether a
+   * document has been restored before. */
+  const mt_transforms *list;
   /* UNDO of a job whose document says that the opposite change undoes it (revert.h): ready to be started, except for
    * `done` and `ctx`. May be NULL for other jobs. */
   mt_change *touch, *back;

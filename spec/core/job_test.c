@@ -286,10 +286,7 @@ static void be_born(life *l, job_fixture *f, mt_job_verb verb, int die_at, death
                     .spec = MT_SLICE("{\"what\":\"a rename\"}"),
                     .change = c,
                     .checkpoint_ms = 1 + (int64_t)mt_test_below(f->random, 30)};
-  if (f->by != BY_SOURCES) {
-    l->job.forward = mt_transform_list(&l->rename.list);
-    l->job.inverse = mt_transform_list(&l->inverse);
-  }
+  if (f->by != BY_SOURCES) l->job.inverse = mt_transform_list(&l->inverse);
   l->job.list = &l->rename.list;
   l->job.strategy = f->by == BY_SERVER ? MT_STRATEGY_SERVER : MT_STRATEGY_CLIENT;
   if (verb == MT_JOB_UNDO) {

@@ -175,7 +175,7 @@ static void make_inverse(jobs_process *p) {
   jobs_sim *s = p->sim;
   if (s->profile.kind != JOBS_INVERSE && s->profile.kind != JOBS_EMPTY) return;
   p->job.inverse = mt_transform_list(&s->inverse);
-  p->job.forward = mt_transform_list(&s->list);
+  p->job.list = &s->list;
   if (p->job.verb != MT_JOB_UNDO) return;
   make_rename(p, &p->back, MT_SLICE("/new"), MT_SLICE("/old"));
   mt_rename_touch(&p->rename);

@@ -368,7 +368,13 @@ static size_t choose_ending(mt_manager *m, size_t most) {
 static void expire_dead(mt_manager *m) {
   mt_janitor *j = m->janitor;
   const mt_locks_ops *locks = m->store->locks;
-  size_t n = choose_ending(m, locks->session_batch ? MT_JANITOR_READ : 1);
+  size_t most = locks->session_batch ? MT_JANITOR_READ : 1;
+  if (!j->writes) j->writes = mt_calloc(most, sizeof *j->writes);
+  if (!j->writes) {
+    end_round(m);
+    return;
+  }
+  size_t n = choose_ending(m, most);
   if (!n) {
     go_to_step(m, MT_JANITOR_WATCH, 0);
   } else if (locks->session_batch) {
@@ -574,7 +580,9 @@ void mt_janitor_hurry(mt_manager *m) {
 
 static void cancel_janitor(mt_manager *m) {
   mt_janitor *j = m->janitor;
-  mt_req *write = m->store->locks->session_batch ? &j->ending.req : &j->writes->req;
+  mt_req *write = m->store->locks->session_batch ? &j->ending.req
+                  : j->writes                    ? &j->writes->req
+                                                 : NULL;
   mt_req *const reqs[] = {&j->look.req, &j->read.req,  write,
                           &j->list.req, &j->batch.req, &j->purge.req};
   if (j->busy) mt_store_cancel(m->store, reqs[j->step]);
@@ -594,6 +602,7 @@ void mt_janitor_deinit(mt_manager *m) {
   mt_free(j->dead.id);
   mt_free(j->left.id);
   mt_free(j->litter);
+  mt_free(j->writes);
   if (j->paths.max) mt_buf_deinit(&j->paths);
   if (j->place_text.max) mt_buf_deinit(&j->place_text);
   *j = (mt_janitor){0};

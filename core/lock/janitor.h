@@ -63,7 +63,7 @@ struct mt_janitor {
   mt_lock_item items[MT_JANITOR_ITEMS];
   mt_lock_read look;
   mt_session_read read;
-  mt_session_write writes[MT_JANITOR_READ];
+  mt_session_write *writes; /* large, so there are none before somebody is to be ended */
   mt_session_batch ending;
   mt_lock_list list;
   mt_lock_batch batch;

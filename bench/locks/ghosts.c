@@ -143,8 +143,9 @@ static double pairs_until_clear(mortise_client *c, size_t ghosts, double most, s
   while (mt_manager_get_stats(c->own->manager).cleared < ghosts * ENTRIES &&
          now_us() - start < most * 1e6)
     one_pair(c, s->locks, s, us);
+  s->wall = (now_us() - start) / 1e6;
   percentiles(us, s->locks < TIMES_MAX ? s->locks : TIMES_MAX, s);
-  return (now_us() - start) / 1e6;
+  return s->wall;
 }
 
 static void say_ghosts(size_t ghosts, const char *when, const sample *s) {

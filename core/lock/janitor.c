@@ -9,9 +9,11 @@
 enum {
   IDS_MAX = 16384, /* sessions that one look finds; of more, the first ones */
   STRAYS_MAX = 1024,
-  WATCH_LEAST = 64, /* sessions that one round watches anew */
+  WATCH_LEAST = 16, /* sessions that one round watches */
   WATCH_MOST = 1024,
-  SHARE = 4,             /* how many of the living watch each session, on average */
+  SHARE = 4,             /* how many of the living watch each session, at least on average */
+  CROWD = 128,           /* so many that live: each looks the more rarely, the more there are */
+  RARELY = 4,            /* but at least so many half leases apart */
   LISTINGS = 8,          /* looks of all the living for each page that is listed without a cause */
   LITTER_MAX = 65536,    /* entries of one page of the listing */
   EVICT_IDS = 4096,      /* of one request */
@@ -108,6 +110,13 @@ static bool shall_purge(const mt_manager *m) {
   return j->purge_more || by_chance(m, alive * 2 * PURGE_EVERY_MS / (uint64_t)m->lease_ms);
 }
 
+/* The document of `/` grows with the crowd, and so does the number of those who read it: half leases between two looks
+ * of each. */
+static int64_t rounds_apart(const mt_janitor *j) {
+  size_t n = 1 + j->alive / CROWD;
+  return n < RARELY ? (int64_t)n : RARELY;
+}
+
 /* Ends a round. The next one comes at random, sooner where sessions may be judged then, or where most
  * have fallen silent and some were not watched. */
 static void end_round(mt_manager *m) {
@@ -116,7 +125,7 @@ static void end_round(mt_manager *m) {
   if (again) j->alive = 1 + j->others.n * j->moved / again;
   drop_janitor_listing(m);
   bool many = j->still > j->moved && j->left_out;
-  int64_t pause = mt_manager_jitter(m, many ? m->lease_ms / 16 : m->lease_ms / 2);
+  int64_t pause = mt_manager_jitter(m, many ? m->lease_ms / 16 : rounds_apart(j) * m->lease_ms / 2);
   int64_t verdict = next_verdict_ms(m) - mt_manager_now(m), least = m->lease_ms / 32;
   if (verdict < least) verdict = least;
   if (verdict < pause) pause = verdict + some_time(m, m->lease_ms / 16);
@@ -164,7 +173,7 @@ static void note_others(mt_manager *m, mt_json entries, bool queued) {
   }
 }
 
-static void sort_others(mt_ids *ids) {
+static void sort_ids(mt_ids *ids) {
   size_t n = 0;
   if (ids->n) qsort(ids->id, ids->n, MT_SESSION_ID, by_session_id);
   for (size_t i = 0; i < ids->n; i++)
@@ -180,17 +189,36 @@ static void swap_ids(mt_ids *ids, size_t a, size_t b) {
   memcpy(ids->id[b], id, sizeof id);
 }
 
-/* Whoever must be read for a verdict comes first, the others at random. */
-static size_t choose_watch(mt_manager *m, const mt_ids *from, size_t must) {
-  mt_ids *watch = &m->janitor->watch;
-  for (size_t i = 0; i < from->n; i++) {
-    const mt_seen *s = mt_takeover_seen(m, from->id[i]);
-    if (s && s->dead) mt_takeover_found_again(m, from->id[i]);
-    if ((s && s->dead) || !is_worth_reading(m, s)) continue;
-    if (!add_session_id(watch, from->id[i], 2 * IDS_MAX)) break;
-    if (s && is_suspect(s)) swap_ids(watch, must++, watch->n - 1);
+/* The first of them whose id comes after our own. */
+static size_t place_in_ring(const mt_manager *m, const mt_ids *sorted) {
+  size_t i = 0;
+  while (m->holds && i < sorted->n &&
+         memcmp(sorted->id[i], m->holds->session.id, MT_SESSION_ID) < 0)
+    i++;
+  return i;
+}
+
+/* Of a ring of all ids, each session watches those who follow it: always the same, so that a second reading tells
+ * whether they beat, and others where it is others' turn. Who is known to be dead leaves the ring. Whoever must be
+ * read for a verdict comes first. */
+static void choose_watch(mt_manager *m, const mt_ids *ring, size_t share) {
+  mt_janitor *j = m->janitor;
+  mt_ids *watch = &j->watch;
+  size_t first = place_in_ring(m, ring), alive = 0;
+  for (size_t i = 0; i < ring->n; i++) {
+    const char *id = ring->id[(first + i) % ring->n];
+    const mt_seen *s = mt_takeover_seen(m, id);
+    if (s && s->dead) {
+      mt_takeover_found_again(m, id);
+      continue;
+    }
+    bool suspect = s && is_suspect(s);
+    if (++alive > share && !suspect) continue;
+    if (!is_worth_reading(m, s)) continue;
+    if (!add_session_id(watch, id, 2 * IDS_MAX)) break;
+    if (suspect) swap_ids(watch, j->must++, watch->n - 1);
   }
-  return must;
+  j->left_out |= alive > share;
 }
 
 /* How many of the others this session watches: its share, if all that live do the same. */
@@ -199,20 +227,14 @@ static size_t watch_share(const mt_janitor *j) {
   return n < WATCH_LEAST ? WATCH_LEAST : n > WATCH_MOST ? WATCH_MOST : n;
 }
 
-static void shuffle_ids(mt_manager *m, mt_ids *ids, size_t first) {
-  for (size_t i = ids->n; i > first + 1; i--)
-    swap_ids(ids, i - 1, first + (size_t)(m->env->random(m->env->ctx) % (i - first)));
-}
-
 static void choose_round(mt_manager *m) {
   mt_janitor *j = m->janitor;
-  j->watch.n = j->at = j->moved = j->still = 0;
-  size_t must = choose_watch(m, &j->others, 0);
-  must = choose_watch(m, &j->strays, must);
-  shuffle_ids(m, &j->watch, must);
-  size_t most = j->hurried ? j->watch.n : must + watch_share(j);
-  j->left_out = j->watch.n > most;
-  if (j->left_out) j->watch.n = most;
+  size_t share = j->hurried ? SIZE_MAX : watch_share(j);
+  j->watch.n = j->at = j->moved = j->still = j->must = 0;
+  j->left_out = false;
+  sort_ids(&j->strays);
+  choose_watch(m, &j->others, share);
+  choose_watch(m, &j->strays, share);
 }
 
 static void places_looked_at(void *ctx, mt_req *req) {
@@ -228,7 +250,7 @@ static void places_looked_at(void *ctx, mt_req *req) {
     }
   mt_lock_read_deinit(&j->look);
   if (!good) return;
-  sort_others(&j->others);
+  sort_ids(&j->others);
   choose_round(m);
   rest_until(m, MT_JANITOR_WATCH);
 }

@@ -45,6 +45,7 @@ struct mt_janitor {
   mt_ids others;       /* who stands there, sorted */
   mt_ids strays;       /* found in the last listing, and not there */
   mt_ids watch;        /* to be read in this round */
+  size_t must;         /* the first of them, which may be judged then */
   size_t at;           /* those before it were read */
   bool left_out;       /* there were more to be read */
   size_t moved, still; /* sessions that were read again in this round, and had beaten or not */

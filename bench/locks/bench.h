@@ -8,7 +8,9 @@
 #include <stdint.h>
 
 typedef struct options {
-  const char *url;
+  const char *url;            /* of one node */
+  const char *nodes;          /* of all that clients use */
+  unsigned sessions, seconds; /* of `crowd`; 0: as it chooses */
   bool quick;
   const char *only; /* case names, or NULL */
   bool no_hints;    /* of the clients that are opened */
@@ -62,6 +64,7 @@ void raw_all(const options *o, const mt_buf *bodies, size_t n, size_t connection
 /* Posts once; are all items applied? */
 bool raw_try(raw_link *link, mt_slice body, sample *s);
 bool raw_drop_table(const options *o);
+bool raw_get(const options *o, const char *path, mt_buf *answer);
 
 /* ---- The cases ------------------------------------------------------------------------------- */
 
@@ -100,6 +103,8 @@ bool tasks_round(const options *o, pair *out);     /* tasks.c */
 bool processes_round(const options *o, pair *out); /* processes.c */
 bool contended_round(const options *o, pair *out); /* contended.c */
 bool documents_round(const options *o, pair *out); /* documents.c: taken, given back */
-bool ghosts_case(const options *o); /* ghosts.c: without a raw way, prints by itself */
+/* Without a raw way; they print by themselves. */
+bool ghosts_case(const options *o);
+bool crowd_case(const options *o);
 
 #endif

@@ -1,8 +1,8 @@
 /* What locks cost, beside the same requests prepared by hand and sent by plain libcurl.
  *
- *   bench_locks URL [--quick] [--rounds N] [--only NAME,...]
+ *   bench_locks URL[,URL...] [--quick] [--rounds N] [--only NAME,...] [--sessions N] [--seconds N]
  *
- * URL is one node without security, "http://127.0.0.1:9200". The lock table "mortise-bench-locks"
+ * URL is one node without security, "http://127.0.0.1:9200"; only `crowd` uses more than the first. The lock table "mortise-bench-locks"
  * is made there and removed. Each round measures both ways, one after the other (`single`: in turn,
  * by blocks of twenty), a JSON line a sample goes to standard output, then a table of the medians
  * over all rounds, with the least and the largest, to standard error. A lock is always taken and
@@ -17,6 +17,8 @@
  *   1 us of user CPU each.
  * - ghosts: one caller beside 0, 100, 400 and 1,000 sessions whose processes were killed, before and after
  *   the janitor has cleared them away; once. Aim: gone within two leases, under 1% of the requests.
+ * - crowd: 1,000 sessions for ten minutes, most of which only hold something (--sessions, --seconds); once, and
+ *   only if it is named. Aim: none fails, and each costs what docs/guarantees.md says.
  *
  * CPU is the client's own (getrusage), all its threads and processes; trips are HTTP requests,
  * conflicts are scripted items that were sent again. */
@@ -52,7 +54,7 @@ mortise_client *open_client(const options *o) {
   mortise_error err;
   mortise_options chosen;
   mortise_options_init(&chosen);
-  chosen.store = o->url;
+  chosen.store = o->nodes;
   chosen.table = TABLE;
   chosen.program = "bench_locks";
   chosen.no_hints = o->no_hints;
@@ -189,7 +191,8 @@ static bool run_case(size_t which, const options *o, int rounds) {
 }
 
 static int usage(void) {
-  fprintf(stderr, "usage: bench_locks URL [--quick] [--rounds N] [--only NAME,...]\n");
+  fprintf(stderr, "usage: bench_locks URL[,URL...] [--quick] [--rounds N] [--only NAME,...]\n"
+                  "  [--sessions N] [--seconds N]\n");
   return 2;
 }
 
@@ -203,12 +206,19 @@ int main(int argc, char **argv) {
       rounds = atoi(argv[++i]);
     else if (!strcmp(argv[i], "--only") && i + 1 < argc)
       o.only = argv[++i];
-    else if (*argv[i] != '-' && !o.url)
-      o.url = argv[i];
+    else if (!strcmp(argv[i], "--sessions") && i + 1 < argc)
+      o.sessions = (unsigned)atoi(argv[++i]);
+    else if (!strcmp(argv[i], "--seconds") && i + 1 < argc)
+      o.seconds = (unsigned)atoi(argv[++i]);
+    else if (*argv[i] != '-' && !o.nodes)
+      o.nodes = argv[i];
     else
       return usage();
   }
-  if (!o.url) return usage();
+  if (!o.nodes) return usage();
+  char *first = strndup(o.nodes, strcspn(o.nodes, ","));
+  if (!first) return 1;
+  o.url = first;
   if (rounds < 1 || rounds > ROUNDS_MAX) rounds = o.quick ? 1 : ROUNDS;
   curl_global_init(CURL_GLOBAL_DEFAULT);
   if (!make_table(&o)) return 1;
@@ -217,7 +227,9 @@ int main(int argc, char **argv) {
   for (size_t i = 0; good && i < sizeof cases / sizeof *cases; i++)
     if (!o.only || strstr(o.only, cases[i].name)) good = run_case(i, &o, rounds);
   if (good && (!o.only || strstr(o.only, "ghosts"))) good = ghosts_case(&o);
+  if (good && o.only && strstr(o.only, "crowd")) good = crowd_case(&o);
   raw_drop_table(&o);
   curl_global_cleanup();
+  free(first);
   return good ? 0 : 1;
 }

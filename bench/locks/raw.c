@@ -218,6 +218,19 @@ bool raw_drop_table(const options *o) {
   return status == 200 || status == 404;
 }
 
+bool raw_get(const options *o, const char *path, mt_buf *answer) {
+  char url[1024];
+  long status = 0;
+  CURL *curl = curl_easy_init();
+  snprintf(url, sizeof url, "%s%s", o->url, path);
+  curl_easy_setopt(curl, CURLOPT_URL, url);
+  curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take);
+  curl_easy_setopt(curl, CURLOPT_WRITEDATA, answer);
+  if (!curl_easy_perform(curl)) curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+  curl_easy_cleanup(curl);
+  return status == 200;
+}
+
 /* ---- Several connections --------------------------------------------------------------------- */
 
 typedef struct poster {

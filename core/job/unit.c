@@ -247,6 +247,7 @@ static mt_again transform_again(void *ctx, mt_write_batch *b, mt_item *item, con
     next = redo_deleted(u, item, doc);
     break;
   case MT_UNCHANGED:
+    item->write.kind = MT_WRITE_INDEX; /* it is there: it does not count as deleted */
     next = MT_AGAIN_DONE;
     break;
   case MT_ASIDE:
@@ -267,20 +268,34 @@ static mt_again again_journaled(void *ctx, mt_write_batch *b, mt_item *item, con
   return doc->found ? mt_again_itself(ctx, b, item, doc) : MT_AGAIN_DONE;
 }
 
-static size_t count_deleted(const mt_write_batch *b) {
-  size_t n = 0;
-  for (size_t i = 0; i < b->n; i++)
-    n += b->items[i].write.kind == MT_WRITE_DELETE && b->items[i].outcome == MT_OUTCOME_APPLIED;
-  return n;
+/* Those of the batch's documents that are as they should be. */
+typedef struct batch_tally {
+  uint64_t changed, deleted, unchanged;
+} batch_tally;
+
+/* A document that was to be deleted, and is gone, counts as deleted: the answer to its deletion may have been lost. */
+static batch_tally tally_batch(const mt_write_batch *b) {
+  batch_tally t = {0};
+  for (size_t i = 0; i < b->n; i++) {
+    mt_outcome outcome = b->items[i].outcome;
+    if (outcome != MT_OUTCOME_APPLIED && outcome != MT_OUTCOME_ALREADY) continue;
+    if (b->items[i].write.kind == MT_WRITE_DELETE)
+      t.deleted++;
+    else if (outcome == MT_OUTCOME_APPLIED)
+      t.changed++;
+    else
+      t.unchanged++;
+  }
+  return t;
 }
 
 static void account(mt_unit *u) {
   mt_change_result *r = u->all->result;
   const mt_write_batch *b = &u->batch;
-  size_t deleted = count_deleted(b);
-  r->deleted += deleted;
-  r->changed += b->counts[MT_OUTCOME_APPLIED] - deleted;
-  r->unchanged += b->counts[MT_OUTCOME_ALREADY];
+  batch_tally t = tally_batch(b);
+  r->deleted += t.deleted;
+  r->changed += t.changed;
+  r->unchanged += t.unchanged;
   r->conflicts += b->counts[MT_OUTCOME_CONFLICT];
   r->unknown += b->dirty;
   for (size_t i = 0; b->counts[MT_OUTCOME_REJECTED] && i < b->n; i++) {
@@ -336,10 +351,10 @@ static void note_doubt(mt_unit *u) {
   bool doubtful = is_unfinished(b) || u->uncorrected;
   if (!j || !doubtful || u->number == UNLISTED || j->n_doubtful == MT_JOB_UNITS_MAX) return;
   j->doubtful[j->n_doubtful++] = u->number;
-  size_t deleted = count_deleted(b);
-  j->doubtful_deleted += deleted;
-  j->doubtful_changed += b->counts[MT_OUTCOME_APPLIED] - deleted;
-  j->doubtful_unchanged += b->counts[MT_OUTCOME_ALREADY];
+  batch_tally t = tally_batch(b);
+  j->doubtful_deleted += t.deleted;
+  j->doubtful_changed += t.changed;
+  j->doubtful_unchanged += t.unchanged;
 }
 
 static void on_listed(void *ctx, mt_write_batch *b) {

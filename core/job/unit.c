@@ -409,12 +409,29 @@ static void settle_unit(mt_unit *u) {
 }
 
 static bool correct_entry(mt_unit *u);
+static bool was_not_done(const mt_item *item);
+
+/* A request that had no answer may have written what a later one could not. Whoever goes on with the job finds out,
+ * as of a batch of the dead: out of the journal, the function would be called for what it has made. */
+static bool fails_in_doubt(mt_unit *u) {
+  mortise_error err;
+  const mt_item *found = NULL;
+  for (size_t i = 0; i < u->batch.n && !found; i++)
+    if (u->batch.items[i].doubted && was_not_done(&u->batch.items[i])) found = &u->batch.items[i];
+  if (!found) return false;
+  mt_error_set(&err, MORTISE_UNAVAILABLE,
+               "a request had no answer, and then %.*s could not be written: a resume finds out "
+               "whether it has been",
+               (int)(found->write.id.n < 100 ? found->write.id.n : 100), found->write.id.p);
+  units_fail(u->all, &err);
+  return true;
+}
 
 static void on_batch_written(void *ctx, mt_write_batch *b) {
   mt_unit *u = ctx;
   mt_units *all = u->all;
   u->uncorrected = all->known && b->counts[MT_OUTCOME_CONFLICT] + b->counts[MT_OUTCOME_REJECTED];
-  if (u->uncorrected && !b->error.code && correct_entry(u)) return;
+  if (u->uncorrected && !b->error.code && !fails_in_doubt(u) && correct_entry(u)) return;
   settle_unit(u);
   all->written(all->ctx);
 }

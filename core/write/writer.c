@@ -112,7 +112,7 @@ static void doubt(mt_lane *l) {
     if (l->wire[i].result)
       mt_item_written(l, l->items[i], &l->wire[i]);
     else
-      l->items[i]->dirty = l->items[i]->reread = true;
+      l->items[i]->dirty = l->items[i]->doubted = l->items[i]->reread = true;
   }
 }
 

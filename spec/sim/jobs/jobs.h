@@ -99,7 +99,7 @@ typedef struct jobs_doc {
   char *base; /* what it was before the job changed it: the last that others wrote; NULL: nothing */
   int64_t base_ms; /* when; 0: before all */
   bool others;     /* who wrote that */
-  bool written;    /* it is as the job has changed it */
+  bool written;    /* the job has changed it, and has not undone that */
   bool listed;     /* its journal had it */
 } jobs_doc;
 

@@ -3,7 +3,7 @@
  * A document's base is what it was before the job changed it: what it was at the beginning, or what others wrote
  * last. Whatever the job writes is its base, changed; or, undoing, its base again; or what is there already. A
  * change is in the journal before it is applied. What others wrote is never lost. A function is never called for a
- * document that is as it made it. */
+ * document that it has changed, whatever others have made of it since. */
 #include "jobs.h"
 
 #include "job/journal.h"
@@ -197,7 +197,6 @@ static void note_others(jobs_sim *s, const shelf_written *w) {
   d->base = w->after ? sim_must(strdup(w->after)) : NULL;
   d->base_ms = sim_now(s->w);
   d->others = true;
-  d->written = false;
 }
 
 /* Nothing of it is under way once it has given its lock back, unless no answer came. */

@@ -395,7 +395,8 @@ mt_store *mt_lua_call_start(mt_lua_call *call, mt_box *box, mt_req *req) {
 static int push_admin(lua_State *L, mt_lua_call *call, int index) {
   (void)index;
   const mt_locks_admin *r = &call->r.locks_admin;
-  lua_createtable(L, 0, 3);
+  lua_createtable(L, 0, 4);
+  mt_set_integer(L, "stripes", r->stripes);
   lua_pushstring(L, r->epoch.id);
   lua_setfield(L, -2, "epoch");
   lua_pushboolean(L, r->created);

@@ -6,7 +6,7 @@
  *   :next() -> JSON array, or nil at the end
  *   .stale                  this client may not refresh, so newer entries may be missing
  *   :close()                at any time; waits until the server has closed it
- *   client:read_locks(ns, paths) -> JSON array    those that exist, in real time
+ *   client:read_locks(ns, names) -> JSON array    those of these places that exist, in real time
  *   client:purge_sessions() -> number deleted, may there be more?    of sessions that ended more than a
  *                                 week ago; nothing on a store that does it by itself
  *   client:read_sessions(ns, ids) -> array of {session=, state=, lease_ms=, opened=, beat_at=, damaged=,
@@ -236,12 +236,16 @@ static int client_read_locks(lua_State *L) {
   mt_check_client(L, 1);
   const char *ns = mt_check_string(L, 2);
   size_t n = copy_strings(L);
-  mt_slice *paths = lua_newuserdatauv(L, (n ? n : 1) * sizeof *paths, 0);
-  for (size_t i = 0; i < n; i++) paths[i].p = text_in_list(L, i, &paths[i].n);
+  mt_place *places = lua_newuserdatauv(L, (n ? n : 1) * sizeof *places, 0);
+  for (size_t i = 0; i < n; i++) {
+    mt_slice name;
+    name.p = text_in_list(L, i, &name.n);
+    places[i] = mt_place_of_name(name);
+  }
   mt_lua_call *call = mt_lua_call_new(L, 1, push_locks, deinit_locks);
   anchor(L);
   call->r.lock_read.ns = ns;
-  call->r.lock_read.paths = paths;
+  call->r.lock_read.places = places;
   call->r.lock_read.n = n;
   mt_store *store = mt_lua_call_start(call, mt_check_client(L, 1), &call->r.lock_read.req);
   store->locks->lock_read(store, &call->r.lock_read);

@@ -286,7 +286,7 @@ static int core_lock_set(lua_State *L) {
   lua_settop(L, 3);
   request.paths = push_strings(L, 3, &request.n);
   mortise_status status = mt_wants_make(&request, &wants, &err);
-  if (!status) status = mt_plan_make(wants.wants, wants.n, &plan, &err);
+  if (!status) status = mt_plan_make(wants.wants, wants.n, 1, &plan, &err);
   lua_pushcfunction(L, push_plan);
   lua_pushlightuserdata(L, &plan);
   bool bad = !status && lua_pcall(L, 1, 1, 0);

@@ -24,6 +24,7 @@ typedef struct making {
   char old[256];       /* the index that must lose the alias, or "" */
   const char *counted; /* `index` or `old` */
   char epoch[33];      /* ours, if we create */
+  uint32_t stripes;    /* of a table that we create */
 } making;
 
 static void free_making(mt_call *c) {
@@ -64,6 +65,7 @@ static void on_verify(mt_call *c) {
     mt_error_clear(&err);
     if (mt_table_check(c->e, root, &table, &err)) r->req.error = err;
     if (!err.code) r->epoch = table.epoch;
+    if (!err.code) r->stripes = table.stripes;
   }
   mt_call_finish(c);
 }
@@ -75,6 +77,7 @@ static void verify_alias(mt_call *c) {
 static void begin_admin(mt_locks_admin *r) {
   r->epoch = (mt_epoch){0};
   r->created = false;
+  r->stripes = 0;
   r->text = NULL;
 }
 
@@ -136,7 +139,7 @@ static void note_uuid(mt_call *c, const mt_table *table, mt_json root) {
   mt_json_copy(mt_json_at(it.value, "settings", "index", "uuid", NULL), uuid, sizeof uuid);
   mt_buf body;
   mt_buf_init(&body, 4096);
-  mt_table_add_uuid(&body, table->epoch.id, uuid);
+  mt_table_add_uuid(&body, table->epoch.id, uuid, table->stripes);
   mt_call_again(c);
   mt_buf_addf(&c->path, "/%s/_mapping", m->index);
   mt_buf_addslice(&c->body, mt_buf_slice(&body));
@@ -161,7 +164,7 @@ static void create_table(mt_call *c) {
   making *m = c->state;
   mt_call_again(c);
   mt_buf_addf(&c->path, "/%s", m->index);
-  mt_table_add_definition(&c->body, m->epoch);
+  mt_table_add_definition(&c->body, m->epoch, m->stripes);
   mt_call_send(c, "PUT", on_created);
 }
 
@@ -235,6 +238,21 @@ static unsigned number_of(const mt_elastic *e, const char *index) {
   return (unsigned)strtoul(index + n + 1, NULL, 10);
 }
 
+/* Who knows the table may take locks in it at any time, so its stripes are never changed. */
+static void found_table(mt_call *c, const mt_table *table) {
+  mt_locks_admin *r = admin_of(c);
+  r->epoch = table->epoch;
+  r->stripes = table->stripes;
+  if (r->wanted && r->wanted != table->stripes)
+    mt_call_error(c, MORTISE_INVALID_ARGUMENT,
+                  "lock table \"%s\" (index %s) has %u stripes and not %u: their number is chosen "
+                  "when the table is made, so while nobody uses it, delete the index and make it "
+                  "again, or use another table",
+                  c->e->table, table->index, table->stripes, r->wanted);
+  else
+    mt_call_finish(c);
+}
+
 static void on_alias(mt_call *c) {
   making *m = c->state;
   mt_table table;
@@ -251,8 +269,7 @@ static void on_alias(mt_call *c) {
   } else if (!mt_call_json(c, "the definition of the lock table", &root)) {
     return;
   } else if (!mt_table_check(c->e, root, &table, &err)) {
-    admin_of(c)->epoch = table.epoch;
-    mt_call_finish(c);
+    found_table(c, &table);
   } else if (table.sound) {
     snprintf(m->old, sizeof m->old, "%s", table.index);
     number_index(c, number_of(c->e, table.index));
@@ -291,7 +308,7 @@ static void print(mt_call *c) {
   mt_locks_admin *r = admin_of(c);
   mt_buf text;
   mt_buf_init(&text, 1 << 20);
-  mt_table_print(&text, c->e);
+  mt_table_print(&text, c->e, r->wanted);
   r->text = mt_buf_take(&text, NULL);
   if (!r->text) mt_error_memory(&r->req.error);
   mt_buf_deinit(&text);
@@ -309,11 +326,17 @@ void mt_elastic_init(mt_store *s, mt_locks_admin *r) {
   begin_admin(r);
   mt_call *c = mt_call_new(mt_elastic_of(s), &r->req);
   if (!c) return;
+  if (r->wanted > MT_STRIPES_MAX) {
+    mt_call_error(c, MORTISE_INVALID_ARGUMENT, "%u stripes: 1 to %d are possible", r->wanted,
+                  MT_STRIPES_MAX);
+    return;
+  }
   if (r->print) {
     print(c);
     return;
   }
   making *m = mt_calloc(1, sizeof *m);
+  if (m) m->stripes = r->wanted;
   c->state = m;
   c->dropped = free_making;
   if (!m || random_epoch(m, &r->req.error)) {

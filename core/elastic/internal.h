@@ -11,7 +11,8 @@ enum {
   MT_BODY_MAX = 512 * 1024 * 1024, /* of a request */
   MT_PATH_BUF_MAX = 64 * 1024,     /* of a request's path */
   MT_ID_MAX = 512,                 /* bytes of an _id, the servers' limit */
-  MT_TABLE_FORMAT = 1,
+  MT_TABLE_FORMAT = 1,             /* of a table with one stripe */
+  MT_TABLE_FORMAT_STRIPED = 2, /* the same with `_meta.stripes`, which older clients do not know */
 };
 
 /* The scripts' names on the server; the number is the format's version. */
@@ -126,32 +127,33 @@ bool mt_bulk_add_body(mt_buf *out, mt_slice body);
 
 /* ---- Locks ---------------------------------------------------------------------------------- */
 
-/* Appends the _id of a lock document, unquoted: NS:PATH, or NS:sha256:HEX. */
-void mt_lock_id(mt_buf *out, const char *ns, mt_slice path);
+/* Appends the _id of a lock document, unquoted: NS:NAME, or NS:sha256:HEX of the name. */
+void mt_lock_id(mt_buf *out, const char *ns, mt_place place);
 /* Appends NS:@SESSION. */
 void mt_session_id(mt_buf *out, const char *ns, const char *session);
 /* "/TABLE/_bulk?require_alias=true&..." */
 void mt_table_bulk_path(mt_call *c);
 /* Checks the table's definition as a server returns it ({"INDEX":{...}}); CORRUPT_TABLE says what
- * differs. `epoch` gets _meta.epoch and `index` the concrete name, if they exist. */
+ * differs. `epoch` gets _meta.epoch, `stripes` _meta.stripes and `index` the concrete name, if they exist. */
 typedef struct mt_table {
   char index[256];
   mt_epoch epoch;
+  uint32_t stripes;
   bool sound;   /* everything but the UUID is correct */
   bool no_uuid; /* _meta.uuid is missing: an init is in progress */
 } mt_table;
 mortise_status mt_table_check(const mt_elastic *e, mt_json root, mt_table *out, mortise_error *err);
 /* Appends the body of the request that creates the table. */
-void mt_table_add_definition(mt_buf *out, const char *epoch);
+void mt_table_add_definition(mt_buf *out, const char *epoch, uint32_t stripes);
 /* Appends the body of the request that stores script `i`; false if there is none. */
 bool mt_table_add_script(mt_buf *out, size_t i);
 const char *mt_table_script_id(size_t i); /* NULL after the last one */
 /* Appends the mapping that notes the index's UUID. */
-void mt_table_add_uuid(mt_buf *out, const char *epoch, const char *uuid);
+void mt_table_add_uuid(mt_buf *out, const char *epoch, const char *uuid, uint32_t stripes);
 /* Appends the request that moves the alias to `index` from `old` (NULL: from nothing). */
 void mt_table_add_alias(mt_buf *out, const mt_elastic *e, const char *index, const char *old);
 /* Everything that `init` sends and the minimal role, for people. */
-void mt_table_print(mt_buf *out, const mt_elastic *e);
+void mt_table_print(mt_buf *out, const mt_elastic *e, uint32_t stripes);
 /* Sets the error for a missing alias: the table is gone. */
 void mt_table_gone(const mt_elastic *e, mortise_error *err);
 /* Reads the answer to a lock batch into its items; all become NO_ANSWER if it is not understood.

@@ -31,9 +31,9 @@ static bool in_namespace(const char *only, mt_slice id, mt_slice *ns, mt_slice *
   return rest->n && (!only || mt_slice_eq(*ns, mt_slice_of(only)));
 }
 
-/* Appends the document's path, which its _id determines, not its content. If the _id has a hash,
- * the path in the document counts if it has that hash. */
-static bool path_of_id(const char *ns, mt_slice rest, mt_json path, mt_buf *out) {
+/* Appends the name of the document's place, which its _id determines, not its content. If the _id has a hash,
+ * the `path` in the document counts if it has that hash. */
+static bool name_of_id(const char *ns, mt_slice rest, mt_json path, mt_buf *out) {
   if (*rest.p == '/') {
     mt_buf_addslice(out, rest);
     return true;
@@ -42,7 +42,7 @@ static bool path_of_id(const char *ns, mt_slice rest, mt_json path, mt_buf *out)
   mt_buf_init(&id, 4 * MT_ID_MAX);
   size_t before = out->n;
   bool good = mt_json_text(path, out) && !out->failed;
-  if (good) mt_lock_id(&id, ns, (mt_slice){out->p + before, out->n - before});
+  if (good) mt_lock_id(&id, ns, mt_place_of_name((mt_slice){out->p + before, out->n - before}));
   size_t prefix = strlen(ns) + 1;
   good = good && id.n > prefix && mt_slice_eq((mt_slice){id.p + prefix, id.n - prefix}, rest);
   mt_buf_deinit(&id);
@@ -52,10 +52,10 @@ static bool path_of_id(const char *ns, mt_slice rest, mt_json path, mt_buf *out)
   return false;
 }
 
-static void add_listed_lock(mt_buf *out, mt_json source, mt_slice ns, mt_slice path, bool sound) {
+static void add_listed_lock(mt_buf *out, mt_json source, mt_slice ns, mt_place place, bool sound) {
   mt_buf_adds(out, out->n && out->p[out->n - 1] == '}' ? ",{\"ns\":" : "{\"ns\":");
   mt_json_add_string(out, ns);
-  mt_json_add_text(out, "path", path);
+  mt_place_add_json(out, place);
   mt_json_add_key(out, "holders");
   mt_entries_add_json(out, sound ? mt_json_get(source, "holders") : (mt_json){0}, false);
   mt_json_add_key(out, "queue");
@@ -65,13 +65,13 @@ static void add_listed_lock(mt_buf *out, mt_json source, mt_slice ns, mt_slice p
 
 static void add_hit_lock(mt_buf *out, mt_json source, mt_slice ns, mt_slice rest) {
   char name[MT_ID_MAX];
-  mt_buf path;
-  mt_buf_init(&path, LIST_BYTES);
+  mt_buf place;
+  mt_buf_init(&place, LIST_BYTES);
   snprintf(name, sizeof name, "%.*s", (int)ns.n, ns.p);
-  bool sound = path_of_id(name, rest, mt_json_get(source, "path"), &path);
-  if (path.failed) out->failed = path.failed;
-  add_listed_lock(out, source, ns, mt_buf_slice(&path), sound);
-  mt_buf_deinit(&path);
+  bool sound = name_of_id(name, rest, mt_json_get(source, "path"), &place);
+  if (place.failed) out->failed = place.failed;
+  add_listed_lock(out, source, ns, mt_place_of_name(mt_buf_slice(&place)), sound);
+  mt_buf_deinit(&place);
 }
 
 /* `rest` is "@ID". An invalid session id is skipped: nobody uses it and it blocks nobody. */
@@ -374,13 +374,13 @@ void mt_elastic_list_close(mt_store *s, mt_listing *l) {
   free_listing(l);
 }
 
-/* ---- By path -------------------------------------------------------------------------------- */
+/* ---- By place -------------------------------------------------------------------------------- */
 
-static bool is_of_path(const mt_lock_read *r, mt_slice path, mt_json answer) {
+static bool is_of_place(const mt_lock_read *r, mt_place place, mt_json answer) {
   mt_buf want, got;
   mt_buf_init(&want, 4 * MT_ID_MAX);
   mt_buf_init(&got, 4 * MT_ID_MAX);
-  mt_lock_id(&want, r->ns, path);
+  mt_lock_id(&want, r->ns, place);
   bool same = mt_json_text(mt_json_get(answer, "_id"), &got) && !want.failed && !got.failed &&
               mt_slice_eq(mt_buf_slice(&want), mt_buf_slice(&got));
   mt_buf_deinit(&want);
@@ -397,7 +397,7 @@ static mortise_status read_locks(const mt_call *c, mt_lock_read *r, mt_json root
   for (mt_json_iter it = mt_json_items(mt_json_get(root, "docs")); mt_json_next(&it); n++) {
     bool found = false;
     mt_json error = mt_json_get(it.value, "error");
-    bool asked = n < r->n && is_of_path(r, r->paths[n], it.value);
+    bool asked = n < r->n && is_of_place(r, r->places[n], it.value);
     if (error.type && !err->code) {
       char type[96], reason[256];
       mt_error_set(err, MORTISE_UNAVAILABLE, "reading lock table \"%s\": %s: %s", c->e->table,
@@ -412,7 +412,7 @@ static mortise_status read_locks(const mt_call *c, mt_lock_read *r, mt_json root
           "the one that was asked for",
           c->e->table, n + 1);
     if (found)
-      add_listed_lock(&out, mt_json_get(it.value, "_source"), mt_slice_of(r->ns), r->paths[n],
+      add_listed_lock(&out, mt_json_get(it.value, "_source"), mt_slice_of(r->ns), r->places[n],
                       true);
   }
   if (n != r->n && !err->code)
@@ -440,7 +440,7 @@ void mt_elastic_lock_read(mt_store *s, mt_lock_read *r) {
   mt_call *c = mt_call_new(mt_elastic_of(s), &r->req);
   if (!c) return;
   if (!mt_ns_valid(r->ns) || !r->n) {
-    mt_call_error(c, MORTISE_INVALID_ARGUMENT, "locks are read by a namespace and paths");
+    mt_call_error(c, MORTISE_INVALID_ARGUMENT, "locks are read by a namespace and places");
     return;
   }
   mt_buf id;
@@ -449,7 +449,7 @@ void mt_elastic_lock_read(mt_store *s, mt_lock_read *r) {
   mt_buf_adds(&c->body, "{\"ids\":[");
   for (size_t i = 0; i < r->n; i++) {
     mt_buf_clear(&id);
-    mt_lock_id(&id, r->ns, r->paths[i]);
+    mt_lock_id(&id, r->ns, r->places[i]);
     if (id.failed) c->body.failed = id.failed;
     if (i) mt_buf_addc(&c->body, ',');
     mt_json_add_string(&c->body, mt_buf_slice(&id));

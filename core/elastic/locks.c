@@ -27,8 +27,9 @@ typedef struct frame {
   mt_slice whose;  /* "session":"SESSION" */
   mt_slice since;  /* of a new holder, to the end of the list */
   mt_slice leaf;   /* ,"sessions":["SESSION"] */
-  mt_buf path;     /* of the item at hand, quoted */
-  size_t path_max; /* a longer path is hashed in the id */
+  mt_buf name;     /* of the item's place */
+  mt_buf quoted;   /* the same as JSON */
+  size_t name_max; /* a longer name is hashed in the id */
 } frame;
 
 static void add(mt_buf *b, mt_slice s) {
@@ -48,8 +49,9 @@ static void frame_init(frame *f, const mt_lock_batch *r) {
   mt_buf *b = &f->text;
   size_t ends[4];
   mt_buf_init(b, MT_PATH_BUF_MAX);
-  mt_buf_init(&f->path, MT_PATH_BUF_MAX);
-  f->path_max = MT_ID_MAX - strlen(r->ns) - 1;
+  mt_buf_init(&f->name, MT_PATH_BUF_MAX);
+  mt_buf_init(&f->quoted, MT_PATH_BUF_MAX);
+  f->name_max = MT_ID_MAX - strlen(r->ns) - 1;
   mt_buf_addf(b, "\"%s:", r->ns); /* both are validated, so nothing is escaped */
   ends[0] = b->n;
   mt_buf_addf(b, "\"session\":\"%s\"", r->session);
@@ -69,19 +71,20 @@ static void frame_init(frame *f, const mt_lock_batch *r) {
 
 static void frame_deinit(frame *f) {
   mt_buf_deinit(&f->text);
-  mt_buf_deinit(&f->path);
+  mt_buf_deinit(&f->name);
+  mt_buf_deinit(&f->quoted);
 }
 
 static void add_lock_id(mt_buf *b, const frame *f, const mt_lock_batch *r,
                         const mt_lock_item *item) {
-  if (item->place.path.n <= f->path_max) {
+  if (f->name.n <= f->name_max) {
     add(b, f->id);
-    mt_buf_add(b, f->path.p + 1, f->path.n - 1); /* the opening quote is before the namespace */
+    mt_buf_add(b, f->quoted.p + 1, f->quoted.n - 1); /* the opening quote is before the namespace */
     return;
   }
   mt_buf id;
   mt_buf_init(&id, MT_ID_MAX);
-  mt_lock_id(&id, r->ns, item->place.path);
+  mt_lock_id(&id, r->ns, item->place);
   if (id.failed) b->failed = id.failed;
   mt_json_add_string(b, mt_buf_slice(&id));
   mt_buf_deinit(&id);
@@ -90,7 +93,7 @@ static void add_lock_id(mt_buf *b, const frame *f, const mt_lock_batch *r,
 /* The members that identify the document. */
 static void add_document(mt_buf *b, const frame *f) {
   add(b, MT_SLICE("{\"kind\":\"lock\",\"path\":"));
-  mt_buf_add(b, f->path.p, f->path.n);
+  add(b, mt_buf_slice(&f->quoted));
 }
 
 static void begin_script(mt_buf *b, const char *id, mt_slice whose) {
@@ -195,9 +198,11 @@ static const mt_slice openings[] = {
 
 static void add_lock_operation(mt_buf *b, frame *f, const mt_lock_batch *r,
                                const mt_lock_item *item) {
-  mt_buf_clear(&f->path);
-  mt_json_add_string(&f->path, item->place.path);
-  if (f->path.failed || f->text.failed) {
+  mt_buf_clear(&f->name);
+  mt_buf_clear(&f->quoted);
+  mt_place_add_name(&f->name, item->place);
+  mt_json_add_string(&f->quoted, mt_buf_slice(&f->name));
+  if (f->name.failed || f->quoted.failed || f->text.failed) {
     b->failed = MORTISE_OUT_OF_MEMORY; /* both have room for any path and name */
     return;
   }
@@ -242,8 +247,8 @@ static mortise_status check_item(const mt_lock_item *item, size_t i, mortise_err
   if (!item->place.path.n || *item->place.path.p != '/' || item->place.path.n > LOCK_PATH_MAX ||
       mt_utf8_valid(item->place.path) != item->place.path.n)
     wrong = "its path is no path";
-  else if (item->place.stripe)
-    wrong = "its path has no such stripe";
+  else if (item->place.stripe >= MT_STRIPES_MAX)
+    wrong = "no path has such a stripe";
   else if (item->n > INT64_MAX)
     wrong = "its number is too large";
   else if (grants && (item->mode <= MT_NL || item->mode > MT_X))
@@ -464,7 +469,7 @@ static bool is_answer_of(mt_buf *id, const mt_lock_batch *r, const mt_lock_item 
                          const mt_answer *a) {
   if (is_plainly_of(r, item, a->id)) return true;
   mt_buf_clear(id);
-  mt_lock_id(id, r->ns, item->place.path);
+  mt_lock_id(id, r->ns, item->place);
   return !id->failed && mt_answer_is_of(a, mt_buf_slice(id));
 }
 

@@ -53,23 +53,31 @@ static void add_properties(mt_buf *out) {
   mt_buf_adds(out, "}");
 }
 
-void mt_table_add_definition(mt_buf *out, const char *epoch) {
+/* Appends the members of `_meta`, up to the epoch. */
+static void add_meta(mt_buf *out, const char *epoch, uint32_t stripes) {
+  bool striped = stripes > 1;
+  mt_buf_addf(out, "\"format\":%d", striped ? MT_TABLE_FORMAT_STRIPED : MT_TABLE_FORMAT);
+  if (striped) mt_buf_addf(out, ",\"stripes\":%u", stripes);
+  mt_buf_addf(out, ",\"epoch\":\"%s\"", epoch);
+}
+
+void mt_table_add_definition(mt_buf *out, const char *epoch, uint32_t stripes) {
   mt_buf_adds(out, "{\"settings\":{\"index\":{");
   for (size_t i = 0; i < SETTINGS; i++) {
     mt_json_add_key(out, settings[i].name);
     mt_buf_adds(out, settings[i].json);
   }
-  mt_buf_addf(out,
-              "}},\"mappings\":{\"dynamic\":\"strict\",\"_meta\":{\"format\":%d,\"epoch\":\"%s\"},"
-              "\"properties\":",
-              MT_TABLE_FORMAT, epoch);
+  mt_buf_adds(out, "}},\"mappings\":{\"dynamic\":\"strict\",\"_meta\":{");
+  add_meta(out, epoch, stripes);
+  mt_buf_adds(out, "},\"properties\":");
   add_properties(out);
   mt_buf_adds(out, "}}");
 }
 
-void mt_table_add_uuid(mt_buf *out, const char *epoch, const char *uuid) {
-  mt_buf_addf(out, "{\"_meta\":{\"format\":%d,\"epoch\":\"%s\",\"uuid\":\"%s\"}}", MT_TABLE_FORMAT,
-              epoch, uuid);
+void mt_table_add_uuid(mt_buf *out, const char *epoch, const char *uuid, uint32_t stripes) {
+  mt_buf_adds(out, "{\"_meta\":{");
+  add_meta(out, epoch, stripes);
+  mt_buf_addf(out, ",\"uuid\":\"%s\"}}", uuid);
 }
 
 void mt_table_add_alias(mt_buf *out, const mt_elastic *e, const char *index, const char *old) {
@@ -111,7 +119,7 @@ static const char opensearch_role[] =
     "\"allowed_actions\":[\"read\",\"write\",\"indices:admin/refresh*\",\"indices:admin/get\","
     "\"indices:admin/mappings/get\",\"indices:monitor/settings/get\"]}]}\n";
 
-void mt_table_print(mt_buf *out, const mt_elastic *e) {
+void mt_table_print(mt_buf *out, const mt_elastic *e, uint32_t stripes) {
   mt_buf_adds(out, "# What `mortise init` sends. It needs the right to store scripts and to manage "
                    "the table's index.\n");
   for (size_t i = 0; mt_table_script_id(i); i++) {
@@ -125,9 +133,9 @@ void mt_table_print(mt_buf *out, const mt_elastic *e) {
               "# EPOCH is a new random number in hex, UUID the index's own\n"
               "# (GET /%s, settings.index.uuid).\nPUT /%s\n",
               index, index);
-  mt_table_add_definition(out, "EPOCH");
+  mt_table_add_definition(out, "EPOCH", stripes);
   mt_buf_addf(out, "\n\nPUT /%s/_mapping\n", index);
-  mt_table_add_uuid(out, "EPOCH", "UUID");
+  mt_table_add_uuid(out, "EPOCH", "UUID", stripes);
   mt_buf_adds(out, "\n\nPOST /_aliases\n");
   mt_table_add_alias(out, e, index, NULL);
   mt_buf_adds(
@@ -244,11 +252,21 @@ static mortise_status check_settings(const mt_elastic *e, const mt_table *t, mt_
 
 static mortise_status check_meta(const mt_elastic *e, mt_table *t, mt_json meta,
                                  mortise_error *err) {
-  int64_t format = 0;
+  int64_t format = 0, stripes = 1;
+  mt_json member = mt_json_get(meta, "stripes");
   mt_json_copy(mt_json_get(meta, "epoch"), t->epoch.id, sizeof t->epoch.id);
-  if (!mt_json_int(mt_json_get(meta, "format"), &format) || format != MT_TABLE_FORMAT)
-    return corrupt_table(e, t, err, "`_meta.format` is %lld, this program knows %d",
-                         (long long)format, MT_TABLE_FORMAT);
+  if (!mt_json_int(mt_json_get(meta, "format"), &format) || format < MT_TABLE_FORMAT ||
+      format > MT_TABLE_FORMAT_STRIPED)
+    return corrupt_table(e, t, err, "`_meta.format` is %lld, this program knows %d and %d",
+                         (long long)format, MT_TABLE_FORMAT, MT_TABLE_FORMAT_STRIPED);
+  bool good = format == MT_TABLE_FORMAT
+                  ? !member.type
+                  : mt_json_int(member, &stripes) && stripes > 1 && stripes <= MT_STRIPES_MAX;
+  if (!good)
+    return corrupt_table(e, t, err, "`_meta.stripes` is %.*s, which format %lld does not allow",
+                         (int)(member.raw.n < 40 ? member.raw.n : 40), member.raw.p,
+                         (long long)format);
+  t->stripes = (uint32_t)stripes;
   if (!t->epoch.id[0]) return corrupt_table(e, t, err, "`_meta.epoch` is missing");
   return MORTISE_OK;
 }

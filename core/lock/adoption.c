@@ -5,7 +5,7 @@
 #include "store/table.h"
 
 enum {
-  READ_PATHS = 1000,
+  READ_PLACES = 1000,
   LOOK_MS = 1000, /* between looks at sessions that live */
   AGAIN_MS = 20,  /* where something else is being written, or a request failed for now */
   PATH_ROOM = 16 << 10,
@@ -13,9 +13,9 @@ enum {
 
 typedef enum step { STEP_READ, STEP_READING, STEP_WAIT, STEP_ADOPT, STEP_OVER } adoption_step;
 
-/* An entry of the job at one of the lock's places. */
+/* An entry of the job at one of the places. */
 typedef struct found {
-  size_t part;
+  size_t place;
   mt_lock_entry entry;
   const mt_hold *hold; /* at which it is being adopted, or NULL */
   bool adopted;
@@ -28,32 +28,58 @@ struct mt_adoption {
   bool once; /* a single try */
   int64_t due_ms;
   mt_lock_read read;
-  mt_slice *paths; /* of the parts, owned */
-  size_t at;       /* parts before it were read in this round */
-  found *found;    /* in the order of the parts */
+  mt_place *places; /* all stripes of the parts' paths, owned: the dead may have used any */
+  size_t n_places;
+  size_t at;    /* those before it were read in this round */
+  found *found; /* in the order of the places */
   size_t n, cap;
   mortise_error error;
 };
 
+/* Does this part begin a path? Its other stripes follow. */
+static bool begins_path(const mt_lock *lock, size_t part) {
+  return !part || !mt_slice_eq(lock->parts[part - 1].place.path, lock->parts[part].place.path);
+}
+
+static uint32_t stripes_of_part(const mt_lock *lock, size_t part) {
+  return begins_path(lock, part) ? mt_place_stripes(lock->parts[part].place.path, lock->stripes)
+                                 : 0;
+}
+
 mt_adoption *mt_adoption_new(mt_lock *lock, bool once) {
   mt_adoption *ad = mt_calloc(1, sizeof *ad);
-  if (ad) ad->paths = mt_calloc(lock->n, sizeof *ad->paths);
-  if (!ad || !ad->paths) {
+  size_t n = 0;
+  for (size_t i = 0; i < lock->n; i++) n += stripes_of_part(lock, i);
+  if (ad) ad->places = mt_calloc(n, sizeof *ad->places);
+  if (!ad || !ad->places) {
     mt_free(ad);
     return NULL;
   }
   ad->lock = lock;
   ad->once = once;
   ad->m = lock->manager;
-  for (size_t i = 0; i < lock->n; i++) ad->paths[i] = lock->parts[i].place.path;
+  for (size_t i = 0; i < lock->n; i++)
+    for (uint32_t stripe = 0; stripe < stripes_of_part(lock, i); stripe++)
+      ad->places[ad->n_places++] = (mt_place){lock->parts[i].place.path, stripe};
   return ad;
+}
+
+void mt_adoption_settle(mt_lock *lock) {
+  for (size_t i = 0; i < lock->n; i++)
+    for (uint32_t stripe = 0; stripe < stripes_of_part(lock, i); stripe++) {
+      mt_hold *h = mt_holds_at(lock->holds, (mt_place){lock->parts[i].place.path, stripe});
+      if (!h || !h->guard) continue;
+      h->guard = false;
+      h->adopted = MT_NL;
+      mt_outbox_kick(lock->manager, h);
+    }
 }
 
 void mt_adoption_free(mt_adoption *ad) {
   if (!ad) return;
   if (ad->step == STEP_READING) mt_store_cancel(ad->m->store, &ad->read.req);
   mt_lock_read_deinit(&ad->read);
-  mt_free(ad->paths);
+  mt_free(ad->places);
   mt_free(ad->found);
   mt_free(ad);
 }
@@ -74,40 +100,40 @@ static bool is_dead(const mt_adoption *ad, const found *f) {
 
 /* ---- What the job holds there --------------------------------------------------------------- */
 
-static bool note_entry(mt_adoption *ad, size_t part, const mt_lock_entry *e) {
+static bool note_entry(mt_adoption *ad, size_t place, const mt_lock_entry *e) {
   bool own = memcmp(e->session, ad->lock->holds->session.id, MT_SESSION_ID) == 0;
   if (own || !mt_lock_entry_guards(e) || strcmp(e->job, ad->m->job) != 0) return true;
   if (!mt_grow((void **)&ad->found, &ad->cap, ad->n + 1, sizeof *ad->found, SIZE_MAX / 1024))
     return false;
-  ad->found[ad->n++] = (found){.part = part, .entry = *e};
+  ad->found[ad->n++] = (found){.place = place, .entry = *e};
   return true;
 }
 
-/* Documents come in the order of the paths that were asked for, those that are not there left out. */
-static bool find_part(const mt_adoption *ad, mt_slice path, size_t *part) {
-  for (; *part < ad->lock->n; ++*part)
-    if (mt_slice_eq(ad->paths[*part], path)) return true;
+/* Documents come in the order of the places that were asked for, those that are not there left out. */
+static bool find_read_place(const mt_adoption *ad, mt_place place, size_t *at) {
+  for (; *at < ad->n_places; ++*at)
+    if (mt_place_equal(ad->places[*at], place)) return true;
   return false;
 }
 
-static bool note_document(mt_adoption *ad, mt_json doc, size_t *part) {
+static bool note_document(mt_adoption *ad, mt_json doc, size_t *at) {
   mt_buf path;
+  mt_place place;
   mt_buf_init(&path, PATH_ROOM);
-  bool good =
-      mt_json_text(mt_json_get(doc, "path"), &path) && find_part(ad, mt_buf_slice(&path), part);
+  bool good = mt_place_read_json(doc, &path, &place) && find_read_place(ad, place, at);
   mt_buf_deinit(&path);
   mt_lock_entry e;
   for (mt_json_iter it = mt_json_items(mt_json_get(doc, "holders")); good && mt_json_next(&it);) {
     mt_entry_read_json(it.value, false, &e);
-    good = note_entry(ad, *part, &e);
+    good = note_entry(ad, *at, &e);
   }
   return good;
 }
 
 static void note_documents(mt_adoption *ad, mt_json list, mortise_error *err) {
-  size_t part = ad->at - ad->read.n;
+  size_t at = ad->at - ad->read.n;
   for (mt_json_iter it = mt_json_items(list); !err->code && mt_json_next(&it);)
-    if (!note_document(ad, it.value, &part))
+    if (!note_document(ad, it.value, &at))
       mt_error_set(err, MORTISE_CORRUPT_TABLE, "the documents of the job's locks cannot be read");
 }
 
@@ -136,7 +162,7 @@ static void have_read(void *ctx, mt_req *req) {
     begin_step(ad, STEP_READ, AGAIN_MS);
   else if (err.code)
     fail_adoption(ad, &err);
-  else if (ad->at < ad->lock->n)
+  else if (ad->at < ad->n_places)
     begin_step(ad, STEP_READ, 0);
   else
     judge(ad);
@@ -146,11 +172,11 @@ static void have_read(void *ctx, mt_req *req) {
 
 static void read_some(mt_adoption *ad) {
   if (!ad->at) ad->n = 0;
-  size_t left = ad->lock->n - ad->at, n = left < READ_PATHS ? left : READ_PATHS;
+  size_t left = ad->n_places - ad->at, n = left < READ_PLACES ? left : READ_PLACES;
   ad->step = STEP_READING;
   ad->read = (mt_lock_read){.req = {.done = have_read, .ctx = ad, .idempotent = true},
                             .ns = ad->m->ns,
-                            .paths = ad->paths + ad->at,
+                            .places = ad->places + ad->at,
                             .n = n};
   ad->at += n;
   ad->m->store->locks->lock_read(ad->m->store, &ad->read);
@@ -165,13 +191,14 @@ void mt_adoption_look(mt_adoption *ad) {
 /* False: not yet, something else is being written there. */
 static bool begin_to_adopt(mt_adoption *ad, found *f) {
   mortise_error err;
-  mt_hold *h = mt_holds_get(ad->lock->holds, ad->lock->parts[f->part].place);
+  mt_hold *h = mt_holds_get(ad->lock->holds, ad->places[f->place]);
   if (!h) {
     mt_error_memory(&err);
     fail_adoption(ad, &err);
     return false;
   }
   if (!mt_outbox_adopt(ad->m, h, f->entry.session)) return false;
+  h->adopted = mt_mode_join(h->adopted, f->entry.mode);
   f->hold = h;
   return true;
 }
@@ -227,12 +254,21 @@ const mortise_error *mt_adoption_error(const mt_adoption *ad) {
   return &ad->error;
 }
 
+/* The part there; where the lock has its intention in another stripe, that. */
+static size_t part_of_place(const mt_adoption *ad, mt_place place) {
+  const mt_lock *lock = ad->lock;
+  size_t of_path = lock->n, i = 0;
+  for (; i < lock->n && !mt_place_equal(lock->parts[i].place, place); i++)
+    if (mt_slice_eq(lock->parts[i].place.path, place.path)) of_path = i;
+  return i < lock->n ? i : of_path;
+}
+
 size_t mt_adoption_living(const mt_adoption *ad, mt_lock_entry **entries, size_t *part) {
   size_t n = 0;
   *entries = mt_calloc(ad->n ? ad->n : 1, sizeof **entries);
   for (size_t i = 0; *entries && i < ad->n; i++) {
     if (is_dead(ad, &ad->found[i])) continue;
-    if (!n) *part = ad->found[i].part;
+    if (!n) *part = part_of_place(ad, ad->places[ad->found[i].place]);
     (*entries)[n++] = ad->found[i].entry;
   }
   return n;

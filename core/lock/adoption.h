@@ -34,5 +34,8 @@ const mortise_error *mt_adoption_error(const mt_adoption *ad); /* FAILED */
  * lock at which the first of them stands. */
 size_t mt_adoption_living(const mt_adoption *ad, mt_lock_entry **entries, size_t *part);
 void mt_adoption_free(mt_adoption *ad); /* NULL is fine */
+/* All of the lock is had: what was adopted at its paths guards nothing any more. Where the lock has no part,
+ * in another stripe, it is given back. */
+void mt_adoption_settle(mt_lock *lock);
 
 #endif

@@ -99,11 +99,19 @@ static void fail_attempt(mt_attempt *at, const mortise_error *err) {
 static void succeed(mt_attempt *at) {
   mt_lock *lock = at->wait.lock;
   mt_acquire *a = at->a;
-  for (size_t i = 0; a->adopts && i < lock->n; i++) lock->parts[i].hold->guard = false;
+  if (a->adopts) mt_adoption_settle(lock);
   end_attempt(at);
   mt_lock_granted(lock);
   a->lock = lock;
   mt_error_clear(&a->error);
+  end_acquire(a, NULL);
+}
+
+/* What its job's dead sessions held there, and this one in vain, goes. */
+static void give_adopted(mt_attempt *at) {
+  mt_acquire *a = at->a;
+  mt_adoption_settle(at->wait.lock);
+  mt_attempt_abandon(at);
   end_acquire(a, NULL);
 }
 
@@ -557,6 +565,11 @@ static void adoption_moved(mt_attempt *at) {
     mt_adoption_free(at->adoption);
     at->adoption = NULL;
     at->adopted = true;
+    if (at->a->gives) {
+      give_adopted(at);
+      return;
+    }
+    mt_lock_choose_stripes(at->wait.lock, NULL);
     at->pos = 0;
     at->phase = MT_PHASE_READY;
   }
@@ -694,11 +707,13 @@ void mt_attempts_tick(mt_manager *m) {
 }
 
 void mt_attempts_session_open(mt_manager *m) {
-  for (mt_wait *w = m->waits->first; w; w = w->next) {
+  mt_waits *all = m->waits;
+  mortise_error err;
+  for (mt_wait *w = all->first; w; w = all->cursor) {
+    all->cursor = w->next;
     if (attempt_of(w)->phase != MT_PHASE_NO_SESSION) continue;
     attempt_of(w)->phase = MT_PHASE_READY;
-    w->lock->holds = m->holds;
-    mt_holds_ref(m->holds);
+    if (mt_lock_bind(w->lock, m->holds, &err)) fail_attempt(attempt_of(w), &err);
   }
 }
 

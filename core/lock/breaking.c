@@ -78,12 +78,10 @@ static size_t collect_paths(mt_breaking *b, mt_json page) {
     if (!of_session(b, mt_json_get(it.value, "holders")) &&
         !of_session(b, mt_json_get(it.value, "queue")))
       continue;
-    size_t before = b->paths.n;
-    if (!mt_json_text(mt_json_get(it.value, "path"), &b->paths)) continue;
-    b->items[n++] = (mt_lock_item){.verb = MT_LOCK_EVICT,
-                                   .place.path = {NULL, b->paths.n - before},
-                                   .session = b->session,
-                                   .guard = true};
+    mt_place place;
+    if (!mt_place_read_json(it.value, &b->paths, &place)) continue;
+    b->items[n++] =
+        (mt_lock_item){.verb = MT_LOCK_EVICT, .place = place, .session = b->session, .guard = true};
   }
   const char *at = b->paths.p; /* the buffer grows no more */
   for (size_t i = 0; i < n; at += b->items[i++].place.path.n) b->items[i].place.path.p = at;
@@ -309,7 +307,8 @@ static void cleared(void *ctx, mt_req *req) {
 static void clear_path(mt_breaking *b) {
   b->phase = MT_BREAKING_EVICTING;
   if (!need_items(b, 1)) return;
-  b->items[0] = (mt_lock_item){.verb = MT_LOCK_EVICT, .place.path = mt_slice_of(b->config.path)};
+  b->items[0] =
+      (mt_lock_item){.verb = MT_LOCK_EVICT, .place = mt_place_of_name(mt_slice_of(b->config.path))};
   evict(b, 1);
   b->batch.req.done = cleared;
 }

@@ -18,7 +18,8 @@
 
 typedef struct mt_breaking_config {
   const char *ns, *session; /* copied */
-  const char *path; /* borrowed; NULL: break the session; else only remove damaged entries there */
+  const char *path; /* borrowed; NULL: break the session; else only remove damaged entries at the
+                       place with this name */
   const char *by;   /* JSON object, borrowed: who breaks it, for its owner; NULL: unknown */
   int64_t margin_ms;
   /* As in mt_manager_config; may be NULL. */

@@ -166,9 +166,12 @@ static void begin_conversion(mt_manager *m, mt_convert *c, mortise_error *err) {
   if (!wants) return;
   const mt_acquire as_task = {.wants = wants, .n = c->lock->n_wants, .task = c->lock->task};
   mt_lock *less = mt_lock_new(m, &as_task, err);
+  if (less && mt_lock_bind(less, c->lock->holds, err)) {
+    mt_lock_free(less);
+    less = NULL;
+  }
+  if (less) mt_lock_choose_stripes(less, c->lock);
   if (less && has_all(c->lock, less)) {
-    less->holds = c->lock->holds;
-    mt_holds_ref(less->holds);
     give_the_rest(m, c, less);
   } else if (less) {
     mt_lock_free(less);

@@ -73,11 +73,21 @@ void mt_holds_expect(mt_holds *t, size_t more) {
   if (buckets > t->buckets) widen(t, buckets);
 }
 
+static mt_hold *find_hold(const mt_holds *t, mt_place place, uint64_t hash) {
+  mt_hold *h = t->bucket[hash & (t->buckets - 1)];
+  while (h && (h->hash != hash || !mt_place_equal(mt_hold_place(h), place))) h = h->next_in_bucket;
+  return h;
+}
+
+mt_hold *mt_holds_at(const mt_holds *t, mt_place place) {
+  return find_hold(t, place, hash_place(place));
+}
+
 mt_hold *mt_holds_get(mt_holds *t, mt_place place) {
   mt_slice path = place.path;
   uint64_t hash = hash_place(place);
-  for (mt_hold *h = t->bucket[hash & (t->buckets - 1)]; h; h = h->next_in_bucket)
-    if (h->hash == hash && mt_place_equal(mt_hold_place(h), place)) return h;
+  mt_hold *known = find_hold(t, place, hash);
+  if (known) return known;
   if (t->n >= t->buckets) widen(t, t->buckets * 2);
   mt_hold *h = mt_calloc(1, sizeof *h + path.n + 1);
   if (!h) return NULL;

@@ -77,6 +77,7 @@ struct mt_hold {
   char evict[MT_SESSION_ID]; /* the dead session to evict next, or "" */
   bool adopts;               /* that one's entry is taken over, not evicted */
   bool guard; /* holds what was adopted: not given back before all of the job's lock is had */
+  mt_mode adopted; /* with `guard`: the mode that it had as it was read */
   uint32_t tries;
   mt_part *serving; /* parts that this write answers, by next_ask */
   mt_hold *next_out;
@@ -111,8 +112,9 @@ void mt_holds_unref(mt_holds *t); /* the last one frees it; NULL is fine */
 
 /* Finds or makes the hold of that place; NULL without memory. */
 mt_hold *mt_holds_get(mt_holds *t, mt_place place);
+mt_hold *mt_holds_at(const mt_holds *t, mt_place place); /* NULL: none */
 /* The hold of the place with this hash, which is FNV-1a of the path's bytes, in 64 bits, XOR that shifted
- * right by 29 bits; NULL: none. */
+ * right by 29 bits, plus the stripe; NULL: none. */
 mt_hold *mt_holds_find(const mt_holds *t, uint64_t hash);
 /* Makes room for `more` holds at once: rehashing is slow, since each chain visited is a cache
  * miss. */

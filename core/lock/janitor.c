@@ -255,27 +255,28 @@ static void places_looked_at(void *ctx, mt_req *req) {
   rest_until(m, MT_JANITOR_WATCH);
 }
 
-/* `/` stands first, which is an ancestor of all, then some at random on which we have an intention: there
+/* All of `/` stands first, which is an ancestor of all, then some at random on which we have an intention: there
  * others may stand who have nothing at `/`. */
 static void choose_places(mt_manager *m) {
   mt_janitor *j = m->janitor;
   const mt_holds *own = m->holds;
   size_t first = (size_t)(m->env->random(m->env->ctx) % own->buckets);
-  j->places[0] = mt_slice_of("/");
-  j->look.n = 1;
+  mt_slice root = mt_slice_of("/");
+  size_t of_root = mt_place_stripes(root, m->stripes), most = of_root + MT_JANITOR_LOOK_AT - 1;
+  for (j->look.n = 0; j->look.n < of_root; j->look.n++)
+    j->places[j->look.n] = (mt_place){root, (uint32_t)j->look.n};
   if (!j->place_text.max) mt_buf_init(&j->place_text, PLACES_ROOM);
   mt_buf_clear(&j->place_text);
-  for (size_t i = 0; i < own->buckets && i < BUCKETS_LOOKED && j->look.n < MT_JANITOR_LOOK_AT;
-       i++) {
+  for (size_t i = 0; i < own->buckets && i < BUCKETS_LOOKED && j->look.n < most; i++) {
     const mt_hold *h = own->bucket[(first + i) % own->buckets];
-    if (!h || h->path_n <= 1 || h->stripe || (h->mode != MT_IS && h->mode != MT_IX)) continue;
+    if (!h || h->path_n <= 1 || (h->mode != MT_IS && h->mode != MT_IX)) continue;
     size_t at = j->place_text.n;
     mt_buf_addslice(&j->place_text, mt_hold_place(h).path);
     if (j->place_text.failed) break;
-    j->places[j->look.n++] = (mt_slice){NULL, j->place_text.n - at};
+    j->places[j->look.n++] = (mt_place){{NULL, j->place_text.n - at}, h->stripe};
   }
-  for (size_t i = 1, at = 0; i < j->look.n; at += j->places[i++].n)
-    j->places[i].p = j->place_text.p + at;
+  for (size_t i = of_root, at = 0; i < j->look.n; at += j->places[i++].path.n)
+    j->places[i].path.p = j->place_text.p + at;
 }
 
 static void look_at_places(mt_manager *m) {
@@ -283,7 +284,7 @@ static void look_at_places(mt_manager *m) {
   choose_places(m);
   j->look = (mt_lock_read){.req = janitor_request(m, places_looked_at, true),
                            .ns = m->ns,
-                           .paths = j->places,
+                           .places = j->places,
                            .n = j->look.n};
   m->store->locks->lock_read(m->store, &j->look);
 }
@@ -426,8 +427,8 @@ static void add_litter(mt_manager *m, const mt_lock_entry *e) {
     j->failed = true;
 }
 
-/* The sessions in `left` from `first` on are to be evicted at `path`, which ends `paths`. */
-static void add_littered(mt_janitor *j, mt_slice path, size_t first) {
+/* The sessions in `left` from `first` on are to be evicted at a place whose path ends `paths`. */
+static void add_littered(mt_janitor *j, mt_place place, size_t first) {
   for (size_t i = first; i < j->left.n; i += MT_JANITOR_EVICT) {
     size_t n = j->left.n - i < MT_JANITOR_EVICT ? j->left.n - i : MT_JANITOR_EVICT;
     if (!mt_grow((void **)&j->litter, &j->cap_litter, j->n_litter + 1, sizeof *j->litter,
@@ -435,7 +436,8 @@ static void add_littered(mt_janitor *j, mt_slice path, size_t first) {
       j->failed = true;
       return;
     }
-    j->litter[j->n_litter++] = (mt_litter){j->paths.n - path.n, path.n, i, n};
+    j->litter[j->n_litter++] =
+        (mt_litter){place.stripe, j->paths.n - place.path.n, place.path.n, i, n};
   }
 }
 
@@ -443,7 +445,8 @@ static void collect_document(mt_manager *m, mt_json doc) {
   mt_janitor *j = m->janitor;
   size_t before = j->paths.n, had = j->left.n;
   mt_lock_entry e;
-  if (!mt_json_text(mt_json_get(doc, "path"), &j->paths) || j->paths.failed) return;
+  mt_place place;
+  if (!mt_place_read_json(doc, &j->paths, &place)) return;
   for (int queued = 0; queued < 2; queued++) {
     mt_json_iter it = mt_json_items(mt_json_get(doc, queued ? "queue" : "holders"));
     while (mt_json_next(&it)) {
@@ -451,7 +454,7 @@ static void collect_document(mt_manager *m, mt_json doc) {
       if (is_litter(m, &e)) add_litter(m, &e);
     }
   }
-  add_littered(j, (mt_slice){j->paths.p + before, j->paths.n - before}, had);
+  add_littered(j, place, had);
   if (j->left.n == had) mt_buf_cut(&j->paths, before);
 }
 
@@ -463,7 +466,8 @@ static void collect_root(mt_manager *m) {
   for (size_t i = 0; !j->paths.failed && i < j->others.n; i++)
     if (mt_takeover_dead(m, j->others.id[i]))
       j->failed |= !add_session_id(&j->left, j->others.id[i], LITTER_MAX);
-  add_littered(j, root, 0);
+  uint32_t stripes = mt_place_stripes(root, m->stripes);
+  for (uint32_t i = 0; i < stripes; i++) add_littered(j, (mt_place){root, i}, 0);
 }
 
 static void next_of_listing(mt_manager *m) {
@@ -522,7 +526,7 @@ static void litter_cleared(void *ctx, mt_req *req) {
 /* All that one document has of the dead goes in one write. */
 static mt_lock_item eviction(mt_janitor *j, const mt_litter *l) {
   return (mt_lock_item){.verb = MT_LOCK_EVICT,
-                        .place.path = {j->paths.p + l->path_at, l->path_n},
+                        .place = {{j->paths.p + l->path_at, l->path_n}, l->stripe},
                         .session = j->left.id[l->first],
                         .others = &j->left.id[l->first + 1],
                         .n_others = l->n - 1};

@@ -21,6 +21,7 @@ enum {
 
 /* A document from which sessions are to be evicted: its path is in `paths`, they are in `left`. */
 typedef struct mt_litter {
+  uint32_t stripe;
   size_t path_at, path_n, first, n;
 } mt_litter;
 
@@ -40,8 +41,8 @@ struct mt_janitor {
   bool hurried;        /* no pauses, no sharing: a person waits for it */
   int64_t due_ms;      /* of the next step; 0: none yet */
   int64_t sent_ms;     /* when the last request was sent */
-  mt_slice places[MT_JANITOR_LOOK_AT];
-  mt_buf place_text;   /* of all but the first */
+  mt_place places[MT_STRIPES_MAX + MT_JANITOR_LOOK_AT];
+  mt_buf place_text;   /* of all but `/` */
   mt_ids others;       /* who stands there, sorted */
   mt_ids strays;       /* found in the last listing, and not there */
   mt_ids watch;        /* to be read in this round */

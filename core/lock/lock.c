@@ -5,10 +5,11 @@
 
 enum { PATH_SHOWN = 200 };
 
-/* ---- Making and ending ---------------------------------------------------------------------- */
+/* ---- Making --------------------------------------------------------------------------------- */
 
 /* Turns the plan's rows into the lock's parts and takes over the rest of the plan. */
-static void take_plan(mt_lock *lock, mt_plan *plan) {
+static void take_plan(mt_lock *lock, mt_plan *plan, mt_part *parts) {
+  lock->parts = parts;
   for (size_t i = 0; i < plan->n; i++)
     lock->parts[i] = (mt_part){.place = plan->rows[i].place,
                                .lock = lock,
@@ -23,22 +24,87 @@ static void take_plan(mt_lock *lock, mt_plan *plan) {
   mt_free(plan->rows);
 }
 
-mt_lock *mt_lock_new(mt_manager *m, const mt_acquire *a, mortise_error *err) {
+static void free_plan_of(mt_lock *lock) {
+  mt_free(lock->parts);
+  mt_free(lock->wants);
+  mt_free(lock->text);
+}
+
+static uint32_t stripes_now(const mt_manager *m) {
+  return m->stripes ? m->stripes : 1;
+}
+
+/* In the place of what was planned before, of which `wants` may be a part. */
+static mortise_status plan_lock(mt_lock *lock, const mt_want *wants, size_t n, mortise_error *err) {
   mt_plan plan;
-  if (mt_plan_make(a->wants, a->n, &plan, err)) return NULL;
-  mt_lock *lock = mt_calloc(1, sizeof *lock);
+  uint32_t stripes = stripes_now(lock->manager);
+  if (mt_plan_make(wants, n, stripes, &plan, err)) return err->code;
   mt_part *parts = mt_calloc(plan.n, sizeof *parts);
-  if (!lock || !parts) {
-    mt_free(lock);
-    mt_free(parts);
+  if (!parts) {
     mt_plan_deinit(&plan);
+    return mt_error_memory(err);
+  }
+  free_plan_of(lock);
+  take_plan(lock, &plan, parts);
+  lock->stripes = stripes;
+  return MORTISE_OK;
+}
+
+mt_lock *mt_lock_new(mt_manager *m, const mt_acquire *a, mortise_error *err) {
+  mt_lock *lock = mt_calloc(1, sizeof *lock);
+  if (!lock) {
     mt_error_memory(err);
     return NULL;
   }
-  *lock = (mt_lock){.manager = m, .task = a->task, .parts = parts};
-  take_plan(lock, &plan);
-  return lock;
+  *lock = (mt_lock){.manager = m, .task = a->task};
+  if (!plan_lock(lock, a->wants, a->n, err)) return lock;
+  mt_free(lock);
+  return NULL;
 }
+
+/* ---- Stripes -------------------------------------------------------------------------------- */
+
+static bool has_intention(const mt_holds *holds, mt_place place, mt_mode mode) {
+  const mt_hold *h = mt_holds_at(holds, place);
+  return h && (mt_mode_covers(h->mode, mode) || (h->guard && mt_mode_covers(h->adopted, mode)));
+}
+
+static const mt_part *part_at(const mt_lock *lock, mt_place place) {
+  for (size_t i = 0; lock && i < lock->n; i++)
+    if (mt_place_equal(lock->parts[i].place, place)) return &lock->parts[i];
+  return NULL;
+}
+
+static uint32_t choose_stripe(const mt_lock *lock, const mt_part *part, uint32_t stripes,
+                              const mt_lock *like) {
+  uint32_t own = mt_place_stripe_of(lock->holds->session.id, stripes);
+  mt_place place = {part->place.path, own};
+  for (uint32_t i = 0; i < stripes; i++, place.stripe = (place.stripe + 1) % stripes)
+    if (like ? part_at(like, place) != NULL : has_intention(lock->holds, place, part->mode))
+      return place.stripe;
+  return own;
+}
+
+void mt_lock_choose_stripes(mt_lock *lock, const mt_lock *like) {
+  for (size_t i = 0; lock->stripes > 1 && i < lock->n; i++) {
+    mt_part *part = &lock->parts[i];
+    uint32_t stripes = mt_place_stripes(part->place.path, lock->stripes);
+    if (stripes > 1 && mt_mode_is_intention(part->mode))
+      part->place.stripe = choose_stripe(lock, part, stripes, like);
+  }
+}
+
+mortise_status mt_lock_bind(mt_lock *lock, mt_holds *holds, mortise_error *err) {
+  if (lock->stripes != stripes_now(lock->manager) &&
+      plan_lock(lock, lock->wants, lock->n_wants, err))
+    return err->code;
+  lock->holds = holds;
+  mt_holds_ref(holds);
+  mt_lock_choose_stripes(lock, NULL);
+  return MORTISE_OK;
+}
+
+/* ---- Ending --------------------------------------------------------------------------------- */
 
 void mt_lock_granted(mt_lock *lock) {
   mt_manager *m = lock->manager;
@@ -59,9 +125,7 @@ void mt_lock_free(mt_lock *lock) {
   if (lock->next) lock->next->prev = lock->prev;
   if (m->locks == lock) m->locks = lock->next;
   mt_holds_unref(lock->holds);
-  mt_free(lock->parts);
-  mt_free(lock->wants);
-  mt_free(lock->text);
+  free_plan_of(lock);
   mt_free(lock);
 }
 

@@ -11,6 +11,7 @@ struct mt_lock {
   uint64_t task;
   mt_part *parts; /* in the total order (mt_place_cmp) */
   size_t n;
+  uint32_t stripes; /* for a table with so many */
   mt_want *wants; /* the targets, normalised; paths borrow from `text` */
   size_t n_wants;
   char *text;
@@ -28,6 +29,11 @@ struct mt_lock {
 /* Makes the lock with all its parts OUT; it belongs to no session yet and is not in the manager's
  * list. NULL with `err`. */
 mt_lock *mt_lock_new(mt_manager *m, const mt_acquire *a, mortise_error *err);
+/* Binds it to the session of `holds`; all its parts are OUT. Each of its intentions gets a stripe. */
+mortise_status mt_lock_bind(mt_lock *lock, mt_holds *holds, mortise_error *err);
+/* An intention stands in any one stripe: where `like` has it; or where this session has one already; or in
+ * the session's own. All parts are OUT. `like` may be NULL. */
+void mt_lock_choose_stripes(mt_lock *lock, const mt_lock *like);
 /* All parts are held: adds it to the manager's list. */
 void mt_lock_granted(mt_lock *lock);
 /* Gives back the parts from index `from` on, last first; `pending` (or NULL) counts the holds to

@@ -10,20 +10,20 @@ enum {
   PATH_ROOM = 4 * 4096,
 };
 
-static mt_slice path_of(const mt_wait *w) {
-  return w->lock->parts[w->at].place.path;
+static mt_place place_of(const mt_wait *w) {
+  return w->lock->parts[w->at].place;
 }
 
 /* ---- The answer ----------------------------------------------------------------------------- */
 
-static mt_json document_of(mt_json list, mt_slice path) {
+static mt_json document_of(mt_json list, mt_place place) {
   mt_buf text;
+  mt_place one;
   mt_json found = {0};
   mt_buf_init(&text, PATH_ROOM);
   for (mt_json_iter it = mt_json_items(list); !found.type && mt_json_next(&it);) {
     mt_buf_clear(&text);
-    bool same = mt_json_text(mt_json_get(it.value, "path"), &text) &&
-                mt_slice_eq(mt_buf_slice(&text), path);
+    bool same = mt_place_read_json(it.value, &text, &one) && mt_place_equal(one, place);
     if (same) found = it.value;
   }
   mt_buf_deinit(&text);
@@ -55,8 +55,7 @@ static void show_wait(mt_wait *w, bool good, mt_json list) {
   mt_lock_document doc;
   if (w->look != MT_LOOK_SENT) return;
   w->look = MT_LOOK_NONE;
-  good = good && w->number &&
-         read_lock_document(m->looks, document_of(list, path_of(w)), &doc);
+  good = good && w->number && read_lock_document(m->looks, document_of(list, place_of(w)), &doc);
   m->hooks->looked(w, good ? &doc : NULL);
 }
 
@@ -78,22 +77,22 @@ void mt_look_want(mt_wait *w) {
   w->look = MT_LOOK_WANTED;
 }
 
-/* Copies the paths, since an acquisition may end while they are read. */
-static size_t gather_paths(mt_manager *m) {
+/* Copies the places, since an acquisition may end while they are read. */
+static size_t gather_places(mt_manager *m) {
   mt_looks *l = m->looks;
   size_t bytes = 0, n = 0;
   for (const mt_wait *w = m->waits->first; w; w = w->next)
-    if (w->look == MT_LOOK_WANTED) bytes += path_of(w).n;
+    if (w->look == MT_LOOK_WANTED) bytes += place_of(w).path.n;
   mt_free(l->text);
   l->text = bytes ? mt_alloc(bytes) : NULL;
   if (!l->text) return 0;
   bytes = 0;
-  for (mt_wait *w = m->waits->first; w && n < MT_LOOK_PATHS; w = w->next) {
+  for (mt_wait *w = m->waits->first; w && n < MT_LOOK_PLACES; w = w->next) {
     if (w->look != MT_LOOK_WANTED) continue;
-    mt_slice path = path_of(w);
-    memcpy(l->text + bytes, path.p, path.n);
-    l->paths[n++] = (mt_slice){l->text + bytes, path.n};
-    bytes += path.n;
+    mt_place place = place_of(w);
+    memcpy(l->text + bytes, place.path.p, place.path.n);
+    l->places[n++] = (mt_place){{l->text + bytes, place.path.n}, place.stripe};
+    bytes += place.path.n;
     w->look = MT_LOOK_SENT;
   }
   return n;
@@ -101,7 +100,7 @@ static size_t gather_paths(mt_manager *m) {
 
 void mt_looks_flush(mt_manager *m) {
   mt_looks *l = m->looks;
-  size_t n = l->busy || m->phase != MT_OPEN ? 0 : gather_paths(m);
+  size_t n = l->busy || m->phase != MT_OPEN ? 0 : gather_places(m);
   if (!n) return;
   l->busy = true;
   l->read = (mt_lock_read){.req = {.done = have_looked,
@@ -109,7 +108,7 @@ void mt_looks_flush(mt_manager *m) {
                                    .idempotent = true,
                                    .deadline_ms = mt_manager_now(m) + LOOK_MS},
                            .ns = m->ns,
-                           .paths = l->paths,
+                           .places = l->places,
                            .n = n};
   m->store->locks->lock_read(m->store, &l->read);
 }

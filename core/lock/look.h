@@ -7,13 +7,13 @@
 #include "lock/lock.h"
 #include "lock/wait.h"
 
-enum { MT_LOOK_PATHS = 64 };
+enum { MT_LOOK_PLACES = 64 };
 
 struct mt_looks {
   mt_lock_read read;
   bool busy;
   char *text; /* the paths in flight, owned */
-  mt_slice paths[MT_LOOK_PATHS];
+  mt_place places[MT_LOOK_PLACES];
   mt_lock_entry *entries; /* of one document, owned */
   size_t cap;
 };

@@ -27,6 +27,7 @@ typedef struct whole {
   mt_looks looks;
   mt_deadlock deadlock;
   mt_locks_admin verify;
+  bool checking;          /* `verify` is under way again, for a session that was opened */
   mt_epoch epoch;         /* of the table in which the current session was opened */
   mt_session_write write; /* open and close of our own session */
   int64_t write_sent_ms, phase_ms; /* phase_ms: when verifying or opening began */
@@ -117,8 +118,10 @@ mt_manager *mt_manager_new(mt_store *store, const mt_env *env, const mt_manager_
 
 static void cancel_session_requests(mt_manager *m) {
   whole *w = whole_of(m);
-  if (m->phase == MT_VERIFYING) mt_store_cancel(m->store, &w->verify.req);
-  if (m->phase == MT_OPENING || m->phase == MT_ENDING) mt_store_cancel(m->store, &w->write.req);
+  bool writing = m->phase == MT_OPENING || m->phase == MT_ENDING;
+  if (m->phase == MT_VERIFYING || w->checking) mt_store_cancel(m->store, &w->verify.req);
+  if (writing && !w->checking) mt_store_cancel(m->store, &w->write.req);
+  w->checking = false;
   mt_locks_admin_deinit(&w->verify);
 }
 
@@ -167,24 +170,52 @@ static void session_failed(mt_manager *m, const mortise_error *err) {
   mt_manager_soon(m); /* for those that go on waiting: the next session, and their deadlines */
 }
 
-static void session_opened(void *ctx, mt_req *req) {
+static void learn_table(mt_manager *m) {
+  whole *w = whole_of(m);
+  w->epoch = w->verify.epoch;
+  if (!w->verify.req.error.code) m->stripes = w->verify.stripes;
+  mt_locks_admin_deinit(&w->verify);
+}
+
+static void ask_for_table(mt_manager *m, mt_done_fn *done, int64_t deadline_ms) {
+  whole *w = whole_of(m);
+  w->verify = (mt_locks_admin){
+      .req = {.done = done, .ctx = m, .idempotent = true, .deadline_ms = deadline_ms}};
+  m->store->locks->verify(m->store, &w->verify);
+}
+
+static void session_checked(void *ctx, mt_req *req) {
   mt_manager *m = ctx;
   mortise_error err = req->error;
-  const mt_session_write *write = &whole_of(m)->write;
-  if (write->result == MT_SESSION_REFUSED)
-    mt_error_set(&err, MORTISE_UNAVAILABLE, "the lock table refuses a new session");
-  if (write->result == MT_SESSION_ACKED) {
-    mt_session_extend(&m->holds->session, whole_of(m)->write_sent_ms, mt_manager_now(m));
-    if (!m->config.heartbeat ||
-        !m->config.heartbeat(m->config.ctx, true, &m->holds->session, &err)) {
-      m->phase = MT_OPEN;
-      whole_of(m)->troubles = 0;
-      mt_attempts_session_open(m);
-      mt_manager_soon(m);
-      return;
-    }
+  whole_of(m)->checking = false;
+  learn_table(m);
+  if (!err.code && m->config.heartbeat)
+    m->config.heartbeat(m->config.ctx, true, &m->holds->session, &err);
+  if (err.code) {
+    session_failed(m, &err);
+    return;
   }
-  session_failed(m, &err);
+  m->phase = MT_OPEN;
+  whole_of(m)->troubles = 0;
+  mt_attempts_session_open(m);
+  mt_manager_soon(m);
+}
+
+/* The table may have been made anew, with other stripes, since it was verified. While a session of ours is
+ * open in it, it stays as it is. */
+static void session_opened(void *ctx, mt_req *req) {
+  mt_manager *m = ctx;
+  whole *w = whole_of(m);
+  mortise_error err = req->error;
+  if (w->write.result == MT_SESSION_REFUSED)
+    mt_error_set(&err, MORTISE_UNAVAILABLE, "the lock table refuses a new session");
+  if (w->write.result != MT_SESSION_ACKED) {
+    session_failed(m, &err);
+    return;
+  }
+  mt_session_extend(&m->holds->session, w->write_sent_ms, mt_manager_now(m));
+  w->checking = true;
+  ask_for_table(m, session_checked, w->write_sent_ms + m->lease_ms / 4 * 3);
 }
 
 static void open_session(mt_manager *m) {
@@ -213,10 +244,9 @@ static void open_session(mt_manager *m) {
 
 static void verified(void *ctx, mt_req *req) {
   mt_manager *m = ctx;
-  whole_of(m)->epoch = whole_of(m)->verify.epoch;
-  mt_locks_admin_deinit(&whole_of(m)->verify);
-  if (req->error.code) {
-    mortise_error err = req->error;
+  mortise_error err = req->error;
+  learn_table(m);
+  if (err.code) {
     session_failed(m, &err);
     return;
   }
@@ -228,8 +258,7 @@ static void verify_table(mt_manager *m) {
   whole *w = whole_of(m);
   m->phase = MT_VERIFYING;
   w->phase_ms = mt_manager_now(m);
-  w->verify = (mt_locks_admin){.req = {.done = verified, .ctx = m, .idempotent = true}};
-  m->store->locks->verify(m->store, &w->verify);
+  ask_for_table(m, verified, 0);
 }
 
 /* Opens a session unless one is open or being opened. */

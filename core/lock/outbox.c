@@ -277,8 +277,13 @@ static void mark_for_eviction(mt_manager *m, mt_hold *h, const char *session) {
 /* The intention locks that a dead session left on ancestors rarely block anybody, so nobody else
  * would evict them soon; we evict them while we pass. */
 static void evict_from_ancestors(mt_manager *m, const mt_part *part, const char *session) {
-  for (const mt_part *up = part - part->index; up < part; up++)
-    if (up->hold && !up->target) mark_for_eviction(m, up->hold, session);
+  for (const mt_part *up = part - part->index; up < part; up++) {
+    uint32_t stripes = mt_place_stripes(up->place.path, m->stripes);
+    if (!up->hold || up->target) continue;
+    mt_place place = {up->place.path, mt_place_stripe_of(session, stripes)};
+    mt_hold *h = mt_holds_get(m->holds, place);
+    if (h) mark_for_eviction(m, h, session);
+  }
 }
 
 /* Evicts a blocker that we proved dead; the same write follows again. */

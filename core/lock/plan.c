@@ -163,7 +163,33 @@ static mortise_status merge(mt_plan *plan, const mt_slice *is, size_t n_is, cons
   return MORTISE_OK;
 }
 
-mortise_status mt_plan_make(const mt_want *wants, size_t n, mt_plan *out, mortise_error *err) {
+static uint32_t stripes_of_row(const struct mt_plan_row *row, uint32_t of_table) {
+  return mt_mode_is_intention(row->mode) ? 1 : mt_place_stripes(row->place.path, of_table);
+}
+
+/* Makes a row for each stripe of those that need all. */
+static mortise_status spread(mt_plan *plan, uint32_t stripes, mortise_error *err) {
+  size_t n = 0;
+  for (size_t i = 0; i < plan->n; i++) n += stripes_of_row(&plan->rows[i], stripes);
+  if (n == plan->n) return MORTISE_OK;
+  struct mt_plan_row *rows = mt_calloc(n, sizeof *rows);
+  if (!rows) return mt_error_memory(err);
+  n = 0;
+  for (size_t i = 0; i < plan->n; i++) {
+    uint32_t of_row = stripes_of_row(&plan->rows[i], stripes);
+    for (uint32_t stripe = 0; stripe < of_row; stripe++) {
+      rows[n] = plan->rows[i];
+      rows[n++].place.stripe = stripe;
+    }
+  }
+  mt_free(plan->rows);
+  plan->rows = rows;
+  plan->n = n;
+  return MORTISE_OK;
+}
+
+mortise_status mt_plan_make(const mt_want *wants, size_t n, uint32_t stripes, mt_plan *out,
+                            mortise_error *err) {
   *out = (mt_plan){0};
   if (!n) return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "a lock needs at least one path");
   mt_slice *is = NULL, *ix = NULL;
@@ -174,6 +200,7 @@ mortise_status mt_plan_make(const mt_want *wants, size_t n, mt_plan *out, mortis
   if (!status) status = ancestors_of(out, MT_IS, &is, &n_is, err);
   if (!status) status = ancestors_of(out, MT_IX, &ix, &n_ix, err);
   if (!status) status = merge(out, is, n_is, ix, n_ix, err);
+  if (!status) status = spread(out, stripes, err);
   mt_free(is);
   mt_free(ix);
   if (status) mt_plan_deinit(out);

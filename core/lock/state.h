@@ -57,6 +57,7 @@ struct mt_manager {
   char ns[65];
   char *owner_json;
   char *job; /* or NULL */
+  uint32_t stripes; /* of the table, as it was last verified; 0: never */
   int64_t lease_ms, margin_ms, wait_ms;
   mt_manager_config config;
   mt_kin kin;

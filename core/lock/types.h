@@ -59,6 +59,8 @@ typedef struct mt_acquire {
   int64_t wait_ms;     /* 0: try once; -1: the manager's default */
   bool adopts;         /* takes over first what dead sessions hold there for the manager's job; one
                           at a time */
+  bool gives; /* with `adopts`, of a job that is over: gives back what it takes over, and acquires
+                          nothing. `lock` is NULL */
   bool blocks_siblings; /* the caller pumps, so waiting for a sibling task is a DEADLOCK */
   mt_lock *lock;       /* out, owned by the manager until released */
   mortise_error error; /* out */

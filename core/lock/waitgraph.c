@@ -81,10 +81,13 @@ static void read_holds(mt_graph *g, mt_graph_node *node, mt_json list) {
   node->holds = g->n_holds;
   for (mt_json_iter it = mt_json_items(list); mt_json_next(&it);) {
     mt_graph_hold hold = {0};
+    uint64_t stripe;
     if (!read_mode(it.value, &hold.mode) ||
         !read_graph_path(g, it.value, &hold.path, &hold.path_n) ||
         !mt_json_uint(mt_json_get(it.value, "fence"), &hold.fence))
       continue;
+    hold.in_one = mt_json_uint(mt_json_get(it.value, "stripe"), &stripe) && stripe < MT_STRIPES_MAX;
+    if (hold.in_one) hold.stripe = (uint32_t)stripe;
     if (!mt_grow((void **)&g->holds, &g->cap_holds, g->n_holds + 1, sizeof hold, MT_GRAPH_ITEMS))
       return;
     g->holds[g->n_holds++] = hold;
@@ -132,19 +135,20 @@ mt_place mt_graph_place(const mt_graph *g, const mt_graph_node *node) {
 
 /* ---- Edges ---------------------------------------------------------------------------------- */
 
-/* The mode that a hold implies at `path`, in any stripe: its own at its path, an intention above
- * it. */
-static mt_mode mode_at(const mt_graph *g, const mt_graph_hold *hold, mt_slice path) {
+/* The mode that a hold implies at a place: its own at its path, an intention above it. Who waits at one stripe
+ * for what excludes an intention needs them all, so a lock that is had is in the way at any. */
+static mt_mode mode_at(const mt_graph *g, const mt_graph_hold *hold, mt_place place) {
   mt_slice own = {g->text.p + hold->path, hold->path_n};
-  if (mt_slice_eq(own, path)) return hold->mode;
-  return mt_path_is_ancestor(path, own) ? mt_mode_intention(hold->mode) : MT_NL;
+  bool other = hold->in_one && hold->stripe != place.stripe;
+  if (mt_slice_eq(own, place.path)) return other ? MT_NL : hold->mode;
+  return mt_path_is_ancestor(place.path, own) ? mt_mode_intention(hold->mode) : MT_NL;
 }
 
 /* Holds may be checked one by one: what conflicts with their join conflicts with one of them. */
 static bool holds_in_the_way(const mt_graph *g, const mt_graph_node *a, const mt_graph_node *b,
                              uint64_t *key) {
   for (size_t i = b->holds; i < b->holds + b->n_holds; i++) {
-    mt_mode mode = mode_at(g, &g->holds[i], mt_graph_place(g, a).path);
+    mt_mode mode = mode_at(g, &g->holds[i], mt_graph_place(g, a));
     if (!mode || mt_mode_compatible(mode, a->mode)) continue;
     *key = g->holds[i].fence;
     return true;

@@ -31,6 +31,8 @@ typedef struct mt_graph_for {
 } mt_graph_for;
 
 typedef struct mt_graph_hold {
+  bool in_one; /* in this stripe of its path alone; else in any */
+  uint32_t stripe;
   size_t path, path_n; /* in the graph's text */
   mt_mode mode;
   uint64_t fence;

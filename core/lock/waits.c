@@ -144,6 +144,13 @@ static void add_hold(mt_buf *b, mt_slice path, mt_mode mode, uint64_t fence) {
   mt_buf_addf(b, ",\"fence\":%llu}", (unsigned long long)fence);
 }
 
+/* It may not have the other stripes yet. */
+static void add_only_stripe(mt_buf *b, uint32_t stripe) {
+  if (b->failed) return;
+  mt_buf_cut(b, b->n - 1);
+  mt_buf_addf(b, ",\"stripe\":%u}", stripe);
+}
+
 /* Adds what the acquisition has so far and the locks that stay held while it waits. */
 static void add_holds(mt_buf *b, const mt_wait *w) {
   size_t n = 0;
@@ -154,6 +161,8 @@ static void add_holds(mt_buf *b, const mt_wait *w) {
     const mt_part *part = &w->lock->parts[i];
     if (part->state != MT_PART_HELD) continue;
     add_hold(b, part->place.path, part->mode, w->lock->fence);
+    if (mt_place_stripes(part->place.path, w->lock->stripes) > 1)
+      add_only_stripe(b, part->place.stripe);
     n++;
   }
   for (const mt_lock *lock = w->manager->locks; lock && n < TOLD_HOLDS; lock = lock->next) {

@@ -295,10 +295,10 @@ static mortise_status inspect(mt_db *db, bool *fresh, const mt_patience *p, mort
   *fresh = id == 0 && tables == 0;
   if (*fresh) return MORTISE_OK;
   if (id != db->kind->application_id) return foreign(db, id, tables, err);
-  if (format != db->kind->format)
+  if (format < db->kind->format || format > db->kind->format_most)
     return mt_error_set(err, MORTISE_CORRUPT_TABLE,
                         "%s has format %lld, this program knows format %d", db->file,
-                        (long long)format, (int)db->kind->format);
+                        (long long)format, (int)db->kind->format_most);
   return MORTISE_OK;
 }
 

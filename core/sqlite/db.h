@@ -14,7 +14,8 @@
 typedef struct mt_db_kind {
   const char *what; /* "documents", for messages */
   int32_t application_id;
-  int32_t format; /* user_version */
+  int32_t format;      /* user_version */
+  int32_t format_most; /* which it may have become since it was made */
   const char *schema;
   const char *const *sql; /* statements, by number */
   size_t n_sql;

@@ -50,6 +50,7 @@ const mt_db_kind mt_docs_kind = {
     .what = "documents",
     .application_id = 0x6d546401,
     .format = 1,
+    .format_most = 1,
     .schema = schema,
     .sql = sql,
     .n_sql = DOCS_STATEMENTS,

@@ -1,4 +1,4 @@
-/* Lists locks and sessions for people, page by page, and reads locks by path. */
+/* Lists locks and sessions for people, page by page, and reads locks by place. */
 #include "base/mem.h"
 #include "sqlite/locks.h"
 
@@ -14,11 +14,11 @@ static void open_object(mt_buf *out) {
   mt_buf_addc(out, '{');
 }
 
-static mortise_status add_entries(mt_db *db, mt_slice ns, mt_slice path, bool queued, mt_buf *out,
+static mortise_status add_entries(mt_db *db, mt_slice ns, mt_slice name, bool queued, mt_buf *out,
                                   mortise_error *err) {
   sqlite3_stmt *stmt = mt_db_stmt(db, queued ? LOCKS_QUEUE : LOCKS_HOLDERS);
   mt_db_bind(stmt, 1, ns);
-  mt_db_bind(stmt, 2, path);
+  mt_db_bind(stmt, 2, name);
   mt_json_add_key(out, queued ? "queue" : "holders");
   mt_buf_addc(out, '[');
   for (;;) {
@@ -34,13 +34,13 @@ static mortise_status add_entries(mt_db *db, mt_slice ns, mt_slice path, bool qu
   return MORTISE_OK;
 }
 
-static mortise_status append_lock(mt_db *db, mt_slice ns, mt_slice path, mt_buf *out,
+static mortise_status append_lock(mt_db *db, mt_slice ns, mt_slice name, mt_buf *out,
                                   mortise_error *err) {
   open_object(out);
   mt_json_add_text(out, "ns", ns);
-  mt_json_add_text(out, "path", path);
-  mortise_status status = add_entries(db, ns, path, false, out, err);
-  if (!status) status = add_entries(db, ns, path, true, out, err);
+  mt_place_add_json(out, mt_place_of_name(name));
+  mortise_status status = add_entries(db, ns, name, false, out, err);
+  if (!status) status = add_entries(db, ns, name, true, out, err);
   mt_buf_addc(out, '}');
   return status;
 }
@@ -150,13 +150,13 @@ mortise_status mt_locks_list(mt_work *w, mt_req *req, mortise_error *err) {
   return status;
 }
 
-/* ---- by path ---- */
+/* ---- by place ---- */
 
-static mortise_status is_there(mt_db *db, mt_slice ns, mt_slice path, bool *found,
+static mortise_status is_there(mt_db *db, mt_slice ns, mt_slice name, bool *found,
                                mortise_error *err) {
   sqlite3_stmt *stmt = mt_db_stmt(db, LOCKS_DOC_ANY);
   mt_db_bind(stmt, 1, ns);
-  mt_db_bind(stmt, 2, path);
+  mt_db_bind(stmt, 2, name);
   bool row;
   mortise_status status = mt_db_step(db, stmt, &row, err);
   *found = !status && row && sqlite3_column_int(stmt, 0);
@@ -166,17 +166,22 @@ static mortise_status is_there(mt_db *db, mt_slice ns, mt_slice path, bool *foun
 mortise_status mt_locks_read(mt_work *w, mt_req *req, mortise_error *err) {
   mt_lock_read *r = (mt_lock_read *)(void *)req;
   mt_slice ns = mt_slice_of(r->ns);
-  mt_buf out;
+  mt_buf out, name;
   r->json = NULL;
   mt_buf_init(&out, MT_SQLITE_TEXT_MAX);
+  mt_buf_init(&name, (size_t)2 * MT_SQLITE_TEXT_MAX);
   mt_buf_addc(&out, '[');
   mortise_status status = mt_work_read(w, err);
   for (size_t i = 0; !status && i < r->n; i++) {
-    bool found;
-    status = is_there(w->db, ns, r->paths[i], &found, err);
-    if (!status && found) status = append_lock(w->db, ns, r->paths[i], &out, err);
+    bool found = false;
+    mt_buf_clear(&name);
+    mt_place_add_name(&name, r->places[i]);
+    status = mt_buf_status(&name, "the name of a place", err);
+    if (!status) status = is_there(w->db, ns, mt_buf_slice(&name), &found, err);
+    if (!status && found) status = append_lock(w->db, ns, mt_buf_slice(&name), &out, err);
   }
   if (!status) status = close_array(&out, &r->json, err);
+  mt_buf_deinit(&name);
   mt_buf_deinit(&out);
   return status;
 }

@@ -26,6 +26,7 @@ typedef struct batch_run {
   uint64_t seq_no; /* of the last write */
   int64_t now_ms;
   size_t first; /* item of this transaction */
+  mt_buf name;  /* of the place of the item at hand */
   entries holders, queue;
 } batch_run;
 
@@ -47,12 +48,11 @@ void mt_locks_entry(sqlite3_stmt *stmt, bool queued, mt_lock_entry *out) {
   mt_entry_read(&p, out);
 }
 
-static mortise_status read_entries(batch_run *u, const mt_lock_item *item, bool queued,
-                                   entries *out, mortise_error *err) {
+static mortise_status read_entries(batch_run *u, bool queued, entries *out, mortise_error *err) {
   mt_db *db = u->w->db;
   sqlite3_stmt *stmt = mt_db_stmt(db, queued ? LOCKS_QUEUE : LOCKS_HOLDERS);
   mt_db_bind(stmt, 1, u->ns);
-  mt_db_bind(stmt, 2, item->place.path);
+  mt_db_bind(stmt, 2, mt_buf_slice(&u->name));
   out->n = 0;
   for (;;) {
     bool more;
@@ -67,9 +67,9 @@ static mortise_status read_entries(batch_run *u, const mt_lock_item *item, bool 
   }
 }
 
-static mortise_status read_document(batch_run *u, const mt_lock_item *item, mortise_error *err) {
-  mortise_status status = read_entries(u, item, false, &u->holders, err);
-  return status ? status : read_entries(u, item, true, &u->queue, err);
+static mortise_status read_document(batch_run *u, mortise_error *err) {
+  mortise_status status = read_entries(u, false, &u->holders, err);
+  return status ? status : read_entries(u, true, &u->queue, err);
 }
 
 static mt_lock_document document(const batch_run *u) {
@@ -81,12 +81,11 @@ static const mt_lock_entry *entry_find(const entries *list, const char *session)
 }
 
 /* Reads the document's version; 0: no document. */
-static mortise_status read_lock_version(batch_run *u, const mt_lock_item *item, uint64_t *seq_no,
-                                        mortise_error *err) {
+static mortise_status read_lock_version(batch_run *u, uint64_t *seq_no, mortise_error *err) {
   mt_db *db = u->w->db;
   sqlite3_stmt *stmt = mt_db_stmt(db, LOCKS_DOC_GET);
   mt_db_bind(stmt, 1, u->ns);
-  mt_db_bind(stmt, 2, item->place.path);
+  mt_db_bind(stmt, 2, mt_buf_slice(&u->name));
   bool row;
   mortise_status status = mt_db_step(db, stmt, &row, err);
   *seq_no = !status && row ? mt_db_u(stmt, 0) : 0;
@@ -96,12 +95,11 @@ static mortise_status read_lock_version(batch_run *u, const mt_lock_item *item, 
 
 /* ---- writing it ---- */
 
-/* Runs a statement with the parameters (ns, path) and, if given, the session. */
-static mortise_status run_at(batch_run *u, size_t sql, const mt_lock_item *item, mt_slice session,
-                             mortise_error *err) {
+/* Runs a statement with the parameters (ns, name of the place) and, if given, the session. */
+static mortise_status run_at(batch_run *u, size_t sql, mt_slice session, mortise_error *err) {
   sqlite3_stmt *stmt = mt_db_stmt(u->w->db, sql);
   mt_db_bind(stmt, 1, u->ns);
-  mt_db_bind(stmt, 2, item->place.path);
+  mt_db_bind(stmt, 2, mt_buf_slice(&u->name));
   if (session.p) mt_db_bind(stmt, 3, session);
   return mt_db_run(u->w->db, stmt, err);
 }
@@ -111,7 +109,7 @@ static mortise_status run_at(batch_run *u, size_t sql, const mt_lock_item *item,
 static mortise_status touch(batch_run *u, mt_lock_item *item, bool empty, mortise_error *err) {
   sqlite3_stmt *stmt = mt_db_stmt(u->w->db, empty ? LOCKS_DOC_DROP : LOCKS_DOC_PUT);
   mt_db_bind(stmt, 1, u->ns);
-  mt_db_bind(stmt, 2, item->place.path);
+  mt_db_bind(stmt, 2, mt_buf_slice(&u->name));
   if (!empty) mt_db_bind_u(stmt, 3, u->seq_no + 1);
   mortise_status status = mt_db_run(u->w->db, stmt, err);
   if (!status) item->version = mt_locks_version(++u->seq_no);
@@ -122,7 +120,7 @@ static mortise_status put_holder(batch_run *u, const mt_lock_item *item, mt_mode
                                  int64_t since_ms, mt_slice job, mortise_error *err) {
   sqlite3_stmt *stmt = mt_db_stmt(u->w->db, LOCKS_HOLDER_PUT);
   mt_db_bind(stmt, 1, u->ns);
-  mt_db_bind(stmt, 2, item->place.path);
+  mt_db_bind(stmt, 2, mt_buf_slice(&u->name));
   mt_db_bind(stmt, 3, u->session);
   mt_db_bind_u(stmt, 4, item->n);
   sqlite3_bind_int(stmt, 5, (int)mode);
@@ -135,7 +133,7 @@ static mortise_status put_holder(batch_run *u, const mt_lock_item *item, mt_mode
 static mortise_status put_waiter(batch_run *u, const mt_lock_item *item, mortise_error *err) {
   sqlite3_stmt *stmt = mt_db_stmt(u->w->db, LOCKS_QUEUE_PUT);
   mt_db_bind(stmt, 1, u->ns);
-  mt_db_bind(stmt, 2, item->place.path);
+  mt_db_bind(stmt, 2, mt_buf_slice(&u->name));
   mt_db_bind(stmt, 3, u->session);
   mt_db_bind_u(stmt, 4, item->n);
   sqlite3_bind_int(stmt, 5, (int)item->mode);
@@ -146,13 +144,13 @@ static mortise_status put_waiter(batch_run *u, const mt_lock_item *item, mortise
 }
 
 /* Each write drops expired waiters from the queue. */
-static mortise_status purge_queue(batch_run *u, const mt_lock_item *item, mortise_error *err) {
+static mortise_status purge_queue(batch_run *u, mortise_error *err) {
   bool any = false;
   for (size_t i = 0; i < u->queue.n; i++) any |= !mt_waiter_alive(&u->queue.list[i], u->now_ms);
   if (!any) return MORTISE_OK;
   sqlite3_stmt *stmt = mt_db_stmt(u->w->db, LOCKS_QUEUE_PURGE);
   mt_db_bind(stmt, 1, u->ns);
-  mt_db_bind(stmt, 2, item->place.path);
+  mt_db_bind(stmt, 2, mt_buf_slice(&u->name));
   sqlite3_bind_int64(stmt, 3, u->now_ms);
   return mt_db_run(u->w->db, stmt, err);
 }
@@ -194,12 +192,12 @@ static mortise_status write_grant(batch_run *u, mt_lock_item *item, const mt_gra
                                   mortise_error *err) {
   mortise_status status = MORTISE_OK;
   if (!g->again) status = put_holder(u, item, g->mode, g->since_ms, u->job, err);
-  if (!status && g->place) status = run_at(u, LOCKS_QUEUE_DROP, item, u->session, err);
+  if (!status && g->place) status = run_at(u, LOCKS_QUEUE_DROP, u->session, err);
   return status;
 }
 
 static mortise_status item_set(batch_run *u, mt_lock_item *item, mortise_error *err) {
-  mortise_status status = read_document(u, item, err);
+  mortise_status status = read_document(u, err);
   if (status) return status;
   mt_lock_document doc = document(u);
   mt_grant_request r = {.session = u->r->session,
@@ -213,7 +211,7 @@ static mortise_status item_set(batch_run *u, mt_lock_item *item, mortise_error *
   if (queued || g.result == MT_LOCK_DENIED) status = tell_blockers(&doc, &r, item, err);
   if (!status && granted) status = write_grant(u, item, &g, err);
   if (!status && queued) status = put_waiter(u, item, err);
-  if (!status && (granted || queued)) status = purge_queue(u, item, err);
+  if (!status && (granted || queued)) status = purge_queue(u, err);
   if (!status && (granted || queued)) status = touch(u, item, false, err);
   if (!status && queued) item->ahead = mt_grant_ahead(&doc, &r);
   if (!status && granted && item->ask_queue) item->contended = mt_grant_contended(&doc, &r, g.mode);
@@ -223,11 +221,10 @@ static mortise_status item_set(batch_run *u, mt_lock_item *item, mortise_error *
 /* ---- the other verbs ---- */
 
 /* Entries without a document row count too, since they say that somebody holds something. */
-static mortise_status lock_exists(batch_run *u, const mt_lock_item *item, bool *there,
-                                  mortise_error *err) {
+static mortise_status lock_exists(batch_run *u, bool *there, mortise_error *err) {
   sqlite3_stmt *stmt = mt_db_stmt(u->w->db, LOCKS_DOC_ANY);
   mt_db_bind(stmt, 1, u->ns);
-  mt_db_bind(stmt, 2, item->place.path);
+  mt_db_bind(stmt, 2, mt_buf_slice(&u->name));
   bool row;
   mortise_status status = mt_db_step(u->w->db, stmt, &row, err);
   *there = !status && row && sqlite3_column_int(stmt, 0);
@@ -237,7 +234,7 @@ static mortise_status lock_exists(batch_run *u, const mt_lock_item *item, bool *
 
 static mortise_status create_lock(batch_run *u, mt_lock_item *item, mortise_error *err) {
   bool there;
-  mortise_status status = lock_exists(u, item, &there, err);
+  mortise_status status = lock_exists(u, &there, err);
   if (status) return status;
   if (there) return set_lock_result(item, MT_LOCK_EXISTS);
   status = put_holder(u, item, item->mode, u->now_ms, u->job, err);
@@ -247,12 +244,12 @@ static mortise_status create_lock(batch_run *u, mt_lock_item *item, mortise_erro
 
 static mortise_status delete_lock(batch_run *u, mt_lock_item *item, mortise_error *err) {
   uint64_t seq_no;
-  mortise_status status = read_lock_version(u, item, &seq_no, err);
+  mortise_status status = read_lock_version(u, &seq_no, err);
   if (status) return status;
   if (!seq_no || item->if_version.seq_no != seq_no || item->if_version.term != 1)
     return set_lock_result(item, MT_LOCK_CONFLICT);
-  status = run_at(u, LOCKS_HOLDERS_CLEAR, item, (mt_slice){0}, err);
-  if (!status) status = run_at(u, LOCKS_QUEUE_CLEAR, item, (mt_slice){0}, err);
+  status = run_at(u, LOCKS_HOLDERS_CLEAR, (mt_slice){0}, err);
+  if (!status) status = run_at(u, LOCKS_QUEUE_CLEAR, (mt_slice){0}, err);
   if (!status) status = touch(u, item, true, err);
   return acked(item, status);
 }
@@ -265,51 +262,50 @@ static bool is_left_empty(const batch_run *u) {
 }
 
 /* Removes an entry of the document as it was read, and of the table. */
-static mortise_status drop_entry(batch_run *u, const mt_lock_item *item, entries *list,
-                                 const mt_lock_entry *e, mt_slice session, mortise_error *err) {
+static mortise_status drop_entry(batch_run *u, entries *list, const mt_lock_entry *e,
+                                 mt_slice session, mortise_error *err) {
   size_t i = (size_t)(e - list->list);
   memmove(&list->list[i], &list->list[i + 1], (--list->n - i) * sizeof *list->list);
-  return run_at(u, list == &u->queue ? LOCKS_QUEUE_DROP : LOCKS_HOLDER_DROP, item, session, err);
+  return run_at(u, list == &u->queue ? LOCKS_QUEUE_DROP : LOCKS_HOLDER_DROP, session, err);
 }
 
 /* Of one session: its hold and place with numbers up to `n`; a hold for a job only if `guard`. */
-static mortise_status drop_entries_of(batch_run *u, const mt_lock_item *item, const char *session,
-                                      uint64_t n, bool guard, mortise_error *err) {
+static mortise_status drop_entries_of(batch_run *u, const char *session, uint64_t n, bool guard,
+                                      mortise_error *err) {
   const mt_lock_entry *hold = entry_find(&u->holders, session),
                       *place = entry_find(&u->queue, session);
   mt_slice whose = mt_slice_of(session);
   mortise_status status = MORTISE_OK;
   if (hold && hold->n <= n && (!*hold->job || guard))
-    status = drop_entry(u, item, &u->holders, hold, whose, err);
-  if (!status && place && place->n <= n) status = drop_entry(u, item, &u->queue, place, whose, err);
+    status = drop_entry(u, &u->holders, hold, whose, err);
+  if (!status && place && place->n <= n) status = drop_entry(u, &u->queue, place, whose, err);
   return status;
 }
 
 /* Those of `session` and of the item's others, in one write. */
 static mortise_status remove_entries(batch_run *u, mt_lock_item *item, const char *session,
                                      uint64_t n, bool guard, mortise_error *err) {
-  mortise_status status = read_document(u, item, err);
+  mortise_status status = read_document(u, err);
   if (status) return status;
   size_t had = u->holders.n + u->queue.n;
-  status = drop_entries_of(u, item, session, n, guard, err);
+  status = drop_entries_of(u, session, n, guard, err);
   for (size_t i = 0; !status && i < item->n_others; i++)
-    status = drop_entries_of(u, item, item->others[i], n, guard, err);
+    status = drop_entries_of(u, item->others[i], n, guard, err);
   if (status) return status;
   if (u->holders.n + u->queue.n == had) return set_lock_result(item, MT_LOCK_ABSENT);
-  status = purge_queue(u, item, err);
+  status = purge_queue(u, err);
   if (!status) status = touch(u, item, is_left_empty(u), err);
   return acked(item, status);
 }
 
 /* Drops the first damaged entry, whose session may be of any type. */
-static mortise_status drop_damaged(batch_run *u, const mt_lock_item *item, bool queued,
-                                   bool *dropped, mortise_error *err) {
+static mortise_status drop_damaged(batch_run *u, bool queued, bool *dropped, mortise_error *err) {
   sqlite3_stmt *stmt = mt_db_stmt(u->w->db, queued ? LOCKS_QUEUE : LOCKS_HOLDERS);
   mt_lock_entry e = {0};
   bool more = true;
   mortise_status status = MORTISE_OK;
   mt_db_bind(stmt, 1, u->ns);
-  mt_db_bind(stmt, 2, item->place.path);
+  mt_db_bind(stmt, 2, mt_buf_slice(&u->name));
   while (!status && more && !e.damaged) {
     status = mt_db_step(u->w->db, stmt, &more, err);
     if (!status && more) mt_locks_entry(stmt, queued, &e);
@@ -321,7 +317,7 @@ static mortise_status drop_damaged(batch_run *u, const mt_lock_item *item, bool 
   if (!session) return mt_error_memory(err);
   stmt = mt_db_stmt(u->w->db, queued ? LOCKS_QUEUE_DROP : LOCKS_HOLDER_DROP);
   mt_db_bind(stmt, 1, u->ns);
-  mt_db_bind(stmt, 2, item->place.path);
+  mt_db_bind(stmt, 2, mt_buf_slice(&u->name));
   sqlite3_bind_value(stmt, 3, session);
   sqlite3_value_free(session);
   status = mt_db_run(u->w->db, stmt, err);
@@ -335,18 +331,18 @@ static mortise_status remove_damaged(batch_run *u, mt_lock_item *item, mortise_e
   mortise_status status = MORTISE_OK;
   for (int queued = 0; queued < 2; queued++, dropped = true)
     while (!status && dropped) {
-      status = drop_damaged(u, item, queued, &dropped, err);
+      status = drop_damaged(u, queued, &dropped, err);
       any |= dropped;
     }
   if (!status && !any) return set_lock_result(item, MT_LOCK_ABSENT);
-  if (!status) status = read_document(u, item, err);
-  if (!status) status = purge_queue(u, item, err);
+  if (!status) status = read_document(u, err);
+  if (!status) status = purge_queue(u, err);
   if (!status) status = touch(u, item, is_left_empty(u), err);
   return acked(item, status);
 }
 
 static mortise_status adopt_entry(batch_run *u, mt_lock_item *item, mortise_error *err) {
-  mortise_status status = read_document(u, item, err);
+  mortise_status status = read_document(u, err);
   if (status) return status;
   mt_slice from = mt_slice_of(item->session);
   const mt_lock_entry *mine = entry_find(&u->holders, u->r->session),
@@ -358,10 +354,10 @@ static mortise_status adopt_entry(batch_run *u, mt_lock_item *item, mortise_erro
     mt_mode mode = mine ? mt_mode_join(mine->mode, theirs->mode) : theirs->mode;
     mt_slice job = u->job.n ? u->job : mt_slice_of(theirs->job);
     status = put_holder(u, item, mode, u->now_ms, job, err);
-    if (!status) status = run_at(u, LOCKS_HOLDER_DROP, item, from, err);
-    if (!status) status = run_at(u, LOCKS_QUEUE_DROP, item, from, err);
+    if (!status) status = run_at(u, LOCKS_HOLDER_DROP, from, err);
+    if (!status) status = run_at(u, LOCKS_QUEUE_DROP, from, err);
   }
-  if (!status) status = purge_queue(u, item, err);
+  if (!status) status = purge_queue(u, err);
   if (!status) status = touch(u, item, false, err);
   return acked(item, status);
 }
@@ -374,11 +370,15 @@ static bool fits_integer(uint64_t n) {
 
 static mortise_status run_item(batch_run *u, mt_lock_item *item, mortise_error *err) {
   bool needs_mode = item->verb == MT_LOCK_CREATE || item->verb == MT_LOCK_SET;
-  if (!item->place.path.n || item->place.path.n > MT_SQLITE_TEXT_MAX || item->place.stripe ||
-      !fits_integer(item->n) || (needs_mode && (item->mode <= MT_NL || item->mode > MT_X))) {
+  if (!item->place.path.n || item->place.path.n > MT_SQLITE_TEXT_MAX ||
+      item->place.stripe >= MT_STRIPES_MAX || !fits_integer(item->n) ||
+      (needs_mode && (item->mode <= MT_NL || item->mode > MT_X))) {
     mt_error_set(err, MORTISE_INVALID_ARGUMENT, "a lock item has no place, no mode or no number");
     return set_lock_result(item, MT_LOCK_FAILED);
   }
+  mt_buf_clear(&u->name);
+  mt_place_add_name(&u->name, item->place);
+  if (mt_buf_status(&u->name, "the name of a place", err)) return err->code;
   switch (item->verb) {
   case MT_LOCK_CREATE:
     return create_lock(u, item, err);
@@ -447,12 +447,14 @@ mortise_status mt_locks_batch(mt_work *w, mt_req *req, mortise_error *err) {
   mt_lock_batch *r = (mt_lock_batch *)(void *)req;
   batch_run u = {.w = w, .r = r, .ns = mt_slice_of(r->ns), .session = mt_slice_of(r->session)};
   u.job = mt_slice_of(r->job ? r->job : "");
+  mt_buf_init(&u.name, (size_t)2 * MT_SQLITE_TEXT_MAX);
   r->proven = true;
   for (size_t i = 0; i < r->n; i++) forget_result(&r->items[i]);
   mortise_status status = check_batch(r, err);
   while (!status && u.first < r->n) status = run_lock_items(&u, &u.first, err);
   for (size_t i = 0; !status && i < r->n; i++)
     if (r->items[i].result == MT_LOCK_FAILED) status = err ? err->code : MORTISE_INVALID_ARGUMENT;
+  mt_buf_deinit(&u.name);
   mt_free(u.holders.list);
   mt_free(u.queue.list);
   return status;

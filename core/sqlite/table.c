@@ -6,8 +6,10 @@
 
 #include <stdio.h>
 
+enum { FORMAT_STRIPED = 2 };
+
 /* A lock document is a row of `locks` (its version) with rows of `holders` and `queue`, and is
- * deleted once it has neither. `place` orders the queue. */
+ * deleted once it has neither. `path` is the name of its place. `place` orders the queue. */
 static const char schema[] =
     "CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;"
     "CREATE TABLE counter(id INTEGER PRIMARY KEY CHECK(id = 1), seq_no INTEGER NOT NULL);"
@@ -30,7 +32,8 @@ static const char schema[] =
 #define AT " WHERE ns = ?1 AND path = ?2"
 
 static const char *const sql[LOCKS_STATEMENTS] = {
-    [LOCKS_META] = "SELECT value FROM meta WHERE key = 'epoch'",
+    [LOCKS_META] = "SELECT (SELECT value FROM meta WHERE key = 'epoch'),"
+                   " (SELECT value FROM meta WHERE key = 'stripes')",
     [LOCKS_SEQ_GET] = "SELECT seq_no FROM counter WHERE id = 1",
     [LOCKS_SEQ_SET] = "UPDATE counter SET seq_no = ?1 WHERE id = 1",
     [LOCKS_DOC_GET] = "SELECT seq_no FROM locks" AT,
@@ -97,6 +100,7 @@ const mt_db_kind mt_locks_kind = {
     .what = "locks",
     .application_id = 0x6d546402,
     .format = 1,
+    .format_most = FORMAT_STRIPED,
     .schema = schema,
     .sql = sql,
     .n_sql = LOCKS_STATEMENTS,
@@ -137,6 +141,49 @@ mortise_status mt_locks_check(const char *ns, const char *session, mortise_error
 
 /* ---- init ---- */
 
+static bool read_stripes(sqlite3_stmt *stmt, uint32_t *out) {
+  bool one = sqlite3_column_type(stmt, 1) == SQLITE_NULL;
+  int64_t n = sqlite3_column_int64(stmt, 1);
+  *out = one ? 1 : (uint32_t)n;
+  return one || (n > 1 && n <= MT_STRIPES_MAX);
+}
+
+static mortise_status read_table_meta(mt_db *db, mt_locks_admin *r, mortise_error *err) {
+  bool row;
+  sqlite3_stmt *stmt = mt_db_stmt(db, LOCKS_META);
+  mortise_status status = mt_db_step(db, stmt, &row, err);
+  if (status) return status;
+  mt_slice epoch = row && mt_db_is_text(stmt, 0) ? mt_db_text(stmt, 0) : (mt_slice){0};
+  if (!epoch.n)
+    status = mt_error_set(err, MORTISE_CORRUPT_TABLE, "%s has lost its epoch", db->file);
+  else if (!read_stripes(stmt, &r->stripes))
+    status =
+        mt_error_set(err, MORTISE_CORRUPT_TABLE, "%s has no sound number of stripes", db->file);
+  else
+    snprintf(r->epoch.id, sizeof r->epoch.id, "%.*s", (int)epoch.n, epoch.p);
+  sqlite3_reset(stmt);
+  return status;
+}
+
+/* Gives its stripes to a table that nobody has ever written to. */
+static mortise_status stripe_table(mt_work *w, uint32_t stripes, mortise_error *err) {
+  char text[128];
+  uint64_t seq_no;
+  mt_locks_admin now = {0};
+  mortise_status status = mt_work_write(w, err);
+  if (!status) status = mt_locks_seq_load(w->db, &seq_no, err);
+  if (!status) status = read_table_meta(w->db, &now, err);
+  if (!status && !seq_no && now.stripes == 1) {
+    snprintf(text, sizeof text,
+             "INSERT INTO meta(key, value) VALUES('stripes', '%u'); PRAGMA user_version=%d",
+             stripes, FORMAT_STRIPED);
+    int code = sqlite3_exec(w->db->handle, text, NULL, NULL, NULL);
+    status = code ? mt_db_fail(w->db, code, err) : mt_work_commit(w, err);
+  }
+  mt_db_end(w->db);
+  return status ? status : mt_work_read(w, err);
+}
+
 static char *explain(const char *file) {
   mt_buf out;
   mt_buf_init(&out, 65536);
@@ -162,19 +209,19 @@ mortise_status mt_locks_print(mt_work *w, mt_req *req, mortise_error *err) {
 mortise_status mt_locks_init(mt_work *w, mt_req *req, mortise_error *err) {
   mt_locks_admin *r = (mt_locks_admin *)(void *)req;
   if (r->print) return mt_locks_print(w, req, err);
+  if (r->wanted > MT_STRIPES_MAX)
+    return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "%u stripes: 1 to %d are possible",
+                        r->wanted, MT_STRIPES_MAX);
   r->created = w->db->created;
-  mortise_status status = mt_work_read(w, err);
+  mortise_status status = r->wanted > 1 ? stripe_table(w, r->wanted, err) : mt_work_read(w, err);
+  if (!status) status = read_table_meta(w->db, r, err);
   if (status) return status;
-  bool row;
-  sqlite3_stmt *stmt = mt_db_stmt(w->db, LOCKS_META);
-  status = mt_db_step(w->db, stmt, &row, err);
-  mt_slice epoch = !status && row && mt_db_is_text(stmt, 0) ? mt_db_text(stmt, 0) : (mt_slice){0};
-  if (!status && !epoch.n)
-    status = mt_error_set(err, MORTISE_CORRUPT_TABLE, "%s has lost its epoch", w->db->file);
-  if (status) return status;
-  snprintf(r->epoch.id, sizeof r->epoch.id, "%.*s", (int)epoch.n, epoch.p);
   w->db->created = false;
-  return MORTISE_OK;
+  if (!r->wanted || r->wanted == r->stripes) return MORTISE_OK;
+  return mt_error_set(err, MORTISE_INVALID_ARGUMENT,
+                      "%s has %u stripes and not %u: their number is chosen before the first lock, "
+                      "so while nobody uses it, delete the file, or use another one",
+                      w->db->file, r->stripes, r->wanted);
 }
 
 /* Only with `look`. */

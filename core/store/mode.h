@@ -16,6 +16,9 @@ bool mt_mode_parse(mt_slice name, mt_mode *out); /* exact, not NL */
 bool mt_mode_compatible(mt_mode a, mt_mode b);   /* may two sessions hold these at once? */
 mt_mode mt_mode_join(mt_mode a, mt_mode b);      /* least upper bound: join(S, IX) = SIX */
 bool mt_mode_covers(mt_mode held, mt_mode want); /* join(held, want) == held */
+static inline bool mt_mode_is_intention(mt_mode mode) {
+  return mode == MT_IS || mode == MT_IX;
+}
 mt_mode mt_mode_intention(mt_mode mode);         /* for the ancestors: IS of S and IS, else IX */
 
 #endif

@@ -324,7 +324,10 @@ typedef struct mt_locks_admin {
   bool print;           /* in, init only: send nothing, write the requests into `text` */
   bool look;            /* in, verify only: do not create the table, as sqlite otherwise does;
                            if there is none, `epoch` is "" where the store has documents */
+  uint32_t wanted; /* in, init: how many stripes a new table gets; 0: one, and an old one may have
+                           any number. INVALID_ARGUMENT if there is one with another number */
   mt_epoch epoch;       /* out */
+  uint32_t stripes;     /* out: of the table, 1 to MT_STRIPES_MAX */
   bool created;         /* out, init: there was none before */
   char *text;           /* out, owned: the requests and the minimal role, for people */
 } mt_locks_admin;
@@ -511,14 +514,14 @@ typedef struct mt_listing mt_listing;
 
 /* For people: lock documents or sessions, page by page. The first request opens a listing; each
  * further one of the same struct returns the next page, until `listing` is NULL again after the
- * last. A page may be empty. Within a namespace locks come in the byte order of their paths. A
+ * last. A page may be empty. Within a namespace locks come in the byte order of their places' names. A
  * listing fails rather than skip entries; after an error there are no more pages.
  *
  * On a server all pages show one moment, as its searches see it; the opening refreshes, so that is
  * everything acknowledged before, unless the right to refresh is missing (`stale`). On sqlite each
  * page shows its own moment; what exists throughout is listed once.
  *
- * `json` is an array. A lock is {"ns","path","holders":[{"session","n","mode","since","job"}],
+ * `json` is an array. A lock is {"ns","path","stripe" (where it is not 0),"holders":[{"session","n","mode","since","job"}],
  * "queue":[{"session","n","mode","until","job"}]}; a session {"ns","session","state","lease_ms",
  * "opened","beat_at","owner","waiting"}. A damaged entry or session has
  * "damaged":true; something other than a list of entries becomes one such entry. */
@@ -545,12 +548,12 @@ void mt_lock_list_deinit(mt_lock_list *r); /* of `json` */
 
 enum { MT_LIST_PAGE = 1000, MT_LIST_PAGE_MAX = 10000 };
 
-/* Reads lock documents by path, in real time, for people: `json` lists those that exist, as in a
- * listing. */
+/* Reads lock documents, in real time: `json` lists those that exist, as in a listing and in the order of
+ * `places`. */
 typedef struct mt_lock_read {
   mt_req req;
   const char *ns;
-  const mt_slice *paths; /* normalised */
+  const mt_place *places; /* their paths are normalised */
   size_t n;
   char *json; /* out, owned */
 } mt_lock_read;

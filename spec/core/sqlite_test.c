@@ -158,7 +158,7 @@ static void reading_makes_no_file(void **state) {
   assert_string_equal(list.json, "[]");
   assert_null(list.listing);
   mt_lock_list_deinit(&list);
-  mt_lock_read read = {.ns = "default", .paths = &(mt_slice){"/", 1}, .n = 1};
+  mt_lock_read read = {.ns = "default", .places = &(mt_place){{"/", 1}, 0}, .n = 1};
   h.s->locks->lock_read(h.s, &read);
   assert_int_equal(finish(&h, &read.req), MORTISE_OK);
   assert_string_equal(read.json, "[]");
@@ -612,7 +612,7 @@ static void try_locks(handle *h) {
   may_lack_memory(h, &list.req);
   mt_lock_list_deinit(&list);
   h->s->locks->list_close(h->s, list.listing);
-  mt_lock_read locks = {.ns = "default", .paths = &(mt_slice){"/", 1}, .n = 1};
+  mt_lock_read locks = {.ns = "default", .places = &(mt_place){{"/", 1}, 0}, .n = 1};
   h->s->locks->lock_read(h->s, &locks);
   may_lack_memory(h, &locks.req);
   mt_lock_read_deinit(&locks);

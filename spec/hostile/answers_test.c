@@ -574,8 +574,8 @@ static void ask_list_sessions(void) {
 }
 
 static void ask_lock_read(void) {
-  const mt_slice paths[] = {MT_SLICE("/a"), MT_SLICE("/b")};
-  mt_lock_read r = {.req = patient(), .ns = "default", .paths = paths, .n = 2};
+  const mt_place places[] = {{MT_SLICE("/a"), 0}, {MT_SLICE("/b"), 0}};
+  mt_lock_read r = {.req = patient(), .ns = "default", .places = places, .n = 2};
   store->locks->lock_read(store, &r);
   if (!finish(&r.req)) check_rows(r.json, true);
   mt_lock_read_deinit(&r);

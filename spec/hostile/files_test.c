@@ -179,8 +179,8 @@ static void list(mt_list_kind kind) {
 }
 
 static void read_locks(void) {
-  const mt_slice paths[] = {MT_SLICE("/"), MT_SLICE("/a"), MT_SLICE("/a/b")};
-  mt_lock_read r = {.req = patient(), .ns = "default", .paths = paths, .n = 3};
+  const mt_place places[] = {{MT_SLICE("/"), 0}, {MT_SLICE("/a"), 3}, {MT_SLICE("/a/b"), 0}};
+  mt_lock_read r = {.req = patient(), .ns = "default", .places = places, .n = 3};
   store->locks->lock_read(store, &r);
   if (!finish(&r.req, "a read of locks")) check_json(r.json, "what was read");
   mt_lock_read_deinit(&r);

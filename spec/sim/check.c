@@ -31,6 +31,18 @@ int sim_path_number(mt_slice path) {
   abort();
 }
 
+mt_place sim_place(int path, uint32_t stripe) {
+  return (mt_place){mt_slice_of(sim_paths[path]), stripe};
+}
+
+int sim_place_number(mt_place place) {
+  return sim_path_number(place.path) * SIM_STRIPES + (int)place.stripe;
+}
+
+uint32_t sim_stripes(const sim *s, int path) {
+  return mt_place_stripes(mt_slice_of(sim_paths[path]), s->net.stripes);
+}
+
 static sim *sim_of(const grip *g) {
   return g->task->client->sim;
 }
@@ -97,12 +109,16 @@ bool sim_believes(const grip *g) {
   return sure;
 }
 
+/* An intention stands in one stripe at least, any other mode in all. */
 static bool covered_at(const grip *g, int path) {
-  mt_slice p = mt_slice_of(sim_paths[path]);
-  mt_mode mode = all_at(g, p);
-  if (!mode) return true;
-  const sim_entry *e = sim_table_holder(sim_of(g)->table, p, session_of(g));
-  return e && mt_mode_covers(e->mode, mode);
+  const sim *s = sim_of(g);
+  mt_mode mode = all_at(g, mt_slice_of(sim_paths[path]));
+  uint32_t n = sim_stripes(s, path), covering = 0;
+  for (uint32_t i = 0; mode && i < n; i++) {
+    const sim_entry *e = sim_table_holder(s->table, sim_place(path, i), session_of(g));
+    covering += e && mt_mode_covers(e->mode, mode);
+  }
+  return !mode || covering == n || (covering && mt_mode_is_intention(mode));
 }
 
 void sim_check_beliefs(void *ctx) {
@@ -242,8 +258,8 @@ void sim_check_write(grip *g, sim_key key) {
 
 /* ---- What the table says -------------------------------------------------------------------- */
 
-static void check_document(sim *s, mt_slice path) {
-  const sim_lock_doc *d = sim_table_lock(s->table, path);
+static void check_document(sim *s, mt_place place) {
+  const sim_lock_doc *d = sim_table_lock(s->table, place);
   for (size_t i = 0; d && i < d->n_holders; i++)
     for (size_t k = 0; k < i; k++)
       if (!mt_mode_compatible(d->holders[i].mode, d->holders[k].mode) ||
@@ -252,14 +268,14 @@ static void check_document(sim *s, mt_slice path) {
 }
 
 static void drop_place(sim *s, int path, size_t i) {
-  place *list = s->places[path];
+  turn *list = s->places[path];
   size_t n = --s->n_places[path];
   memmove(&list[i], &list[i + 1], (n - i) * sizeof *list);
 }
 
 /* Where this session waits; n_places: nowhere. */
 static size_t find_place(const sim *s, int path, const char *session) {
-  const place *list = s->places[path];
+  const turn *list = s->places[path];
   for (size_t i = 0; i < s->n_places[path]; i++)
     if (strcmp(list[i].session, session) == 0) return i;
   return s->n_places[path];
@@ -270,7 +286,7 @@ static size_t find_place(const sim *s, int path, const char *session) {
 static void check_turn(sim *s, int path, const char *session, const mt_lock_item *item,
                        mt_mode before) {
   size_t mine = find_place(s, path, session);
-  const place *list = s->places[path];
+  const turn *list = s->places[path];
   for (size_t i = 0; i < mine && !before; i++)
     if (list[i].until > sim_now(s->w) && !mt_mode_compatible(list[i].mode, item->mode))
       sim_fail(s, "a waiter is overtaken");
@@ -280,8 +296,8 @@ static void note_place(sim *s, int path, const char *session, const mt_lock_item
   size_t mine = find_place(s, path, session);
   if (mine == SIM_ENTRIES) abort();
   if (mine == s->n_places[path]) s->n_places[path]++;
-  place *p = &s->places[path][mine];
-  *p = (place){.mode = item->mode, .n = item->n, .until = sim_now(s->w) + MT_QUEUE_LIFE_MS};
+  turn *p = &s->places[path][mine];
+  *p = (turn){.mode = item->mode, .n = item->n, .until = sim_now(s->w) + MT_QUEUE_LIFE_MS};
   snprintf(p->session, sizeof p->session, "%s", session);
 }
 
@@ -295,7 +311,7 @@ static bool waits(const sim_lock_doc *d, const char *session) {
  * overtaken. */
 static void forget_places(sim *s, int path, const sim_lock_doc *d, const char *session) {
   for (size_t i = s->n_places[path]; i-- > 0;) {
-    const place *p = &s->places[path][i];
+    const turn *p = &s->places[path][i];
     bool may_go = p->until <= sim_now(s->w) || strcmp(p->session, session) == 0;
     if (may_go && !waits(d, p->session)) drop_place(s, path, i);
   }
@@ -303,8 +319,8 @@ static void forget_places(sim *s, int path, const sim_lock_doc *d, const char *s
 
 static void on_set(void *ctx, const char *session, const mt_lock_item *item, mt_mode before) {
   sim *s = ctx;
-  int path = sim_path_number(item->place.path);
-  check_document(s, item->place.path);
+  int path = sim_place_number(item->place);
+  check_document(s, item->place);
   if (item->result == MT_LOCK_ACKED)
     check_turn(s, path, session, item, before);
   else
@@ -312,15 +328,15 @@ static void on_set(void *ctx, const char *session, const mt_lock_item *item, mt_
   sim_stream_set(s, session, item);
 }
 
-static void on_written(void *ctx, const char *session, mt_slice path) {
+static void on_written(void *ctx, const char *session, mt_place place) {
   sim *s = ctx;
-  int number = sim_path_number(path);
+  int number = sim_path_number(place.path);
   for (size_t i = 0; i < s->n_grips; i++) {
     const grip *g = s->grips[i];
     if (strcmp(session_of(g), session) == 0 && sim_believes(g) && !covered_at(g, number))
       sim_fail(s, "what is believed was taken out of the table");
   }
-  forget_places(s, number, sim_table_lock(s->table, path), session);
+  forget_places(s, sim_place_number(place), sim_table_lock(s->table, place), session);
 }
 
 /* ---- Guards --------------------------------------------------------------------------------- */
@@ -339,8 +355,10 @@ void sim_check_adopted(const grip *g) {
   guard *had = guard_of(sim_of(g), session_of(g));
   for (int p = 0; p < SIM_PATHS; p++) {
     if (!all_at(g, mt_slice_of(sim_paths[p]))) continue;
-    had->on[p] = false;
-    had->settled[p] = had->adopted[p];
+    for (int i = p * SIM_STRIPES; i < (p + 1) * SIM_STRIPES; i++) {
+      had->on[i] = false;
+      had->settled[i] = had->adopted[i];
+    }
   }
 }
 
@@ -348,7 +366,7 @@ void sim_check_adopted(const grip *g) {
  * dead session's own has left: that guards nothing. */
 static void note_adopted(sim *s, const char *session, const mt_lock_item *item) {
   guard *g = guard_of(s, session);
-  int p = sim_path_number(item->place.path);
+  int p = sim_place_number(item->place);
   if (item->n <= g->settled[p]) return;
   g->on[p] = true;
   if (item->n > g->adopted[p]) g->adopted[p] = item->n;
@@ -358,14 +376,14 @@ static void note_adopted(sim *s, const char *session, const mt_lock_item *item) 
  * until he is granted all. */
 static void check_guards(sim *s, const char *session, const mt_lock_item *item,
                          const sim_lock_doc *before) {
-  int path = sim_path_number(item->place.path);
+  int path = sim_place_number(item->place);
   for (size_t i = 0; before && i < before->n_holders; i++) {
     const sim_entry *e = &before->holders[i];
-    if (!e->job || sim_table_holder(s->table, item->place.path, e->session)) continue;
+    if (!e->job || sim_table_holder(s->table, item->place, e->session)) continue;
     bool own = strcmp(e->session, session) == 0;
     bool adopted = item->verb == MT_LOCK_ADOPT && strcmp(e->session, item->session) == 0;
     if (!own && !adopted) sim_fail(s, "what guards a job was taken away");
-    if (own && guard_of(s, session)->on[path])
+    if (own && !s->giving && guard_of(s, session)->on[path])
       sim_fail(s, "what was adopted was given back before all was granted");
   }
 }
@@ -375,7 +393,7 @@ static void on_applied(void *ctx, const char *session, const mt_lock_item *item,
   sim *s = ctx;
   check_guards(s, session, item, before);
   if (item->verb != MT_LOCK_ADOPT) return;
-  check_document(s, item->place.path);
+  check_document(s, item->place);
   mt_session_state state = sim_table_session_state(s->table, item->session);
   if (state == MT_SESSION_LIVE || state == MT_SESSION_BROKEN)
     sim_fail(s, "what a living session holds was adopted");

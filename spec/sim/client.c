@@ -271,7 +271,7 @@ static void acquired(void *ctx, mt_acquire *a) {
     if (a->adopts) sim_check_adopted(g);
     sim_check_granted(g);
     sim_stream_granted(g);
-  } else {
+  } else if (a->error.code) {
     not_granted(t, &a->error);
   }
   sim_task_later(t);
@@ -310,7 +310,8 @@ void sim_task_take(task *t, size_t n, int64_t wait_ms, bool adopts) {
                             .n = n,
                             .task = t->number + 1,
                             .wait_ms = wait_ms,
-                            .adopts = adopts};
+                            .adopts = adopts,
+                            .gives = adopts && s->giving};
   begins(t, TASK_TAKING, wait_ms);
   sim_trace(s->w, "client %u task %ld: %s %.*s %s%s%.*s %s, waits %" PRId64, t->client->number,
             index_of(t), adopts ? "adopts" : "wants", (int)t->wants[0].path.n, t->wants[0].path.p,

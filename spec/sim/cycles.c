@@ -28,19 +28,19 @@ static const mt_part *place_of(const mt_attempt *at) {
   return i < at->wait.lock->n ? &at->wait.lock->parts[i] : NULL;
 }
 
-static const mt_part *part_at(const mt_lock *lock, mt_slice path) {
+static const mt_part *part_at(const mt_lock *lock, mt_place place) {
   for (size_t i = 0; lock && i < lock->n; i++)
-    if (mt_slice_eq(lock->parts[i].place.path, path)) return &lock->parts[i];
+    if (mt_place_equal(lock->parts[i].place, place)) return &lock->parts[i];
   return NULL;
 }
 
 /* Does this task share the hold there? */
-static bool shares(const task *t, mt_slice path) {
+static bool shares(const task *t, mt_place place) {
   const mt_attempt *at = attempt_of(t);
-  const mt_part *part = at ? part_at(at->wait.lock, path) : NULL;
+  const mt_part *part = at ? part_at(at->wait.lock, place) : NULL;
   if (part && part->state >= MT_PART_IN) return true;
   for (size_t i = 0; i < t->depth; i++) {
-    part = part_at(t->grips[i].lock, path);
+    part = part_at(t->grips[i].lock, place);
     if (part && part->state >= MT_PART_IN) return true;
   }
   return false;
@@ -56,8 +56,8 @@ static bool lined_before(const mt_part *first, const mt_part *second) {
 }
 
 static bool waits_here(const mt_part *x, const task *other) {
-  const mt_part *y = part_at(attempt_of(other)->wait.lock, x->place.path);
-  return shares(other, x->place.path) || (y && lined_before(y, x));
+  const mt_part *y = part_at(attempt_of(other)->wait.lock, x->place);
+  return shares(other, x->place) || (y && lined_before(y, x));
 }
 
 static size_t place_in(const sim_lock_doc *d, const char *session) {
@@ -75,7 +75,7 @@ static mt_mode asked(const sim_lock_doc *d, const mt_part *x, const char *sessio
 }
 
 static bool waits_there(const sim *s, const mt_part *x, const task *other) {
-  const sim_lock_doc *d = sim_table_lock(s->table, x->place.path);
+  const sim_lock_doc *d = sim_table_lock(s->table, x->place);
   const char *mine = x->lock->holds->session.id;
   const mt_attempt *at = attempt_of(other);
   const char *theirs = at->wait.lock->holds->session.id;
@@ -83,20 +83,40 @@ static bool waits_there(const sim *s, const mt_part *x, const task *other) {
   mt_mode mode = asked(d, x, mine);
   for (size_t i = 0; i < d->n_holders; i++)
     if (strcmp(d->holders[i].session, theirs) == 0 &&
-        !mt_mode_compatible(d->holders[i].mode, mode) && shares(other, x->place.path))
+        !mt_mode_compatible(d->holders[i].mode, mode) && shares(other, x->place))
       return true;
   size_t before = place_in(d, theirs);
   const mt_part *y = place_of(at);
   return before < place_in(d, mine) && d->queue[before].until > sim_now(s->w) &&
          !mt_mode_compatible(d->queue[before].mode, mode) && y &&
-         mt_slice_eq(y->place.path, x->place.path);
+         mt_place_equal(y->place, x->place);
 }
 
-static bool in_the_way(const sim *s, const task *t, const task *other) {
+/* What adopts waits for its job's living sessions, in whatever stripe they have something. */
+static bool waits_in_any_stripe(const sim *s, const mt_part *x, const task *other) {
+  mt_part one = *x;
+  for (one.place.stripe = 0; one.place.stripe < SIM_STRIPES; one.place.stripe++)
+    if (waits_there(s, &one, other)) return true;
+  return false;
+}
+
+/* What needs all stripes comes to those that follow, and who holds something there waits for it already: no
+ * way leads out of that. */
+static bool will_wait(const sim *s, const mt_part *x, const task *other) {
+  mt_part one = *x;
+  if (mt_mode_is_intention(x->mode)) return false;
+  for (one.place.stripe++; one.place.stripe < SIM_STRIPES; one.place.stripe++)
+    if (waits_there(s, &one, other)) return true;
+  return false;
+}
+
+static bool in_the_way(const sim *s, const task *t, const task *other, bool soon) {
   const mt_attempt *at = attempt_of(t);
   const mt_part *x = place_of(at);
   if (t->client == other->client) return at->phase == MT_PHASE_LINE && waits_here(x, other);
-  return at->phase != MT_PHASE_LINE && waits_there(s, x, other);
+  if (at->phase == MT_PHASE_ADOPT) return waits_in_any_stripe(s, x, other);
+  if (at->phase == MT_PHASE_LINE) return false;
+  return waits_there(s, x, other) || (soon && will_wait(s, x, other));
 }
 
 /* ---- Cycles --------------------------------------------------------------------------------- */
@@ -109,15 +129,17 @@ static void close_over(uint32_t reached[TASKS_MOST]) {
 }
 
 /* Two cycles are the same if they have the same tasks in the same waits. */
-static void note(const sim *s, task *t, task *const *waiting, size_t n, const uint32_t *reached) {
+static void note(const sim *s, task *t, task *const *waiting, size_t n, const uint32_t *reached,
+                 bool soon) {
   uint64_t members = 0;
   for (size_t i = 0; i < n; i++) {
     const task *other = waiting[i];
     bool both = reached[t->number] >> other->number & reached[other->number] >> t->number & 1;
     if (both) members = members * 1000003 + other->serial * 64 + other->number + 1;
   }
-  if (members && t->cycle != members) t->cycle_since = sim_now(s->w);
   if (members) t->cycle_seen = sim_now(s->w);
+  if (soon) return;
+  if (members && t->cycle != members) t->cycle_since = sim_now(s->w);
   t->cycle = members;
 }
 
@@ -135,12 +157,14 @@ static void look(sim *s) {
       waiting[n++] = t;
     }
   }
-  for (size_t i = 0; nested && i < n; i++)
-    for (size_t k = 0; k < n; k++)
-      if (i != k && in_the_way(s, waiting[i], waiting[k]))
-        reached[waiting[i]->number] |= UINT32_C(1) << waiting[k]->number;
-  if (nested) close_over(reached);
-  for (size_t i = 0; i < n; i++) note(s, waiting[i], waiting, n, reached);
+  for (int soon = 0; soon < 2; soon++) {
+    for (size_t i = 0; nested && i < n; i++)
+      for (size_t k = 0; k < n; k++)
+        if (i != k && in_the_way(s, waiting[i], waiting[k], soon))
+          reached[waiting[i]->number] |= UINT32_C(1) << waiting[k]->number;
+    if (nested) close_over(reached);
+    for (size_t i = 0; i < n; i++) note(s, waiting[i], waiting, n, reached, soon);
+  }
 }
 
 static void look_again(void *ctx) {

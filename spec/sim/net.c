@@ -89,7 +89,7 @@ typedef struct sim_call {
   char (*dead)[MT_SESSION_ID]; /* of all items, one after another */
   size_t n;
   unsigned job;
-  mt_slice *documents; /* of CALL_DOCUMENTS: their paths, in `paths` */
+  mt_place *documents; /* of CALL_DOCUMENTS: their paths are in `paths` */
   size_t n_documents;
   char *text;              /* and the answer */
   mt_session_write *write; /* of CALL_SESSION, with its texts */
@@ -310,6 +310,8 @@ static void deliver(void *ctx) {
     ((mt_lock_read *)c->req)->json = text_copy(c->text);
   } else if (c->kind == CALL_LIST) {
     ((mt_lock_list *)c->req)->json = text_copy(c->text);
+  } else if (c->kind == CALL_VERIFY) {
+    ((mt_locks_admin *)c->req)->stripes = c->net->stripes;
   }
   finish(c);
 }
@@ -352,7 +354,7 @@ static bool fits(const sim_call *c, const sim_call *other) {
   if (c->kind != other->kind || c->n != other->n || c->kind >= CALL_DOCUMENTS) return false;
   if (c->kind == CALL_SESSION) return strcmp(c->session, other->session) == 0;
   for (size_t i = 0; i < c->n; i++)
-    if (!mt_slice_eq(c->items[i].place.path, other->items[i].place.path)) return false;
+    if (!mt_place_equal(c->items[i].place, other->items[i].place)) return false;
   if (c->kind == CALL_BATCH) return true;
   const reading *a = c->reading, *b = other->reading;
   if (a->read.n != b->read.n) return false;
@@ -658,9 +660,10 @@ static void do_documents(mt_store *s, mt_lock_read *r) {
   c->documents = sim_must(calloc(r->n, sizeof *c->documents));
   c->paths = sim_must(calloc(r->n, sizeof *c->paths));
   for (size_t i = 0; i < r->n; i++) {
-    if (r->paths[i].n >= sizeof c->paths[i]) abort();
-    memcpy(c->paths[i], r->paths[i].p, r->paths[i].n);
-    c->documents[i] = (mt_slice){c->paths[i], r->paths[i].n};
+    mt_slice path = r->places[i].path;
+    if (path.n >= sizeof c->paths[i]) abort();
+    memcpy(c->paths[i], path.p, path.n);
+    c->documents[i] = (mt_place){{c->paths[i], path.n}, r->places[i].stripe};
   }
   post(c);
 }

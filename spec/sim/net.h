@@ -20,6 +20,7 @@ typedef struct sim_net {
   sim_world *w;
   sim_table *table;
   sim_faults faults;
+  uint32_t stripes;  /* of the table */
   bool lists;        /* stores that are opened now can list: no client clears away without that */
   int64_t old_until; /* till then the replaced primary answers those who reach it */
   unsigned old_number;

@@ -54,10 +54,12 @@ static void close_all(sim *s) {
 }
 
 static bool has_orphan(const sim *s, int path, unsigned job, mt_mode *mode) {
-  const sim_lock_doc *d = sim_table_lock(s->table, mt_slice_of(sim_paths[path]));
-  for (size_t i = 0; d && i < d->n_holders; i++) {
-    *mode = d->holders[i].mode;
-    if (d->holders[i].job == job) return true;
+  for (uint32_t stripe = 0; stripe < sim_stripes(s, path); stripe++) {
+    const sim_lock_doc *d = sim_table_lock(s->table, sim_place(path, stripe));
+    for (size_t i = 0; d && i < d->n_holders; i++) {
+      *mode = d->holders[i].mode;
+      if (d->holders[i].job == job) return true;
+    }
   }
   return false;
 }
@@ -83,6 +85,10 @@ static void recover_all(sim *s) {
   for (unsigned i = 0; i < JOBS; i++) heirs[i] = sim_client_open(s, 99, i + 1);
   for (int round = 0; round < 2; round++)
     for (unsigned i = 0; i < JOBS; i++) recover(s, heirs[i]);
+  /* Late copies can guard a path for two jobs, in different stripes; then neither can have all. */
+  s->giving = s->net.stripes > 1;
+  for (unsigned i = 0; i < JOBS && s->giving; i++) recover(s, heirs[i]);
+  s->giving = false;
   close_all(s);
 }
 
@@ -127,8 +133,9 @@ static void bury(sim *s) {
     const char *leaf = sim_paths[sim_below(s->w, sim_own(2000, i), SIM_PATHS)];
     const char *paths[] = {"/", "/a", leaf};
     for (unsigned k = (unsigned)sim_below(s->w, sim_own(2001, i), 3); k < 3; k++) {
+      mt_slice path = mt_slice_of(paths[k]);
       mt_lock_item item = {.verb = MT_LOCK_SET,
-                           .place.path = mt_slice_of(paths[k]),
+                           .place = {path, i % mt_place_stripes(path, s->net.stripes)},
                            .n = k + 1,
                            .mode = k < 2 ? MT_IX : MT_X,
                            .fresh = true,

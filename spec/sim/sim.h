@@ -33,7 +33,11 @@ enum {
 };
 
 extern const char *const sim_paths[];
-enum { SIM_PATHS = 16, SIM_PATHS_COMMON = 10 /* the rest are single files under /a */ };
+enum {
+  SIM_PATHS = 16,
+  SIM_PATHS_COMMON = 10, /* the rest are single files under /a */
+  SIM_PLACES = SIM_PATHS * SIM_STRIPES
+};
 
 struct sim;
 struct client;
@@ -120,19 +124,19 @@ enum { BAD_LUCK = 8 };
 
 typedef struct guard { /* what a session has adopted, and not yet been granted a lock upon */
   char session[MT_SESSION_ID];
-  bool on[SIM_PATHS];
-  uint64_t adopted[SIM_PATHS]; /* the number of its latest adoption there */
-  uint64_t settled[SIM_PATHS]; /* that of the latest upon which a lock was granted */
+  bool on[SIM_PLACES];
+  uint64_t adopted[SIM_PLACES]; /* the number of its latest adoption there */
+  uint64_t settled[SIM_PLACES]; /* that of the latest upon which a lock was granted */
 } guard;
 
 enum { GUARDS = 64 };
 
-typedef struct place { /* a waiter's, as check.c saw it acknowledged */
+typedef struct turn { /* a waiter's, as check.c saw it acknowledged */
   char session[MT_SESSION_ID];
   mt_mode mode;
   uint64_t n;
   int64_t until;
-} place;
+} turn;
 
 typedef struct sim {
   sim_world *w;
@@ -143,13 +147,14 @@ typedef struct sim {
   size_t n; /* clients so far */
   const char *failure;
   bool calm;          /* no more faults */
+  bool giving;        /* the jobs are over: heirs only give back */
   grip *grips[GRIPS]; /* held now */
   size_t n_grips;
   uint64_t fences[SIM_PATHS][MT_MODES]; /* the largest granted so far */
   uint64_t stamps[SIM_PATHS];           /* of the documents */
   const task *stampers[SIM_PATHS];      /* and whose they are */
-  place places[SIM_PATHS][SIM_ENTRIES]; /* in order */
-  size_t n_places[SIM_PATHS];
+  turn places[SIM_PLACES][SIM_ENTRIES]; /* in order */
+  size_t n_places[SIM_PLACES];
   guard guards[GUARDS];
   size_t n_guards;
   bad_luck bad_luck[BAD_LUCK];
@@ -166,6 +171,9 @@ typedef struct sim {
 
 void sim_fail(sim *s, const char *why); /* the first one counts; `why` is static */
 int sim_path_number(mt_slice path);
+mt_place sim_place(int path, uint32_t stripe);
+int sim_place_number(mt_place place);
+uint32_t sim_stripes(const sim *s, int path); /* of the path */
 
 /* A draw for the schedule itself. */
 static inline sim_key sim_own(unsigned number, unsigned detail) {

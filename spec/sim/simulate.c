@@ -63,6 +63,7 @@ static void choose_profile(sim *s) {
   p->hints_lost = draw(s, 14, 3) * 100;
   p->flood = draw(s, 15, 4) == 0;
   p->tidy = draw(s, 16, 4) > 0;
+  s->net.stripes = s->stream ? 1 : 1 + draw(s, 17, SIM_STRIPES);
   p->split = !p->patient && draw(s, 10, 6) == 0;
   if (p->split) {
     p->fault_level = 0;

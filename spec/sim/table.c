@@ -91,17 +91,21 @@ static const char *keep_text(sim_table *t, mt_slice s) {
 
 /* ---- Lock documents ------------------------------------------------------------------------- */
 
-static sim_lock_doc *find_lock(copy *c, mt_slice path) {
+static mt_place place_of(const sim_lock_doc *d) {
+  return (mt_place){mt_slice_of(d->path), d->stripe};
+}
+
+static sim_lock_doc *find_lock(copy *c, mt_place place) {
   for (size_t i = 0; i < c->n_locks; i++)
-    if (mt_slice_eq(mt_slice_of(c->locks[i].path), path)) return &c->locks[i];
+    if (mt_place_equal(place_of(&c->locks[i]), place)) return &c->locks[i];
   return NULL;
 }
 
-static sim_lock_doc *make_lock(copy *c, mt_slice path) {
-  if (c->n_locks == SIM_LOCKS || path.n >= SIM_PATH) abort();
+static sim_lock_doc *make_lock(copy *c, mt_place place) {
+  if (c->n_locks == SIM_LOCKS || place.path.n >= SIM_PATH) abort();
   sim_lock_doc *d = &c->locks[c->n_locks++];
-  *d = (sim_lock_doc){0};
-  memcpy(d->path, path.p, path.n);
+  *d = (sim_lock_doc){.stripe = place.stripe};
+  memcpy(d->path, place.path.p, place.path.n);
   return d;
 }
 
@@ -203,12 +207,12 @@ static void line_up(sim_table *t, copy *c, sim_lock_doc *d, const char *session,
 }
 
 static void set(sim_table *t, copy *c, const char *session, mt_lock_item *item, bool repeated) {
-  sim_lock_doc *d = find_lock(c, item->place.path);
+  sim_lock_doc *d = find_lock(c, item->place);
   sim_entry *mine = holder(d, session), *place = waiter(d, session);
   item->result = item->brief ? MT_LOCK_DENIED : MT_LOCK_STALE;
   if (mine ? mine->n > item->n : !item->fresh) return;
   if (place && place->n > item->n) return;
-  if (!d) d = make_lock(c, item->place.path);
+  if (!d) d = make_lock(c, item->place);
   if (!mine || mine->n < item->n) find_blockers(t, d, session, item, mine != NULL);
   if (!item->n_blockers)
     grant(t, c, d, session, item, repeated);
@@ -221,8 +225,8 @@ static void set(sim_table *t, copy *c, const char *session, mt_lock_item *item, 
 
 static void create(sim_table *t, copy *c, const char *session, mt_lock_item *item, bool repeated) {
   item->result = MT_LOCK_EXISTS;
-  if (find_lock(c, item->place.path)) return;
-  grant(t, c, make_lock(c, item->place.path), session, item, repeated);
+  if (find_lock(c, item->place)) return;
+  grant(t, c, make_lock(c, item->place), session, item, repeated);
 }
 
 /* ---- release, delete, evict ----------------------------------------------------------------- */
@@ -236,7 +240,7 @@ static void removed(sim_table *t, copy *c, sim_lock_doc *d, mt_lock_item *item, 
 }
 
 static void release(sim_table *t, copy *c, const char *session, mt_lock_item *item) {
-  sim_lock_doc *d = find_lock(c, item->place.path);
+  sim_lock_doc *d = find_lock(c, item->place);
   sim_entry *hold = holder(d, session);
   bool leaves = hold && hold->n <= item->n;
   if (leaves) drop_entry(d->holders, &d->n_holders, hold);
@@ -247,7 +251,7 @@ static void release(sim_table *t, copy *c, const char *session, mt_lock_item *it
 }
 
 static void remove_document(copy *c, mt_lock_item *item) {
-  sim_lock_doc *d = find_lock(c, item->place.path);
+  sim_lock_doc *d = find_lock(c, item->place);
   item->result = MT_LOCK_ABSENT;
   if (!d) return;
   item->result = MT_LOCK_CONFLICT;
@@ -268,14 +272,14 @@ static bool evict_one(sim_lock_doc *d, const char *session, bool guard) {
 }
 
 static void evict(sim_table *t, copy *c, mt_lock_item *item) {
-  sim_lock_doc *d = find_lock(c, item->place.path);
+  sim_lock_doc *d = find_lock(c, item->place);
   bool any = evict_one(d, item->session, item->guard);
   for (size_t i = 0; i < item->n_others; i++) any |= evict_one(d, item->others[i], item->guard);
   removed(t, c, d, item, any);
 }
 
 static void adopt(sim_table *t, copy *c, const char *session, mt_lock_item *item, bool repeated) {
-  sim_lock_doc *d = find_lock(c, item->place.path);
+  sim_lock_doc *d = find_lock(c, item->place);
   sim_entry *mine = holder(d, session), *theirs = holder(d, item->session);
   item->result = mine && mine->n > item->n ? MT_LOCK_STALE : MT_LOCK_ABSENT;
   if (item->result == MT_LOCK_STALE || (!theirs && !(mine && mine->n == item->n))) return;
@@ -332,9 +336,9 @@ bool sim_table_item(sim_table *t, sim_primary at, const char *session, unsigned 
                                         "exists",    "absent", "conflict", "busy",   "failed"};
   copy *c = t->copies[at];
   uint64_t before = c->seq_no;
-  const sim_entry *had = takes(item) ? holder(find_lock(c, item->place.path), session) : NULL;
+  const sim_entry *had = takes(item) ? holder(find_lock(c, item->place), session) : NULL;
   mt_mode mode_before = had ? had->mode : MT_NL;
-  const sim_lock_doc *d = find_lock(c, item->place.path);
+  const sim_lock_doc *d = find_lock(c, item->place);
   bool guarded = !at && has_guards(d);
   sim_lock_doc before_it;
   if (guarded) before_it = *d;
@@ -342,19 +346,19 @@ bool sim_table_item(sim_table *t, sim_primary at, const char *session, unsigned 
   apply(t, c, session, item, repeated);
   bool wrote = c->seq_no > before;
   const char *whose = item->verb == MT_LOCK_EVICT ? item->session : session;
-  sim_trace(t->w, "%s: %.6s %s%s %.*s n %llu %s -> %s%s (%llu.%llu, %zu in the way)",
+  sim_trace(t->w, "%s: %.6s %s%s %.*s %u n %llu %s -> %s%s (%llu.%llu, %zu in the way)",
             at ? "old primary" : "table", whose, repeated ? "again " : "", verbs[item->verb],
-            (int)item->place.path.n, item->place.path.p, (unsigned long long)item->n,
-            mt_mode_name(item->mode), results[item->result], item->contended ? ", others wait" : "",
-            (unsigned long long)item->version.term, (unsigned long long)item->version.seq_no,
-            item->n_blockers);
+            (int)item->place.path.n, item->place.path.p, item->place.stripe,
+            (unsigned long long)item->n, mt_mode_name(item->mode), results[item->result],
+            item->contended ? ", others wait" : "", (unsigned long long)item->version.term,
+            (unsigned long long)item->version.seq_no, item->n_blockers);
   if (at || !wrote) return wrote;
   t->watch.applied(t->watch.ctx, session, item, guarded ? &before_it : NULL);
   if (takes(item)) t->watch.set(t->watch.ctx, session, item, mode_before);
-  t->watch.written(t->watch.ctx, whose, item->place.path);
-  if (item->verb == MT_LOCK_ADOPT) t->watch.written(t->watch.ctx, item->session, item->place.path);
+  t->watch.written(t->watch.ctx, whose, item->place);
+  if (item->verb == MT_LOCK_ADOPT) t->watch.written(t->watch.ctx, item->session, item->place);
   for (size_t i = 0; i < item->n_others; i++)
-    t->watch.written(t->watch.ctx, item->others[i], item->place.path);
+    t->watch.written(t->watch.ctx, item->others[i], item->place);
   return true;
 }
 
@@ -490,8 +494,9 @@ static void add_entries(mt_buf *out, const sim_entry *list, size_t n, bool queue
 }
 
 static void add_document(mt_buf *out, const sim_lock_doc *d) {
-  mt_buf_addf(out, "%s{\"ns\":\"sim\",\"path\":\"%s\",\"holders\":[", out->n > 1 ? "," : "",
-              d->path);
+  mt_buf_addf(out, "%s{\"ns\":\"sim\"", out->n > 1 ? "," : "");
+  mt_place_add_json(out, place_of(d));
+  mt_buf_adds(out, ",\"holders\":[");
   add_entries(out, d->holders, d->n_holders, false);
   mt_buf_adds(out, "],\"queue\":[");
   add_entries(out, d->queue, d->n_queue, true);
@@ -505,12 +510,12 @@ static char *end_documents(mt_buf *out) {
   return sim_must(json);
 }
 
-char *sim_table_documents(sim_table *t, sim_primary at, const mt_slice *paths, size_t n) {
+char *sim_table_documents(sim_table *t, sim_primary at, const mt_place *places, size_t n) {
   mt_buf out;
   mt_buf_init(&out, 1 << 20);
   mt_buf_addc(&out, '[');
   for (size_t i = 0; i < n; i++) {
-    const sim_lock_doc *d = find_lock(t->copies[at], paths[i]);
+    const sim_lock_doc *d = find_lock(t->copies[at], places[i]);
     if (d) add_document(&out, d);
   }
   return end_documents(&out);
@@ -531,8 +536,8 @@ const sim_lock_doc *sim_table_locks(const sim_table *t, size_t *n) {
   return t->copies[SIM_PRIMARY]->locks;
 }
 
-const sim_lock_doc *sim_table_lock(const sim_table *t, mt_slice path) {
-  return find_lock(t->copies[SIM_PRIMARY], path);
+const sim_lock_doc *sim_table_lock(const sim_table *t, mt_place place) {
+  return find_lock(t->copies[SIM_PRIMARY], place);
 }
 
 mt_session_state sim_table_session_state(const sim_table *t, const char *session) {
@@ -540,6 +545,6 @@ mt_session_state sim_table_session_state(const sim_table *t, const char *session
   return d ? d->state : MT_SESSION_MISSING;
 }
 
-const sim_entry *sim_table_holder(const sim_table *t, mt_slice path, const char *session) {
-  return holder(find_lock(t->copies[SIM_PRIMARY], path), session);
+const sim_entry *sim_table_holder(const sim_table *t, mt_place place, const char *session) {
+  return holder(find_lock(t->copies[SIM_PRIMARY], place), session);
 }

@@ -9,7 +9,7 @@
 #include "store/store.h"
 #include "world.h"
 
-enum { SIM_PATH = 32, SIM_ENTRIES = 24, SIM_LOCKS = 16, SIM_SESSIONS = 512 };
+enum { SIM_PATH = 32, SIM_STRIPES = 3, SIM_ENTRIES = 24, SIM_LOCKS = 24, SIM_SESSIONS = 512 };
 
 typedef struct sim_entry {
   char session[MT_SESSION_ID];
@@ -22,6 +22,7 @@ typedef struct sim_entry {
 
 typedef struct sim_lock_doc {
   char path[SIM_PATH];
+  uint32_t stripe;
   sim_entry holders[SIM_ENTRIES], queue[SIM_ENTRIES];
   size_t n_holders, n_queue;
   mt_version version;
@@ -36,8 +37,8 @@ typedef struct sim_watch {
   void *ctx;
   /* A set or create: `before` is the mode that the session had there. */
   void (*set)(void *ctx, const char *session, const mt_lock_item *item, mt_mode before);
-  /* The entry of `session` at this path may have changed. */
-  void (*written)(void *ctx, const char *session, mt_slice path);
+  /* The entry of `session` at this place may have changed. */
+  void (*written)(void *ctx, const char *session, mt_place place);
   /* An item was applied; `before` is the document as it was, NULL where there was none. */
   void (*applied)(void *ctx, const char *session, const mt_lock_item *item,
                   const sim_lock_doc *before);
@@ -57,7 +58,7 @@ bool sim_table_session(sim_table *t, sim_primary at, mt_session_write *write);
 size_t sim_table_purge(sim_table *t, sim_primary at, int64_t before_ms);
 void sim_table_read(sim_table *t, sim_primary at, mt_session_read *read);
 /* As mt_lock_read's `json`; owned. */
-char *sim_table_documents(sim_table *t, sim_primary at, const mt_slice *paths, size_t n);
+char *sim_table_documents(sim_table *t, sim_primary at, const mt_place *places, size_t n);
 char *sim_table_list(sim_table *t, sim_primary at); /* all of them */
 /* A job's id in batches is "job-N". */
 unsigned sim_job_number(const char *job);
@@ -67,8 +68,8 @@ void sim_table_fail_over(sim_table *t);
 
 /* The primary's. NULL: there is none. */
 const sim_lock_doc *sim_table_locks(const sim_table *t, size_t *n);
-const sim_lock_doc *sim_table_lock(const sim_table *t, mt_slice path);
+const sim_lock_doc *sim_table_lock(const sim_table *t, mt_place place);
 mt_session_state sim_table_session_state(const sim_table *t, const char *session);
-const sim_entry *sim_table_holder(const sim_table *t, mt_slice path, const char *session);
+const sim_entry *sim_table_holder(const sim_table *t, mt_place place, const char *session);
 
 #endif

@@ -190,12 +190,39 @@ local function parts(list)
   end
 end
 
--- The existing locks at these paths, as they are now.
+-- How many stripes the lock table has; looked up once.
+local function table_stripes(of)
+  local own = of:_open_core()
+  of._stripes = of._stripes or math.max(own:verify().stripes, 1)
+  return of._stripes
+end
+
+-- The names of the places at these paths: of `/` and of what is directly below it there may be several.
+function Client:_place_names(paths)
+  local names = {}
+  for _, path in ipairs(paths) do
+    names[#names + 1] = path
+    for stripe = 1, path:find("/", 2, true) and 0 or table_stripes(self) - 1 do
+      names[#names + 1] = (path == "/" and "" or path) .. "//" .. stripe
+    end
+  end
+  return names
+end
+
+-- The existing locks at these paths, as they are now, each with the entries of all stripes.
 function Client:_read_locks(paths, namespace)
-  local found = {}
-  for part in parts(paths) do
+  local found, at = {}, {}
+  for part in parts(self:_place_names(paths)) do
     local text = self:_open_core():read_locks(namespace or self:namespace(), part)
-    for _, each in ipairs(core.json_decode(text)) do found[#found + 1] = each end
+    for _, each in ipairs(core.json_decode(text)) do
+      local first = at[each.path]
+      if first then
+        table.move(each.holders, 1, #each.holders, #first.holders + 1, first.holders)
+        table.move(each.queue, 1, #each.queue, #first.queue + 1, first.queue)
+      else
+        found[#found + 1], at[each.path] = each, each
+      end
+    end
   end
   return found
 end

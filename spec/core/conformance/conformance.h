@@ -32,6 +32,7 @@ extern const mt_case mt_cases_scans[];
 extern const mt_case mt_cases_by_query[];
 extern const mt_case mt_cases_requests[];
 extern const mt_case mt_cases_locks[];
+extern const mt_case mt_cases_places[];
 extern const mt_case mt_cases_queue[];
 extern const mt_case mt_cases_grant[];
 extern const mt_case mt_cases_sessions[];

@@ -197,10 +197,10 @@ static void check_entries(const small *s, const mt_lock_entry *expected, size_t 
 }
 
 static void check_left(mt_fixture *f, small *all, size_t n) {
-  static mt_slice paths[BLOCK];
+  static mt_place places[BLOCK];
   mt_json root;
-  for (size_t i = 0; i < n; i++) paths[i] = mt_slice_of(all[i].path);
-  mt_lock_read r = {.ns = f->ns, .paths = paths, .n = n};
+  for (size_t i = 0; i < n; i++) places[i] = (mt_place){mt_slice_of(all[i].path), 0};
+  mt_lock_read r = {.ns = f->ns, .places = places, .n = n};
   f->s->locks->lock_read(f->s, &r);
   MT_OK(f, r);
   MT_CHECK(!mt_json_parse(mt_slice_of(r.json), "the locks", &root, NULL), "%.200s", r.json);

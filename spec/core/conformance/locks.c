@@ -617,8 +617,9 @@ static void read_by_path(mt_fixture *f) {
   leaf(f, mt_a, "/r", 1);
   leaf(f, mt_a, deep, 2);
   MT_RESULT(mt_set_queue(f, mt_b, "/r", 3, MT_X), MT_LOCK_QUEUED);
-  mt_slice paths[] = {MT_SLICE("/none"), MT_SLICE("/r"), mt_slice_of(deep), MT_SLICE("/")};
-  mt_lock_read r = {.ns = f->ns, .paths = paths, .n = 4};
+  mt_place places[] = {
+      {MT_SLICE("/none"), 0}, {MT_SLICE("/r"), 0}, {mt_slice_of(deep), 0}, {MT_SLICE("/"), 0}};
+  mt_lock_read r = {.ns = f->ns, .places = places, .n = 4};
   f->s->locks->lock_read(f->s, &r);
   MT_OK(f, r);
   json_t *list = json_loads(r.json, 0, NULL), *first = json_array_get(list, 0);

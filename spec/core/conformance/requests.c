@@ -33,6 +33,7 @@ typedef struct any_req {
   } u;
   char index[96], other[112], ns[64], session[MT_SESSION_ID], path[128];
   mt_slice ids[3];
+  mt_place place;
   mt_write writes[3];
   mt_lock_item items[3];
   const char *sessions[2];
@@ -215,9 +216,9 @@ static void deinit_list(any_req *a) {
 }
 
 static void submit_lock_read(mt_store *s, any_req *a) {
-  a->ids[0] = mt_slice_of(a->path);
+  a->place = (mt_place){mt_slice_of(a->path), 0};
   a->u.lock_read.ns = a->ns;
-  a->u.lock_read.paths = a->ids;
+  a->u.lock_read.places = &a->place;
   a->u.lock_read.n = 1;
   s->locks->lock_read(s, &a->u.lock_read);
 }

@@ -151,7 +151,8 @@ static void remove_indices(const mt_test_place *place) {
 int mt_test_init_table(const mt_test_place *place) {
   mt_test_store s;
   if (!mt_test_store_open(&s, place)) return -1;
-  mt_locks_admin init = {0};
+  const char *stripes = getenv("MORTISE_TEST_STRIPES");
+  mt_locks_admin init = {.wanted = stripes ? (uint32_t)strtoul(stripes, NULL, 10) : 0};
   s.store->locks->init(s.store, &init);
   mortise_status status = mt_test_pump(s.store, &init.req);
   if (status)

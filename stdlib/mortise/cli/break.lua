@@ -247,11 +247,21 @@ local function follow(state, quiet)
   end
 end
 
+local function clear(client, path, quiet)
+  local evicted = 0
+  for _, name in ipairs(client:_place_names {path}) do
+    local state <close> = client:_clear_damaged(name)
+    evicted = evicted + follow(state, quiet).evicted
+  end
+  return {evicted = evicted}
+end
+
 local function go(client, id, path, quiet)
-  local state <close> = id == "damaged" and client:_clear_damaged(path) or client:_break_session(id)
+  if id == "damaged" then return clear(client, path, quiet) end
+  local state <close> = client:_break_session(id)
   local ok, result = pcall(follow, state, quiet)
   if ok then return result end
-  if id ~= "damaged" then io.stderr:write(hint) end
+  io.stderr:write(hint)
   error(result, 0)
 end
 

@@ -97,7 +97,8 @@ static bool can_be_asked(const mt_write *w) {
 
 /* A create needs no reading. */
 bool mt_item_looks_first(const mt_writer *w, const mt_item *item) {
-  if (item->write.kind == MT_WRITE_CREATE || !can_be_asked(&item->write)) return false;
+  if (item->write.kind == MT_WRITE_CREATE || item->write.external || !can_be_asked(&item->write))
+    return false;
   if (w->stamps) return !body_tells(item);
   return w->compares && !is_version(item->write.if_version);
 }
@@ -302,14 +303,27 @@ static bool may_be_own(const mt_item *item, const mt_doc *doc) {
   return !mt_version_equal(doc->version, w->if_version);
 }
 
+/* There is no document, but a version may stand there that the server keeps of a deleted one. The next version is
+ * refused as well once somebody has created a document there. */
+static void exceed_version(mt_item *item) {
+  mt_write *w = &item->write;
+  if (w->standing >= w->external && w->standing < INT64_MAX) w->external = w->standing + 1;
+  resend(item, (mt_version){0, 0});
+}
+
 void mt_item_read(mt_lane *l, mt_item *item, const mt_doc *doc) {
-  bool deleted = item->write.kind == MT_WRITE_DELETE && !doc->found, stamps = l->w->stamps;
+  bool external = item->write.external && !is_version(item->at) && !doc->found;
+  bool deleted = !external && item->write.kind == MT_WRITE_DELETE && !doc->found, stamps = l->w->stamps;
   bool looks = mt_item_looks_first(l->w, item);
   if (stamps && doc->found && !stamp_allows(l, item, doc->source)) return;
   if (deleted)
     settle_item(item, MT_OUTCOME_ALREADY);
   else if (++item->rereads > MT_AGAIN_MAX)
     give_up_item(item);
+  else if (external)
+    exceed_version(item);
+  else if (item->write.external && item->write.kind == MT_WRITE_DELETE)
+    resolve_conflict(l, item, doc); /* it seals an id where there is no document, and here is one */
   else if ((stamps || looks) && compare_with(item, doc))
     return;
   else if (looks && !is_version(item->write.if_version))
@@ -322,6 +336,7 @@ bool mt_item_written(mt_lane *l, mt_item *item, mt_write *sent) {
   mt_write *w = &item->write;
   w->result = sent->result;
   w->status = sent->status;
+  w->standing = sent->standing;
   switch (sent->result) {
   case MT_WRITE_APPLIED:
     w->version = sent->version;

@@ -285,8 +285,10 @@ static void put_on_wire(mt_lane *l, mt_item *item) {
   to->body = from->body;
   to->if_version = from->if_version;
   to->skip_pipeline = from->skip_pipeline;
+  to->external = from->external;
   if (item->at.term) {
     to->if_version = item->at;
+    to->external = 0; /* it was created, and is written once more for an acknowledgement */
     if (to->kind == MT_WRITE_CREATE) to->kind = MT_WRITE_INDEX;
   }
   if (item->absent) {
@@ -296,6 +298,7 @@ static void put_on_wire(mt_lane *l, mt_item *item) {
   to->result = MT_WRITE_NONE;
   to->status = 0;
   to->version = (mt_version){0, 0};
+  to->standing = 0;
   to->type[0] = to->reason[0] = '\0';
   l->items[l->n++] = item;
 }

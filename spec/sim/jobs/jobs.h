@@ -30,6 +30,7 @@ typedef enum jobs_kind {
   JOBS_RENAME,  /* its path lies below /new; undone from the journal's sources */
   JOBS_INVERSE, /* the same, with ids only in the journal, since something lies below /new already */
   JOBS_EMPTY,   /* the same, with no journal, since nothing does */
+  JOBS_MOVES,   /* as JOBS_INVERSE, and each document gets another id, below /new */
   JOBS_LIST,    /* a list of transforms, after which it still matches */
   JOBS_DELETE,  /* the same, but that every third document is deleted */
   JOBS_KINDS,
@@ -112,6 +113,9 @@ static inline sim_key jobs_own(unsigned number, unsigned detail) {
 
 /* loop.c */
 mt_loop *jobs_loop_new(jobs_process *process);
+
+/* The id of a document, at first or where the job has moved it. */
+void jobs_id(const jobs_sim *s, unsigned doc, bool moved, char out[32]);
 
 /* road.c */
 mt_store *jobs_store_new(jobs_process *process);

@@ -303,12 +303,25 @@ static bool may_be_own(const mt_item *item, const mt_doc *doc) {
   return !mt_version_equal(doc->version, w->if_version);
 }
 
-/* There is no document, but a version may stand there that the server keeps of a deleted one. The next version is
- * refused as well once somebody has created a document there. */
+/* No document was found, but a version stands there, which the server may keep of a deleted one. It must be exceeded,
+ * but a later version would replace a document that the reading did not see, since a copy of a shard may lag behind.
+ * So the shard's primary is asked, by an update that changes nothing. Once it has said that there is no document, the
+ * next version is refused as well if somebody creates one. */
 static void exceed_version(mt_item *item) {
-  mt_write *w = &item->write;
-  if (w->standing >= w->external && w->standing < INT64_MAX) w->external = w->standing + 1;
+  item->probes = item->write.standing >= item->write.external; /* else it is sent as it is */
   resend(item, (mt_version){0, 0});
+}
+
+/* As mt_item_written. */
+static bool is_probed(mt_item *item, const mt_write *sent) {
+  mt_write *w = &item->write;
+  if (sent->result == MT_WRITE_BUSY) return false;
+  item->probes = false;
+  if (sent->result == MT_WRITE_MISSING && w->standing < INT64_MAX)
+    w->external = w->standing + 1;
+  else
+    item->reread = true;
+  return sent->result != MT_WRITE_NONE;
 }
 
 void mt_item_read(mt_lane *l, mt_item *item, const mt_doc *doc) {
@@ -334,6 +347,7 @@ void mt_item_read(mt_lane *l, mt_item *item, const mt_doc *doc) {
 
 bool mt_item_written(mt_lane *l, mt_item *item, mt_write *sent) {
   mt_write *w = &item->write;
+  if (item->probes) return is_probed(item, sent);
   w->result = sent->result;
   w->status = sent->status;
   w->standing = sent->standing;

@@ -109,10 +109,13 @@ static void narrow_bulk(mt_lane *l, const mortise_error *e) {
 /* A failed request may still have answers for some items; the others are in doubt. */
 static void doubt(mt_lane *l) {
   for (size_t i = 0; i < l->n; i++) {
-    if (l->wire[i].result)
-      mt_item_written(l, l->items[i], &l->wire[i]);
-    else
-      l->items[i]->dirty = l->items[i]->reread = true;
+    mt_item *item = l->items[i];
+    if (l->wire[i].result) {
+      mt_item_written(l, item, &l->wire[i]);
+      continue;
+    }
+    item->dirty |= !item->probes; /* a probe writes nothing */
+    item->reread = true;
   }
 }
 
@@ -294,6 +297,11 @@ static void put_on_wire(mt_lane *l, mt_item *item) {
   if (item->absent) {
     if (to->kind == MT_WRITE_UPDATE) to->body = mt_item_upsert(item);
     to->kind = MT_WRITE_CREATE;
+  }
+  if (item->probes) {
+    to->kind = MT_WRITE_UPDATE;
+    to->body = MT_SLICE("{\"doc\":{}}");
+    to->external = 0;
   }
   to->result = MT_WRITE_NONE;
   to->status = 0;

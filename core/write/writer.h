@@ -42,6 +42,7 @@ typedef struct mt_item {
   bool dirty;  /* out: an unanswered request may have applied it, or may still do so */
   bool reread; /* the writer's, as all below */
   bool absent; /* there was no document, so it is sent as a create */
+  bool probes; /* an update that changes nothing is sent instead (items.c) */
   uint8_t rereads;
   mt_version at; /* compare with this version instead of write.if_version */
 } mt_item;

@@ -62,6 +62,7 @@ static shelf_doc *place(shelf_index *x, mt_slice id) {
 
 static mt_write_result may_be_written(const shelf_doc *d, const mt_write *w) {
   bool found = d && d->now.source;
+  if (w->kind == MT_WRITE_UPDATE) return found ? MT_WRITE_NOOP : MT_WRITE_MISSING; /* of nothing */
   if (w->kind == MT_WRITE_CREATE && found && !w->external) return MT_WRITE_CONFLICT;
   if (w->external && d && d->external >= w->external) return MT_WRITE_CONFLICT;
   if (w->if_version.term && (!found || !mt_version_equal(d->now.version, w->if_version)))

@@ -99,7 +99,9 @@ static unsigned draw(const jobs_sim *s, unsigned detail, unsigned n) {
 static void choose_profile(jobs_sim *s) {
   static const unsigned levels[] = {0, 0, 5, 20, 60};
   jobs_profile *p = &s->profile;
-  p->kind = (jobs_kind)draw(s, 1, JOBS_KINDS);
+  p->kind = (jobs_kind)draw(s, 1, JOBS_KINDS - 1);
+  if (p->kind >= JOBS_MOVES) p->kind++;
+  if (draw(s, 11, 6) == 0) p->kind = JOBS_MOVES;
   p->docs = 1 + draw(s, 2, JOBS_DOCS - 4);
   p->fault_level = levels[draw(s, 3, 5)];
   p->others = draw(s, 4, 3) == 0 && p->kind != JOBS_MOVES ? 300 : 0;

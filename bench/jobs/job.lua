@@ -9,7 +9,9 @@ local list = {{replace_prefix = {field = "path", from = from, to = to}}}
 local below = {prefix = {path = from .. "/"}}
 
 local ways = {
-  none = {rename = rename},                      -- undone by renaming back: no journal
+  none = {rename = rename},                        -- undone by renaming back: no journal
+  server = {rename = rename, strategy = "server"}, -- by the server itself, likewise
+  auto = {rename = rename, strategy = "auto"},
   tuned = {rename = rename, tune = true},
   ids = {rename = rename, merge = true},         -- its inverse restores each document
   images = {change = {list[1], {set = {field = "moved", value = true}}}, query = below, lock = {from, to}},

@@ -9,7 +9,9 @@
  *
  *   ubq, overlap   as of bench_rename
  *   none           a rename that needs no journal
- *   tuned          the same with tune = true
+ *   server         the same by strategy = server: a job, its lock and its count around what ubq does
+ *   auto           the same by whichever is likely to be faster, by the size of the documents
+ *   tuned          `none` with tune = true
  *   ids            a rename whose journal has the ids of the documents
  *   images         a list of transforms whose journal has the documents as they were
  *   lua            the same rename by a Lua function, journaled as `images`
@@ -51,9 +53,10 @@ static const struct way {
   const char *name;
   bool (*run)(bench *b, sample *s, const char *name);
   const char *before; /* a job that is run before the time is taken, or NULL */
-} ways[] = {{"ubq", run_ubq, NULL},   {"overlap", run_overlap, NULL}, {"none", run_job, NULL},
-            {"tuned", run_job, NULL}, {"ids", run_job, NULL},         {"images", run_job, NULL},
-            {"lua", run_job, NULL},   {"undo", run_job, "ids"}};
+} ways[] = {{"ubq", run_ubq, NULL},    {"overlap", run_overlap, NULL}, {"none", run_job, NULL},
+            {"server", run_job, NULL}, {"auto", run_job, NULL},        {"tuned", run_job, NULL},
+            {"ids", run_job, NULL},    {"images", run_job, NULL},      {"lua", run_job, NULL},
+            {"undo", run_job, "ids"}};
 
 enum { WAYS = sizeof ways / sizeof ways[0] };
 

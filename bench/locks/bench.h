@@ -94,6 +94,10 @@ typedef struct herd {
 typedef void herd_body(const options *o, herd *all, size_t who);
 void herd_wait(herd *all);
 void herd_note(herd_child *c, double start); /* one lock more, begun then */
+/* A process that has a client of mortise's and does this again and again; `turn` counts from 0, which is not
+ * measured. */
+typedef bool herd_turn(mortise_client *client, herd_child *me, size_t who, size_t turn);
+void herd_client(const options *o, herd *all, size_t who, herd_turn *once);
 bool herd_run(const options *o, size_t n, herd_body *body, sample *s);
 
 /* Each measures one round of both ways. pair[0] is the case; some fill more. */

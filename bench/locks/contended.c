@@ -15,7 +15,8 @@ static const size_t crowds[] = {2, 4, 8, 16};
 enum { CROWDS = sizeof crowds / sizeof *crowds };
 #define CONTENDED_PATH "/contended"
 
-static bool take_and_give(mortise_client *client, herd_child *me, size_t who) {
+static bool take_and_give(mortise_client *client, herd_child *me, size_t who, size_t turn) {
+  (void)turn;
   static const char *paths[] = {CONTENDED_PATH};
   const mortise_lock_request r = {
       .kind = MORTISE_LOCK_TREE, .paths = paths, .n = 1, .wait_ms = 60000};
@@ -30,23 +31,7 @@ static bool take_and_give(mortise_client *client, herd_child *me, size_t who) {
 }
 
 static void contended_child(const options *o, herd *all, size_t who) {
-  herd_child *me = &all->children[who];
-  herd_child *warm = calloc(1, sizeof *warm);
-  meter m;
-  mortise_client *client = open_client(o);
-  if (!client || !warm || !take_and_give(client, warm, who)) {
-    me->s.failures++;
-    all->ready++;
-    return;
-  }
-  herd_wait(all);
-  count_client(client, &me->s, true);
-  meter_begin(&m);
-  while (now_us() < all->end_us) take_and_give(client, me, who);
-  meter_end(&m, &me->s);
-  count_client(client, &me->s, false);
-  mortise_client_free(client);
-  free(warm);
+  herd_client(o, all, who, take_and_give);
 }
 
 static void polling_child(const options *o, herd *all, size_t who) {

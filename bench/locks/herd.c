@@ -1,6 +1,8 @@
 /* Processes that begin at once and do the same for some seconds. */
 #include "bench.h"
 
+#include <mortise/mortise.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +20,22 @@ void herd_wait(herd *all) {
 void herd_note(herd_child *c, double start) {
   c->s.locks++;
   if (c->n < HERD_TIMES) c->us[c->n++] = now_us() - start;
+}
+
+void herd_client(const options *o, herd *all, size_t who, herd_turn *once) {
+  herd_child *me = &all->children[who];
+  meter m;
+  mortise_client *client = open_client(o);
+  bool good = client && once(client, me, who, 0);
+  *me = (herd_child){.s.failures = !good};
+  herd_wait(all);
+  if (!good) return;
+  count_client(client, &me->s, true);
+  meter_begin(&m);
+  for (size_t turn = 1; now_us() < all->end_us; turn++) once(client, me, who, turn);
+  meter_end(&m, &me->s);
+  count_client(client, &me->s, false);
+  mortise_client_free(client);
 }
 
 static void gather(const herd *all, size_t n, sample *s) {

@@ -9,38 +9,24 @@
 
 enum { PROCESSES = HERD_MAX };
 
-static bool one_lock(mortise_client *client, size_t who, size_t turn, sample *s) {
+static bool one_lock(mortise_client *client, herd_child *me, size_t who, size_t turn) {
   char path[64];
   const char *paths[] = {path};
   const mortise_lock_request r = {.kind = MORTISE_LOCK_TREE, .paths = paths, .n = 1, .wait_ms = -1};
   mortise_error err;
   snprintf(path, sizeof path, "/clinton/projects/2014/d%zu-%zu", who, turn);
+  double start = now_us();
   mortise_lock *lock = mortise_lock_acquire(client, &r, NULL, &err);
-  if (lock && !mortise_lock_release(lock, &err)) return true;
+  bool good = lock && !mortise_lock_release(lock, &err);
+  if (good) herd_note(me, start);
+  if (good) return true;
   fprintf(stderr, "process %zu: %s\n", who, err.message);
-  s->failures++;
+  me->s.failures++;
   return false;
 }
 
 static void mortise_child(const options *o, herd *all, size_t who) {
-  herd_child *me = &all->children[who];
-  meter m;
-  mortise_client *client = open_client(o);
-  if (!client || !one_lock(client, who, 0, &me->s)) {
-    me->s.failures++;
-    all->ready++;
-    return;
-  }
-  herd_wait(all);
-  count_client(client, &me->s, true);
-  meter_begin(&m);
-  for (size_t turn = 1; now_us() < all->end_us; turn++) {
-    double start = now_us();
-    if (one_lock(client, who, turn, &me->s)) herd_note(me, start);
-  }
-  meter_end(&m, &me->s);
-  count_client(client, &me->s, false);
-  mortise_client_free(client);
+  herd_client(o, all, who, one_lock);
 }
 
 static void raw_child(const options *o, herd *all, size_t who) {

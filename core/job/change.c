@@ -448,6 +448,7 @@ static void on_known(void *ctx, mt_known *k) {
 
 static void find_known(change_op *o) {
   mt_known *k = o->c->known;
+  if (o->again) k->part = 0; /* a part is not counted apart from those before it */
   k->done = on_known;
   k->ctx = o;
   k->last = o->c->journal->next;

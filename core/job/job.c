@@ -138,6 +138,8 @@ static void note_progress(job_op *o) {
 static void on_note(void *ctx) {
   job_op *o = ctx;
   mt_steering_look(&o->steering);
+  /* They may have been read before the record was, where the job was taken over in a race. */
+  if (o->steering.now.n) o->j->record.orders = o->steering.now.n;
   if (o->phase == JOB_CHANGING) {
     note_progress(o);
     mt_launch_note(&o->launch);

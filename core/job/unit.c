@@ -255,6 +255,7 @@ static mt_again transform_again(void *ctx, mt_write_batch *b, mt_item *item, con
     next = redo_deleted(u, item, doc);
     break;
   case MT_UNCHANGED:
+    item->write.kind = MT_WRITE_INDEX; /* it is there: it does not count as deleted */
     next = MT_AGAIN_DONE;
     break;
   case MT_ASIDE:
@@ -286,20 +287,34 @@ static mt_again again_journaled(void *ctx, mt_write_batch *b, mt_item *item, con
   return doc->found ? mt_again_itself(ctx, b, item, doc) : MT_AGAIN_DONE;
 }
 
-static size_t count_deleted(const mt_write_batch *b) {
-  size_t n = 0;
-  for (size_t i = 0; i < b->n; i++)
-    n += b->items[i].write.kind == MT_WRITE_DELETE && b->items[i].outcome == MT_OUTCOME_APPLIED;
-  return n;
+/* Those of the batch's documents that are as they should be. */
+typedef struct batch_tally {
+  uint64_t changed, deleted, unchanged;
+} batch_tally;
+
+/* A document that was to be deleted, and is gone, counts as deleted: the answer to its deletion may have been lost. */
+static batch_tally tally_batch(const mt_write_batch *b) {
+  batch_tally t = {0};
+  for (size_t i = 0; i < b->n; i++) {
+    mt_outcome outcome = b->items[i].outcome;
+    if (outcome != MT_OUTCOME_APPLIED && outcome != MT_OUTCOME_ALREADY) continue;
+    if (b->items[i].write.kind == MT_WRITE_DELETE)
+      t.deleted++;
+    else if (outcome == MT_OUTCOME_APPLIED)
+      t.changed++;
+    else
+      t.unchanged++;
+  }
+  return t;
 }
 
 static void account(mt_unit *u) {
   mt_change_result *r = u->all->result;
   const mt_write_batch *b = &u->batch;
-  size_t deleted = count_deleted(b);
-  r->deleted += deleted;
-  r->changed += b->counts[MT_OUTCOME_APPLIED] - deleted;
-  r->unchanged += b->counts[MT_OUTCOME_ALREADY];
+  batch_tally t = tally_batch(b);
+  r->deleted += t.deleted;
+  r->changed += t.changed;
+  r->unchanged += t.unchanged;
   r->conflicts += b->counts[MT_OUTCOME_CONFLICT];
   r->unknown += b->dirty;
   for (size_t i = 0; b->counts[MT_OUTCOME_REJECTED] && i < b->n; i++) {
@@ -357,10 +372,10 @@ static void note_doubt(mt_unit *u) {
   bool doubtful = is_unfinished(b) || u->uncorrected;
   if (!j || !doubtful || u->number == UNLISTED || j->n_doubtful == MT_JOB_UNITS_MAX) return;
   j->doubtful[j->n_doubtful++] = u->number;
-  size_t deleted = count_deleted(b);
-  j->doubtful_deleted += deleted;
-  j->doubtful_changed += b->counts[MT_OUTCOME_APPLIED] - deleted;
-  j->doubtful_unchanged += b->counts[MT_OUTCOME_ALREADY];
+  batch_tally t = tally_batch(b);
+  j->doubtful_deleted += t.deleted;
+  j->doubtful_changed += t.changed;
+  j->doubtful_unchanged += t.unchanged;
 }
 
 static void on_listed(void *ctx, mt_write_batch *b) {
@@ -477,6 +492,23 @@ static bool clear_olds(mt_unit *u) {
 }
 
 static bool correct_entry(mt_unit *u);
+static bool was_not_done(const mt_item *item);
+
+/* A request that had no answer may have written what a later one could not. Whoever goes on with the job finds out,
+ * as of a batch of the dead: out of the journal, the function would be called for what it has made. */
+static bool fails_in_doubt(mt_unit *u) {
+  mortise_error err;
+  const mt_item *found = NULL;
+  for (size_t i = 0; i < u->batch.n && !found; i++)
+    if (u->batch.items[i].doubted && was_not_done(&u->batch.items[i])) found = &u->batch.items[i];
+  if (!found) return false;
+  mt_error_set(&err, MORTISE_UNAVAILABLE,
+               "a request had no answer, and then %.*s could not be written: a resume finds out "
+               "whether it has been",
+               (int)(found->write.id.n < 100 ? found->write.id.n : 100), found->write.id.p);
+  units_fail(u->all, &err);
+  return true;
+}
 
 static void on_batch_written(void *ctx, mt_write_batch *b) {
   mt_unit *u = ctx;
@@ -484,7 +516,7 @@ static void on_batch_written(void *ctx, mt_write_batch *b) {
   if (!b->error.code && clear_olds(u)) return;
   conclude_moves(u);
   u->uncorrected = all->known && b->counts[MT_OUTCOME_CONFLICT] + b->counts[MT_OUTCOME_REJECTED];
-  if (u->uncorrected && !b->error.code && correct_entry(u)) return;
+  if (u->uncorrected && !b->error.code && !fails_in_doubt(u) && correct_entry(u)) return;
   settle_unit(u);
   all->written(all->ctx);
 }

@@ -364,7 +364,7 @@ bool mt_item_written(mt_lane *l, mt_item *item, mt_write *sent) {
     l->w->last.http_status = sent->status;
     return false;
   case MT_WRITE_NONE:
-    item->dirty = item->reread = true;
+    item->dirty = item->doubted = item->reread = true;
     return false;
   default:
     break;

@@ -115,7 +115,7 @@ static void doubt(mt_lane *l) {
       continue;
     }
     item->dirty |= !item->probes; /* a probe writes nothing */
-    item->reread = true;
+    item->doubted = item->reread = true;
   }
 }
 

@@ -40,6 +40,7 @@ typedef struct mt_item {
                      stamp included, so that the document need not be read first */
   mt_outcome outcome;
   bool dirty;  /* out: an unanswered request may have applied it, or may still do so */
+  bool doubted; /* out: a request of it had no answer, whatever the outcome of a later one */
   bool reread; /* the writer's, as all below */
   bool absent; /* there was no document, so it is sent as a create */
   bool probes; /* an update that changes nothing is sent instead (items.c) */

@@ -65,6 +65,7 @@ static bool read_condition(fault_rule *r, const char *name, const char *value) {
   if (!strcmp(name, "method")) return put(r->method, sizeof r->method, value);
   if (!strcmp(name, "path")) return put(r->path, sizeof r->path, value);
   if (!strcmp(name, "item")) return put(r->item_text, sizeof r->item_text, value);
+  if (!strcmp(name, "larger")) return count(value, &r->larger);
   if (!strcmp(name, "nth")) return count(value, &r->nth) && r->nth;
   if (!strcmp(name, "times")) return count(value, &r->times);
   if (!strcmp(name, "rate")) return count(value, &r->rate) && r->rate && r->rate <= 1000;
@@ -121,7 +122,7 @@ static bool contains(mt_slice text, const char *part) {
 bool fault_rule_applies(fault_rule *r, mt_slice method, mt_slice path, mt_slice body,
                         uint64_t chance) {
   if (*r->method && !mt_slice_eq(method, mt_slice_of(r->method))) return false;
-  bool matches = contains(path, r->path);
+  bool matches = contains(path, r->path) && (!r->larger || body.n > r->larger);
   for (size_t i = 0; i < r->n_bodies; i++) matches = matches && contains(body, r->bodies[i]);
   if (!matches) return false;
   r->seen++;

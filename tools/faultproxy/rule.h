@@ -1,8 +1,9 @@
 /* Rules: which requests go wrong, and how. One line each:
  *
- *   [method=POST] [path=TEXT] [body=TEXT]... [item=TEXT] [nth=N] [times=N] [rate=PERMILLE] ACTION
+ *   [method=POST] [path=TEXT] [body=TEXT]... [larger=N] [item=TEXT] [nth=N] [times=N] [rate=PERMILLE] ACTION
  *
- * TEXT is contained in the request's path or body; 'in quotes' where it has spaces. `nth`: from the
+ * TEXT is contained in the request's path or body; 'in quotes' where it has spaces. `larger`: the body has more bytes
+ * than that. `nth`: from the
  * n-th that matches on (1); `times`: so often (1; 0 always). `rate`: instead of both, by chance.
  *
  *   drop-request          the connection is closed, nothing is forwarded
@@ -53,7 +54,7 @@ typedef struct fault_rule {
   char method[8], path[FAULT_TEXT_MAX], bodies[FAULT_TEXTS][FAULT_TEXT_MAX];
   char item_text[FAULT_TEXT_MAX];
   size_t n_bodies;
-  unsigned nth, times, rate; /* `times` 0: always; `rate` 0: chance plays no part */
+  unsigned larger, nth, times, rate; /* `times` 0: always; `rate` 0: chance plays no part */
   fault_action action;
   int64_t amount; /* milliseconds, bytes, or a status */
   int64_t item;

@@ -2,8 +2,9 @@
  *
  * A document's base is what it was before the job changed it: what it was at the beginning, or what others wrote
  * last. Whatever the job writes is its base, changed; or, undoing, its base again; or what is there already. A
- * change is in the journal before it is applied. What others wrote is never lost. One that gets another id is there
- * before it is gone from the former. */
+ * change is in the journal before it is applied. What others wrote is never lost. A function is never called for a
+ * document that it has changed, whatever others have made of it since. One that gets another id is there before it is
+ * gone from the former. */
 #include "jobs.h"
 
 #include "job/journal.h"
@@ -16,6 +17,8 @@ typedef struct jobs_entry {
   unsigned doc;
   mt_version before;
   char after[MT_JOURNAL_DIGEST];
+  uint64_t batch; /* a hash of its id */
+  bool written;   /* the document was */
 } jobs_entry;
 
 /* ---- What the job makes of a document -------------------------------------------------------- */
@@ -40,14 +43,24 @@ void jobs_lists_make(jobs_sim *s) {
   if (status) abort();
 }
 
+/* It is another each time. */
+static mt_transformed call_function(const mt_doc *doc, int64_t v, mt_buf *out) {
+  if (v % 5 == 0) return MT_DELETED;
+  if (v % 5 == 1) return MT_UNCHANGED;
+  mt_buf_add(out, doc->source.p, doc->source.n - 1);
+  mt_buf_adds(out, ",\"n\":1}");
+  return MT_CHANGED;
+}
+
 /* Every third of what has not been changed is deleted. */
 mt_transformed jobs_transform(void *ctx, const mt_doc *doc, mt_buf *out, mortise_error *err) {
   jobs_sim *s = ctx;
   mt_json source;
   int64_t v = 0;
-  if (s->profile.kind != JOBS_DELETE) return mt_transforms_apply(&s->list, doc->source, out, err);
+  if (s->profile.kind < JOBS_DELETE) return mt_transforms_apply(&s->list, doc->source, out, err);
   if (mt_json_parse(doc->source, "a document", &source, err)) return MT_STOP;
   if (!mt_json_int(mt_json_get(source, "v"), &v)) return MT_UNCHANGED;
+  if (s->profile.kind == JOBS_FUNCTION) return call_function(doc, v, out);
   return v % 3 ? mt_transforms_apply(&s->list, doc->source, out, err) : MT_DELETED;
 }
 
@@ -95,36 +108,74 @@ static bool rejects(void *ctx, const char *index, const char *id, mt_slice sourc
 
 /* ---- The journal and the job's document ------------------------------------------------------ */
 
+static uint64_t batch_of(const char *id) {
+  uint64_t h = UINT64_C(14695981039346656037);
+  for (; *id; id++) h = (h ^ (unsigned char)*id) * UINT64_C(1099511628211);
+  return h;
+}
+
+static bool lists(const mt_journal_batch *b, const jobs_entry *e) {
+  for (size_t i = 0; i < b->n; i++)
+    if (doc_of(b->entries[i].id.p) == e->doc && mt_version_equal(b->entries[i].before, e->before))
+      return true;
+  return false;
+}
+
+/* Of a function, it is corrected: what could not be written leaves it, and nothing is added. */
+static void note_corrected(jobs_sim *s, const shelf_written *w, const mt_journal_batch *b) {
+  size_t kept = 0, of_batch = 0;
+  if (s->profile.kind != JOBS_FUNCTION) jobs_fail(s, "a batch of the journal was written over");
+  for (size_t i = 0; i < s->n_journal; i++) {
+    const jobs_entry *e = &s->journal[i];
+    bool stays = e->batch != batch_of(w->id) || lists(b, e);
+    if (!stays && e->written && s->docs[e->doc].written)
+      jobs_fail(s, "what was written has left the journal");
+    of_batch += stays && e->batch == batch_of(w->id);
+    if (stays) s->journal[kept++] = *e;
+  }
+  if (of_batch != b->n) jobs_fail(s, "a correction adds to the journal");
+  s->n_journal = kept;
+}
+
+static void add_batch(jobs_sim *s, const shelf_written *w, const mt_journal_batch *b) {
+  s->counts.batches++;
+  if (b->n) jobs_orders_batch(&s->processes[w->who], b->n);
+  if (s->n_journal + b->n > s->cap_journal)
+    s->journal = sim_must(
+        realloc(s->journal, (s->cap_journal = 2 * (s->n_journal + b->n)) * sizeof *s->journal));
+  for (size_t i = 0; i < b->n; i++) {
+    jobs_entry *e = &s->journal[s->n_journal++];
+    *e = (jobs_entry){doc_of(b->entries[i].id.p), b->entries[i].before, "", batch_of(w->id), false};
+    memcpy(e->after, b->entries[i].after, sizeof e->after);
+    s->docs[e->doc].listed = true;
+  }
+}
+
 static void note_batch(jobs_sim *s, const shelf_written *w) {
   mt_journal_batch b;
   if (w->before && is(w->before, w->after)) return; /* for its acknowledgement */
-  if (w->before) jobs_fail(s, "a batch of the journal was written over");
   if (mt_journal_decode(mt_slice_of(w->after), &b, NULL)) {
     jobs_fail(s, "a batch of the journal cannot be read");
     return;
   }
-  s->counts.batches++;
-  if (s->n_journal + b.n > s->cap_journal)
-    s->journal = sim_must(
-        realloc(s->journal, (s->cap_journal = 2 * (s->n_journal + b.n)) * sizeof *s->journal));
-  for (size_t i = 0; i < b.n; i++) {
-    jobs_entry *e = &s->journal[s->n_journal++];
-    *e = (jobs_entry){doc_of(b.entries[i].id.p), b.entries[i].before, ""};
-    memcpy(e->after, b.entries[i].after, sizeof e->after);
-  }
+  if (w->before)
+    note_corrected(s, w, &b);
+  else
+    add_batch(s, w, &b);
   mt_journal_batch_deinit(&b);
 }
 
-static bool is_journaled(const jobs_sim *s, unsigned doc, const shelf_written *w) {
+static bool is_journaled(jobs_sim *s, unsigned doc, const shelf_written *w) {
   char digest[MT_JOURNAL_DIGEST] = "";
   bool created = is_moved(w->id);
   if (s->ended.inverse) return true; /* the opposite change undoes it */
   if (w->after && !mt_journal_digest(mt_slice_of(w->after), digest)) abort();
   for (size_t i = 0; i < s->n_journal; i++) {
-    const jobs_entry *e = &s->journal[i];
-    if (e->doc == doc && (created || mt_version_equal(e->before, w->before_version)) &&
-        !strcmp(e->after, digest))
-      return true;
+    jobs_entry *e = &s->journal[i];
+    bool same = e->doc == doc && (created || mt_version_equal(e->before, w->before_version)) &&
+                !strcmp(e->after, digest);
+    e->written |= same;
+    if (same) return true;
   }
   return false;
 }
@@ -139,6 +190,8 @@ static void check_record(jobs_sim *s, const shelf_written *w) {
   }
   sim_trace(s->w, "the job is %s, attempt %zu", mt_job_state_name(r->state), r->attempts);
   if (r->state == MT_JOB_RUNNING) s->last_ms = s->processes[w->who].born_ms;
+  if (r->attempts > attempts) s->processes[w->who].began_ms = sim_now(s->w);
+  jobs_orders_record(&s->processes[w->who], r);
   if (before != r->state && !mt_job_state_may(before, r->state))
     jobs_fail(s, "the state was changed as it may not be");
   if (r->attempts < attempts) jobs_fail(s, "an attempt was forgotten");
@@ -184,6 +237,13 @@ static void check_move(jobs_sim *s, const shelf_written *w) {
   free(changed);
 }
 
+/* Nothing of it is under way once it has given its lock back, unless no answer came. */
+static void check_holder(jobs_sim *s, const shelf_written *w) {
+  const jobs_process *p = &s->processes[w->who];
+  if (p->ended && !p->stopped_until && !s->profile.fault_level && !s->faults.split)
+    jobs_fail(s, "a process has given its lock back, and writes");
+}
+
 static void check_change(jobs_sim *s, const shelf_written *w) {
   unsigned doc = doc_of(w->id);
   const char *base = s->docs[doc].base;
@@ -194,7 +254,10 @@ static void check_change(jobs_sim *s, const shelf_written *w) {
     s->counts.again++;
   else if (changes && is(w->before, base) && is(w->after, changed)) {
     if (!is_journaled(s, doc, w)) jobs_fail(s, "a document was changed before the journal said so");
-  } else if (!changes || !is(w->before, changed) || !is(w->after, base))
+    s->docs[doc].written = true;
+  } else if (changes && is(w->before, changed) && is(w->after, base))
+    s->docs[doc].written = false;
+  else
     jobs_fail(s, "what was written is neither the change nor its undoing");
   free(changed);
 }
@@ -211,8 +274,18 @@ static void on_written(void *ctx, const shelf_written *w) {
   } else if (s->profile.kind == JOBS_MOVES) {
     check_move(s, w);
   } else {
+    check_holder(s, w);
     check_change(s, w);
   }
+}
+
+void jobs_judge_call(jobs_process *p, const mt_doc *doc) {
+  jobs_sim *s = p->sim;
+  bool owner = !strcmp(s->ended.session, p->session.id) && s->ended.state == MT_JOB_RUNNING;
+  s->counts.calls++;
+  /* One that has the job no longer reads what it likes: its journal takes nothing. */
+  if (owner && s->docs[doc_of(doc->id.p)].written)
+    jobs_fail(s, "a function is called for what it has changed");
 }
 
 /* ---- The end -------------------------------------------------------------------------------- */
@@ -245,6 +318,7 @@ static void check_all_changed(jobs_sim *s) {
     char *changed;
     bool changes = jobs_change(s, d->base, &changed), refused = changed && poisoned(s, i);
     bool late = d->others && d->base_ms >= s->last_ms;
+    if (s->profile.kind == JOBS_FUNCTION) late |= d->others && d->listed;
     bool good =
         changes && !refused ? is(now, changed) || (late && is(now, d->base)) : is(now, d->base);
     if (!good)
@@ -260,12 +334,21 @@ static void check_all_undone(jobs_sim *s) {
       jobs_fail(s, "it is undone, and a document is not what it was");
 }
 
+static uint64_t count_written(const jobs_sim *s, bool deleted) {
+  uint64_t n = 0;
+  for (unsigned i = 0; i < JOBS_DOCS; i++) n += s->docs[i].written && !source_of(s, i) == deleted;
+  return n;
+}
+
 /* With all that was late come in, and nobody else at work. */
 static void check_counts(jobs_sim *s) {
   const mt_job_record *r = &s->ended;
   if (others_wrote(s) || r->state != MT_JOB_DONE) return;
   uint64_t all = s->profile.docs - (s->profile.kind == JOBS_INVERSE);
   if (r->counts.matched != all) jobs_fail(s, "the counts are not of all documents");
+  if (s->profile.kind != JOBS_FUNCTION) return;
+  if (r->counts.changed != count_written(s, false) || r->counts.deleted != count_written(s, true))
+    jobs_fail(s, "the counts are not of what was written");
 }
 
 void jobs_judge_end(jobs_sim *s) {
@@ -286,7 +369,8 @@ static void check_calm(jobs_process *p) {
   jobs_sim *s = p->sim;
   const mt_job *j = &p->job;
   bool rejected = j->error.code == MORTISE_REJECTED && any_poisoned(s) && j->verb != MT_JOB_UNDO;
-  bool conflict = j->error.code == MORTISE_CONFLICT && j->verb == MT_JOB_UNDO && others_wrote(s);
+  bool may_conflict = j->verb == MT_JOB_UNDO || s->profile.kind == JOBS_FUNCTION;
+  bool conflict = j->error.code == MORTISE_CONFLICT && may_conflict && others_wrote(s);
   if (j->error.code && !rejected && !conflict) {
     sim_trace(s->w, "%s", j->error.message);
     jobs_fail(s, "all is calm, and it fails");
@@ -295,6 +379,8 @@ static void check_calm(jobs_process *p) {
 
 void jobs_judge_process(jobs_process *p) {
   const mt_job *j = &p->job;
+  if (strstr(j->error.message, "cancelled by") && !p->told_cancel)
+    jobs_fail(p->sim, "it was cancelled, and nobody has told it to");
   if (j->verb == MT_JOB_UNDO && j->result.conflicts && !others_wrote(p->sim) &&
       p->sim->profile.kind != JOBS_INVERSE)
     jobs_fail(p->sim, "an undo sees changes of others, and there are none");

@@ -54,7 +54,7 @@ static void beat(void *ctx) {
 
 /* ---- What it meets -------------------------------------------------------------------------- */
 
-typedef enum misfortune { KILL, STOP, CANCEL, PAUSE, RIVAL } misfortune;
+typedef enum misfortune { KILL, STOP, CANCEL, PAUSE, RIVAL, YIELD } misfortune;
 
 static bool meets(jobs_process *p, misfortune what, unsigned per_mille) {
   jobs_sim *s = p->sim;
@@ -92,6 +92,14 @@ static void on_pause(void *ctx) {
   if (p->paused) sim_at(p->sim->w, sim_now(p->sim->w) + draw(p, PAUSE, 1, 1, 500), on_pause, p);
 }
 
+/* Others wait for one of its paths. */
+static void on_yield(void *ctx) {
+  jobs_process *p = ctx;
+  if (over(p) || jobs_held_up(p, on_yield, p)) return;
+  sim_trace(p->sim->w, "process %u lets others in", p->number);
+  mt_job_yield(&p->job);
+}
+
 static void happens_to(jobs_process *p, misfortune what, unsigned per_mille, void (*fn)(void *ctx),
                        void *ctx) {
   if (meets(p, what, per_mille))
@@ -104,17 +112,30 @@ static void meet_misfortunes(jobs_process *p) {
   happens_to(p, STOP, level, on_stop, p);
   happens_to(p, CANCEL, level / 2, on_cancel, p);
   happens_to(p, PAUSE, level, on_pause, p);
+  happens_to(p, YIELD, p->sim->profile.yields, on_yield, p);
   if (p->sim->profile.rivals) happens_to(p, RIVAL, 2 * level, jobs_next, p->sim);
 }
 
 /* ---- Its life ------------------------------------------------------------------------------- */
 
+/* The others have had their turn: the same session takes the lock again, unless the job is in other hands. */
+static void go_on(void *ctx) {
+  jobs_process *p = ctx;
+  jobs_sim *s = p->sim;
+  bool free = s->ended.state == MT_JOB_STOPPED && !jobs_at_work(s);
+  if (!s->calm && !s->failure && free && jobs_may_begin(s)) jobs_process_begin(s, MT_JOB_RESUME, p);
+}
+
 static void on_done(void *ctx, mt_job *j) {
   jobs_process *p = ctx;
   jobs_sim *s = p->sim;
+  bool lets_in = j->yielded && j->record.state == MT_JOB_STOPPED;
+  p->ended = true;
+  s->counts.yields += lets_in;
   sim_trace(s->w, "process %u ends: %s, %s", p->number, mt_job_state_name(j->record.state),
             j->error.message);
   jobs_judge_process(p);
+  if (lets_in) sim_at(s->w, sim_now(s->w) + draw(p, YIELD, 1, 1, 1000), go_on, p);
   if (!s->calm) sim_at(s->w, sim_now(s->w) + draw(p, RIVAL, 1, 1, 2000), jobs_next, s);
 }
 
@@ -130,6 +151,7 @@ void jobs_process_kill(jobs_process *p) {
 void jobs_process_clean(jobs_process *p) {
   if (!p->gone) mt_job_abandon(&p->job);
   mt_job_deinit(&p->job);
+  mt_known_deinit(&p->known);
   if (p->rename.list.n) mt_rename_deinit(&p->rename);
   if (p->back.list.n) mt_rename_deinit(&p->back);
   mt_store_close(p->store);
@@ -164,8 +186,19 @@ static void make_list(jobs_process *p) {
   set_up(p, c);
 }
 
+static void make_function(jobs_process *p) {
+  mt_change *c = &p->rename.change;
+  c->query = MT_SLICE("{\"prefix\":{\"path\":\"/old/\"}}");
+  c->offered = jobs_function_offered;
+  c->known = &p->known;
+  p->known.most = p->sim->profile.known;
+  set_up(p, c);
+}
+
 static void make_change(jobs_process *p) {
-  if (p->sim->profile.kind >= JOBS_LIST)
+  if (p->sim->profile.kind == JOBS_FUNCTION)
+    make_function(p);
+  else if (p->sim->profile.kind >= JOBS_LIST)
     make_list(p);
   else
     make_rename(p, &p->rename, MT_SLICE("/old"), MT_SLICE("/new"));
@@ -200,7 +233,15 @@ static void set_job(jobs_process *p, mt_job_verb verb) {
   make_inverse(p);
 }
 
-void jobs_process_begin(jobs_sim *s, mt_job_verb verb) {
+static void take_session(jobs_process *p, const jobs_process *former) {
+  snprintf(p->session.id, sizeof p->session.id, "%032u", p->number);
+  if (!former) return;
+  memcpy(p->session.id, former->session.id, sizeof p->session.id);
+  p->told_pause = former->told_pause;
+  p->told_cancel = former->told_cancel;
+}
+
+void jobs_process_begin(jobs_sim *s, mt_job_verb verb, const jobs_process *former) {
   static const char *const names[] = {"run", "resume", "undo"};
   jobs_process *p = &s->processes[s->n];
   *p = (jobs_process){.sim = s, .number = (unsigned)s->n++, .born_ms = sim_now(s->w)};
@@ -209,7 +250,7 @@ void jobs_process_begin(jobs_sim *s, mt_job_verb verb) {
   p->env = (mt_env){p, now_ms, next_random};
   p->loop = jobs_loop_new(p);
   p->store = jobs_store_new(p);
-  snprintf(p->session.id, sizeof p->session.id, "%032u", p->number);
+  take_session(p, former);
   atomic_store(&p->session.deadline_ms,
                s->profile.rivals ? INT64_MAX / 2 : p->born_ms + JOBS_LEASE);
   p->permit = (mt_permit){.lock = p,

@@ -26,7 +26,7 @@ void jobs_fail(jobs_sim *s, const char *why) {
 /* ---- One process after the other ------------------------------------------------------------ */
 
 /* One that is stopped goes on with what it was at, if that is before its lease has run out. */
-static bool at_work(jobs_sim *s) {
+bool jobs_at_work(jobs_sim *s) {
   int64_t now = sim_now(s->w);
   for (size_t i = 0; i < s->n; i++) {
     jobs_process *p = &s->processes[i];
@@ -34,6 +34,10 @@ static bool at_work(jobs_sim *s) {
     if (!gone && (p->stopped_until <= now || !mt_session_dead(&p->session, now))) return true;
   }
   return false;
+}
+
+bool jobs_may_begin(const jobs_sim *s) {
+  return s->n < JOBS_PROCESSES - CALM_PROCESSES;
 }
 
 /* What the next one is to do; a new job where there is none yet. */
@@ -47,11 +51,11 @@ static mt_job_verb choose(const jobs_sim *s) {
 void jobs_next(void *ctx) {
   jobs_sim *s = ctx;
   bool over = s->ended.state == MT_JOB_DONE || s->ended.state == MT_JOB_UNDONE;
-  if (s->calm || s->failure || s->n == JOBS_PROCESSES - CALM_PROCESSES) return;
+  if (s->calm || s->failure || !jobs_may_begin(s)) return;
   if (over && sim_below(s->w, jobs_own(1002, (unsigned)s->n), 2)) return;
-  if (s->ended.state == MT_JOB_UNDONE || (at_work(s) && !s->profile.rivals)) return;
+  if (s->ended.state == MT_JOB_UNDONE || (jobs_at_work(s) && !s->profile.rivals)) return;
   s->counts.takeovers++;
-  jobs_process_begin(s, choose(s));
+  jobs_process_begin(s, choose(s), NULL);
 }
 
 /* ---- A schedule ----------------------------------------------------------------------------- */
@@ -74,7 +78,7 @@ static void run_calmly(jobs_sim *s, mt_job_verb verb) {
   uint64_t writes = s->counts.writes;
   bool done = s->ended.state == MT_JOB_DONE;
   if (s->failure) return;
-  jobs_process_begin(s, verb);
+  jobs_process_begin(s, verb, NULL);
   run_dry(s);
   if (!s->failure && done && verb == MT_JOB_RESUME && s->counts.writes > writes)
     jobs_fail(s, "what was done was written again");
@@ -89,7 +93,9 @@ static void end_calmly(jobs_sim *s) {
 }
 
 static void grow_calm(void *ctx) {
-  ((jobs_sim *)ctx)->calm = true;
+  jobs_sim *s = ctx;
+  s->calm = true;
+  jobs_orders_end(s);
 }
 
 static unsigned draw(const jobs_sim *s, unsigned detail, unsigned n) {
@@ -114,6 +120,10 @@ static void choose_profile(jobs_sim *s) {
   p->page = 1 + draw(s, 8, 5);
   p->in_flight = 1 + draw(s, 9, 3);
   p->horizon = draw(s, 10, 2) ? 3000 : 300;
+  p->orders = draw(s, 11, 3) == 0 ? 700 : 0;
+  bool is_list = p->kind == JOBS_LIST || p->kind == JOBS_DELETE;
+  p->yields = is_list && draw(s, 12, 2) ? 500 : 0;
+  p->known = draw(s, 13, 3) ? 0 : 2;
 }
 
 /* Each kind of fault more or less often, some not at all. */
@@ -143,8 +153,9 @@ void jobs_schedule(jobs_sim *s, uint64_t seed, const sim_key *only, size_t n_onl
   jobs_lists_make(s);
   jobs_judge_begin(s);
   s->counts = (jobs_counts){0};
-  jobs_process_begin(s, MT_JOB_RUN);
+  jobs_process_begin(s, MT_JOB_RUN, NULL);
   jobs_others(s);
+  jobs_orders_begin(s);
   sim_at(s->w, sim_now(s->w) + STORM_MS, grow_calm, s);
   run_dry(s);
   s->calm = true;
@@ -180,9 +191,10 @@ static void print_counts(const jobs_counts *c, uint64_t schedules, uint64_t fail
   printf("%" PRIu64 " schedules, %" PRIu64 " processes, %" PRIu64 " killed, %" PRIu64
          " take-overs, %" PRIu64 " done, %" PRIu64 " undone, %" PRIu64 " standing, %" PRIu64
          " batches, %" PRIu64 " writes (%" PRIu64 " of what was there), %" PRIu64
-         " requests of nobody, %" PRIu64 " failures\n",
+         " requests of nobody, %" PRIu64 " calls of functions, %" PRIu64 " orders, %" PRIu64
+         " times others were let in, %" PRIu64 " failures\n",
          schedules, c->processes, c->killed, c->takeovers, c->done, c->undone, c->standing,
-         c->batches, c->writes, c->again, c->late, failures);
+         c->batches, c->writes, c->again, c->late, c->calls, c->orders, c->yields, failures);
 }
 
 static int run_many(const sim_options *o, sim_tracing tracing) {

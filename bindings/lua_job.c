@@ -11,7 +11,7 @@
  *   core.change_check{CHANGE}      raises what such a change would
  *   core.transforms                their names
  * CHANGE is {transforms=}, or {by_function=true}, which the caller makes (lua_work.h), or {fields=, from=, to=,
- * merge=, allow_empty=}, which renames a tree; and {query=, page=, slices=, in_flight=, passes=, bytes=, strength=,
+ * merge=, allow_empty=, ids=}, which renames a tree; and {query=, page=, slices=, in_flight=, passes=, bytes=, strength=,
  * stamp_field=}. `spec`, `query` and `transforms` are JSON text, `fields` is one name a line. If there are documents
  * below `to`, a rename raises conflict without `merge`; if there are none below `from`, not_found without
  * `allow_empty`. */
@@ -33,7 +33,7 @@ typedef struct job_options {
   const char *verb, *id, *spec, *index, *query, *transforms, *fields, *from, *to, *strength,
       *stamp_field, *strategy;
   int64_t page, slices, in_flight, passes, bytes, rate;
-  bool merge, allow_empty, by_function, waits_at_start, standing;
+  bool merge, allow_empty, ids, by_function, waits_at_start, standing;
 } job_options;
 
 static const mt_option rows[] = {MT_TEXT_OPTION(job_options, verb),
@@ -56,6 +56,7 @@ static const mt_option rows[] = {MT_TEXT_OPTION(job_options, verb),
                                  MT_INT_OPTION(job_options, rate, 1, UINT32_MAX),
                                  MT_FLAG_OPTION(job_options, merge),
                                  MT_FLAG_OPTION(job_options, allow_empty),
+                                 MT_FLAG_OPTION(job_options, ids),
                                  MT_FLAG_OPTION(job_options, by_function),
                                  MT_FLAG_OPTION(job_options, waits_at_start),
                                  MT_FLAG_OPTION(job_options, standing),
@@ -100,6 +101,7 @@ static mortise_status init_rename(mt_rename *r, const char *fields, const char *
 static mortise_status set_rename(mt_lua_work *self, const job_options *o, mortise_error *err) {
   mt_change *c = &self->rename.change;
   mortise_status status = init_rename(&self->rename, o->fields, o->from, o->to, err);
+  if (!status && o->ids) status = mt_rename_ids(&self->rename, err);
   if (status) return status;
   self->rename.also = mt_slice_of(o->query);
   self->rename.merge = o->merge;

@@ -69,6 +69,8 @@ static bool write_is_fit(const mt_bulk *r, mt_write *w) {
     write_refuse(w, bad, "an id, a routing or an index is no UTF-8");
   else if (w->kind == MT_WRITE_CREATE && w->if_version.term)
     write_refuse(w, bad, "a create compares with no version");
+  else if (w->external && (w->if_version.term || (w->kind != MT_WRITE_CREATE && w->kind != MT_WRITE_DELETE)))
+    write_refuse(w, bad, "only a create or a delete has an external version, and no other");
   else if (w->kind != MT_WRITE_DELETE && !w->body.n)
     write_refuse(w, "mapper_parsing_exception", "a document is required");
   else if (w->kind != MT_WRITE_DELETE && mt_utf8_valid(w->body) != w->body.n)
@@ -87,8 +89,10 @@ static void add_key_and_text(mt_buf *b, mt_slice key, mt_slice text) {
   mt_json_add_string(b, text);
 }
 
+/* A `create` takes no version, and an `index` whose version must exceed what stands there creates as well. */
 static void add_action(mt_buf *b, const mt_write *w) {
-  add_key_and_text(b, openings[w->kind], w->id);
+  bool sealed = w->kind == MT_WRITE_CREATE && w->external;
+  add_key_and_text(b, openings[sealed ? MT_WRITE_INDEX : w->kind], w->id);
   if (w->index.n) add_key_and_text(b, MT_SLICE(",\"_index\":"), w->index);
   if (w->routing.p) add_key_and_text(b, MT_SLICE(",\"routing\":"), w->routing);
   if (w->if_version.term) {
@@ -96,6 +100,10 @@ static void add_action(mt_buf *b, const mt_write *w) {
     mt_buf_addu(b, w->if_version.seq_no);
     mt_buf_addslice(b, MT_SLICE(",\"if_primary_term\":"));
     mt_buf_addu(b, w->if_version.term);
+  }
+  if (w->external) {
+    mt_buf_addslice(b, MT_SLICE(",\"version_type\":\"external\",\"version\":"));
+    mt_buf_addu(b, w->external);
   }
   bool indexes = w->kind == MT_WRITE_CREATE || w->kind == MT_WRITE_INDEX;
   if (w->skip_pipeline && indexes) mt_buf_addslice(b, MT_SLICE(",\"pipeline\":\"_none\""));
@@ -123,6 +131,7 @@ static size_t build_bulk(mt_bulk *r, mt_buf *b) {
     w->result = MT_WRITE_NONE;
     w->status = 0;
     w->version = (mt_version){0};
+    w->standing = 0;
     w->type[0] = w->reason[0] = '\0';
     if (write_is_fit(r, w)) add_write(b, w);
     sent += w->result == MT_WRITE_NONE;
@@ -152,6 +161,19 @@ static mt_write_result classify_write(const mt_answer *a) {
   return missing ? MT_WRITE_MISSING : MT_WRITE_REJECTED;
 }
 
+/* "[ID]: version conflict, current version [2] is higher or equal to the one provided [1]". The id may say the same. */
+static uint64_t standing_version(mt_slice reason) {
+  static const char before[] = "current version [";
+  uint64_t version = 0;
+  for (const char *end = reason.p + reason.n, *p = reason.p;
+       p && (p = memmem(p, (size_t)(end - p), before, sizeof before - 1)); p++) {
+    version = 0;
+    for (const char *d = p + sizeof before - 1; d < end && *d >= '0' && *d <= '9'; d++)
+      version = version > UINT64_MAX / 10 - 1 ? 0 : version * 10 + (uint64_t)(*d - '0');
+  }
+  return version;
+}
+
 static void read_item(mt_write *w, const mt_answer *a) {
   w->result = classify_write(a);
   w->status = a->status;
@@ -159,6 +181,7 @@ static void read_item(mt_write *w, const mt_answer *a) {
     w->version = a->version;
     return;
   }
+  if (w->external && w->result == MT_WRITE_CONFLICT) w->standing = standing_version(a->reason);
   mt_answer_text(a->type, w->type, sizeof w->type);
   mt_answer_text(a->reason, w->reason, sizeof w->reason);
   size_t n = strlen(w->reason);

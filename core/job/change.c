@@ -607,6 +607,7 @@ static mortise_status make_change_op(change_op *o, mortise_error *err) {
                         .env = c->env,
                         .outside = c->offered != NULL,
                         .known = c->known,
+                        .ids = c->ids,
                         .idle_matches = c->until_none,
                         .failed = on_failed,
                         .written = on_unit_written,
@@ -630,6 +631,8 @@ mortise_status mt_change_start(mt_change *c, mortise_error *err) {
   c->asked_store = false;
   mt_error_clear(&c->error);
   mt_error_clear(err);
+  if (c->ids && !c->journal && !c->plan)
+    return mt_error_set(err, MORTISE_UNSUPPORTED, "documents get other ids only in a job");
   change_op *o = mt_calloc(1, sizeof *o);
   if (!o) return mt_error_memory(err);
   o->c = c;

@@ -25,6 +25,9 @@ typedef struct mt_change {
   const char *index;       /* index or alias */
   mt_slice query;          /* Query DSL object, or empty for all */
   mt_transform transform;
+  /* Documents whose id is `from` of it, or lies below that, get another id, below `to`. Only with a journal, or for a
+   * plan; neither tree may lie in the other. NULL: all keep their ids. */
+  const mt_prefix *ids;
   /* True if a document that was changed no longer matches. The change then counts what is left at the end of a pass,
    * such as new documents and conflicts, and makes another pass over it. If false, there is one pass. */
   bool until_none;

@@ -8,7 +8,8 @@
 
 enum { TEXT_MAX = 1 << 30, ENTRIES_MAX = 1 << 24 };
 
-static const char *const kinds[] = {[MT_JOURNAL_INDEX] = "index", [MT_JOURNAL_DELETE] = "delete"};
+static const char *const kinds[] = {
+    [MT_JOURNAL_INDEX] = "index", [MT_JOURNAL_DELETE] = "delete", [MT_JOURNAL_MOVE] = "move"};
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
 bool mt_journal_digest(mt_slice source, char out[MT_JOURNAL_DIGEST]) {
@@ -31,6 +32,7 @@ void mt_journal_add(mt_buf *text, const mt_journal_entry *e) {
   if (e->kind) mt_json_add_text(text, "kind", mt_slice_of(kinds[e->kind]));
   mt_json_add_text(text, "index", e->index);
   mt_json_add_text(text, "id", e->id);
+  if (e->kind == MT_JOURNAL_MOVE) mt_json_add_text(text, "to", e->to);
   if (e->routing.p) mt_json_add_text(text, "routing", e->routing);
   mt_json_add_key(text, "seq_no");
   mt_buf_addu(text, e->before.seq_no);
@@ -82,6 +84,11 @@ static bool decode_kind(mt_json value, mt_journal_kind *out) {
   return false;
 }
 
+static bool decode_to(mt_journal_batch *b, mt_json value, mt_journal_entry *e) {
+  if (e->kind != MT_JOURNAL_MOVE) return !value.type;
+  return decode_text(b, value, &e->to) && e->to.n;
+}
+
 static bool decode_entry(mt_journal_batch *b, mt_json json, mt_journal_entry *e) {
   mt_json routing = mt_json_get(json, "routing"), source = mt_json_get(json, "source");
   *e = (mt_journal_entry){0};
@@ -90,6 +97,7 @@ static bool decode_entry(mt_journal_batch *b, mt_json json, mt_journal_entry *e)
   return decode_kind(mt_json_get(json, "kind"), &e->kind) &&
          decode_text(b, mt_json_get(json, "index"), &e->index) &&
          decode_text(b, mt_json_get(json, "id"), &e->id) && e->id.n &&
+         decode_to(b, mt_json_get(json, "to"), e) &&
          (!routing.type || decode_text(b, routing, &e->routing)) &&
          (!source.type || source.type == MT_JSON_OBJECT) &&
          mt_json_uint(mt_json_get(json, "seq_no"), &e->before.seq_no) &&

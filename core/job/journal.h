@@ -13,11 +13,13 @@ enum { MT_JOURNAL_DIGEST = 17 /* 16 hex digits and a NUL */, MT_JOURNAL_ID_MAX =
 typedef enum mt_journal_kind {
   MT_JOURNAL_INDEX = 0, /* also an entry of an older journal that names no kind */
   MT_JOURNAL_DELETE,
+  MT_JOURNAL_MOVE, /* the new source has another id; the old document is deleted */
 } mt_journal_kind;
 
 typedef struct mt_journal_entry {
   mt_journal_kind kind;
   mt_slice index, id, routing;   /* routing {NULL,0}: none */
+  mt_slice to;                   /* of a MOVE: the new id */
   mt_version before;             /* the version at which the document was read */
   char after[MT_JOURNAL_DIGEST]; /* the digest of the new source; "" if none is written */
   mt_slice source;               /* the old source, byte for byte; {NULL,0}: it is not kept */

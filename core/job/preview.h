@@ -12,7 +12,7 @@ enum {
 typedef struct mt_preview {
   uint64_t bytes; /* bytes of all bodies that would be sent */
   uint32_t n;     /* how many samples there are: the first documents that were found */
-  /* JSON objects {"index":, "id":, "before":, "after":}, separated by commas. `before` and `after` are whole
+  /* JSON objects {"index":, "id":, "new_id": if it gets another one, "before":, "after":}, separated by commas. `before` and `after` are whole
    * sources, and both are missing if one of them is too large. A document that would be deleted has no `after`. */
   mt_buf samples;
 } mt_preview;
@@ -20,7 +20,7 @@ typedef struct mt_preview {
 void mt_preview_init(mt_preview *p);
 void mt_preview_deinit(mt_preview *p);
 /* Counts a write, and keeps it if there are few samples so far. OUT_OF_MEMORY. */
-mortise_status mt_preview_add(mt_preview *p, const mt_write *w, mt_slice source,
+mortise_status mt_preview_add(mt_preview *p, const mt_write *w, const mt_doc *doc,
                               mortise_error *err);
 
 #endif

@@ -174,10 +174,12 @@ static int shown_length(mt_slice path) {
 }
 
 /* If nothing lies below `to` yet, is the rename undone by renaming back all that lies there then? Not if it has a
- * further query, because a document that it leaves out now may match it later. */
+ * further query, because a document that it leaves out now may match it later; nor if documents get other ids, which
+ * takes two requests for each. */
 static bool is_reversible(const mt_rename *r) {
   mt_slice formed;
-  return !r->hides && !r->also.n && !mt_path_is_ancestor(r->what.to, r->what.from) &&
+  return !r->hides && !r->also.n && !r->change.ids &&
+         !mt_path_is_ancestor(r->what.to, r->what.from) &&
          !mt_path_check(r->what.from, &formed, NULL);
 }
 
@@ -236,10 +238,19 @@ mortise_status mt_rename_init(mt_rename *r, mt_slice field, mt_slice from, mt_sl
   return mt_rename_init_fields(r, &field, 1, from, to, err);
 }
 
+mortise_status mt_rename_ids(mt_rename *r, mortise_error *err) {
+  if (mt_path_is_ancestor(r->what.to, r->what.from))
+    return mt_error_set(err, MORTISE_UNSUPPORTED,
+                        "documents get no other ids where `from` lies inside `to`");
+  r->change.ids = &r->what;
+  return MORTISE_OK;
+}
+
 void mt_rename_touch(mt_rename *r) {
   r->change.transform = mt_transform_touch();
   r->change.until_none = false;
   r->change.counted = r->change.concluded = NULL;
+  r->change.ids = NULL;
 }
 
 void mt_rename_deinit(mt_rename *r) {

@@ -37,6 +37,9 @@ mortise_status mt_rename_init_fields(mt_rename *r, const mt_slice *fields, size_
 /* After mt_rename_init: makes the change write each document below `from` as it is, instead of renaming it
  * (revert.h). */
 void mt_rename_touch(mt_rename *r);
+/* After mt_rename_init: documents whose id is `from` or lies below it get the id that corresponds to `to`.
+ * UNSUPPORTED if `from` lies inside `to`, since a document may then get the id of one that is still to be moved. */
+mortise_status mt_rename_ids(mt_rename *r, mortise_error *err);
 void mt_rename_deinit(mt_rename *r); /* after its end */
 
 /* Appends the name under which searches find the exact values of `field`. It is `field` itself, also if it has no

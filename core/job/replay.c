@@ -48,22 +48,24 @@ static void on_documents(void *ctx, mt_req *req) {
   fetch_documents(r);
 }
 
-/* Has the document of this entry been requested? Then its index is set, even if it was not found. */
-static bool is_read(const mt_batch_read *r, size_t i) {
-  return r->docs[i].index.p != NULL;
+/* Is the document in this place wanted, and not requested yet? Then its index is not set, which it is even if it was
+ * not found. */
+static bool is_to_be_read(const mt_batch_read *r, size_t i) {
+  bool moves = r->batch.entries[i % r->batch.n].kind == MT_JOURNAL_MOVE;
+  return moves == r->pairs && (moves || i < r->batch.n) && !r->docs[i].index.p;
 }
 
 /* A request reads from one index only: the index of the first entry that was not read yet. */
 static void fetch_documents(mt_batch_read *r) {
   mt_slice index = {NULL, 0};
   r->asked = 0;
-  for (size_t i = 0; i < r->batch.n; i++) {
-    const mt_journal_entry *e = &r->batch.entries[i];
-    if (is_read(r, i)) continue;
+  for (size_t i = 0; i < 2 * r->batch.n; i++) {
+    const mt_journal_entry *e = &r->batch.entries[i % r->batch.n];
+    if (!is_to_be_read(r, i)) continue;
     if (!index.p) index = e->index;
     if (!mt_slice_eq(index, e->index)) continue;
     r->docs[i].index = e->index;
-    r->ids[r->asked] = e->id;
+    r->ids[r->asked] = i < r->batch.n ? e->id : e->to;
     r->routing[r->asked] = e->routing;
     r->places[r->asked++] = i;
   }
@@ -81,7 +83,7 @@ static void fetch_documents(mt_batch_read *r) {
 }
 
 static mortise_status make_batch_arrays(mt_batch_read *r, mortise_error *err) {
-  size_t n = r->batch.n ? r->batch.n : 1;
+  size_t n = r->batch.n ? 2 * r->batch.n : 1;
   r->docs = mt_calloc(n, sizeof *r->docs);
   r->ids = mt_calloc(n, sizeof *r->ids);
   r->routing = mt_calloc(n, sizeof *r->routing);

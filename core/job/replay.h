@@ -20,11 +20,13 @@ typedef struct mt_batch_read {
   mt_journal_of of;
   uint64_t attempt, number;
   bool no_documents; /* only the batch is read */
+  bool pairs; /* the documents of the entries that are a MOVE are read, instead of all others */
   /* out */
   bool found;         /* whether there is such a batch */
   mt_version version; /* of the batch's own document */
   mt_journal_batch batch;
-  mt_doc *docs; /* the document of each entry, as it is now */
+  mt_doc
+      *docs; /* the document of each entry, as it is now; then, for a MOVE, those of the new ids */
   mortise_error error;
   /* its own */
   mt_mget mget;

@@ -10,10 +10,6 @@ typedef struct mt_kept {
   char *bytes;
 } mt_kept;
 
-static void finish_rewrite(mt_rewrite *w) {
-  w->done(w->ctx, w);
-}
-
 /* ---- One document --------------------------------------------------------------------------- */
 
 mt_again mt_rewrite_fail(mt_rewrite *w, const mortise_error *e) {
@@ -80,6 +76,46 @@ mt_again mt_rewrite_by(mt_rewrite *w, mt_item *item, const mt_transform *t, cons
   return next;
 }
 
+/* ---- Documents that get another id ---------------------------------------------------------- */
+
+static void on_moved(void *ctx, mt_moved *m) {
+  mt_rewrite *w = ctx;
+  if (m->error.code) mt_rewrite_fail(w, &m->error);
+  w->written += m->written;
+  w->untouched += m->untouched;
+  w->right += m->right;
+  w->left += m->left;
+  w->done(w->ctx, w);
+}
+
+static size_t count_moves(const mt_rewrite *w) {
+  size_t n = 0;
+  for (size_t i = 0; i < w->read.batch.n; i++)
+    n += w->read.batch.entries[i].kind == MT_JOURNAL_MOVE;
+  return n;
+}
+
+static void finish_rewrite(mt_rewrite *w) {
+  if (w->error.code || !count_moves(w)) {
+    w->done(w->ctx, w);
+    return;
+  }
+  w->moved = (mt_moved){.done = on_moved,
+                        .ctx = w,
+                        .of = w->of,
+                        .writer = w->writer,
+                        .attempt = w->attempt,
+                        .number = w->number,
+                        .back = w->back,
+                        .change = w->change,
+                        .inverse = w->inverse,
+                        .aside = &w->aside,
+                        .result = w->result};
+  mt_moved_start(&w->moved);
+}
+
+/* ---- The others ----------------------------------------------------------------------------- */
+
 static const mt_journal_entry *entry_of_item(const mt_rewrite *w, const mt_item *item) {
   const mt_journal_entry *e = w->read.batch.entries;
   while (e->id.p != item->write.id.p) e++;
@@ -129,6 +165,7 @@ static size_t decide_all(mt_rewrite *w) {
   for (size_t i = 0; i < w->read.batch.n && !w->error.code; i++) {
     const mt_journal_entry *e = &w->read.batch.entries[i];
     mt_item *item = &w->items[n];
+    if (e->kind == MT_JOURNAL_MOVE) continue;
     *item = (mt_item){.write = {.kind = MT_WRITE_INDEX,
                                 .index = e->index,
                                 .id = e->id,
@@ -171,7 +208,7 @@ static void read_batch(mt_rewrite *w) {
 /* What was read early may be older than what was written meanwhile. A write of such a document is a compare-and-set,
  * which fails, and it is read again. But nothing may be left unwritten because of it. */
 static bool must_read_again(mt_rewrite *w, size_t n) {
-  if (!w->early || w->error.code || n == w->read.batch.n) return false;
+  if (!w->early || w->error.code || n + count_moves(w) == w->read.batch.n) return false;
   w->early = false;
   w->deleted = w->right = w->left = 0;
   mt_buf_clear(&w->aside);
@@ -218,6 +255,7 @@ void mt_rewrite_go(mt_rewrite *w) {
 void mt_rewrite_deinit(mt_rewrite *w) {
   free_kept(w);
   mt_buf_deinit(&w->aside);
+  mt_moved_deinit(&w->moved);
   mt_batch_read_deinit(&w->read);
   *w = (mt_rewrite){0};
 }

@@ -4,6 +4,7 @@
 #define MT_JOB_REWRITE_H
 
 #include "job/aside.h"
+#include "job/moved.h"
 #include "job/replay.h"
 #include "job/result.h"
 #include "job/transform.h"
@@ -22,6 +23,9 @@ typedef struct mt_rewrite {
    * already as it should be. CONFLICT: it is not, and stays as it is. Sets `error` if it fails. */
   mt_again (*decide)(struct mt_rewrite *w, mt_item *item, const mt_journal_entry *e,
                      const mt_doc *doc);
+  /* For documents that get another id, instead of `decide` (moved.h). */
+  bool back;
+  mt_transform change, inverse;
   /* out */
   uint64_t written; /* acknowledged writes, without deletions */
   /* of `written`: documents that the batch had never reached, so that nothing was taken back */
@@ -37,6 +41,7 @@ typedef struct mt_rewrite {
   mt_write_batch batch;
   uint64_t deleted_late; /* to be deleted, and gone when it was looked at again */
   struct mt_kept *kept;
+  mt_moved moved;
   bool arrived, early; /* it has been read; before mt_rewrite_go */
 } mt_rewrite;
 

@@ -44,6 +44,7 @@ static void finish_batch(mt_settle *s) {
                             .attempt = s->record->attempts,
                             .number = s->number,
                             .decide = finish_one,
+                            .change = s->change->transform,
                             .result = s->result};
   mt_rewrite_start(&s->rewrite);
 }

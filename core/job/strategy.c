@@ -18,8 +18,9 @@ const char *mt_strategy_name(mt_strategy strategy) {
 
 /* ---- Deciding --------------------------------------------------------------------------------- */
 
-static const char *why_not(bool listed, bool inverse) {
-  return !listed ? "only a change that has an exact inverse can be made by the server"
+static const char *why_not(bool listed, bool inverse, bool ids) {
+  return ids       ? "documents get other ids, for which the server has no request"
+         : !listed ? "only a change that has an exact inverse can be made by the server"
          : !inverse
              ? "its undo needs a journal, which the server does not keep; a rename into a tree "
                "that holds no documents, without a query, needs none"
@@ -48,7 +49,7 @@ static mt_choice chosen_by_size(size_t bytes) {
 mt_choice mt_strategy_foresee(mt_strategy asked, bool listed, const mt_change *planned,
                               uint64_t bytes) {
   uint64_t n = planned->result.changed;
-  const char *why = why_not(listed, planned->reversible);
+  const char *why = why_not(listed, planned->reversible, planned->ids);
   if (asked == MT_STRATEGY_AUTO && !why && n) return chosen_by_size((size_t)(bytes / n));
   mt_choice c = chosen_by_rule(asked, why);
   if (asked != MT_STRATEGY_SERVER || !why || !planned->result.matched) return c;
@@ -113,7 +114,7 @@ static void measure(mt_launch *l) {
 
 mortise_status mt_launch_decide(mt_launch *l, mortise_error *err) {
   uint64_t matched = l->change->result.matched;
-  const char *why = why_not(l->list, l->record->inverse);
+  const char *why = why_not(l->list, l->record->inverse, l->change->ids);
   if (l->asked == MT_STRATEGY_SERVER && why && matched)
     return mt_error_set(err, MORTISE_UNSUPPORTED, "strategy \"server\": %s", why);
   take_choice(l, chosen_by_rule(l->asked, why));

@@ -3,29 +3,14 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-enum { BODY_MAX = 256 << 20 };
-
 static void undo_next_batch(mt_undo *u);
 
-/* Has an earlier undoing restored the document already? Then the job's change would again make of it what it made. */
-static bool is_restored(const mt_transform *forward, const mt_journal_entry *e, const mt_doc *doc) {
-  char digest[MT_JOURNAL_DIGEST];
-  mortise_error err;
-  mt_buf made;
-  if (!forward->apply) return false;
-  mt_error_clear(&err);
-  mt_buf_init(&made, BODY_MAX);
-  bool same = forward->apply(forward->ctx, doc, &made, &err) == MT_CHANGED &&
-              mt_journal_digest(mt_buf_slice(&made), digest) && !strcmp(digest, e->after);
-  mt_buf_deinit(&made);
-  return same;
-}
-
+/* One that is not ours any more may have been restored by an earlier undoing. */
 static mt_again invert(mt_rewrite *w, mt_item *item, const mt_journal_entry *e, const mt_doc *doc,
                        bool ours) {
   const mt_undo *u = w->ctx;
   if (ours && u->inverse.apply) return mt_rewrite_by(w, item, &u->inverse, doc);
-  if (!ours && is_restored(&u->forward, e, doc)) return mt_rewrite_with(w, item, doc->source);
+  if (!ours && mt_moved_is_old(&u->forward, e, doc)) return mt_rewrite_with(w, item, doc->source);
   return MT_AGAIN_CONFLICT;
 }
 
@@ -117,6 +102,9 @@ static void read_batch_back(mt_undo *u, mt_rewrite *w, uint64_t attempt, uint64_
                     .number = number,
                     .ahead = ahead,
                     .decide = restore,
+                    .back = true,
+                    .change = u->forward,
+                    .inverse = u->inverse,
                     .result = u->result};
   mt_rewrite_start(w);
 }

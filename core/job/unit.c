@@ -17,28 +17,6 @@ enum {
 /* The number of a unit whose batch is not in the journal. */
 static const uint64_t UNLISTED = UINT64_MAX;
 
-/* ---- Sinks ---------------------------------------------------------------------------------- */
-
-static bool give_to_writer(void *ctx, mt_write_batch *batch) {
-  mt_writer_submit(ctx, batch);
-  return true;
-}
-
-mt_sink mt_sink_writer(mt_writer *writer) {
-  return (mt_sink){give_to_writer, writer};
-}
-
-static bool count_only(void *ctx, mt_write_batch *batch) {
-  (void)ctx;
-  for (size_t i = 0; i < batch->n; i++) batch->items[i].outcome = MT_OUTCOME_APPLIED;
-  batch->counts[MT_OUTCOME_APPLIED] = batch->n;
-  return false;
-}
-
-mt_sink mt_sink_plan(void) {
-  return (mt_sink){count_only, NULL};
-}
-
 /* ---- Patching ------------------------------------------------------------------------------- */
 
 /* A new body of a document that was read again. It is kept until its page is done. */
@@ -73,16 +51,40 @@ static bool is_wanted(const mt_units *all, const mt_doc *doc) {
   return doc->found;
 }
 
+/* Appends the id that the document gets, if that is another one, and returns its length. */
+static size_t add_new_id(mt_unit *u, const mt_doc *doc) {
+  const mt_prefix *ids = u->all->ids;
+  size_t before = u->bodies.n;
+  if (!ids || !mt_slice_starts(doc->id, ids->from)) return 0;
+  mt_slice rest = {doc->id.p + ids->from.n, doc->id.n - ids->from.n};
+  if (rest.n && rest.p[0] != '/') return 0;
+  mt_buf_addslice(&u->bodies, ids->to);
+  mt_buf_addslice(&u->bodies, rest);
+  return u->bodies.n - before;
+}
+
+/* A document that gets another id is created there, once (store.h). */
 static void add_item(mt_unit *u, mt_transformed how, const mt_doc *doc, size_t before) {
-  u->items[u->n++] =
-      (mt_item){.write = {.kind = how == MT_DELETED ? MT_WRITE_DELETE : MT_WRITE_INDEX,
-                          .index = doc->index,
-                          .id = doc->id,
-                          .routing = doc->routing,
-                          .body = {NULL, u->bodies.n - before},
-                          .if_version = doc->version,
-                          .skip_pipeline = true},
-                .of_source = true};
+  size_t body = u->bodies.n - before, id = how == MT_DELETED ? 0 : add_new_id(u, doc);
+  mt_write w = {.kind = how == MT_DELETED ? MT_WRITE_DELETE : MT_WRITE_INDEX,
+                .index = doc->index,
+                .id = doc->id,
+                .routing = doc->routing,
+                .body = {NULL, body},
+                .if_version = doc->version,
+                .skip_pipeline = true};
+  if (id) {
+    w.kind = MT_WRITE_CREATE;
+    w.id = (mt_slice){NULL, id};
+    w.if_version = (mt_version){0, 0};
+    w.external = 1;
+  }
+  u->docs[u->n] = doc;
+  u->items[u->n++] = (mt_item){.write = w, .of_source = true};
+}
+
+static bool is_moved(const mt_item *item) {
+  return item->write.external != 0;
 }
 
 /* What is to become of a document is counted, or is an item; its new source stands in u->bodies from `before`
@@ -104,13 +106,16 @@ static void note_outcome(mt_unit *u, mt_transformed how, const mt_doc *doc, size
   }
 }
 
-/* Sets the address of each body in the buffer. This is done last, because the buffer moves while it grows. */
+/* Sets the address of each body and new id in the buffer. This is done last, because the buffer moves while it grows. */
 static void place_bodies(mt_unit *u, size_t n) {
   const char *p = u->bodies.p;
   for (size_t i = 0; i < n; i++) {
     if (u->items[i].write.kind == MT_WRITE_DELETE) continue;
     u->items[i].write.body.p = p;
     p += u->items[i].write.body.n;
+    if (!is_moved(&u->items[i])) continue;
+    u->items[i].write.id.p = p;
+    p += u->items[i].write.id.n;
   }
 }
 
@@ -118,7 +123,10 @@ static mortise_status make_room_for_items(mt_unit *u, mortise_error *err) {
   const mt_page *page = u->page;
   mt_buf_clear(&u->bodies);
   u->n = u->at = u->asked = 0;
-  if (!mt_grow((void **)&u->items, &u->cap, page->n, sizeof *u->items, SIZE_MAX / sizeof *u->items))
+  if (!mt_grow((void **)&u->items, &u->cap, page->n, sizeof *u->items,
+               SIZE_MAX / sizeof *u->items) ||
+      !mt_grow((void **)&u->docs, &u->docs_cap, page->n, sizeof *u->docs,
+               SIZE_MAX / sizeof *u->docs))
     return mt_error_memory(err);
   /* An estimate of what is needed, so that the buffer seldom moves. */
   if (page->bytes.n < BODIES_MAX / 2) mt_buf_room(&u->bodies, page->bytes.n + page->bytes.n / 16);
@@ -262,9 +270,20 @@ static mt_again transform_again(void *ctx, mt_write_batch *b, mt_item *item, con
   return next;
 }
 
+/* It stays what it is, at its old id. */
+static mt_again refuse_taken(mt_item *item, const mt_doc *doc) {
+  if (!doc->found) return MT_AGAIN_CONFLICT; /* it was created, and someone has deleted it */
+  snprintf(item->write.type, sizeof item->write.type, "id_taken");
+  snprintf(item->write.reason, sizeof item->write.reason,
+           "another document has the id that it would get, %.*s",
+           (int)(item->write.id.n < 100 ? item->write.id.n : 100), item->write.id.p);
+  return MT_AGAIN_REJECT;
+}
+
 /* With a journal, a document that someone else has changed is left to the next pass, which reads it and lists it in
  * the journal again. */
 static mt_again again_journaled(void *ctx, mt_write_batch *b, mt_item *item, const mt_doc *doc) {
+  if (is_moved(item)) return refuse_taken(item, doc);
   return doc->found ? mt_again_itself(ctx, b, item, doc) : MT_AGAIN_DONE;
 }
 
@@ -300,7 +319,8 @@ static void account(mt_unit *u) {
   r->unknown += b->dirty;
   for (size_t i = 0; b->counts[MT_OUTCOME_REJECTED] && i < b->n; i++) {
     const mt_write *w = &b->items[i].write;
-    if (b->items[i].outcome == MT_OUTCOME_REJECTED) mt_result_reject(r, w->id, w->type, w->reason);
+    if (b->items[i].outcome == MT_OUTCOME_REJECTED)
+      mt_result_reject(r, u->docs[u->at + i]->id, w->type, w->reason);
   }
 }
 
@@ -310,9 +330,10 @@ static void list_aside(mt_unit *u) {
     return;
   for (size_t i = 0; i < b->n; i++) {
     mt_outcome outcome = b->items[i].outcome;
+    mt_write left = b->items[i].write;
+    left.id = u->docs[u->at + i]->id;
     if (outcome == MT_OUTCOME_REJECTED || outcome == MT_OUTCOME_CONFLICT)
-      mt_aside_add(&u->aside, mt_slice_of(b->index), &b->items[i].write,
-                   outcome == MT_OUTCOME_REJECTED);
+      mt_aside_add(&u->aside, mt_slice_of(b->index), &left, outcome == MT_OUTCOME_REJECTED);
   }
 }
 
@@ -408,6 +429,68 @@ static void settle_unit(mt_unit *u) {
   if (u->at == u->n || u->all->stopped) release_unit(u);
 }
 
+/* ---- Documents that get another id ---------------------------------------------------------- */
+
+static void keep_both(mt_item *item) {
+  snprintf(item->write.type, sizeof item->write.type, "conflict");
+  snprintf(item->write.reason, sizeof item->write.reason,
+           "someone has changed it while it was moved; %.*s has it as it was before",
+           (int)(item->write.id.n < 80 ? item->write.id.n : 80), item->write.id.p);
+}
+
+/* One that was created is done only if the old one is deleted: nobody knows that, if CLEARING was not reached. */
+static void conclude_moves(mt_unit *u) {
+  mt_write_batch *b = &u->batch;
+  for (size_t i = 0, k = 0; i < b->n; i++) {
+    mt_item *item = &b->items[i];
+    if (!is_moved(item) || item->outcome != MT_OUTCOME_APPLIED) continue;
+    mt_outcome end = k < u->clearing.n ? u->olds[k++].outcome : MT_OUTCOME_NONE;
+    if (end == MT_OUTCOME_APPLIED || end == MT_OUTCOME_ALREADY) continue;
+    item->outcome = end;
+    item->dirty = end == MT_OUTCOME_NONE;
+    b->counts[MT_OUTCOME_APPLIED]--;
+    b->counts[end]++;
+    b->dirty += item->dirty;
+    if (!item->dirty) keep_both(item);
+  }
+  if (u->clearing.error.code && !b->error.code) b->error = u->clearing.error;
+}
+
+static void on_cleared(void *ctx, mt_write_batch *b) {
+  mt_unit *u = ctx;
+  mt_units *all = u->all;
+  (void)b;
+  conclude_moves(u);
+  settle_unit(u);
+  all->written(all->ctx);
+}
+
+/* False if nothing is to be deleted. */
+static bool clear_olds(mt_unit *u) {
+  mortise_error err;
+  size_t n = 0;
+  for (size_t i = 0; i < u->batch.n; i++) {
+    const mt_doc *doc = u->docs[u->at + i];
+    if (!is_moved(&u->batch.items[i]) || u->batch.items[i].outcome != MT_OUTCOME_APPLIED) continue;
+    if (!mt_grow((void **)&u->olds, &u->olds_cap, n + 1, sizeof *u->olds,
+                 SIZE_MAX / sizeof *u->olds)) {
+      mt_error_memory(&err);
+      units_fail(u->all, &err);
+      return false;
+    }
+    u->olds[n++] = (mt_item){.write = {.kind = MT_WRITE_DELETE,
+                                       .index = doc->index,
+                                       .id = doc->id,
+                                       .routing = doc->routing,
+                                       .if_version = doc->version}};
+  }
+  if (!n) return false;
+  u->clearing = (mt_write_batch){
+      .done = on_cleared, .ctx = u, .index = u->all->index, .items = u->olds, .n = n};
+  u->phase = MT_UNIT_CLEARING;
+  return u->all->sink.submit(u->all->sink.ctx, &u->clearing);
+}
+
 static bool correct_entry(mt_unit *u);
 static bool was_not_done(const mt_item *item);
 
@@ -430,6 +513,8 @@ static bool fails_in_doubt(mt_unit *u) {
 static void on_batch_written(void *ctx, mt_write_batch *b) {
   mt_unit *u = ctx;
   mt_units *all = u->all;
+  if (!b->error.code && clear_olds(u)) return;
+  conclude_moves(u);
   u->uncorrected = all->known && b->counts[MT_OUTCOME_CONFLICT] + b->counts[MT_OUTCOME_REJECTED];
   if (u->uncorrected && !b->error.code && !fails_in_doubt(u) && correct_entry(u)) return;
   settle_unit(u);
@@ -440,6 +525,7 @@ static void on_batch_written(void *ctx, mt_write_batch *b) {
 static void take_batch(mt_unit *u) {
   mt_units *all = u->all;
   size_t most = mt_pace_batch(&all->pace), left = u->n - u->at;
+  u->clearing = (mt_write_batch){0};
   u->batch = (mt_write_batch){.done = on_batch_written,
                               .ctx = u,
                               .index = all->index,
@@ -452,19 +538,10 @@ static void take_batch(mt_unit *u) {
   mt_pace_sent(&all->pace, u->batch.n, all->now_ms);
 }
 
-/* The document of the page that item `i` of the batch writes; the search begins at `doc`. */
-static const mt_doc *doc_of(const mt_unit *u, size_t i, const mt_doc *doc) {
-  while (doc->id.p != u->batch.items[i].write.id.p) doc++;
-  return doc;
-}
-
 static mortise_status preview_batch(const mt_unit *u, mt_preview *preview, mortise_error *err) {
-  const mt_doc *doc = u->page->docs;
   mortise_status status = MORTISE_OK;
-  for (size_t i = 0; i < u->batch.n && !status; i++) {
-    doc = doc_of(u, i, doc);
-    status = mt_preview_add(preview, &u->batch.items[i].write, doc->source, err);
-  }
+  for (size_t i = 0; i < u->batch.n && !status; i++)
+    status = mt_preview_add(preview, &u->batch.items[i].write, u->docs[u->at + i], err);
   return status;
 }
 
@@ -491,15 +568,20 @@ static bool restores(mt_unit_journal *j, const mt_doc *doc, mt_slice written) {
 }
 
 /* Appends what is needed to undo one document. False if there is no memory. */
-static bool list_entry(mt_unit_journal *j, const mt_write *w, const mt_doc *doc, mt_buf *text) {
+static bool list_entry(mt_unit_journal *j, const mt_item *item, const mt_doc *doc, mt_buf *text) {
+  const mt_write *w = &item->write;
   bool deletes = w->kind == MT_WRITE_DELETE;
   bool exact = !deletes && restores(j, doc, w->body);
   if (exact && j->only_inexact) return true;
   mt_journal_entry e = {.kind = deletes ? MT_JOURNAL_DELETE : MT_JOURNAL_INDEX,
-                        .index = w->index,
-                        .id = w->id,
-                        .routing = w->routing,
-                        .before = w->if_version};
+                        .index = doc->index,
+                        .id = doc->id,
+                        .routing = doc->routing,
+                        .before = doc->version};
+  if (is_moved(item)) {
+    e.kind = MT_JOURNAL_MOVE;
+    e.to = w->id;
+  }
   if (!exact) e.source = doc->source;
   if (!deletes && !mt_journal_digest(w->body, e.after)) return false;
   mt_journal_add(text, &e);
@@ -512,12 +594,10 @@ static bool was_not_done(const mt_item *item) {
 
 /* The items are the documents of the page that are to be changed, in the same order. */
 static mortise_status list_entries(mt_unit *u, mt_buf *text, mortise_error *err) {
-  const mt_doc *doc = u->page->docs;
   mt_buf_clear(text);
   for (size_t i = 0; i < u->batch.n; i++) {
-    doc = doc_of(u, i, doc);
     if (was_not_done(&u->batch.items[i])) continue;
-    if (!list_entry(u->all->journal, &u->batch.items[i].write, doc, text))
+    if (!list_entry(u->all->journal, &u->batch.items[i], u->docs[u->at + i], text))
       return mt_error_memory(err);
   }
   return mt_buf_status(text, "a batch of the journal", err);
@@ -619,7 +699,7 @@ static bool is_under_way(const mt_unit *u) {
 }
 
 static bool is_in_journal(const mt_unit *u) {
-  return u->phase >= MT_UNIT_JOURNALING && u->phase <= MT_UNIT_WRITING;
+  return u->phase >= MT_UNIT_JOURNALING && u->phase <= MT_UNIT_CLEARING;
 }
 
 /* A job's document can list only MT_JOB_UNITS_MAX batches that are done before an earlier one. */
@@ -693,6 +773,8 @@ void mt_units_deinit(mt_units *all) {
     mt_buf_deinit(&u->aside);
     mt_aside_write_deinit(&u->listing);
     mt_free(u->items);
+    mt_free(u->docs);
+    mt_free(u->olds);
   }
   if (all->list && all->journal) {
     mt_packer_free(all->journal->packer);
@@ -739,6 +821,10 @@ size_t mt_units_open(const mt_units *all, uint64_t *numbers, size_t n) {
 }
 
 void mt_units_abandon(mt_units *all) {
-  for (uint32_t i = 0; i < all->n; i++)
-    if (all->list[i].phase == MT_UNIT_WRITING) account(&all->list[i]);
+  for (uint32_t i = 0; i < all->n; i++) {
+    mt_unit *u = &all->list[i];
+    if (u->phase != MT_UNIT_WRITING && u->phase != MT_UNIT_CLEARING) continue;
+    conclude_moves(u);
+    account(u);
+  }
 }

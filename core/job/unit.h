@@ -6,7 +6,8 @@
  * A unit in READ has the documents. In PATCHED it has the items that are to be written. In JOURNALING it waits
  * until the journal has them, and in WRITING it has given them to the sink. A unit leaves PATCHED only while the
  * change is not paused and as its pace allows. If a batch may have fewer documents than the page, the unit returns
- * to PATCHED with the rest. LISTING comes before FREE if some were set aside and a job lists them. The outcome of each document is counted into the change's result. */
+ * to PATCHED with the rest. Documents that get another id are created in WRITING, and when that is acknowledged the
+ * old ones are deleted in CLEARING. LISTING comes before FREE if some were set aside and a job lists them. The outcome of each document is counted into the change's result. */
 #ifndef MT_JOB_UNIT_H
 #define MT_JOB_UNIT_H
 
@@ -16,18 +17,9 @@
 #include "job/preview.h"
 #include "job/record.h"
 #include "job/result.h"
+#include "job/sink.h"
 #include "job/transform.h"
 #include "write/writer.h"
-
-/* The receiver of a change's writes. */
-typedef struct mt_sink {
-  /* True: `batch->done` will be called, from the loop. False: each item has its outcome already. */
-  bool (*submit)(void *ctx, mt_write_batch *batch);
-  void *ctx;
-} mt_sink;
-
-mt_sink mt_sink_writer(mt_writer *writer);
-mt_sink mt_sink_plan(void); /* writes nothing, and counts each item as applied */
 
 /* The journal that lists the items before they go to the sink. */
 typedef struct mt_unit_journal {
@@ -56,6 +48,7 @@ typedef enum mt_unit_phase {
   MT_UNIT_JOURNALING,
   MT_UNIT_JOURNALED,
   MT_UNIT_WRITING,
+  MT_UNIT_CLEARING,
   MT_UNIT_LISTING
 } mt_unit_phase;
 
@@ -67,7 +60,10 @@ typedef struct mt_unit {
   mt_page *page; /* owned, as all below */
   mt_buf bodies;
   mt_item *items;    /* for the whole page */
-  size_t cap, n, at; /* `at`: the items before it are finished */
+  const mt_doc **docs; /* of each item: the document of the page */
+  mt_item *olds;       /* deletions of documents that have got another id */
+  mt_write_batch clearing;
+  size_t cap, docs_cap, olds_cap, n, at; /* `at`: the items before it are finished */
   size_t asked;      /* PATCHING: how many documents of the page were given out */
   mt_write_batch batch;
   struct mt_redo *redone; /* new bodies for documents that were read again */
@@ -89,6 +85,7 @@ struct mt_units {
   mt_unit_journal *journal; /* NULL: none */
   mt_preview *preview;      /* gets the writes that go to the sink; may be NULL */
   mt_change_result *result;
+  const mt_prefix *ids; /* ids at or below `from` are to lie below `to`; NULL: they stay */
   bool outside; /* the caller makes the change, with mt_unit_put, instead of `transform` */
   /* NULL, or the documents that are skipped because they were written already. With it, the journal is corrected
    * after each batch, so that it lists only what was written. */

@@ -31,6 +31,9 @@ enum {
 
 enum {
   MT_FIELDS_MAX = 16, /* keyword fields of one index that can be looked up by value */
+  /* The number of the field whose entries have an id as value, and the external version that it had last as id. They
+   * stay as long as the index. */
+  MT_FIELD_SEALED = MT_FIELDS_MAX,
   MT_ENTRY_MAX = 512, /* bytes of a value that are kept for that; matches are checked again */
   MT_INDEX_NAME_MAX = 255,
 };

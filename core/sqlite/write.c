@@ -5,7 +5,9 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 
+#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 enum {
   ID_MAX = 512,        /* the servers' limit */
@@ -69,6 +71,7 @@ static void clear_result(mt_write *item) {
   item->result = MT_WRITE_NONE;
   item->status = 0;
   item->version = (mt_version){0};
+  item->standing = 0;
   item->type[0] = item->reason[0] = '\0';
 }
 
@@ -219,6 +222,51 @@ static mortise_status apply_update(bulk_run *u, mt_index *index, mt_write *item,
   return set_write_result(item, MT_WRITE_NOOP, 200, "", "");
 }
 
+/* ---- external versions ---- */
+
+static mortise_status write_seal(bulk_run *u, const mt_index *index, size_t sql, const mt_write *item,
+                                 uint64_t version, mortise_error *err) {
+  char text[24];
+  snprintf(text, sizeof text, "%" PRIu64, version);
+  sqlite3_stmt *stmt = mt_db_stmt(u->w->db, sql);
+  sqlite3_bind_int64(stmt, 1, index->idx);
+  sqlite3_bind_int64(stmt, 2, MT_FIELD_SEALED);
+  mt_db_bind(stmt, 3, item->id);
+  mt_db_bind(stmt, 4, mt_slice_of(text));
+  return mt_db_run(u->w->db, stmt, err);
+}
+
+/* The highest external version that the id had; 0: none. */
+static mortise_status read_seal(bulk_run *u, const mt_index *index, const mt_write *item, uint64_t *version,
+                                mortise_error *err) {
+  sqlite3_stmt *stmt = mt_db_stmt(u->w->db, DOCS_ENTRY_IS);
+  sqlite3_bind_int64(stmt, 1, index->idx);
+  sqlite3_bind_int64(stmt, 2, MT_FIELD_SEALED);
+  mt_db_bind(stmt, 3, item->id);
+  int code = sqlite3_step(stmt);
+  *version = code == SQLITE_ROW ? strtoull(mt_db_text(stmt, 0).p, NULL, 10) : 0;
+  sqlite3_reset(stmt);
+  return code == SQLITE_ROW || code == SQLITE_DONE ? MORTISE_OK : mt_db_fail(u->w->db, code, err);
+}
+
+/* What is there is refused whatever its version: this store keeps none, and whoever asks wants to create. Documents
+ * that are deleted otherwise leave nothing behind, since no request reaches this store late; but the version that a
+ * create had stays, so that it is applied once. */
+static mortise_status apply_external(bulk_run *u, mt_index *index, mt_write *item, mt_json body, const mt_row *old,
+                                     mortise_error *err) {
+  uint64_t stands = 0;
+  mortise_status status = read_seal(u, index, item, &stands, err);
+  if (status) return status;
+  if (old || stands >= item->external) {
+    item->standing = stands;
+    return write_conflict(item, old ? "the document exists already" : "a later version was there");
+  }
+  if (stands) status = write_seal(u, index, DOCS_ENTRY_DROP, item, stands, err);
+  if (!status) status = write_seal(u, index, DOCS_ENTRY_ADD, item, item->external, err);
+  if (status) return status;
+  return item->kind == MT_WRITE_CREATE ? store(u, index, item, NULL, body.raw, err) : write_missing(item);
+}
+
 static bool version_set(const mt_write *item) {
   return item->if_version.term != 0;
 }
@@ -233,6 +281,7 @@ static mortise_status apply(bulk_run *u, mt_index *index, mt_write *item, mt_jso
   if (version_set(item) && version_differs(item, old))
     return write_conflict(item,
                           old ? "the document has been changed since" : "there is no document");
+  if (item->external) return apply_external(u, index, item, body, old, err);
   switch (item->kind) {
   case MT_WRITE_CREATE:
     if (old) return write_conflict(item, "the document exists already");
@@ -296,6 +345,10 @@ static bool is_malformed(mt_write *item, mt_slice name, mt_json *body) {
   if (item->kind == MT_WRITE_CREATE && version_set(item))
     return reject(item, "action_request_validation_exception",
                   "create operations do not support compare and set"),
+           true;
+  if (item->external && (version_set(item) || (item->kind != MT_WRITE_CREATE && item->kind != MT_WRITE_DELETE)))
+    return reject(item, "action_request_validation_exception",
+                  "only a create or a delete has an external version, and no other"),
            true;
   if (!is_text(item)) return true;
   if (item->kind == MT_WRITE_DELETE) return false;

@@ -139,16 +139,22 @@ typedef enum mt_write_result {
 } mt_write_result;
 
 typedef struct mt_write {
-  mt_write_kind kind;         /* in, as all up to `if_version` */
+  mt_write_kind kind;         /* in, as all up to `skip_pipeline` */
   mt_slice index;             /* {NULL,0}: the bulk's own */
   mt_slice id;
   mt_slice routing;
   mt_slice body;              /* source; for an update {"doc":..} or, on elastic, {"script":..} */
   mt_version if_version;      /* {0,0}: unconditional */
+  /* A create or a delete: CONFLICT unless it exceeds the version that the document has, or had when it was deleted.
+   * A create then gives the document this version, a delete leaves it at the id, also where there is no document
+   * (MISSING). So a late copy of the create can do nothing once either was done. A server forgets the versions of
+   * deleted documents after `index.gc_deletes`, 60 s. Where there is a document, 1 is always refused. 0: none. */
+  uint64_t external;
   bool skip_pipeline;         /* writes with pipeline=_none */
   mt_write_result result;     /* out, as all below */
   int status;                 /* the item's HTTP status, also on sqlite */
   mt_version version;         /* of the write that was applied */
+  uint64_t standing;          /* with `external`, CONFLICT: the version that stands there; 0: unknown */
   char type[64];              /* server's error type, or "" */
   char reason[160];
 } mt_write;

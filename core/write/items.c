@@ -97,7 +97,8 @@ static bool can_be_asked(const mt_write *w) {
 
 /* A create needs no reading. */
 bool mt_item_looks_first(const mt_writer *w, const mt_item *item) {
-  if (item->write.kind == MT_WRITE_CREATE || !can_be_asked(&item->write)) return false;
+  if (item->write.kind == MT_WRITE_CREATE || item->write.external || !can_be_asked(&item->write))
+    return false;
   if (w->stamps) return !body_tells(item);
   return w->compares && !is_version(item->write.if_version);
 }
@@ -302,14 +303,40 @@ static bool may_be_own(const mt_item *item, const mt_doc *doc) {
   return !mt_version_equal(doc->version, w->if_version);
 }
 
+/* No document was found, but a version stands there, which the server may keep of a deleted one. It must be exceeded,
+ * but a later version would replace a document that the reading did not see, since a copy of a shard may lag behind.
+ * So the shard's primary is asked, by an update that changes nothing. Once it has said that there is no document, the
+ * next version is refused as well if somebody creates one. */
+static void exceed_version(mt_item *item) {
+  item->probes = item->write.standing >= item->write.external; /* else it is sent as it is */
+  resend(item, (mt_version){0, 0});
+}
+
+/* As mt_item_written. */
+static bool is_probed(mt_item *item, const mt_write *sent) {
+  mt_write *w = &item->write;
+  if (sent->result == MT_WRITE_BUSY) return false;
+  item->probes = false;
+  if (sent->result == MT_WRITE_MISSING && w->standing < INT64_MAX)
+    w->external = w->standing + 1;
+  else
+    item->reread = true;
+  return sent->result != MT_WRITE_NONE;
+}
+
 void mt_item_read(mt_lane *l, mt_item *item, const mt_doc *doc) {
-  bool deleted = item->write.kind == MT_WRITE_DELETE && !doc->found, stamps = l->w->stamps;
+  bool external = item->write.external && !is_version(item->at) && !doc->found;
+  bool deleted = !external && item->write.kind == MT_WRITE_DELETE && !doc->found, stamps = l->w->stamps;
   bool looks = mt_item_looks_first(l->w, item);
   if (stamps && doc->found && !stamp_allows(l, item, doc->source)) return;
   if (deleted)
     settle_item(item, MT_OUTCOME_ALREADY);
   else if (++item->rereads > MT_AGAIN_MAX)
     give_up_item(item);
+  else if (external)
+    exceed_version(item);
+  else if (item->write.external && item->write.kind == MT_WRITE_DELETE)
+    resolve_conflict(l, item, doc); /* it seals an id where there is no document, and here is one */
   else if ((stamps || looks) && compare_with(item, doc))
     return;
   else if (looks && !is_version(item->write.if_version))
@@ -320,8 +347,10 @@ void mt_item_read(mt_lane *l, mt_item *item, const mt_doc *doc) {
 
 bool mt_item_written(mt_lane *l, mt_item *item, mt_write *sent) {
   mt_write *w = &item->write;
+  if (item->probes) return is_probed(item, sent);
   w->result = sent->result;
   w->status = sent->status;
+  w->standing = sent->standing;
   switch (sent->result) {
   case MT_WRITE_APPLIED:
     w->version = sent->version;

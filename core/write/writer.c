@@ -109,10 +109,13 @@ static void narrow_bulk(mt_lane *l, const mortise_error *e) {
 /* A failed request may still have answers for some items; the others are in doubt. */
 static void doubt(mt_lane *l) {
   for (size_t i = 0; i < l->n; i++) {
-    if (l->wire[i].result)
-      mt_item_written(l, l->items[i], &l->wire[i]);
-    else
-      l->items[i]->dirty = l->items[i]->doubted = l->items[i]->reread = true;
+    mt_item *item = l->items[i];
+    if (l->wire[i].result) {
+      mt_item_written(l, item, &l->wire[i]);
+      continue;
+    }
+    item->dirty |= !item->probes; /* a probe writes nothing */
+    item->doubted = item->reread = true;
   }
 }
 
@@ -285,17 +288,25 @@ static void put_on_wire(mt_lane *l, mt_item *item) {
   to->body = from->body;
   to->if_version = from->if_version;
   to->skip_pipeline = from->skip_pipeline;
+  to->external = from->external;
   if (item->at.term) {
     to->if_version = item->at;
+    to->external = 0; /* it was created, and is written once more for an acknowledgement */
     if (to->kind == MT_WRITE_CREATE) to->kind = MT_WRITE_INDEX;
   }
   if (item->absent) {
     if (to->kind == MT_WRITE_UPDATE) to->body = mt_item_upsert(item);
     to->kind = MT_WRITE_CREATE;
   }
+  if (item->probes) {
+    to->kind = MT_WRITE_UPDATE;
+    to->body = MT_SLICE("{\"doc\":{}}");
+    to->external = 0;
+  }
   to->result = MT_WRITE_NONE;
   to->status = 0;
   to->version = (mt_version){0, 0};
+  to->standing = 0;
   to->type[0] = to->reason[0] = '\0';
   l->items[l->n++] = item;
 }

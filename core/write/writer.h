@@ -43,6 +43,7 @@ typedef struct mt_item {
   bool doubted; /* out: a request of it had no answer, whatever the outcome of a later one */
   bool reread; /* the writer's, as all below */
   bool absent; /* there was no document, so it is sent as a create */
+  bool probes; /* an update that changes nothing is sent instead (items.c) */
   uint8_t rereads;
   mt_version at; /* compare with this version instead of write.if_version */
 } mt_item;

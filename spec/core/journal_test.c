@@ -86,6 +86,10 @@ static void add_entries(rng *r, mt_buf *text, size_t n) {
     id[e.id.n++] = 'x'; /* an id is not empty */
     if (rng_chance(r, 30)) e.routing = random_text(r, routing, sizeof routing);
     if (rng_chance(r, 30)) e.source = (mt_slice){NULL, 0};
+    if (rng_chance(r, 30)) {
+      e.kind = MT_JOURNAL_MOVE;
+      e.to = MT_SLICE("\"else\"where");
+    }
     if (rng_chance(r, 30))
       e.kind = MT_JOURNAL_DELETE;
     else

@@ -23,6 +23,7 @@ late_bulk late_bulk_of(const mt_bulk *r) {
                             .routing = keep_slice(w->routing),
                             .body = keep_slice(w->body),
                             .if_version = w->if_version,
+                            .external = w->external,
                             .skip_pipeline = w->skip_pipeline};
   }
   return b;

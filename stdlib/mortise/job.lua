@@ -58,6 +58,7 @@ job.rename_rows = {
   {name = "from", type = "string", required = true, help = "the path that is renamed, with all below it"},
   {name = "to", type = "string", required = true, help = "what it becomes"},
   {name = "field", type = "names", default = "path", help = "the field that holds paths, or a list of them"},
+  {name = "ids", type = "boolean", help = "an `_id` at or below `from` becomes one below `to`, too"},
 }
 
 job.rows = options.join(job.rows, hooks.rows)
@@ -113,6 +114,7 @@ end
 local function to_rename(given)
   local rename = options.check("job: rename", job.rename_rows, given)
   rename.from, rename.to = check_path(rename.from, true), check_path(rename.to)
+  rename.ids = rename.ids or nil
   return rename
 end
 
@@ -192,7 +194,7 @@ local function to_spec(o)
   core.change_check {
     transforms = transforms, by_function = is_function,
     fields = rename and job.field_lines(rename), from = rename and rename.from,
-    to = rename and rename.to,
+    to = rename and rename.to, ids = rename and rename.ids,
   }
   if spec.query and not pcall(core.view, spec.query) then
     errors.bad("job: option `query` is no JSON object: %s", spec.query)
@@ -230,7 +232,7 @@ local function work_options(self)
   return {
     index = spec.index, query = spec.query, transforms = transforms, by_function = is_function,
     fields = spec.rename and job.field_lines(rename),
-    from = rename.from, to = rename.to, merge = spec.merge, allow_empty = spec.allow_empty,
+    from = rename.from, to = rename.to, ids = rename.ids, merge = spec.merge, allow_empty = spec.allow_empty,
     page = spec.batch, slices = spec.slices, in_flight = spec.concurrency, passes = spec.passes,
     strategy = spec.strategy,
   }
@@ -434,8 +436,9 @@ function Job:rollback() return carry_out(self, "undo") end
 
 -- What the change would do, as of now: takes no lock, writes nothing. -> {matched=, changed=, rejected=,
 -- bytes= (of the changed documents), estimate= (seconds), locks={{path=, mode=}, ...}, samples={{index=, id=,
--- before=, after=, fields={{field=, before=, after=}, ...}}, ...}, strategy= and strategy_reason= (who would
--- make it, and why, where `strategy` is given), ...}; before and after are JSON texts
+-- new_id= (where it gets another), before=, after=, fields={{field=, before=, after=}, ...}}, ...}, strategy=
+-- and strategy_reason= (who would make it, and why, where `strategy` is given), ...}; before and after are
+-- JSON texts
 function Job:plan()
   if by_function.is(self._spec.change) and not self._function then
     by_function.refuse("invalid_argument", self.id)

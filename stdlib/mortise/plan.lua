@@ -44,7 +44,8 @@ local function samples_of(text)
     local before = each.before and core.json(each.before)
     local after = each.after and core.json(each.after)
     list[i] = core.object {
-      index = each.index, id = each.id, before = before, after = after, deleted = before and not after or nil,
+      index = each.index, id = each.id, new_id = each.new_id,
+      before = before, after = after, deleted = before and not after or nil,
       large = not before or nil, fields = before and after and differences(before, after) or nil,
     }
   end

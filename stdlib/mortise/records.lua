@@ -87,6 +87,7 @@ local function check(record)
   assert(type(change) == "table" or change == "function")
   assert(not spec.rename or is_text_list {change.from, change.to})
   assert(not spec.rename or is_text_list(type(change.field) == "table" and change.field or {change.field}))
+  assert(not spec.rename or change.ids == nil or change.ids == true)
   assert(is_tuned(spec.tuned))
   return record
 end

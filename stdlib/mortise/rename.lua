@@ -46,6 +46,7 @@ local function change_under(lock, o)
     index = o.index, fields = job.field_lines(o), from = o.from, to = o.to, query = json.body(o.query),
     page = o.page, slices = o.slices, in_flight = o.in_flight, passes = o.passes,
     strength = o.strength, stamp_field = o.stamp_field, merge = o.merge, allow_empty = o.allow_empty,
+    ids = o.ids,
   }
   local ok, result = pcall(watched, moving, o.on_progress, ("renaming %s in %s"):format(o.from, o.index))
   if ok then return finished(result) end
@@ -82,7 +83,8 @@ end
 
 local function as_job(client, o)
   return job.new(client, {
-    name = o.name, index = o.index, rename = {from = o.from, to = o.to, field = o.field}, merge = o.merge,
+    name = o.name, index = o.index, merge = o.merge,
+    rename = {from = o.from, to = o.to, field = o.field, ids = o.ids},
     allow_empty = o.allow_empty, wait = o.wait and o.wait / 1000, on_orphan = o.on_orphan, query = o.query,
     on_progress = o.on_progress, batch = o.page, slices = o.slices, concurrency = o.in_flight,
     passes = o.passes, strategy = o.strategy,

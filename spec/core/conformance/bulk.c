@@ -1,6 +1,7 @@
 /* Bulks: every item gets a result, whatever the other items are. */
 #include "conformance/conformance.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 static void mixed(mt_fixture *f) {
@@ -234,6 +235,63 @@ static void refresh_waits(mt_fixture *f) {
   MT_CHECK(mt_count_of(f, NULL) == 1, "searches see it");
 }
 
+/* ---- External versions ---------------------------------------------------------------------- */
+
+static mt_write external_of(mt_write_kind kind, const char *id, const char *body, uint64_t version) {
+  mt_write w = mt_write_of(kind, id, body);
+  w.external = version;
+  return w;
+}
+
+static void expect_external(mt_fixture *f, mt_write w, mt_write_result want, bool there) {
+  mt_bulk_run(f, &w, 1);
+  MT_CHECK(w.result == want, "%d with version %" PRIu64 ": %d, not %d: %d %s %s", (int)w.kind, w.external,
+           (int)w.result, (int)want, w.status, w.type, w.reason);
+  MT_CHECK(mt_get(f, w.id, NULL, NULL) == there, "%.*s is %sthere", (int)w.id.n, w.id.p, there ? "not " : "");
+  if (w.result == MT_WRITE_CONFLICT && !there)
+    MT_CHECK(w.standing >= 1, "it says which version stands there: %s", w.reason);
+}
+
+/* A late copy of a create does nothing, be its document there or deleted; and what is there is never replaced. */
+static void sealed_creates(mt_fixture *f) {
+  mt_make_index(f, 1);
+  expect_external(f, external_of(MT_WRITE_CREATE, "a", "{\"n\":1}", 1), MT_WRITE_APPLIED, true);
+  expect_external(f, external_of(MT_WRITE_CREATE, "a", "{\"n\":2}", 1), MT_WRITE_CONFLICT, true);
+  expect_external(f, mt_write_of(MT_WRITE_DELETE, "a", NULL), MT_WRITE_APPLIED, false);
+  expect_external(f, external_of(MT_WRITE_CREATE, "a", "{\"n\":1}", 1), MT_WRITE_CONFLICT, false);
+  mt_write again = external_of(MT_WRITE_CREATE, "a", "{\"n\":1}", 1);
+  mt_bulk_run(f, &again, 1);
+  expect_external(f, external_of(MT_WRITE_CREATE, "a", "{\"n\":1}", again.standing + 1), MT_WRITE_APPLIED, true);
+  mt_write_one(f, mt_write_of(MT_WRITE_CREATE, "theirs", "{\"n\":3}"));
+  expect_external(f, external_of(MT_WRITE_CREATE, "theirs", "{\"n\":1}", 1), MT_WRITE_CONFLICT, true);
+  expect_external(f, external_of(MT_WRITE_DELETE, "theirs", NULL, 1), MT_WRITE_CONFLICT, true);
+}
+
+/* What is created over a version that stands there exceeds it by one, so that the next version never replaces it. */
+static void sealed_ids(mt_fixture *f) {
+  mt_make_index(f, 1);
+  expect_external(f, external_of(MT_WRITE_DELETE, "a", NULL, 1), MT_WRITE_MISSING, false);
+  expect_external(f, external_of(MT_WRITE_CREATE, "a", "{\"n\":1}", 1), MT_WRITE_CONFLICT, false);
+  expect_external(f, external_of(MT_WRITE_DELETE, "a", NULL, 1), MT_WRITE_CONFLICT, false);
+  expect_external(f, external_of(MT_WRITE_DELETE, "a", NULL, 2), MT_WRITE_MISSING, false);
+  expect_external(f, external_of(MT_WRITE_CREATE, "a", "{\"n\":1}", 2), MT_WRITE_CONFLICT, false);
+  expect_external(f, mt_write_of(MT_WRITE_CREATE, "a", "{\"theirs\":1}"), MT_WRITE_APPLIED, true);
+  expect_external(f, external_of(MT_WRITE_CREATE, "a", "{\"n\":1}", 3), MT_WRITE_CONFLICT, true);
+  expect_external(f, external_of(MT_WRITE_DELETE, "a", NULL, 3), MT_WRITE_CONFLICT, true);
+  expect_external(f, external_of(MT_WRITE_INDEX, "a", "{\"n\":1}", 9), MT_WRITE_REJECTED, true);
+}
+
+/* An id may look like the reason of a refusal. */
+static void sealed_misleading(mt_fixture *f) {
+  const char *id = "[x]: version conflict, current version [77] is higher";
+  mt_make_index(f, 1);
+  expect_external(f, external_of(MT_WRITE_DELETE, id, NULL, 5), MT_WRITE_MISSING, false);
+  mt_write w = external_of(MT_WRITE_CREATE, id, "{}", 1);
+  mt_bulk_run(f, &w, 1);
+  MT_CHECK(w.result == MT_WRITE_CONFLICT && w.standing == 5, "%d %" PRIu64 " %s", (int)w.result, w.standing,
+           w.reason);
+}
+
 const mt_case mt_cases_bulk[] = {
     {"bulk: mixed results keep their order", mixed},
     {"bulk: a bad body harms no neighbour", bad_neighbours},
@@ -245,5 +303,8 @@ const mt_case mt_cases_bulk[] = {
     {"bulk: 2,000 items", large},
     {"bulk: of nothing", empty},
     {"bulk: refresh waits until searches see it", refresh_waits},
+    {"bulk: a create with an external version is applied once", sealed_creates},
+    {"bulk: a sealed id refuses late creates", sealed_ids},
+    {"bulk: which version stands there", sealed_misleading},
     {0},
 };

@@ -33,6 +33,7 @@ typedef enum jobs_kind {
   JOBS_RENAME,  /* its path lies below /new; undone from the journal's sources */
   JOBS_INVERSE, /* the same, with ids only in the journal, since something lies below /new already */
   JOBS_EMPTY,   /* the same, with no journal, since nothing does */
+  JOBS_MOVES,   /* as JOBS_INVERSE, and each document gets another id, below /new */
   JOBS_LIST,    /* a list of transforms, after which it still matches */
   JOBS_DELETE,  /* the same, but that every third document is deleted */
   JOBS_FUNCTION, /* a function, which would be seen if it were called for what it has made */
@@ -148,6 +149,9 @@ static inline sim_key jobs_own(unsigned number, unsigned detail) {
 /* loop.c */
 mt_loop *jobs_loop_new(jobs_process *process);
 
+/* The id of a document, at first or where the job has moved it. */
+void jobs_id(const jobs_sim *s, unsigned doc, bool moved, char out[32]);
+
 /* road.c */
 mt_store *jobs_store_new(jobs_process *process);
 void jobs_road_clear(jobs_sim *s);
@@ -187,7 +191,7 @@ bool jobs_lies_below(const char *source, const char *path);
 void jobs_lists_make(jobs_sim *s); /* what the job is to do */
 
 /* simulate_jobs.c */
-bool jobs_at_work(const jobs_sim *s);
+bool jobs_at_work(jobs_sim *s);
 bool jobs_may_begin(const jobs_sim *s); /* are there processes left for this schedule? */
 void jobs_next(void *sim); /* another process takes the job over, if it may */
 void jobs_schedule(jobs_sim *s, uint64_t seed, const sim_key *only, size_t n_only,

@@ -3,7 +3,8 @@
  * A document's base is what it was before the job changed it: what it was at the beginning, or what others wrote
  * last. Whatever the job writes is its base, changed; or, undoing, its base again; or what is there already. A
  * change is in the journal before it is applied. What others wrote is never lost. A function is never called for a
- * document that it has changed, whatever others have made of it since. */
+ * document that it has changed, whatever others have made of it since. One that gets another id is there before it is
+ * gone from the former. */
 #include "jobs.h"
 
 #include "job/journal.h"
@@ -78,8 +79,17 @@ static bool is(const char *a, const char *b) {
   return a && b ? !strcmp(a, b) : a == b;
 }
 
+void jobs_id(const jobs_sim *s, unsigned doc, bool moved, char out[32]) {
+  bool moves = s->profile.kind == JOBS_MOVES;
+  snprintf(out, 32, "%sd%u", !moves ? "" : moved ? "/new/" : "/old/", doc);
+}
+
+static bool is_moved(const char *id) {
+  return !strncmp(id, "/new/", 5);
+}
+
 static unsigned doc_of(const char *id) {
-  return (unsigned)strtoul(id + 1, NULL, 10);
+  return (unsigned)strtoul(id + (*id == '/' ? 6 : 1), NULL, 10);
 }
 
 static bool poisoned(const jobs_sim *s, unsigned doc) {
@@ -157,11 +167,12 @@ static void note_batch(jobs_sim *s, const shelf_written *w) {
 
 static bool is_journaled(jobs_sim *s, unsigned doc, const shelf_written *w) {
   char digest[MT_JOURNAL_DIGEST] = "";
+  bool created = is_moved(w->id);
   if (s->ended.inverse) return true; /* the opposite change undoes it */
   if (w->after && !mt_journal_digest(mt_slice_of(w->after), digest)) abort();
   for (size_t i = 0; i < s->n_journal; i++) {
     jobs_entry *e = &s->journal[i];
-    bool same = e->doc == doc && mt_version_equal(e->before, w->before_version) &&
+    bool same = e->doc == doc && (created || mt_version_equal(e->before, w->before_version)) &&
                 !strcmp(e->after, digest);
     e->written |= same;
     if (same) return true;
@@ -199,6 +210,33 @@ static void note_others(jobs_sim *s, const shelf_written *w) {
   d->others = true;
 }
 
+static const char *source_at(const jobs_sim *s, unsigned doc, bool moved) {
+  char id[32];
+  jobs_id(s, doc, moved, id);
+  const shelf_doc *d = shelf_get(&s->shelf.docs, mt_slice_of(id));
+  return d ? d->now.source : NULL;
+}
+
+/* A create, or a delete while the same is at the other id. */
+static void check_move(jobs_sim *s, const shelf_written *w) {
+  unsigned doc = doc_of(w->id);
+  bool moved = is_moved(w->id);
+  const char *base = s->docs[doc].base, *there = source_at(s, doc, !moved);
+  char *changed;
+  s->counts.writes++;
+  jobs_change(s, base, &changed);
+  const char *here = moved ? changed : base;
+  if (is(w->before, w->after))
+    s->counts.again++;
+  else if (w->before ? w->after || !is(w->before, here) : !is(w->after, here))
+    jobs_fail(s, "what was written is neither the change nor its undoing");
+  else if (!is(there, moved ? base : changed))
+    jobs_fail(s, "a document was deleted, or made again, that is not at its other id");
+  else if (moved && w->after && !is_journaled(s, doc, w))
+    jobs_fail(s, "a document was moved before the journal said so");
+  free(changed);
+}
+
 /* Nothing of it is under way once it has given its lock back, unless no answer came. */
 static void check_holder(jobs_sim *s, const shelf_written *w) {
   const jobs_process *p = &s->processes[w->who];
@@ -233,6 +271,8 @@ static void on_written(void *ctx, const shelf_written *w) {
     if (!strncmp(w->after, "{\"kind\":\"job\"", 13)) check_record(s, w);
   } else if (w->who == SHELF_OTHERS) {
     note_others(s, w);
+  } else if (s->profile.kind == JOBS_MOVES) {
+    check_move(s, w);
   } else {
     check_holder(s, w);
     check_change(s, w);
@@ -250,11 +290,12 @@ void jobs_judge_call(jobs_process *p, const mt_doc *doc) {
 
 /* ---- The end -------------------------------------------------------------------------------- */
 
+/* Of one that gets another id: where there is one of them, it is there; where there are both, it is neither. */
 static const char *source_of(const jobs_sim *s, unsigned doc) {
-  char id[16];
-  snprintf(id, sizeof id, "d%u", doc);
-  const shelf_doc *d = shelf_get(&s->shelf.docs, mt_slice_of(id));
-  return d ? d->now.source : NULL;
+  const char *old = source_at(s, doc, false);
+  if (s->profile.kind != JOBS_MOVES) return old;
+  const char *new = source_at(s, doc, true);
+  return old && new ? "at both ids" : new ? new : old;
 }
 
 static bool others_wrote(const jobs_sim *s) {
@@ -349,8 +390,8 @@ void jobs_judge_process(jobs_process *p) {
 /* ---- The beginning -------------------------------------------------------------------------- */
 
 static void put_first(jobs_sim *s, unsigned doc) {
-  char id[16], source[128];
-  snprintf(id, sizeof id, "d%u", doc);
+  char id[32], source[128];
+  jobs_id(s, doc, false, id);
   bool beside = s->profile.kind == JOBS_INVERSE && doc == s->profile.docs - 1;
   snprintf(source, sizeof source, "{\"path\":\"/%s/%u\",\"v\":%u}", beside ? "new" : "old", doc,
            doc);

@@ -202,11 +202,12 @@ static void make_change(jobs_process *p) {
     make_list(p);
   else
     make_rename(p, &p->rename, MT_SLICE("/old"), MT_SLICE("/new"));
+  if (p->sim->profile.kind == JOBS_MOVES && mt_rename_ids(&p->rename, NULL)) abort();
 }
 
 static void make_inverse(jobs_process *p) {
   jobs_sim *s = p->sim;
-  if (s->profile.kind != JOBS_INVERSE && s->profile.kind != JOBS_EMPTY) return;
+  if (s->profile.kind == JOBS_RENAME || s->profile.kind >= JOBS_LIST) return;
   p->job.inverse = mt_transform_list(&s->inverse);
   p->job.list = &s->list;
   if (p->job.verb != MT_JOB_UNDO) return;

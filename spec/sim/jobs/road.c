@@ -222,6 +222,7 @@ static void hand_over(jobs_call *c) {
       to->result = from->result;
       to->status = from->status;
       to->version = from->version;
+      to->standing = from->standing;
       memcpy(to->type, from->type, sizeof to->type);
       memcpy(to->reason, from->reason, sizeof to->reason);
     }
@@ -293,6 +294,7 @@ static mt_write *copy_items(const mt_write *items, size_t n) {
     copy[i].id = copy_of(items[i].id);
     copy[i].body = copy_of(items[i].body);
     copy[i].if_version = items[i].if_version;
+    copy[i].external = items[i].external;
   }
   return copy;
 }

@@ -62,7 +62,9 @@ static shelf_doc *place(shelf_index *x, mt_slice id) {
 
 static mt_write_result may_be_written(const shelf_doc *d, const mt_write *w) {
   bool found = d && d->now.source;
-  if (w->kind == MT_WRITE_CREATE && found) return MT_WRITE_CONFLICT;
+  if (w->kind == MT_WRITE_UPDATE) return found ? MT_WRITE_NOOP : MT_WRITE_MISSING; /* of nothing */
+  if (w->kind == MT_WRITE_CREATE && found && !w->external) return MT_WRITE_CONFLICT;
+  if (w->external && d && d->external >= w->external) return MT_WRITE_CONFLICT;
   if (w->if_version.term && (!found || !mt_version_equal(d->now.version, w->if_version)))
     return MT_WRITE_CONFLICT;
   if (w->kind == MT_WRITE_DELETE && !found) return MT_WRITE_MISSING;
@@ -83,8 +85,15 @@ void shelf_write(shelf *s, unsigned who, const char *index, mt_write *w) {
     w->result = MT_WRITE_REJECTED;
   if (w->result == MT_WRITE_REJECTED) refuse(w, 400, "mapper_parsing_exception");
   if (w->result == MT_WRITE_CONFLICT) refuse(w, 409, "version_conflict_engine_exception");
-  if (w->result != MT_WRITE_APPLIED) return;
+  bool seals = w->result == MT_WRITE_MISSING && deletes && w->external;
+  if (w->result != MT_WRITE_APPLIED && !seals) {
+    const shelf_doc *there = lookup(x, w->id);
+    w->standing = there ? there->external : 0;
+    return;
+  }
   shelf_doc *d = place(x, w->id);
+  d->external = w->external ? w->external : d->external + 1;
+  if (seals) return;
   shelf_state before = d->now;
   d->now = (shelf_state){deletes ? NULL : text_of(w->body), {x->seq++, 1}};
   w->version = d->now.version;

@@ -18,6 +18,7 @@ typedef struct shelf_state {
 typedef struct shelf_doc {
   char *id;
   uint64_t hash; /* of the id */
+  uint64_t external; /* its version, which grows with each write and stays when it is deleted */
   shelf_state now, seen;
 } shelf_doc;
 

@@ -25,10 +25,13 @@ void jobs_fail(jobs_sim *s, const char *why) {
 
 /* ---- One process after the other ------------------------------------------------------------ */
 
-bool jobs_at_work(const jobs_sim *s) {
+/* One that is stopped goes on with what it was at, if that is before its lease has run out. */
+bool jobs_at_work(jobs_sim *s) {
+  int64_t now = sim_now(s->w);
   for (size_t i = 0; i < s->n; i++) {
-    const jobs_process *p = &s->processes[i];
-    if (!p->gone && !p->job.finished && p->stopped_until <= sim_now(s->w)) return true;
+    jobs_process *p = &s->processes[i];
+    bool gone = p->gone || p->job.finished;
+    if (!gone && (p->stopped_until <= now || !mt_session_dead(&p->session, now))) return true;
   }
   return false;
 }
@@ -102,14 +105,18 @@ static unsigned draw(const jobs_sim *s, unsigned detail, unsigned n) {
 static void choose_profile(jobs_sim *s) {
   static const unsigned levels[] = {0, 0, 5, 20, 60};
   jobs_profile *p = &s->profile;
-  p->kind = (jobs_kind)draw(s, 1, JOBS_KINDS);
+  p->kind = (jobs_kind)draw(s, 1, JOBS_KINDS - 1);
+  if (p->kind >= JOBS_MOVES) p->kind++;
+  if (draw(s, 11, 6) == 0) p->kind = JOBS_MOVES;
   p->docs = 1 + draw(s, 2, JOBS_DOCS - 4);
   p->fault_level = levels[draw(s, 3, 5)];
-  p->others = draw(s, 4, 3) == 0 ? 300 : 0;
+  p->others = draw(s, 4, 3) == 0 && p->kind != JOBS_MOVES ? 300 : 0;
   p->misfortunes = draw(s, 5, 4) * 100;
   p->poisoned = draw(s, 6, 8) == 0 ? 100 : 0;
-  /* Without a journal only the lock keeps a former owner away. */
-  p->rivals = p->kind != JOBS_INVERSE && p->kind != JOBS_EMPTY && draw(s, 7, 4) == 0;
+  /* Without a journal only the lock keeps a former owner away; and where ids change: one who still has it creates a
+   * document at a sealed id with a later version. */
+  bool guarded = p->kind == JOBS_INVERSE || p->kind == JOBS_EMPTY || p->kind == JOBS_MOVES;
+  p->rivals = !guarded && draw(s, 7, 4) == 0;
   p->page = 1 + draw(s, 8, 5);
   p->in_flight = 1 + draw(s, 9, 3);
   p->horizon = draw(s, 10, 2) ? 3000 : 300;

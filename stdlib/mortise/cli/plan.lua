@@ -31,6 +31,7 @@ end
 
 local function print_sample(sample)
   line("head", sample.index .. "/" .. sample.id)
+  if sample.new_id then line("plus", "+ _id: " .. output.shortened(sample.new_id, 200)) end
   if sample.large then return output.line(io.stdout, "  (too large to be shown)") end
   if sample.deleted then return line("minus", "- " .. output.shortened(sample.before, 200)) end
   for _, each in ipairs(sample.fields) do

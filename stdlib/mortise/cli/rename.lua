@@ -24,6 +24,8 @@ undoes it.]],
       help = "there may be none below FROM"},
     {name = "field", type = "string", flag = "--field", value = "NAME,...", default_text = "path",
       help = "the fields that hold paths, or arrays of them"},
+    {name = "ids", type = "boolean", flag = "--ids",
+      help = "an _id that is FROM or lies below it changes, too"},
     {name = "strategy", type = "string", default = "client", flag = "--strategy",
       value = "client|server|auto", values = {"client", "server", "auto"},
       help = "who makes the change: this process, the server by itself, or whichever is likely to be faster"},
@@ -105,7 +107,8 @@ local function make(ctx, client)
   local moving
   local watch = ctx.options.dry_run and function(_, id) return progress.watcher(id) end or watcher
   moving = client:job {
-    name = "rename", index = index, rename = {from = from, to = to, field = fields_of(ctx)},
+    name = "rename", index = index,
+    rename = {from = from, to = to, field = fields_of(ctx), ids = ctx.options.ids},
     merge = ctx.options.merge, allow_empty = ctx.options.allow_empty,
     strategy = ctx.options.strategy,
     on_progress = watch(ctx, function() return moving.id end),

@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include "job/known.h"
+#include "job/relocate.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -83,10 +84,6 @@ static void add_item(mt_unit *u, mt_transformed how, const mt_doc *doc, size_t b
   u->items[u->n++] = (mt_item){.write = w, .of_source = true};
 }
 
-static bool is_moved(const mt_item *item) {
-  return item->write.external != 0;
-}
-
 /* What is to become of a document is counted, or is an item; its new source stands in u->bodies from `before`
  * on. */
 static void note_outcome(mt_unit *u, mt_transformed how, const mt_doc *doc, size_t before,
@@ -113,7 +110,7 @@ static void place_bodies(mt_unit *u, size_t n) {
     if (u->items[i].write.kind == MT_WRITE_DELETE) continue;
     u->items[i].write.body.p = p;
     p += u->items[i].write.body.n;
-    if (!is_moved(&u->items[i])) continue;
+    if (!mt_relocates(&u->items[i])) continue;
     u->items[i].write.id.p = p;
     p += u->items[i].write.id.n;
   }
@@ -270,20 +267,10 @@ static mt_again transform_again(void *ctx, mt_write_batch *b, mt_item *item, con
   return next;
 }
 
-/* It stays what it is, at its old id. */
-static mt_again refuse_taken(mt_item *item, const mt_doc *doc) {
-  if (!doc->found) return MT_AGAIN_CONFLICT; /* it was created, and someone has deleted it */
-  snprintf(item->write.type, sizeof item->write.type, "id_taken");
-  snprintf(item->write.reason, sizeof item->write.reason,
-           "another document has the id that it would get, %.*s",
-           (int)(item->write.id.n < 100 ? item->write.id.n : 100), item->write.id.p);
-  return MT_AGAIN_REJECT;
-}
-
 /* With a journal, a document that someone else has changed is left to the next pass, which reads it and lists it in
  * the journal again. */
 static mt_again again_journaled(void *ctx, mt_write_batch *b, mt_item *item, const mt_doc *doc) {
-  if (is_moved(item)) return refuse_taken(item, doc);
+  if (mt_relocates(item)) return mt_relocate_taken(item, doc);
   return doc->found ? mt_again_itself(ctx, b, item, doc) : MT_AGAIN_DONE;
 }
 
@@ -429,60 +416,23 @@ static void settle_unit(mt_unit *u) {
   if (u->at == u->n || u->all->stopped) release_unit(u);
 }
 
-/* ---- Documents that get another id ---------------------------------------------------------- */
-
-static void keep_both(mt_item *item) {
-  snprintf(item->write.type, sizeof item->write.type, "conflict");
-  snprintf(item->write.reason, sizeof item->write.reason,
-           "someone has changed it while it was moved; %.*s has it as it was before",
-           (int)(item->write.id.n < 80 ? item->write.id.n : 80), item->write.id.p);
-}
-
-/* One that was created is done only if the old one is deleted: nobody knows that, if CLEARING was not reached. */
-static void conclude_moves(mt_unit *u) {
-  mt_write_batch *b = &u->batch;
-  for (size_t i = 0, k = 0; i < b->n; i++) {
-    mt_item *item = &b->items[i];
-    if (!is_moved(item) || item->outcome != MT_OUTCOME_APPLIED) continue;
-    mt_outcome end = k < u->clearing.n ? u->olds[k++].outcome : MT_OUTCOME_NONE;
-    if (end == MT_OUTCOME_APPLIED || end == MT_OUTCOME_ALREADY) continue;
-    item->outcome = end;
-    item->dirty = end == MT_OUTCOME_NONE;
-    b->counts[MT_OUTCOME_APPLIED]--;
-    b->counts[end]++;
-    b->dirty += item->dirty;
-    if (!item->dirty) keep_both(item);
-  }
-  if (u->clearing.error.code && !b->error.code) b->error = u->clearing.error;
-}
-
 static void on_cleared(void *ctx, mt_write_batch *b) {
   mt_unit *u = ctx;
   mt_units *all = u->all;
   (void)b;
-  conclude_moves(u);
+  mt_relocate_conclude(&u->batch, &u->clearing);
   settle_unit(u);
   all->written(all->ctx);
 }
 
-/* False if nothing is to be deleted. */
+/* Deletes what has got another id. False if there is nothing. */
 static bool clear_olds(mt_unit *u) {
   mortise_error err;
   size_t n = 0;
-  for (size_t i = 0; i < u->batch.n; i++) {
-    const mt_doc *doc = u->docs[u->at + i];
-    if (!is_moved(&u->batch.items[i]) || u->batch.items[i].outcome != MT_OUTCOME_APPLIED) continue;
-    if (!mt_grow((void **)&u->olds, &u->olds_cap, n + 1, sizeof *u->olds,
-                 SIZE_MAX / sizeof *u->olds)) {
-      mt_error_memory(&err);
-      units_fail(u->all, &err);
-      return false;
-    }
-    u->olds[n++] = (mt_item){.write = {.kind = MT_WRITE_DELETE,
-                                       .index = doc->index,
-                                       .id = doc->id,
-                                       .routing = doc->routing,
-                                       .if_version = doc->version}};
+  if (!mt_relocate_olds(&u->batch, u->docs + u->at, &u->olds, &u->olds_cap, &n)) {
+    mt_error_memory(&err);
+    units_fail(u->all, &err);
+    return false;
   }
   if (!n) return false;
   u->clearing = (mt_write_batch){
@@ -514,7 +464,7 @@ static void on_batch_written(void *ctx, mt_write_batch *b) {
   mt_unit *u = ctx;
   mt_units *all = u->all;
   if (!b->error.code && clear_olds(u)) return;
-  conclude_moves(u);
+  mt_relocate_conclude(&u->batch, &u->clearing);
   u->uncorrected = all->known && b->counts[MT_OUTCOME_CONFLICT] + b->counts[MT_OUTCOME_REJECTED];
   if (u->uncorrected && !b->error.code && !fails_in_doubt(u) && correct_entry(u)) return;
   settle_unit(u);
@@ -578,7 +528,7 @@ static bool list_entry(mt_unit_journal *j, const mt_item *item, const mt_doc *do
                         .id = doc->id,
                         .routing = doc->routing,
                         .before = doc->version};
-  if (is_moved(item)) {
+  if (mt_relocates(item)) {
     e.kind = MT_JOURNAL_MOVE;
     e.to = w->id;
   }
@@ -824,7 +774,7 @@ void mt_units_abandon(mt_units *all) {
   for (uint32_t i = 0; i < all->n; i++) {
     mt_unit *u = &all->list[i];
     if (u->phase != MT_UNIT_WRITING && u->phase != MT_UNIT_CLEARING) continue;
-    conclude_moves(u);
+    mt_relocate_conclude(&u->batch, &u->clearing);
     account(u);
   }
 }

@@ -262,10 +262,12 @@ static mortise_status check_meta(const mt_elastic *e, mt_table *t, mt_json meta,
   bool good = format == MT_TABLE_FORMAT
                   ? !member.type
                   : mt_json_int(member, &stripes) && stripes > 1 && stripes <= MT_STRIPES_MAX;
-  if (!good)
-    return corrupt_table(e, t, err, "`_meta.stripes` is %.*s, which format %lld does not allow",
-                         (int)(member.raw.n < 40 ? member.raw.n : 40), member.raw.p,
+  if (!good) {
+    char is[96];
+    show(member, is, sizeof is);
+    return corrupt_table(e, t, err, "`_meta.stripes` is %s, which format %lld does not allow", is,
                          (long long)format);
+  }
   t->stripes = (uint32_t)stripes;
   if (!t->epoch.id[0]) return corrupt_table(e, t, err, "`_meta.epoch` is missing");
   return MORTISE_OK;

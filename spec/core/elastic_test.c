@@ -204,6 +204,20 @@ static void wrong_tables(fixture *f) {
   refuses(f, "\"hidden\":true", "\"hidden\":true,\"default_pipeline\":\"x\"", "default_pipeline");
 }
 
+/* Their number is never guessed: who believed in another one would not be excluded. */
+static void wrong_stripes(fixture *f) {
+  static const char *const bad[] = {"0", "1", "65", "-2", "2.5", "\"2\"", "[2]"};
+  char meta[64], says[64];
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    snprintf(meta, sizeof meta, "\"format\":2,\"stripes\":%s", bad[i]);
+    snprintf(says, sizeof says, "`_meta.stripes` is %s, which format 2", bad[i]);
+    refuses(f, "\"format\":1", meta, says);
+  }
+  refuses(f, "\"format\":1", "\"format\":2", "`_meta.stripes` is missing, which format 2");
+  refuses(f, "\"format\":1", "\"format\":1,\"stripes\":2",
+          "`_meta.stripes` is 2, which format 1 does not allow");
+}
+
 static void index_instead_of_alias(fixture *f) {
   char path[160];
   must(f, "PUT", PATH(path, "/%s", f->place.table), NULL);
@@ -653,6 +667,7 @@ static const test all[] = {
     {"table: made once", made_once},
     {"table: deleted while in use", gone_in_use},
     {"table: wrong ones are refused", wrong_tables},
+    {"table: wrong stripes are refused", wrong_stripes},
     {"table: an index of that name", index_instead_of_alias},
     {"table: an alias of two indices", two_indices},
     {"table: a clone is refused until it is empty", cloned_table},

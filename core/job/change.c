@@ -376,6 +376,13 @@ static bool count_swept(change_op *o) {
   return !o->swept;
 }
 
+/* Left to itself, a server makes a slice of each shard: with one shard it would work at one page at a time, and wait
+ * for its own reading before it writes. */
+static uint32_t slices_of_sweep(const change_op *o) {
+  if (o->c->options.slices) return o->c->options.slices;
+  return o->describe.shards > 1 ? 0 : 2;
+}
+
 static void start_sweep(change_op *o) {
   mt_sweep *w = o->c->sweep;
   mortise_error err;
@@ -385,6 +392,7 @@ static void start_sweep(change_op *o) {
   w->ctx = o;
   w->index = o->c->index;
   w->query = o->c->query;
+  w->slices = slices_of_sweep(o);
   o->c->asked_store = true;
   if (!mt_sweep_start(w, &err)) return;
   fail_op(o, &err);

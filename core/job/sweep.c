@@ -299,6 +299,7 @@ static void on_sweep_clock(void *ctx, mt_req *req) {
                                   .index = w->index,
                                   .query = w->query,
                                   .transforms = w->transforms,
+                                  .slices = w->slices,
                                   .name = w->name,
                                   .gate = &w->gate,
                                   .not_after_ms = w->not_after_ms,

@@ -67,6 +67,7 @@ typedef struct mt_sweep {
   void *ctx;
   const char *index;
   mt_slice query;
+  uint32_t slices; /* of the store's task; 0: the store decides */
   /* out */
   mt_server_task_state state;
   char task[MT_SERVER_TASK_ID];

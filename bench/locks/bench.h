@@ -13,7 +13,8 @@ typedef struct options {
   unsigned sessions, seconds; /* of `crowd`; 0: as it chooses */
   bool quick;
   const char *only; /* case names, or NULL */
-  bool no_hints;    /* of the clients that are opened */
+  bool no_hints;    /* of the clients that are opened, as the next */
+  int64_t lease_ms; /* 0: the default */
 } options;
 
 #define TABLE "mortise-bench-locks" /* removed at the end */

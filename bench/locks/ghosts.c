@@ -99,16 +99,10 @@ static bool bury(mortise_client *c, size_t ghosts, int64_t lease_ms) {
 }
 
 static mortise_client *open_with(const options *o, int64_t lease_ms) {
-  mortise_error err;
-  mortise_options chosen;
-  mortise_options_init(&chosen);
-  chosen.store = o->url;
-  chosen.table = TABLE;
-  chosen.program = "bench_locks";
-  chosen.lease_ms = lease_ms;
-  mortise_client *c = mortise_client_open(&chosen, &err);
-  if (!c) fprintf(stderr, "%s\n", err.message);
-  return c;
+  options with = *o;
+  with.nodes = o->url;
+  with.lease_ms = lease_ms;
+  return open_client(&with);
 }
 
 static void one_pair(mortise_client *c, size_t i, sample *s, double *us) {

@@ -58,6 +58,7 @@ mortise_client *open_client(const options *o) {
   chosen.table = TABLE;
   chosen.program = "bench_locks";
   chosen.no_hints = o->no_hints;
+  if (o->lease_ms) chosen.lease_ms = o->lease_ms;
   mortise_client *c = mortise_client_open(&chosen, &err);
   if (!c) fprintf(stderr, "%s\n", err.message);
   return c;

@@ -4,12 +4,6 @@
 
 enum { MOVED_BODY_MAX = 256 << 20 };
 
-/* A body that was made for an item. */
-typedef struct mt_body {
-  struct mt_body *next;
-  char *bytes;
-} mt_body;
-
 typedef enum pair_end {
   PAIR_OPEN,    /* it is looked at (again) */
   PAIR_WRITTEN, /* it is where it belongs */
@@ -110,21 +104,17 @@ static void create(mt_pair *p, const mt_journal_entry *e, mt_slice id, mt_slice 
 static void create_made(mt_moved *m, mt_pair *p, const mt_journal_entry *e, mt_slice id,
                         const mt_transform *t, const mt_doc *doc) {
   mortise_error err;
+  mt_slice body;
   mt_buf made;
-  mt_body *b = mt_alloc(sizeof *b);
-  size_t n = 0;
   mt_error_clear(&err);
   mt_buf_init(&made, MOVED_BODY_MAX);
   mt_transformed how = t->apply(t->ctx, doc, &made, &err);
-  char *bytes = b && how == MT_CHANGED ? mt_buf_take(&made, &n) : NULL;
+  bool kept = how == MT_CHANGED && mt_kept_take(&m->bodies, &made, &body);
   mt_buf_deinit(&made);
-  if (bytes) {
-    *b = (mt_body){m->bodies, bytes};
-    m->bodies = b;
-    create(p, e, id, (mt_slice){bytes, n});
+  if (kept) {
+    create(p, e, id, body);
     return;
   }
-  mt_free(b);
   if (how == MT_CHANGED) mt_error_memory(&err);
   if (how == MT_CHANGED || how == MT_STOP) fail_moved(m, &err);
   p->to = PAIR_LEFT;
@@ -233,15 +223,6 @@ static bool is_acknowledged(const mt_item *item) {
 
 static void look_again(mt_moved *m);
 
-static void free_bodies(mt_moved *m) {
-  while (m->bodies) {
-    mt_body *b = m->bodies;
-    m->bodies = b->next;
-    mt_free(b->bytes);
-    mt_free(b);
-  }
-}
-
 /* A pair in conflict was written by somebody meanwhile, for example by a late request. */
 static void end_pair_round(mt_moved *m) {
   bool open = false;
@@ -332,7 +313,7 @@ static void on_pairs_read(void *ctx, mt_batch_read *r) {
 
 static void look_again(mt_moved *m) {
   m->rounds++;
-  free_bodies(m);
+  mt_kept_free(&m->bodies);
   mt_batch_read_deinit(&m->read);
   m->read = (mt_batch_read){.done = on_pairs_read,
                             .ctx = m,
@@ -348,7 +329,7 @@ void mt_moved_start(mt_moved *m) {
 }
 
 void mt_moved_deinit(mt_moved *m) {
-  free_bodies(m);
+  mt_kept_free(&m->bodies);
   mt_batch_read_deinit(&m->read);
   mt_free(m->pairs);
   mt_free(m->items);

@@ -25,6 +25,7 @@
 #ifndef MT_JOB_MOVED_H
 #define MT_JOB_MOVED_H
 
+#include "base/kept.h"
 #include "job/aside.h"
 #include "job/replay.h"
 #include "job/result.h"
@@ -51,7 +52,7 @@ typedef struct mt_moved {
   size_t n;
   mt_item *items;
   mt_write_batch batch;
-  struct mt_body *bodies;
+  mt_kept *bodies; /* that were made for items */
   unsigned rounds;
 } mt_moved;
 

@@ -4,12 +4,6 @@
 
 enum { BODY_MAX = 256 << 20 };
 
-/* A body that was made for an item. It is freed with the batch. */
-typedef struct mt_kept {
-  struct mt_kept *next;
-  char *bytes;
-} mt_kept;
-
 /* ---- One document --------------------------------------------------------------------------- */
 
 mt_again mt_rewrite_fail(mt_rewrite *w, const mortise_error *e) {
@@ -39,17 +33,10 @@ mt_again mt_rewrite_as(mt_item *item, mt_write_kind kind, mt_slice body) {
 
 mt_again mt_rewrite_taking(mt_rewrite *w, mt_item *item, mt_buf *source) {
   mortise_error err;
-  mt_kept *k = mt_alloc(sizeof *k);
-  size_t n = 0;
-  char *bytes = k ? mt_buf_take(source, &n) : NULL;
-  if (!bytes) {
-    mt_free(k);
-    mt_error_memory(&err);
-    return mt_rewrite_fail(w, &err);
-  }
-  *k = (mt_kept){w->kept, bytes};
-  w->kept = k;
-  return mt_rewrite_as(item, MT_WRITE_INDEX, (mt_slice){bytes, n});
+  mt_slice body;
+  if (mt_kept_take(&w->kept, source, &body)) return mt_rewrite_as(item, MT_WRITE_INDEX, body);
+  mt_error_memory(&err);
+  return mt_rewrite_fail(w, &err);
 }
 
 mt_again mt_rewrite_with(mt_rewrite *w, mt_item *item, mt_slice source) {
@@ -186,13 +173,8 @@ static size_t decide_all(mt_rewrite *w) {
   return n;
 }
 
-static void free_kept(mt_rewrite *w) {
-  while (w->kept) {
-    mt_kept *k = w->kept;
-    w->kept = k->next;
-    mt_free(k->bytes);
-    mt_free(k);
-  }
+static void free_items(mt_rewrite *w) {
+  mt_kept_free(&w->kept);
   mt_free(w->items);
   w->items = NULL;
 }
@@ -212,7 +194,7 @@ static bool must_read_again(mt_rewrite *w, size_t n) {
   w->early = false;
   w->deleted = w->right = w->left = 0;
   mt_buf_clear(&w->aside);
-  free_kept(w);
+  free_items(w);
   mt_batch_read_deinit(&w->read);
   read_batch(w);
   return true;
@@ -253,7 +235,7 @@ void mt_rewrite_go(mt_rewrite *w) {
 }
 
 void mt_rewrite_deinit(mt_rewrite *w) {
-  free_kept(w);
+  free_items(w);
   mt_buf_deinit(&w->aside);
   mt_moved_deinit(&w->moved);
   mt_batch_read_deinit(&w->read);

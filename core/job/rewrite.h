@@ -3,6 +3,7 @@
 #ifndef MT_JOB_REWRITE_H
 #define MT_JOB_REWRITE_H
 
+#include "base/kept.h"
 #include "job/aside.h"
 #include "job/moved.h"
 #include "job/replay.h"
@@ -40,7 +41,7 @@ typedef struct mt_rewrite {
   mt_item *items;
   mt_write_batch batch;
   uint64_t deleted_late; /* to be deleted, and gone when it was looked at again */
-  struct mt_kept *kept;
+  mt_kept *kept;         /* bodies that were made for items */
   mt_moved moved;
   bool arrived, early; /* it has been read; before mt_rewrite_go */
 } mt_rewrite;

@@ -20,23 +20,8 @@ static const uint64_t UNLISTED = UINT64_MAX;
 
 /* ---- Patching ------------------------------------------------------------------------------- */
 
-/* A new body of a document that was read again. It is kept until its page is done. */
-typedef struct mt_redo {
-  struct mt_redo *next;
-  char *body;
-} mt_redo;
-
 static void units_fail(mt_units *all, const mortise_error *e) {
   all->failed(all->ctx, e);
-}
-
-static void free_redone(mt_unit *u) {
-  while (u->redone) {
-    mt_redo *r = u->redone;
-    u->redone = r->next;
-    mt_free(r->body);
-    mt_free(r);
-  }
 }
 
 static void reject_document(mt_unit *u, const mt_doc *doc, const mortise_error *e) {
@@ -197,23 +182,9 @@ void mt_unit_patched(mt_unit *u) {
 
 /* ---- Documents that others have changed meanwhile ------------------------------------------- */
 
-static bool keep_redo(mt_unit *u, mt_item *item, mt_buf *body) {
-  mt_redo *r = mt_alloc(sizeof *r);
-  size_t n = 0;
-  char *bytes = r ? mt_buf_take(body, &n) : NULL;
-  if (!bytes) {
-    mt_free(r);
-    return false;
-  }
-  *r = (mt_redo){u->redone, bytes};
-  u->redone = r;
-  item->write.body = (mt_slice){bytes, n};
-  return true;
-}
-
 static mt_again redo_changed(mt_unit *u, mt_item *item, const mt_doc *doc, mt_buf *body) {
   mortise_error err;
-  if (!keep_redo(u, item, body)) {
+  if (!mt_kept_take(&u->redone, body, &item->write.body)) {
     mt_error_memory(&err);
     units_fail(u->all, &err);
     return MT_AGAIN_CONFLICT;
@@ -331,7 +302,7 @@ static void shrink(mt_buf *b) {
 }
 
 static void free_unit(mt_unit *u) {
-  free_redone(u);
+  mt_kept_free(&u->redone);
   shrink(&u->bodies);
   shrink(&u->entries);
   mt_buf_deinit(&u->aside);
@@ -716,7 +687,7 @@ mortise_status mt_units_init(mt_units *all, uint32_t n, mortise_error *err) {
 void mt_units_deinit(mt_units *all) {
   for (uint32_t i = 0; i < all->n; i++) {
     mt_unit *u = &all->list[i];
-    free_redone(u);
+    mt_kept_free(&u->redone);
     mt_page_free(u->page);
     mt_buf_deinit(&u->bodies);
     mt_buf_deinit(&u->entries);

@@ -11,6 +11,7 @@
 #ifndef MT_JOB_UNIT_H
 #define MT_JOB_UNIT_H
 
+#include "base/kept.h"
 #include "job/aside.h"
 #include "job/journal.h"
 #include "job/pace.h"
@@ -66,7 +67,7 @@ typedef struct mt_unit {
   size_t cap, docs_cap, olds_cap, n, at; /* `at`: the items before it are finished */
   size_t asked;      /* PATCHING: how many documents of the page were given out */
   mt_write_batch batch;
-  struct mt_redo *redone; /* new bodies for documents that were read again */
+  mt_kept *redone;        /* new bodies for documents that were read again */
   uint64_t number;        /* the number of its batch in the journal, from JOURNALING on */
   char id[MT_JOURNAL_ID_MAX];
   mt_buf entries; /* the document of that batch */

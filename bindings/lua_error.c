@@ -245,6 +245,7 @@ void mt_error_read(lua_State *L, int index, mortise_error *out) {
 /* ---- Message handler ------------------------------------------------------------------------ */
 
 int mt_error_traceback(lua_State *L) {
+  lua_settop(L, 1); /* a script may call it, with nothing */
   if (lua_type(L, 1) == LUA_TSTRING) {
     mortise_error e;
     mt_error_set(&e, MORTISE_SCRIPT_ERROR, "%s", lua_tostring(L, 1));
@@ -257,7 +258,6 @@ int mt_error_traceback(lua_State *L) {
   if (raw_string(L, 1, "traceback")[0]) return 1;
   luaL_traceback(L, L, NULL, 1);
   lua_setfield(L, 1, "traceback");
-  lua_settop(L, 1);
   return 1;
 }
 

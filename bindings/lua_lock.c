@@ -343,7 +343,7 @@ static int client_acquire_paths(lua_State *L) {
 typedef struct convert_op {
   mt_op op;
   mt_dependent dependent; /* of the lock: ends before the lock is released */
-  mt_lock_handle *handle;
+  mt_manager *manager;
   mt_convert c;
   mortise_blockers blockers;
 } convert_op; /* anchors: the lock */
@@ -351,7 +351,7 @@ typedef struct convert_op {
 static bool cancel_convert(mt_op *op) {
   convert_op *self = (convert_op *)op;
   mt_undepend(&self->dependent);
-  mt_manager_convert_cancel(mt_lock_manager(self->c.lock), &self->c);
+  mt_manager_convert_cancel(self->manager, &self->c);
   return false;
 }
 
@@ -397,7 +397,7 @@ static int lock_convert(lua_State *L) {
   mt_op_anchor(L, -1, 1, 1);
   bool alone = mt_alone(L, d);
   mt_lock_handle *h = mt_check_lock(L, 1);
-  self->handle = h;
+  self->manager = mt_lock_manager(h->lock);
   self->dependent.drop = drop_convert;
   self->c = (mt_convert){.done = on_converted,
                          .ctx = self,
@@ -408,7 +408,7 @@ static int lock_convert(lua_State *L) {
                          .blockers = &self->blockers};
   mt_depend(&h->users, &self->dependent);
   mt_op_start(&self->op);
-  mt_manager_convert(mt_lock_manager(h->lock), &self->c);
+  mt_manager_convert(self->manager, &self->c);
   return mt_await(L, lua_gettop(L));
 }
 

@@ -162,10 +162,14 @@ static bool reads(const mt_call *c, const char *method) {
   return !strcmp(method, "GET") || !strcmp(method, "HEAD") || (post && c->http.idempotent);
 }
 
+mortise_status mt_call_status(const mt_call *c, mortise_error *err) {
+  mortise_status bad = mt_buf_status(&c->path, "a request's path", err);
+  return bad ? bad : mt_buf_status(&c->body, "a request's body", err);
+}
+
 void mt_call_send(mt_call *c, const char *method, void (*answered)(mt_call *c)) {
   mortise_error err;
-  if (mt_buf_status(&c->path, "a request's path", &err) ||
-      mt_buf_status(&c->body, "a request's body", &err)) {
+  if (mt_call_status(c, &err)) {
     mt_call_fail(c, &err);
     return;
   }

@@ -71,8 +71,11 @@ static inline mt_elastic *mt_elastic_of(mt_store *s) {
 /* Begins a call for `req` (NULL: in the background). NULL without memory; `req` then finishes with
  * that error. */
 mt_call *mt_call_new(mt_elastic *e, mt_req *req);
+/* Why `path` or `body` could not be built: it would be too long, or there was no memory. */
+mortise_status mt_call_status(const mt_call *c, mortise_error *err);
 /* Sends `path` and `body`; `answered` runs with the answer or c->http.error. If the path or body
- * could not be built, the call ends with an error. The body stays in memory until the answer. */
+ * could not be built, the call ends with an error, of which nobody is told where it has no request. The body
+ * stays in memory until the answer. */
 void mt_call_send(mt_call *c, const char *method, void (*answered)(mt_call *c));
 /* In `answered`: sends an idempotent request again after a pause, since a node that could not answer may soon,
  * or another one can. A request that the store did not answer, or with 429, 502, 503 or 504, comes here by itself.

@@ -233,19 +233,29 @@ static void on_slice_page(mt_call *c) {
     deliver_page(scan);
 }
 
+/* `c` belongs to no request: if it cannot be sent, nobody would be told. */
+static mortise_status send_page(slice *s, mt_call *c, mortise_error *err) {
+  if (mt_call_status(c, err)) {
+    mt_call_drop(c);
+    return err->code;
+  }
+  s->call = c;
+  c->state = s;
+  mt_call_send(c, "POST", on_slice_page);
+  return MORTISE_OK;
+}
+
 static void fetch(slice *s) {
   mt_call *c = mt_call_new(s->scan->e, NULL);
   if (!c) {
     mt_error_memory(&s->scan->error);
     return;
   }
-  s->call = c;
-  c->state = s;
   mt_buf_adds(&c->path, "/_search/scroll");
   mt_buf_adds(&c->body, "{\"scroll\":\"" KEEP "\",\"scroll_id\":");
   mt_buf_addslice(&c->body, mt_buf_slice(&s->scroll_id));
   mt_buf_adds(&c->body, "}");
-  mt_call_send(c, "POST", on_slice_page);
+  send_page(s, c, &s->scan->error);
 }
 
 /* ---- Opening -------------------------------------------------------------------------------- */
@@ -268,21 +278,19 @@ static void add_search(mt_buf *b, const mt_scan *scan, const mt_scan_open *r, ui
   mt_buf_adds(b, "}");
 }
 
-static bool open_slice(mt_scan *scan, const mt_scan_open *r, mt_slice path, uint32_t i) {
+static mortise_status open_slice(mt_scan *scan, const mt_scan_open *r, mt_slice path, uint32_t i,
+                                 mortise_error *err) {
   slice *s = &scan->slices[i];
   s->scan = scan;
   mt_buf_init(&s->scroll_id, 1 << 20);
   mt_call *c = mt_call_new(scan->e, NULL);
-  if (!c) return false;
-  s->call = c;
-  c->state = s;
+  if (!c) return mt_error_memory(err);
   if (r->req.deadline_ms) c->deadline_ms = r->req.deadline_ms;
   c->http.idempotent = true; /* at worst a cursor remains until its keep-alive ends */
   mt_buf_addslice(&c->path, path);
   mt_buf_adds(&c->path, "/_search?scroll=" KEEP "&allow_partial_search_results=false");
   add_search(&c->body, scan, r, i);
-  mt_call_send(c, "POST", on_slice_page);
-  return true;
+  return send_page(s, c, err);
 }
 
 static void wait_again(void *ctx) {
@@ -323,12 +331,13 @@ static void submit_scan(mt_call *c) {
   mt_scan_open *r = (mt_scan_open *)c->req;
   if (!mt_call_index(c, r->index, false)) return;
   mt_scan *scan = new_scan(c->e, r);
-  bool good = scan != NULL;
-  for (uint32_t i = 0; good && i < scan->n; i++)
-    good = open_slice(scan, r, mt_buf_slice(&c->path), i);
-  if (!good) {
+  mortise_error *err = &r->req.error;
+  mt_error_clear(err);
+  if (!scan) mt_error_memory(err);
+  for (uint32_t i = 0; !err->code && i < scan->n; i++)
+    open_slice(scan, r, mt_buf_slice(&c->path), i, err);
+  if (err->code) {
     if (scan) free_scan(scan);
-    mt_error_memory(&r->req.error);
     mt_call_finish_soon(c);
     return;
   }

@@ -124,6 +124,11 @@ stores.each("documents", function(store)
     assert.equal("a", ids())
   end)
 
+  it("are not scanned in an index whose name is too long for a request", function()
+    assert.is_false((pcall(client.scan, client, ("i"):rep(1 << 17))))
+    assert.is_false((pcall(client.scan, client, index .. (","):rep(1 << 16), {slices = 3})))
+  end)
+
   it("refuse what makes no sense", function()
     for _, call in ipairs {
       function() client:create(index, nil, {}) end, function() client:index(index, "", {}) end,

@@ -200,6 +200,20 @@ stores.each("locks", function(store)
     assert.is_true(is_free "/rel")
   end)
 
+  it("may be released before it is told that they are being upgraded already", function()
+    local lock = one:acquire {tree = "/twice", mode = "shared"}
+    local other <close> = two:acquire {tree = "/twice", mode = "shared"}
+    local first = mortise.spawn(lock.upgrade, lock)
+    mortise.sleep(0.1)
+    local second = mortise.spawn(lock.upgrade, lock)
+    local release = mortise.spawn(lock.release, lock)
+    assert.is_false((pcall(first.join, first)))
+    assert.is_false((pcall(second.join, second)))
+    release:join()
+    other:release()
+    assert.is_true(is_free "/twice")
+  end)
+
   it("of nothing that was found stay of nothing", function()
     local index = stores.fill(one, {a = {path = "/x"}})
     one:with_document_locks(index, {query = {term = {path = "/none"}}}, {mode = "shared"}, function(lock)

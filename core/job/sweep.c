@@ -7,6 +7,7 @@
 enum {
   POLL_FIRST_MS = 20,
   POLL_MAX_MS = 500,
+  POLL_PART = 32,
   QUELL_MS = 60000,
   NAME_MAX = 1024,
   PORTION_MS = 1000, /* of a store that does it in the request itself */
@@ -216,10 +217,13 @@ static void on_sweep_timer(void *ctx) {
   look_at_task(ctx);
 }
 
+/* It has ended for half a pause on the average when that is seen, so a pause is a small part of the time so far. */
 static void wait_for_task(mt_sweep *w) {
   mt_loop *loop = w->store->loop;
-  mt_timer_start(loop, &w->timer, mt_loop_now(loop) + w->poll_ms, NULL);
-  if (w->poll_ms * 2 <= POLL_MAX_MS) w->poll_ms *= 2;
+  int64_t now = mt_loop_now(loop), pause = (now - w->begun_ms) / POLL_PART;
+  if (pause < POLL_FIRST_MS) pause = POLL_FIRST_MS;
+  if (pause > POLL_MAX_MS) pause = POLL_MAX_MS;
+  mt_timer_start(loop, &w->timer, now + pause, NULL);
 }
 
 /* Its time is over at three quarters of what is left of the lease, so that it is cancelled before its script
@@ -300,6 +304,7 @@ static void on_sweep_clock(void *ctx, mt_req *req) {
                                   .query = w->query,
                                   .transforms = w->transforms,
                                   .slices = w->slices,
+                                  .batch = w->page,
                                   .name = w->name,
                                   .gate = &w->gate,
                                   .not_after_ms = w->not_after_ms,
@@ -318,7 +323,7 @@ mortise_status mt_sweep_start(mt_sweep *w, mortise_error *err) {
   w->task[0] = '\0';
   w->not_after_ms = 0;
   w->again = w->stopping = false;
-  w->poll_ms = POLL_FIRST_MS;
+  w->begun_ms = mt_loop_now(w->store->loop);
   w->active = true;
   mt_error_clear(&w->error);
   w->request = &w->clock.read.req;

@@ -68,6 +68,7 @@ typedef struct mt_sweep {
   const char *index;
   mt_slice query;
   uint32_t slices; /* of the store's task; 0: the store decides */
+  uint32_t page;   /* documents of the task's; 0: the store's default */
   /* out */
   mt_server_task_state state;
   char task[MT_SERVER_TASK_ID];
@@ -82,7 +83,7 @@ typedef struct mt_sweep {
   mt_store_clock clock;
   mt_timer timer;
   mt_req *request;
-  int64_t renew_ms, poll_ms;
+  int64_t begun_ms, renew_ms;
   bool active, stopping, reserved;
 } mt_sweep;
 

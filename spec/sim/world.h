@@ -42,7 +42,8 @@ static inline sim_key sim_key_of(sim_what what, unsigned who, uint64_t number, u
 
 typedef struct sim_world sim_world;
 
-/* `only`, if not NULL: the only events that may happen. Borrowed, sorted. */
+/* `only`, if not NULL: the only events that may happen. Borrowed, sorted. One at a time: if it takes a minute of
+ * processor time, the process prints its seed and ends with status 1. */
 sim_world *sim_world_new(uint64_t seed, const sim_key *only, size_t n_only);
 void sim_world_free(sim_world *w);
 

@@ -221,9 +221,10 @@ static void choose_watch(mt_manager *m, const mt_ids *ring, size_t share) {
   j->left_out |= alive > share;
 }
 
-/* How many of the others this session watches: its share, if all that live do the same. */
+/* How many of the others this session watches: its share, if all that live do the same. Before it knows how many live
+ * it watches few: a thousand that begin together would read one another a million times. */
 static size_t watch_share(const mt_janitor *j) {
-  size_t n = SHARE * (j->others.n + j->strays.n) / (j->alive ? j->alive : 1);
+  size_t n = j->alive ? SHARE * (j->others.n + j->strays.n) / j->alive : 0;
   return n < WATCH_LEAST ? WATCH_LEAST : n > WATCH_MOST ? WATCH_MOST : n;
 }
 
@@ -302,11 +303,32 @@ static void note_session(mt_manager *m, const mt_session_doc *doc) {
   mt_takeover_note(m, doc);
 }
 
+static bool is_own(const mt_manager *m, const mt_session_doc *doc) {
+  return m->holds && !memcmp(doc->session, m->holds->session.id, MT_SESSION_ID);
+}
+
+/* A first reading tells by the times of the beats, next to our own, who seems to live. It proves nothing, and only says
+ * how many to watch. */
+static void guess_alive(const mt_manager *m, const mt_session_read *r) {
+  int64_t newest = 0;
+  for (size_t i = 0; i < r->n; i++)
+    if (r->docs[i].beat_ms > newest) newest = r->docs[i].beat_ms;
+  for (size_t i = 0; i < r->n; i++) {
+    const mt_session_doc *doc = &r->docs[i];
+    if (is_own(m, doc)) continue;
+    bool beats = doc->state == MT_SESSION_LIVE && newest - doc->beat_ms < doc->lease_ms / 3;
+    m->janitor->moved += beats;
+    m->janitor->still += !beats;
+  }
+}
+
 static void some_watched(void *ctx, mt_req *req) {
   mt_manager *m = ctx;
   mt_janitor *j = m->janitor;
   bool good = !janitor_answered(m, req);
-  for (size_t i = 0; good && i < j->read.n; i++) note_session(m, &j->read.docs[i]);
+  if (good && !j->alive) guess_alive(m, &j->read);
+  for (size_t i = 0; good && i < j->read.n; i++)
+    if (!is_own(m, &j->read.docs[i])) note_session(m, &j->read.docs[i]);
   mt_session_read_deinit(&j->read);
   j->expiring = 0;
   if (good) rest_until(m, MT_JANITOR_EXPIRE);
@@ -351,8 +373,10 @@ static void watch_some(mt_manager *m) {
     begin_sweep(m);
     return;
   }
+  size_t all = j->n_ids;
+  if (!j->alive && m->holds) j->ids[all++] = m->holds->session.id;
   j->read = (mt_session_read){
-      .req = janitor_request(m, some_watched, true), .ns = m->ns, .ids = j->ids, .n = j->n_ids};
+      .req = janitor_request(m, some_watched, true), .ns = m->ns, .ids = j->ids, .n = all};
   m->store->locks->session_read(m->store, &j->read);
 }
 

@@ -53,7 +53,7 @@ struct mt_janitor {
   size_t alive;        /* how many live, by the last rounds; 0: not known */
   size_t looks;        /* until the next listing without a cause */
   size_t pages;        /* listed since the last one began */
-  const char *ids[MT_JANITOR_READ];
+  const char *ids[MT_JANITOR_READ + 1];
   size_t n_ids, expiring;
   mt_ids dead; /* whose entries this listing is for */
   mt_ids left; /* who is to be evicted, document by document */

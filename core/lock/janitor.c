@@ -106,7 +106,7 @@ static int64_t next_verdict_ms(const mt_manager *m) {
 static bool shall_purge(const mt_manager *m) {
   const mt_janitor *j = m->janitor;
   if (j->hurried || j->no_purge || !m->store->locks->session_purge) return false;
-  uint64_t alive = j->alive ? j->alive : 1;
+  uint64_t alive = j->alive ? j->alive : 1 + j->others.n;
   return j->purge_more || by_chance(m, alive * 2 * PURGE_EVERY_MS / (uint64_t)m->lease_ms);
 }
 

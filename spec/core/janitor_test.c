@@ -158,6 +158,56 @@ static void test_the_living_keep_theirs(void **state) {
   for (int i = 0; i < 2; i++) mt_test_client_close(&c[i]);
 }
 
+/* ---- What a newcomer reads ------------------------------------------------------------------ */
+
+enum { LEAST = 16 + 1, READS_MAX = 64 }; /* with its own */
+
+/* How many sessions each reading asked for, of one client. */
+static struct {
+  const mt_locks_ops *real;
+  size_t n, ids[READS_MAX];
+} readings;
+
+static void counted_read(mt_store *store, mt_session_read *read) {
+  if (readings.n < READS_MAX) readings.ids[readings.n++] = read->n;
+  readings.real->session_read(store, read);
+}
+
+/* Not knowing how many live, it reads its least share, and all it is to read once it knows: here nobody else lives. */
+static void test_a_newcomer_reads_little(void **state) {
+  (void)state;
+  mt_test_client c = mt_test_client_open(&place, LEASE);
+  mt_store *store = c.client->store;
+  mt_locks_ops counting = *store->locks;
+  mortise_error err;
+  round_number++;
+  for (unsigned i = 0; i < DEAD; i++) bury(&c, i, NULL);
+  readings.n = 0;
+  readings.real = store->locks;
+  counting.session_read = counted_read;
+  store->locks = &counting;
+  mt_lock *lock = mt_test_take(&c, 1, 0, "/alive", false, 1000, &err);
+  MT_CHECK(lock, "%s", err.message);
+  int64_t start = mt_test_ns();
+  size_t most = 0;
+  while (most <= LEAST && mt_test_ns() - start < (int64_t)LEASES_MAX * LEASE * 1000000) {
+    mt_test_pump_until(&c, 1, &(bool){false}, 20);
+    for (size_t i = 0; i < readings.n; i++)
+      if (readings.ids[i] > most) most = readings.ids[i];
+  }
+  store->locks = readings.real;
+  MT_CHECK(readings.n > 1 && readings.ids[0] <= LEAST, "the first of %zu readings asked for %zu",
+           readings.n, readings.n ? readings.ids[0] : 0);
+  MT_CHECK(most > LEAST, "it never read more than %zu", most);
+  mt_manager_clear_the_dead(c.manager);
+  while (mt_manager_get_stats(c.manager).cleared < 3 * DEAD &&
+         mt_test_ns() - start < (int64_t)LEASES_MAX * LEASE * 1000000)
+    mt_test_pump_until(&c, 1, &(bool){false}, 20);
+  assert_int_equal(mt_manager_get_stats(c.manager).cleared, 3 * DEAD);
+  mt_test_give(&c, 1, 0, lock);
+  mt_test_client_close(&c);
+}
+
 static int init_table(void **state) {
   (void)state;
   return mt_test_init_table(&place);
@@ -168,6 +218,7 @@ int main(void) {
       cmocka_unit_test(test_what_nobody_wants_goes),
       cmocka_unit_test(test_at_once_when_asked),
       cmocka_unit_test(test_the_living_keep_theirs),
+      cmocka_unit_test(test_a_newcomer_reads_little),
   };
   return mt_test_each_place(&place, "janitor", tests, sizeof tests / sizeof tests[0], init_table);
 }

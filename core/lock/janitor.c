@@ -117,15 +117,17 @@ static int64_t rounds_apart(const mt_janitor *j) {
   return n < RARELY ? (int64_t)n : RARELY;
 }
 
-/* Ends a round. The next one comes at random, sooner where sessions may be judged then, or where most
- * have fallen silent and some were not watched. */
+/* Ends a round. The next one comes at random, sooner where sessions may be judged then, where most have fallen silent
+ * and some were not watched, and where a second reading tells what a first one could only guess. */
 static void end_round(mt_manager *m) {
   mt_janitor *j = m->janitor;
   size_t again = j->moved + j->still;
+  bool guessed = !j->alive && j->left_out;
   if (again) j->alive = 1 + j->others.n * j->moved / again;
   drop_janitor_listing(m);
   bool many = j->still > j->moved && j->left_out;
   int64_t pause = mt_manager_jitter(m, many ? m->lease_ms / 16 : rounds_apart(j) * m->lease_ms / 2);
+  if (guessed && !many) pause = m->lease_ms / 5 + some_time(m, m->lease_ms / 16);
   int64_t verdict = next_verdict_ms(m) - mt_manager_now(m), least = m->lease_ms / 32;
   if (verdict < least) verdict = least;
   if (verdict < pause) pause = verdict + some_time(m, m->lease_ms / 16);

@@ -160,7 +160,7 @@ static void test_the_living_keep_theirs(void **state) {
 
 /* ---- What a newcomer reads ------------------------------------------------------------------ */
 
-enum { LEAST = 16 + 1, READS_MAX = 64 }; /* with its own */
+enum { LEAST = 17, READS_MAX = 64 }; /* with its own document */
 
 /* How many sessions each reading asked for, of one client. */
 static struct {

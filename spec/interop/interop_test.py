@@ -206,6 +206,18 @@ class Stage:
         return self.start([PROGRAM, *map(str, args)], MORTISE_LEASE="%ss" % lease,
                           MORTISE_MARGIN="%dms" % MARGIN_MS)
 
+    def make(self, meta):
+        """The table, with this in its _meta besides: `mortise init` makes none with stripes."""
+        init = self.mortise("init")
+        if init.end():
+            raise RuntimeError("mortise init: %s" % " ".join(init.errors))
+        _, answer = self.store.request("GET", "/%s" % self.table)
+        mappings = next(iter(answer.values()))["mappings"]
+        body = json.dumps({"_meta": dict(mappings["_meta"], **meta)})
+        status, answer = self.store.request("PUT", "/%s/_mapping" % self.table, body.encode())
+        if status != 200:
+            raise RuntimeError("_mapping: status %d: %s" % (status, answer))
+
     def python(self, what, *args):
         return self.start([sys.executable, os.path.abspath(__file__), what, self.url, self.table,
                            *map(str, args)])
@@ -221,10 +233,9 @@ class Stage:
         return self.python("job", path, job, verb)
 
     def entries(self, path, field):
-        """Of a lock's document, as it is now."""
-        key = client.urllib.parse.quote(self.store.lock_id(path), safe="")
-        _, answer = self.store.request("GET", "/%s/_doc/%s" % (self.table, key))
-        return answer.get("_source", {}).get(field, [])
+        """Of a lock's documents, as they are now."""
+        found = self.store.locks(self.store.names(path))
+        return [entry for doc in found.values() for entry in doc.get(field, [])]
 
     def wait_broken(self, session):
         """Until it is marked."""
@@ -319,7 +330,8 @@ def test_stopped(stage, asleep, heir, lease=3):
     sleeper.end()
     report(0 < fence < after and says == "lock_lost",
            "%s, stopped past its lease, knows that %s has its lock" % (asleep, heir), says)
-    report(len(stage.entries("/s", "holders")) == 1 and next_one.let_go() == "still",
+    kept = len(stage.entries("/s", "holders"))
+    report(kept == len(stage.store.names("/s")) and next_one.let_go() == "still",
            "and does not take it away")
 
 
@@ -349,13 +361,13 @@ def test_broken(stage, victim, breaker, lease=3):
 
 
 def test_queue(stage, waits, passes):
-    """A waiter is not overtaken by one that comes later."""
-    other = stage.hold(passes, "/q")
+    """A waiter is not overtaken by one that comes later, at a path without stripes."""
+    other = stage.hold(passes, "/q/q")
     first = other.held()
-    waiter = stage.hold(waits, "/q")
-    queued = stage.wait_queue("/q", 1)
-    newcomer = stage.hold(passes, "/q/sub")
-    queued = queued and stage.wait_queue("/q", 2)
+    waiter = stage.hold(waits, "/q/q")
+    queued = stage.wait_queue("/q/q", 1)
+    newcomer = stage.hold(passes, "/q/q/sub")
+    queued = queued and stage.wait_queue("/q/q", 2)
     other.let_go()
     second = waiter.held()
     time.sleep(0.5)
@@ -439,15 +451,29 @@ def test_empty(stage):
     report(docs and not left, "nothing is left in the table but ended sessions", str(left or ""))
 
 
-def test_server(url, seconds, seed):
+def test_tables(url, folder, seed):
+    """What is no table that it knows is refused before anything is locked in it."""
+    wrong = {"a newer format": {"format": 3, "stripes": 3}, "no number of stripes": {"format": 2},
+             "65 stripes": {"format": 2, "stripes": 65}, "a copy": {"uuid": "A" * 22}}
+    for what, meta in wrong.items():
+        stage = Stage(url, folder, seed)
+        try:
+            stage.make(meta)
+            client.Client(url, stage.table, lease=3.0).acquire("/a").release()
+            report(False, "Python refuses a table: %s" % what)
+        except RuntimeError as why:
+            report(not stage.store.locks(stage.store.names("/a")), "Python refuses a table: %s" % what, str(why))
+        finally:
+            stage.clean()
+
+
+def test_server(url, seconds, seed, stripes):
     sides = (("python", "mortise"), ("mortise", "python"))
     with tempfile.TemporaryDirectory(prefix="mortise-interop.") as folder:
         stage = Stage(url, folder, seed)
         try:
-            init = stage.mortise("init")
-            if init.end():
-                report(False, "mortise init", " ".join(init.errors))
-                return
+            stage.make({} if stripes == 1 else {"format": 2, "stripes": stripes})
+            stage.store.verify()
             test_contention(stage, seconds)
             test_shared(stage)
             test_paths(stage, random.Random(seed))
@@ -461,6 +487,8 @@ def test_server(url, seconds, seed):
             test_empty(stage)
         finally:
             stage.clean()
+        if stripes == 1:
+            test_tables(url, folder, seed)
 
 
 def main():
@@ -472,9 +500,9 @@ def main():
         sys.exit("not ok - there is no program MORTISE_BIN=%s" % PROGRAM)
     seed = int(os.environ.get("SEED") or random.randrange(1 << 30))
     print("SEED=%d" % seed)
-    for url in urls:
-        print("# %s" % url)
-        test_server(url, int(sys.argv[1]) if len(sys.argv) > 1 else 20, seed)
+    for url, stripes in [(url, stripes) for url in urls for stripes in (1, 3)]:
+        print("# %s, %s" % (url, "%d stripes" % stripes if stripes > 1 else "without stripes"))
+        test_server(url, int(sys.argv[1]) if len(sys.argv) > 1 else 20, seed, stripes)
     sys.exit(failed > 0)
 
 

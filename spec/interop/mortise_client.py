@@ -94,6 +94,22 @@ def ancestors(path):
     return [path[:i] or "/" for i in cuts]
 
 
+def stripe_of(session, stripes):
+    """The stripe of a session's intentions, where it has none yet; as mortise chooses it, though any would do."""
+    total = 0
+    for c in session:
+        total = (total * 31 + ord(c)) % (1 << 32)
+    return total % stripes
+
+
+def name_of(path, stripe):
+    return "%s//%d" % (path.rstrip("/"), stripe) if stripe else path
+
+
+def path_of(name):
+    return name.partition("//")[0] or "/"
+
+
 def plan(targets, mode):
     """[(path, mode, is it a target?)] in the order of the paths' bytes."""
     targets = {t for t in targets if mode != "X" or not set(ancestors(t)) & set(targets)}
@@ -150,13 +166,44 @@ class Table:
     def __init__(self, url, table, namespace, timeout=10.0):
         self.server = urllib.parse.urlsplit(url)
         self.table, self.namespace, self.timeout = table, namespace, timeout
-        self.local = threading.local()
+        self.local, self.stripes = threading.local(), 1
 
-    def lock_id(self, path):
-        whole = "%s:%s" % (self.namespace, path)
+    def lock_id(self, name):
+        whole = "%s:%s" % (self.namespace, name)
         if len(whole.encode()) <= 512:
             return whole
-        return "%s:sha256:%s" % (self.namespace, hashlib.sha256(path.encode()).hexdigest())
+        return "%s:sha256:%s" % (self.namespace, hashlib.sha256(name.encode()).hexdigest())
+
+    def verify(self):
+        """Learns the number of stripes. RuntimeError: this is no table that this client can use."""
+        status, answer = self.request("GET", "/%s" % self.table)
+        if status != 200 or len(answer) != 1:
+            raise RuntimeError("there is no lock table %s: status %d" % (self.table, status))
+        index = next(iter(answer.values()))
+        meta = index["mappings"].get("_meta", {})
+        if meta.get("uuid") != index["settings"]["index"]["uuid"]:
+            raise RuntimeError("%s is a copy of a lock table" % self.table)
+        stripes = {1: 1, 2: meta.get("stripes")}.get(meta.get("format"))
+        if not isinstance(stripes, int) or not 1 <= stripes <= 64:
+            raise RuntimeError("a lock table of format %s with %s stripes is not known here" %
+                               (meta.get("format"), meta.get("stripes")))
+        self.stripes = stripes
+
+    def names(self, path):
+        """Of all the path's documents: those of / and of what is directly below it have stripes."""
+        stripes = self.stripes if path.count("/") == 1 else 1
+        return [name_of(path, stripe) for stripe in range(stripes)]
+
+    def places(self, steps, session, adopted):
+        """The plan's steps with names in place of paths. `adopted`: {name: mode} of what the session has already,
+        since an intention belongs where it has one."""
+        for path, mode, leaf in steps:
+            names = self.names(path)
+            if mode in ("IS", "IX"):
+                has = [n for n in names if n in adopted and lub(adopted[n], mode) == adopted[n]]
+                names = has[:1] or [names[stripe_of(session, len(names))]]
+            for name in names:
+                yield name, mode, leaf
 
     def request(self, method, path, body=None, timeout=None):
         """(status, parsed answer). NoAnswer where the request may have been applied."""
@@ -214,7 +261,7 @@ class Table:
             return None, None
         raise NoAnswer("status %d" % status)
 
-    def paths_of(self, session):
+    def names_of(self, session):
         """Where it has entries, as a search shows it."""
         self.request("POST", "/%s/_refresh" % self.table)
         return [doc["path"] for name, doc in self.scroll({"term": {"kind": "lock"}})
@@ -252,21 +299,21 @@ class Table:
             body.update(_source=["state", "owner.broken_by"])
         return [{"update": head}, body]
 
-    def locks(self, paths):
-        """The lock documents of these paths that exist, by path. They prove nothing."""
-        ids = {self.lock_id(path): path for path in paths}
+    def locks(self, names):
+        """The lock documents of these names that exist, by name. They prove nothing."""
+        ids = {self.lock_id(name): name for name in names}
         status, answer = self.request("POST", "/%s/_mget" % self.table,
                                       json.dumps({"ids": list(ids)}).encode())
         if status != 200:
             raise NoAnswer("status %d" % status)
         return {ids[doc["_id"]]: doc["_source"] for doc in answer["docs"] if doc.get("found")}
 
-    def adopt_item(self, session, n, path, dead, job):
+    def adopt_item(self, session, n, name, dead, job):
         params = {"session": session, "n": n, "from": dead, "job": job}
-        return [{"update": {"_id": self.lock_id(path)}},
+        return [{"update": {"_id": self.lock_id(name)}},
                 {"script": {"id": "mortise-lock-adopt-1", "params": params}, "_source": ["blockers"]}]
 
-    def set_item(self, session, n, path, mode, leaf, enqueue, job=None):
+    def set_item(self, session, n, name, mode, leaf, enqueue, job=None):
         params = {"session": session, "n": n, "mode": mode, "fresh": True}
         if job:
             params["job"] = job
@@ -274,27 +321,27 @@ class Table:
             params["leaf"] = True
         if enqueue:
             params["enqueue"] = QUEUE_LIFE_MS
-        return [{"update": {"_id": self.lock_id(path)}},
+        return [{"update": {"_id": self.lock_id(name)}},
                 {"script": {"id": "mortise-lock-set-1", "params": params},
                  "_source": ["blockers", "holders", "queue"] if enqueue else ["blockers"],
                  "scripted_upsert": True,
-                 "upsert": {"kind": "lock", "path": path, "holders": [], "queue": []}}]
+                 "upsert": {"kind": "lock", "path": name, "holders": [], "queue": []}}]
 
-    def create_item(self, session, n, path, mode, job=None):
+    def create_item(self, session, n, name, mode, job=None):
         holder = {"session": session, "n": n, "mode": mode, "since": int(time.time() * 1000)}
         if job:
             holder["job"] = job
-        return [{"create": {"_id": self.lock_id(path)}},
-                {"kind": "lock", "path": path, "holders": [holder], "queue": [],
+        return [{"create": {"_id": self.lock_id(name)}},
+                {"kind": "lock", "path": name, "holders": [holder], "queue": [],
                  "sessions": [session]}]
 
-    def release_item(self, session, n, path):
+    def release_item(self, session, n, name):
         params = {"session": session} if n is None else {"session": session, "n": n}
-        return [{"update": {"_id": self.lock_id(path)}},
+        return [{"update": {"_id": self.lock_id(name)}},
                 {"script": {"id": "mortise-lock-release-1", "params": params}}]
 
-    def delete_item(self, path, version):
-        return [{"delete": {"_id": self.lock_id(path), "if_seq_no": version[0],
+    def delete_item(self, name, version):
+        return [{"delete": {"_id": self.lock_id(name), "if_seq_no": version[0],
                             "if_primary_term": version[1]}}]
 
 
@@ -416,14 +463,16 @@ class Client:
         session, until = self.ready(), now() + wait
         targets = [targets] if isinstance(targets, str) else targets
         steps = plan([check_path(target) for target in targets], mode)
-        if adopts:
-            self.adopt(session, [path for path, _, _ in steps], until)
-            return Lock(self, session, self.take(session, steps, until, adopted=True))
-        return Lock(self, session, self.take(session, steps, until))
+        adopted = self.adopt(session, [path for path, _, _ in steps], until) if adopts else {}
+        places = list(self.table.places(steps, session.id, adopted))
+        grants = self.take(session, places, until, adopted=adopts)
+        rest = set(adopted) - {name for name, _, _ in places}
+        self.give_back([(name, None, None, False) for name in sorted(rest)])
+        return Lock(self, session, grants)
 
     def take(self, session, steps, until, adopted=False):
         """What was adopted is not given back by a failure: it stays the job's guard."""
-        grants = []  # (path, n, version, created)
+        grants = []  # (name, n, version, created)
         try:
             while len(grants) < len(steps):
                 self.ask(session, steps, grants, until)
@@ -447,6 +496,7 @@ class Client:
             self.close()
         if not self.session:
             self.session = Session(self.table, self.owner, self.lease, self.margin)
+            self.table.verify()  # while it beats, this is the table
         return self.session
 
     def ask(self, session, steps, grants, until):
@@ -523,20 +573,26 @@ class Client:
                 raise OrphanedJob(path, each["job"])
 
     def adopt(self, session, paths, until):
-        """Root to leaves: the first alone, and once that is acknowledged, the others."""
-        held = self.guards(session, paths)
-        while not all(s in self.dead or self.is_dead(s) for s in {dead for _, dead in held}):
+        """Root to leaves: the first alone, and once that is acknowledged, the others. {name: mode}."""
+        names = [name for path in paths for name in self.table.names(path)]
+        held = self.guards(session, names)
+        while not all(s in self.dead or self.is_dead(s) for s in {dead for _, dead, _ in held}):
             if now() >= until:
                 raise LockTimeout(held[0][0], [])
             time.sleep(0.05)
-            held = self.guards(session, paths)
+            held = self.guards(session, names)
         for part in held[:1], held[1:]:
-            self.adopt_each(session, [(path, dead, session.next_number()) for path, dead in part], until)
+            self.adopt_each(session, [(name, dead, session.next_number()) for name, dead, _ in part], until)
+        adopted = {}
+        for name, _, mode in held:
+            adopted[name] = lub(adopted.get(name, mode), mode)
+        return adopted
 
-    def guards(self, session, paths):
-        """[(path, session)] of what others hold there for this job."""
-        found = self.table.locks(paths)
-        return [(path, e["session"]) for path in paths for e in found.get(path, {"holders": []})["holders"]
+    def guards(self, session, names):
+        """[(name, session, mode)] of what others hold there for this job."""
+        found = self.table.locks(names)
+        return [(name, e["session"], e["mode"]) for name in names
+                for e in found.get(name, {"holders": []})["holders"]
                 if e.get("job") == self.job and e["session"] != session.id]
 
     def adopt_each(self, session, left, until):
@@ -560,8 +616,9 @@ class Client:
         dead = [s for s in set(sessions) if self.is_dead(s)]
         if not dead:
             return False
-        self.table.apply([self.table.release_item(s, None, p)
-                          for s in dead for p in ancestors(path) + [path]], now() + 10)
+        path = path_of(path)
+        names = [name for p in ancestors(path) + [path] for name in self.table.names(p)]
+        self.table.apply([self.table.release_item(s, None, name) for s in dead for name in names], now() + 10)
         return True
 
     def is_dead(self, session):
@@ -601,10 +658,10 @@ class Client:
                 if applied(marked):  # from now on its owner's deadline stands still
                     self.seen[session] = ((marked["_seq_no"], marked["_primary_term"]), now())
             time.sleep(0.1)
-        left = self.table.paths_of(session)
+        left = self.table.names_of(session)
         while left:
             self.table.apply([self.table.release_item(session, None, p) for p in left], now() + 10)
-            left = self.table.paths_of(session)
+            left = self.table.names_of(session)
 
 
 def grant_of(path, n, answer, created):

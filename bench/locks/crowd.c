@@ -18,8 +18,7 @@
 
 enum {
   PROCESSES = 8,
-  OPEN_EACH_S =
-      20, /* a second: far fewer than a server could open, and more than most fleets start */
+  OPEN_EACH_S = 20, /* a second */
   SETTLE_S = 15,
   PAIR_EVERY_S = 5,
   LIST_EVERY_S = 10,

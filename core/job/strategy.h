@@ -45,9 +45,9 @@ typedef struct mt_launch {
 /* Before the change is started. */
 mortise_status mt_launch_ready(mt_launch *l, mortise_error *err);
 /* From the change's `counted`: UNSUPPORTED, saying why, where the store was asked for and may not. Else `decided`
- * is called where documents match that need no journal; until then the change must be paused. Else it looks
- * at some documents: with AUTO, since they travel to this process and back, so that the store is likely to be faster
- * where they are large; for the store, since a page of its own should be as large as it may. */
+ * is called where documents match that need no journal; until then the change must be paused. Unless
+ * the client was asked for, it looks at some documents first. With AUTO, since they travel to this process and back, so
+ * that the store is likely to be faster where they are large; and a page of the store's own is as large as they allow. */
 mortise_status mt_launch_decide(mt_launch *l, mortise_error *err);
 /* Before the job's document is written: which task there is. */
 void mt_launch_note(mt_launch *l);

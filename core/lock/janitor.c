@@ -161,10 +161,14 @@ static bool add_session_id(mt_ids *ids, const char *id, size_t most) {
   return true;
 }
 
+static bool is_own(const mt_manager *m, const char *session) {
+  return m->holds && !memcmp(session, m->holds->session.id, MT_SESSION_ID);
+}
+
 /* May the entry go if its session is dead? */
 static bool is_litter(const mt_manager *m, const mt_lock_entry *e) {
   if (e->damaged || mt_lock_entry_guards(e)) return false;
-  return !m->holds || memcmp(e->session, m->holds->session.id, MT_SESSION_ID) != 0;
+  return !is_own(m, e->session);
 }
 
 static void note_others(mt_manager *m, mt_json entries, bool queued) {
@@ -305,10 +309,6 @@ static void note_session(mt_manager *m, const mt_session_doc *doc) {
   mt_takeover_note(m, doc);
 }
 
-static bool is_own(const mt_manager *m, const mt_session_doc *doc) {
-  return m->holds && !memcmp(doc->session, m->holds->session.id, MT_SESSION_ID);
-}
-
 /* A first reading tells by the times of the beats, next to our own, who seems to live. It proves nothing, and only says
  * how many to watch. */
 static void guess_alive(const mt_manager *m, const mt_session_read *r) {
@@ -317,7 +317,7 @@ static void guess_alive(const mt_manager *m, const mt_session_read *r) {
     if (r->docs[i].beat_ms > newest) newest = r->docs[i].beat_ms;
   for (size_t i = 0; i < r->n; i++) {
     const mt_session_doc *doc = &r->docs[i];
-    if (is_own(m, doc)) continue;
+    if (is_own(m, doc->session)) continue;
     bool beats = doc->state == MT_SESSION_LIVE && newest - doc->beat_ms < doc->lease_ms / 3;
     m->janitor->moved += beats;
     m->janitor->still += !beats;
@@ -330,7 +330,7 @@ static void some_watched(void *ctx, mt_req *req) {
   bool good = !janitor_answered(m, req);
   if (good && !j->alive) guess_alive(m, &j->read);
   for (size_t i = 0; good && i < j->read.n; i++)
-    if (!is_own(m, &j->read.docs[i])) note_session(m, &j->read.docs[i]);
+    if (!is_own(m, j->read.docs[i].session)) note_session(m, &j->read.docs[i]);
   mt_session_read_deinit(&j->read);
   j->expiring = 0;
   if (good) rest_until(m, MT_JANITOR_EXPIRE);

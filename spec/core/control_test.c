@@ -185,18 +185,19 @@ static void test_paused(void **state) {
   tear_down(&f);
 }
 
-/* Cancelled it stands, and whoever takes it over is not meant. */
+/* Cancelled it stands, and whoever takes it over is not meant. An order says all limits: one without a rate would
+ * let the job run to its end before it is cancelled. */
 static void test_cancelled(void **state) {
   (void)state;
   fixture f;
   set_up(&f);
-  f.job.limits = (mt_limits){.rate = 200, .batch = 1};
+  f.job.limits = (mt_limits){.rate = 1};
   begin(&f, MT_JOB_RUN, "first");
   UNTIL(&f, f.n_sent > 0 || f.job.finished);
-  order(&f, "another", ",\"cancelled\":true");
+  order(&f, "another", ",\"rate\":1,\"cancelled\":true");
   UNTIL(&f, f.job.record.orders == f.orders || f.job.finished);
   assert_false(f.job.finished);
-  order(&f, "first", ",\"cancelled\":true,\"paused\":true");
+  order(&f, "first", ",\"rate\":1,\"cancelled\":true,\"paused\":true");
   UNTIL(&f, f.job.finished);
   assert_int_equal(f.job.error.code, MORTISE_INTERRUPTED);
   assert_int_equal(f.job.record.state, MT_JOB_STOPPED);
@@ -205,6 +206,7 @@ static void test_cancelled(void **state) {
   end(&f);
   f.job.limits = (mt_limits){0};
   begin(&f, MT_JOB_RESUME, "second");
+  order(&f, "first", ",\"cancelled\":true");
   expect_done(&f);
   end(&f);
   tear_down(&f);

@@ -410,10 +410,22 @@ static void deinit_admin(mt_lua_call *call) {
   mt_locks_admin_deinit(&call->r.locks_admin);
 }
 
+typedef struct init_options {
+  bool print;
+  int64_t stripes;
+} init_options;
+
+static const mt_option init_rows[] = {MT_FLAG_OPTION(init_options, print),
+                                      MT_INT_OPTION(init_options, stripes, 1, MT_STRIPES_MAX),
+                                      MT_NO_OPTION};
+
 static int client_init(lua_State *L) {
+  init_options o = {0};
   mt_check_client(L, 1);
+  mt_options_read(L, 2, init_rows, &o, "init");
   mt_lua_call *call = mt_lua_call_new(L, 1, push_admin, deinit_admin);
-  call->r.locks_admin.print = lua_toboolean(L, 2);
+  call->r.locks_admin.print = o.print;
+  call->r.locks_admin.wanted = (uint32_t)o.stripes;
   mt_store *store = mt_lua_call_start(call, mt_check_client(L, 1), &call->r.locks_admin.req);
   store->locks->init(store, &call->r.locks_admin);
   return mt_await(L, lua_gettop(L));

@@ -280,10 +280,10 @@ static mortise_status init_jobs(mortise_client *c, mortise_error *err) {
   return status;
 }
 
-mortise_status mortise_client_init_tables(mortise_client *c, mortise_error *err) {
+mortise_status mortise_client_init_tables(mortise_client *c, uint32_t stripes, mortise_error *err) {
   if (!c) return is_null("client", err);
   if (client_is_forked(c, err)) return MORTISE_INVALID_ARGUMENT;
-  mt_locks_admin init = {0};
+  mt_locks_admin init = {.wanted = stripes};
   c->store->locks->init(c->store, &init);
   mortise_status status = mt_store_wait(c->store, &init.req, -1);
   if (err) *err = init.req.error;

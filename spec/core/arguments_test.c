@@ -37,7 +37,7 @@ static mortise_client *open_client(const char *url) {
   mortise_options o = options_for(url);
   o.ns = ns;
   mortise_client *client = mortise_client_open(&o, &err);
-  if (!client || mortise_client_init_tables(client, &err)) fail_msg("%s", err.message);
+  if (!client || mortise_client_init_tables(client, 0, &err)) fail_msg("%s", err.message);
   return client;
 }
 
@@ -93,7 +93,7 @@ static mortise_status ask(const things *t, mortise_lock_request r, mortise_error
 /* Each row is a check, named by its own text. */
 #define ROWS(ROW)                                                                                  \
   ROW(open_null, mortise_client_open(NULL, err) ? MORTISE_OK : code_of(err))                       \
-  ROW(init_null, mortise_client_init_tables(NULL, err))                                            \
+  ROW(init_null, mortise_client_init_tables(NULL, 0, err))                                         \
   ROW(acquire_null, mortise_lock_acquire(t->client, NULL, NULL, err) ? MORTISE_OK : code_of(err))  \
   ROW(acquire_of_null, acquire(NULL, "/a", 0, err) ? MORTISE_OK : code_of(err))                    \
   ROW(kind_below, REQUEST(.kind = (mortise_lock_kind)-1, PATHS))                                   \
@@ -412,7 +412,7 @@ static void a_client_frees_its_locks(void **state) {
 static _Noreturn void be_child(mortise_client *client, mortise_lock *lock) {
   bool refused =
       mortise_lock_convert(lock, MORTISE_SHARED, 0, NULL, NULL) == MORTISE_INVALID_ARGUMENT &&
-      mortise_client_init_tables(client, NULL) == MORTISE_INVALID_ARGUMENT &&
+      mortise_client_init_tables(client, 0, NULL) == MORTISE_INVALID_ARGUMENT &&
       mortise_lock_check(lock, NULL) == MORTISE_LOCK_LOST;
   mortise_lock_release(lock, NULL);
   mortise_client_free(client);

@@ -219,7 +219,7 @@ static void clients_in_a_child_are_their_parents(void **state) {
   options.lease_ms = 3000;
   mortise_client *client = mortise_client_open(&options, &err);
   assert_non_null(client);
-  assert_int_equal(mortise_client_init_tables(client, &err), MORTISE_OK);
+  assert_int_equal(mortise_client_init_tables(client, 0, &err), MORTISE_OK);
   const char *paths[] = {"/fork"};
   mortise_lock_request request = {.paths = paths, .n = 1, .wait_ms = 10000};
   mortise_lock *lock = mortise_lock_acquire(client, &request, NULL, &err);

@@ -172,7 +172,7 @@ calls.arguments = {
     acquire = function() return {tree = {path(), path()}, mode = "shared"} end,
     try_lock = function() return {tree = path()} end,
     list = nothing, session = nothing, namespace = nothing, stats = nothing,
-    init = function() return true end, verify = nothing, url = nothing, close = nothing,
+    init = function() return {print = true} end, verify = nothing, url = nothing, close = nothing,
   },
   lock = {
     check = nothing, remaining = nothing, release = nothing, upgrade = function() return {wait = 0} end,

@@ -128,7 +128,7 @@ stores.each("breaking a lock", function(store)
   it("refuses what is not as it was shown", function()
     local holder <close> = hold("/a", "stay")
     local hold_text = shown "/a"
-    local other = hold_text:gsub("%d+$", function(n) return tostring(tonumber(n) + 1) end)
+    local other = hold_text:gsub("%d+$", function(n) return tostring(tonumber(n) + 1000) end)
     for _, wrong in ipairs {other, "00000000/" .. hold_text:match "%d+$"} do
       local status, _, err = run("break", "/a", "--hold", wrong, "--yes")
       assert.equal(3, status, err)

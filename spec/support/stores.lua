@@ -48,12 +48,15 @@ function stores.all()
   return known
 end
 
+-- MORTISE_TEST_STRIPES: how many stripes its lock table gets.
+local stripes = math.tointeger(tonumber(os.getenv "MORTISE_TEST_STRIPES" or ""))
+
 -- A client with locks of its own (a fresh namespace unless one is given).
 function stores.connect(store, also)
   local options = {store = store.store, namespace = stores.name "ns", wait = "5s"}
   for name, value in pairs(also or {}) do options[name] = value end
   local client = mortise.connect(options)
-  if not store.ready then client:init() end
+  if not store.ready then client:init {stripes = stripes} end
   store.ready = true
   return client
 end

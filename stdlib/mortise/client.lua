@@ -7,8 +7,10 @@ local lock = require "mortise.lock"
 local locks = require "mortise.locks"
 local losses = require "mortise.losses"
 local namespaces = require "mortise.namespaces"
+local options = require "mortise.options"
 local records = require "mortise.records"
 local settings = require "mortise.settings"
+local stripes = require "mortise.stripes"
 local warn = require "mortise.warn"
 local writer = require "mortise.writer"
 
@@ -133,12 +135,20 @@ PUT /%s
 %s
 ]]
 
--- Creates the lock tables and the index of jobs where they are missing. -> {epoch, created, text}; with
+local init_rows = {
+  {name = "print", type = "boolean", help = "true: send nothing, give the requests as text"},
+  {name = "stripes", type = "integer", least = 1, most = 64, range = "1 to 64",
+    help = "of each crowded path; chosen when the lock table is made"},
+}
+options.register({"init"}, init_rows)
+
+-- Creates the lock tables and the index of jobs where they are missing. -> {epoch, stripes, created, text}; with
 -- `print` only the text: the requests and the minimal role.
-function Client:init(print)
+function Client:init(given)
+  local wanted = options.check("init", init_rows, given)
   local own = self:_open_core()
-  local result = core.object(own:init(print or false))
-  if print then
+  local result = core.object(own:init(wanted))
+  if wanted.print then
     result.text = result.text .. jobs_text:format(own:jobs_index(), core.job_table())
   else
     records.make_index(self)
@@ -201,28 +211,17 @@ end
 function Client:_place_names(paths)
   local names = {}
   for _, path in ipairs(paths) do
-    names[#names + 1] = path
-    for stripe = 1, path:find("/", 2, true) and 0 or table_stripes(self) - 1 do
-      names[#names + 1] = (path == "/" and "" or path) .. "//" .. stripe
-    end
+    for _, name in ipairs(stripes.names(path, table_stripes(self))) do names[#names + 1] = name end
   end
   return names
 end
 
--- The existing locks at these paths, as they are now, each with the entries of all stripes.
+-- The existing locks at these paths, as they are now: one for each stripe that there is.
 function Client:_read_locks(paths, namespace)
-  local found, at = {}, {}
+  local found = {}
   for part in parts(self:_place_names(paths)) do
     local text = self:_open_core():read_locks(namespace or self:namespace(), part)
-    for _, each in ipairs(core.json_decode(text)) do
-      local first = at[each.path]
-      if first then
-        table.move(each.holders, 1, #each.holders, #first.holders + 1, first.holders)
-        table.move(each.queue, 1, #each.queue, #first.queue + 1, first.queue)
-      else
-        found[#found + 1], at[each.path] = each, each
-      end
-    end
+    for _, each in ipairs(core.json_decode(text)) do found[#found + 1] = each end
   end
   return found
 end

@@ -57,7 +57,7 @@ reference.groups = {
     {"session", "()", "the session of its locks; nil before the first"},
     {"namespace", "()", "the namespace of its locks"},
     {"stats", "()", "how many requests, bytes, waits there were"},
-    {"init", "([print])", "makes the lock tables; true: only says how"},
+    {"init", "([options])", "makes the lock tables, or says how"},
     {"verify", "()", "checks the lock tables"},
     {"url", "()", "the store's URL"},
     {"close", "()", "finishes writers, gives back every lock; again is fine"},

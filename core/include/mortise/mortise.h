@@ -93,8 +93,10 @@ MORTISE_API mortise_client *mortise_client_open(const mortise_options *options, 
  * with its locks. NULL is fine. */
 MORTISE_API void mortise_client_free(mortise_client *client);
 
-/* Creates the lock tables if they are missing. */
-MORTISE_API mortise_status mortise_client_init_tables(mortise_client *client, mortise_error *err);
+/* Creates the lock table, in `stripes` (1 to 64; 0: the default), and the index of jobs, where they are missing. A
+ * lock table that has another number of stripes than is asked for is an INVALID_ARGUMENT. */
+MORTISE_API mortise_status mortise_client_init_tables(mortise_client *client, uint32_t stripes,
+                                                      mortise_error *err);
 
 typedef enum mortise_lock_kind {
   MORTISE_LOCK_TREE,     /* `paths`, each with everything below it */

@@ -7,6 +7,7 @@ local mortise = require "mortise"
 local normalised = require "mortise.path"
 local output = require "mortise.cli.output"
 local sessions = require "mortise.sessions"
+local stripes = require "mortise.stripes"
 
 local breaking = {}
 
@@ -59,12 +60,21 @@ local function entry_line(known, path, entry, word)
     sessions.owner_text(session and session.owner))
 end
 
+-- The entries at a path, in all its stripes.
+local function entries_at(client, path)
+  local found = {holders = {}, queue = {}}
+  for _, lock in ipairs(client:_read_locks {path}) do
+    for name, into in pairs(found) do table.move(lock[name], 1, #lock[name], #into + 1, into) end
+  end
+  return found
+end
+
 -- The session of the given hold, or "damaged", from the path's current state; or nil after reporting why not.
 local function by_hold(client, ctx, path)
   local id, n = read_hold(ctx.options.hold)
-  local lock = client:_read_locks {path}[1] or {}
+  local lock = entries_at(client, path)
   local ids, lines = {}, {}
-  for _, entries in ipairs {lock.holders or {}, lock.queue or {}} do
+  for _, entries in ipairs {lock.holders, lock.queue} do
     for _, entry in ipairs(entries) do
       if not entry.damaged then
         ids[#ids + 1] = entry.session
@@ -73,15 +83,15 @@ local function by_hold(client, ctx, path)
       end
     end
   end
-  for _, entry in ipairs(lock.holders or {}) do
+  for _, entry in ipairs(lock.holders) do
     if not entry.damaged and entry.n == n and starts(entry.session, id) then return entry.session end
   end
   local known = #ids > 0 and client:_read_sessions(ids) or {}
-  for _, entry in ipairs(lock.holders or {}) do lines[#lines + 1] = entry_line(known, path, entry, "held") end
-  for _, entry in ipairs(lock.queue or {}) do
+  for _, entry in ipairs(lock.holders) do lines[#lines + 1] = entry_line(known, path, entry, "held") end
+  for _, entry in ipairs(lock.queue) do
     lines[#lines + 1] = entry_line(known, path, entry, "waited for")
   end
-  if #(lock.holders or {}) == 0 then lines[#lines + 1] = "nobody holds it now" end
+  if #lock.holders == 0 then lines[#lines + 1] = "nobody holds it now" end
   return refuse(ctx, "not_held", ("%s is not held as %s (any more); nothing was done"):format(path,
     ctx.options.hold), lines)
 end
@@ -141,13 +151,13 @@ end
 -- What would be removed: {path=, mode=, n=} of each hold that is not an intention lock, the number of all
 -- entries, and the job that they guard, or nil.
 local function holds_of(client, id, named)
-  local found, entries, job = {}, 0, nil
+  local found, entries, job, once = {}, 0, nil, stripes.once()
   for _, lock in ipairs(locks_of(client, id, named)) do
     for _, entry in ipairs(lock.holders or {}) do
       if entry.session == id then
         entries = entries + 1
         job = entry.job or job
-        if not holds.is_intention(entry.mode) then
+        if not holds.is_intention(entry.mode) and once(lock, entry, false) then
           found[#found + 1] = {path = lock.path, mode = entry.mode, n = entry.n, since = entry.since}
         end
       end
@@ -190,8 +200,8 @@ end
 -- The damaged entries at a path, as from holds_of.
 local function damaged_at(client, path)
   local found = {}
-  local lock = client:_read_locks {path}[1] or {}
-  for _, entries in ipairs {lock.holders or {}, lock.queue or {}} do
+  local lock = entries_at(client, path)
+  for _, entries in ipairs {lock.holders, lock.queue} do
     for _, entry in ipairs(entries) do
       if entry.damaged then
         found[#found + 1] = {path = path, mode = entry.mode, n = entry.n, since = entry.since}

@@ -115,7 +115,7 @@ local function check_table(findings, client)
   local table_ = try(findings, "lock table", function() return client:verify() end)
   if not table_ then return false end
   local known = table_.epoch ~= ""
-  add(findings, "lock table", "fine", known and "verified, epoch " .. table_.epoch
+  add(findings, "lock table", "fine", known and ("verified, epoch %s, %s"):format(table_.epoch, output.stripes(table_.stripes))
     or "none yet: the first lock makes it")
   return known
 end
@@ -165,11 +165,12 @@ end
 -- The number of entries of each session, the sessions' ids, the paths with damaged entries, and the job that
 -- each session guards.
 local function count_locks(client)
-  local held, ids, damaged, jobs = {}, {}, {}, {}
+  local held, ids, damaged, jobs, known = {}, {}, {}, {}, {}
   for lock in client:_each {kind = "locks", ns = client:namespace()} do
     for _, entries in ipairs {lock.holders, lock.queue} do
       for _, entry in ipairs(entries) do
-        local new = entry.damaged and damaged[#damaged] ~= lock.path
+        local new = entry.damaged and not known[lock.path]
+        known[lock.path] = known[lock.path] or entry.damaged
         if new and pcall(core.path_check, lock.path, true) then damaged[#damaged + 1] = lock.path end
       end
     end

@@ -2,6 +2,7 @@
 local core = require "mortise.core"
 local duration = require "mortise.duration"
 local sessions = require "mortise.sessions"
+local stripes = require "mortise.stripes"
 
 local holds = {}
 
@@ -135,14 +136,16 @@ local function owner_of(known, lock, entry)
   return pcall(core.path_check, lock.path, true) and nobody or nobody_there
 end
 
--- Calls see(entry) for each entry of these locks. -> false once it returned false.
-local function each_entry(locks, known, see)
+-- Calls see(entry, lock) for each entry of these locks that `once`, of stripes.once(), has not had before. -> false
+-- once it returned false.
+local function each_entry(locks, known, once, see)
   for _, lock in ipairs(locks) do
-    for _, entry in ipairs(lock.holders or {}) do
-      if see(entry_of(lock, entry, owner_of(known, lock, entry)), lock) == false then return false end
-    end
-    for _, entry in ipairs(lock.queue or {}) do
-      if see(waiter_of(lock, entry, owner_of(known, lock, entry)), lock) == false then return false end
+    for _, waits in ipairs {false, true} do
+      local make = waits and waiter_of or entry_of
+      for _, entry in ipairs(waits and lock.queue or lock.holders or {}) do
+        local new = once(lock, entry, waits)
+        if new and see(make(lock, entry, owner_of(known, lock, entry)), lock) == false then return false end
+      end
     end
   end
 end
@@ -151,11 +154,11 @@ end
 
 -- Calls see(entry, lock) for all pages of a filter until it returns false. -> was the list fresh?
 function holds.each(client, filter, see)
-  local known, page, fresh = {}, {}, true
+  local known, page, fresh, once = {}, {}, true, stripes.once()
   local now = core.wall_ms()
   local function flush()
     learn(client, page, known, now)
-    local going = each_entry(page, known, see)
+    local going = each_entry(page, known, once, see)
     page = {}
     return going
   end
@@ -174,7 +177,7 @@ local function at_and_above(client, namespace, path, see)
   local locks = client:_read_locks(holds.chain(path), namespace)
   local known = {}
   learn(client, locks, known, core.wall_ms())
-  return each_entry(locks, known, function(entry, lock)
+  return each_entry(locks, known, stripes.once(), function(entry, lock)
     local here = lock.path == path
     local blocks = not entry.waits and not intention[entry.mode]
     local joins = entry.waits and (not entry.known or entry.path == path

@@ -71,8 +71,19 @@ bool raw_get(const options *o, const char *path, mt_buf *answer);
 
 typedef struct mortise_client mortise_client;
 mortise_client *open_client(const options *o); /* NULL: said why on stderr */
+bool make_table(const options *o, uint32_t stripes); /* anew; false: said why */
 /* Round trips and conflicts since an earlier call with the same client. */
 void count_client(mortise_client *c, sample *s, bool begin);
+
+/* ---- others.c -------------------------------------------------------------------------------- */
+
+typedef struct others {
+  size_t n;
+  const char *below;         /* each holds a file there; directly below `/` */
+  int64_t lease_ms, beat_ms; /* when they beat last, by the wall clock */
+  uint32_t stripes;          /* of the table */
+} others;
+bool others_write(mortise_client *c, const others *o);
 
 /* ---- herd.c ---------------------------------------------------------------------------------- */
 
@@ -110,6 +121,7 @@ bool contended_round(const options *o, pair *out); /* contended.c */
 bool documents_round(const options *o, pair *out); /* documents.c: taken, given back */
 /* Without a raw way; they print by themselves. */
 bool ghosts_case(const options *o);
+bool holders_case(const options *o, int rounds);
 bool crowd_case(const options *o);
 
 #endif

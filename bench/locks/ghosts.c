@@ -1,101 +1,22 @@
 /* What holders that were killed cost everybody else, before and after the janitor has cleared them away.
  *
- * The dead are made as they lie there after a kill: a session's document that nobody beats any more, of
- * another machine, and its entries at `/`, at one ancestor and at a file of its own. One client takes and
+ * The dead are made as they lie there after a kill: nobody beats their documents any more. One client takes and
  * gives back locks elsewhere, one at a time, and its own janitor clears. */
 #include "bench.h"
 
 #include "client/client.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 enum { LEASE_MS = 10000, QUICK_LEASE_MS = 4000, TIMES_MAX = 100000, LEASES_MAX = 6, ENTRIES = 3 };
 
 static const size_t numbers[] = {0, 100, 400, 1000};
 enum { NUMBERS = sizeof numbers / sizeof *numbers, QUICK_NUMBERS = 2 };
 
-/* Bodies and ids of the documents to be written. */
-typedef struct grave {
-  mt_buf bytes;
-  mt_write *items;
-  size_t *ends; /* of id and body, in turn */
-  size_t n;
-} grave;
-
-static void add_document(grave *g, const char *id, const char *body) {
-  mt_buf_adds(&g->bytes, id);
-  g->ends[2 * g->n] = g->bytes.n;
-  mt_buf_adds(&g->bytes, body);
-  g->ends[2 * g->n + 1] = g->bytes.n;
-  g->items[g->n++] = (mt_write){.kind = MT_WRITE_INDEX};
-}
-
-static void ghost_id(char *out, size_t size, size_t ghosts, size_t i) {
-  snprintf(out, size, "%016zx%016zx", 0xdead0000 + ghosts, i + 1);
-}
-
-static void add_ghost(grave *g, size_t ghosts, size_t i, int64_t lease_ms) {
-  char id[40], name[128], body[512];
-  ghost_id(id, sizeof id, ghosts, i);
-  snprintf(name, sizeof name, "default:@%s", id);
-  snprintf(body, sizeof body,
-           "{\"kind\":\"session\",\"owner\":{\"host\":\"elsewhere\",\"pid\":1,\"start\":1},"
-           "\"lease_ms\":%lld,\"state\":\"live\",\"opened\":1,\"beat_at\":1,\"waiting\":[]}",
-           (long long)lease_ms);
-  add_document(g, name, body);
-  snprintf(name, sizeof name, "default:/ghosts/g%zu", i);
-  snprintf(body, sizeof body,
-           "{\"kind\":\"lock\",\"path\":\"/ghosts/g%zu\",\"holders\":[{\"session\":\"%s\",\"n\":3,"
-           "\"mode\":\"X\",\"since\":1}],\"queue\":[],\"sessions\":[\"%s\"]}",
-           i, id, id);
-  add_document(g, name, body);
-}
-
-static void add_ancestor(grave *g, const char *path, size_t ghosts) {
-  char id[64], each[128];
-  mt_buf body;
-  mt_buf_init(&body, 1 << 24);
-  snprintf(id, sizeof id, "default:%s", path);
-  mt_buf_addf(&body, "{\"kind\":\"lock\",\"path\":\"%s\",\"holders\":[", path);
-  for (size_t i = 0; i < ghosts; i++) {
-    ghost_id(each, sizeof each, ghosts, i);
-    mt_buf_addf(&body, "%s{\"session\":\"%s\",\"n\":1,\"mode\":\"IX\",\"since\":1}", i ? "," : "",
-                each);
-  }
-  mt_buf_adds(&body, "],\"queue\":[]}");
-  add_document(g, id, body.p);
-  mt_buf_deinit(&body);
-}
-
-static bool write_grave(mortise_client *c, grave *g) {
-  size_t at = 0;
-  for (size_t i = 0; i < g->n; i++) {
-    g->items[i].id = (mt_slice){g->bytes.p + at, g->ends[2 * i] - at};
-    at = g->ends[2 * i];
-    g->items[i].body = (mt_slice){g->bytes.p + at, g->ends[2 * i + 1] - at};
-    at = g->ends[2 * i + 1];
-  }
-  mt_bulk bulk = {.index = TABLE, .items = g->items, .n = g->n};
-  c->store->docs->bulk(c->store, &bulk);
-  bool good = !mt_store_wait(c->store, &bulk.req, INT64_MAX);
-  for (size_t i = 0; i < g->n; i++) good &= g->items[i].result == MT_WRITE_APPLIED;
-  return good;
-}
-
 static bool bury(mortise_client *c, size_t ghosts, int64_t lease_ms) {
-  grave g = {.items = calloc(2 * ghosts + 2, sizeof *g.items),
-             .ends = calloc(4 * ghosts + 4, sizeof *g.ends)};
-  mt_buf_init(&g.bytes, 1 << 26);
-  bool good = g.items && g.ends;
-  for (size_t i = 0; good && i < ghosts; i++) add_ghost(&g, ghosts, i, lease_ms);
-  if (good) add_ancestor(&g, "/", ghosts);
-  if (good) add_ancestor(&g, "/ghosts", ghosts);
-  good = good && write_grave(c, &g);
-  mt_buf_deinit(&g.bytes);
-  free(g.items);
-  free(g.ends);
-  return good;
+  const others dead = {
+      .n = ghosts, .below = "/ghosts", .lease_ms = lease_ms, .beat_ms = 1, .stripes = 1};
+  return others_write(c, &dead);
 }
 
 static mortise_client *open_with(const options *o, int64_t lease_ms) {

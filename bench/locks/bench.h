@@ -71,7 +71,7 @@ bool raw_get(const options *o, const char *path, mt_buf *answer);
 
 typedef struct mortise_client mortise_client;
 mortise_client *open_client(const options *o); /* NULL: said why on stderr */
-bool make_table(const options *o, uint32_t stripes); /* anew; false: said why */
+bool make_table(const options *o, uint32_t stripes); /* anew; 0: the default; false: said why */
 /* Round trips and conflicts since an earlier call with the same client. */
 void count_client(mortise_client *c, sample *s, bool begin);
 

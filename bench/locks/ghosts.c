@@ -14,8 +14,11 @@ static const size_t numbers[] = {0, 100, 400, 1000};
 enum { NUMBERS = sizeof numbers / sizeof *numbers, QUICK_NUMBERS = 2 };
 
 static bool bury(mortise_client *c, size_t ghosts, int64_t lease_ms) {
-  const others dead = {
-      .n = ghosts, .below = "/ghosts", .lease_ms = lease_ms, .beat_ms = 1, .stripes = 1};
+  const others dead = {.n = ghosts,
+                       .below = "/ghosts",
+                       .lease_ms = lease_ms,
+                       .beat_ms = 1,
+                       .stripes = MT_STRIPES_DEFAULT};
   return others_write(c, &dead);
 }
 

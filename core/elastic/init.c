@@ -244,11 +244,12 @@ static void found_table(mt_call *c, const mt_table *table) {
   r->epoch = table->epoch;
   r->stripes = table->stripes;
   if (r->wanted && r->wanted != table->stripes)
-    mt_call_error(c, MORTISE_INVALID_ARGUMENT,
-                  "lock table \"%s\" (index %s) has %u stripes and not %u: their number is chosen "
-                  "when the table is made, so while nobody uses it, delete the index and make it "
-                  "again, or use another table",
-                  c->e->table, table->index, table->stripes, r->wanted);
+    mt_call_error(
+        c, MORTISE_INVALID_ARGUMENT,
+        "lock table \"%s\" (index %s): its stripes are %u and not %u: their number is chosen "
+        "when the table is made, so while nobody uses it, delete the index and make it "
+        "again, or use another table",
+        c->e->table, table->index, table->stripes, r->wanted);
   else
     mt_call_finish(c);
 }
@@ -308,7 +309,7 @@ static void print(mt_call *c) {
   mt_locks_admin *r = admin_of(c);
   mt_buf text;
   mt_buf_init(&text, 1 << 20);
-  mt_table_print(&text, c->e, r->wanted);
+  mt_table_print(&text, c->e, r->wanted ? r->wanted : MT_STRIPES_DEFAULT);
   r->text = mt_buf_take(&text, NULL);
   if (!r->text) mt_error_memory(&r->req.error);
   mt_buf_deinit(&text);
@@ -336,7 +337,7 @@ void mt_elastic_init(mt_store *s, mt_locks_admin *r) {
     return;
   }
   making *m = mt_calloc(1, sizeof *m);
-  if (m) m->stripes = r->wanted;
+  if (m) m->stripes = r->wanted ? r->wanted : MT_STRIPES_DEFAULT;
   c->state = m;
   c->dropped = free_making;
   if (!m || random_epoch(m, &r->req.error)) {

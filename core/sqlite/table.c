@@ -218,10 +218,11 @@ mortise_status mt_locks_init(mt_work *w, mt_req *req, mortise_error *err) {
   if (status) return status;
   w->db->created = false;
   if (!r->wanted || r->wanted == r->stripes) return MORTISE_OK;
-  return mt_error_set(err, MORTISE_INVALID_ARGUMENT,
-                      "%s has %u stripes and not %u: their number is chosen before the first lock, "
-                      "so while nobody uses it, delete the file, or use another one",
-                      w->db->file, r->stripes, r->wanted);
+  return mt_error_set(
+      err, MORTISE_INVALID_ARGUMENT,
+      "%s: its stripes are %u and not %u: their number is chosen before the first lock, "
+      "so while nobody uses it, delete the file, or use another one",
+      w->db->file, r->stripes, r->wanted);
 }
 
 /* Only with `look`. */

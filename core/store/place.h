@@ -10,7 +10,10 @@
 #include "base/buf.h"
 #include "base/json.h"
 
-enum { MT_STRIPES_MAX = 64 };
+enum {
+  MT_STRIPES_MAX = 64,
+  MT_STRIPES_DEFAULT = 16, /* of a new table on a server: bench/README.md says why */
+};
 
 typedef struct mt_place {
   mt_slice path;

@@ -157,7 +157,7 @@ static void gone_in_use(fixture *f) {
 
 /* A definition as init makes it, with one part changed. */
 static void make_wrong(fixture *f, const char *find, const char *replace) {
-  mt_locks_admin print = {.print = true};
+  mt_locks_admin print = {.print = true, .wanted = 1};
   init(f, &print);
   char head[160], path[160];
   const char *start = strstr(print.text, PATH(head, "PUT /%s-000001\n", f->place.table));

@@ -206,11 +206,13 @@ class Stage:
         return self.start([PROGRAM, *map(str, args)], MORTISE_LEASE="%ss" % lease,
                           MORTISE_MARGIN="%dms" % MARGIN_MS)
 
-    def make(self, meta):
-        """The table, with this in its _meta besides: `mortise init` makes none with stripes."""
-        init = self.mortise("init")
+    def make(self, stripes, meta=None):
+        """The table, with this in its _meta besides."""
+        init = self.mortise("init", "--stripes", stripes)
         if init.end():
             raise RuntimeError("mortise init: %s" % " ".join(init.errors))
+        if not meta:
+            return
         _, answer = self.store.request("GET", "/%s" % self.table)
         mappings = next(iter(answer.values()))["mappings"]
         body = json.dumps({"_meta": dict(mappings["_meta"], **meta)})
@@ -458,7 +460,7 @@ def test_tables(url, folder, seed):
     for what, meta in wrong.items():
         stage = Stage(url, folder, seed)
         try:
-            stage.make(meta)
+            stage.make(1, meta)
             client.Client(url, stage.table, lease=3.0).acquire("/a").release()
             report(False, "Python refuses a table: %s" % what)
         except RuntimeError as why:
@@ -472,7 +474,7 @@ def test_server(url, seconds, seed, stripes):
     with tempfile.TemporaryDirectory(prefix="mortise-interop.") as folder:
         stage = Stage(url, folder, seed)
         try:
-            stage.make({} if stripes == 1 else {"format": 2, "stripes": stripes})
+            stage.make(stripes)
             stage.store.verify()
             test_contention(stage, seconds)
             test_shared(stage)

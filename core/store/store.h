@@ -330,10 +330,9 @@ typedef struct mt_locks_admin {
   bool print;           /* in, init only: send nothing, write the requests into `text` */
   bool look;            /* in, verify only: do not create the table, as sqlite otherwise does;
                            if there is none, `epoch` is "" where the store has documents */
-  uint32_t
-      wanted; /* in, init: how many stripes a new table gets; 0: on a server MT_STRIPES_DEFAULT,
-                           embedded one, and an old one may have any number. INVALID_ARGUMENT if
-                           there is one with another number */
+  /* In, init: how many stripes a new table gets; 0: on a server MT_STRIPES_DEFAULT, embedded one, and an
+   * old one may have any number. INVALID_ARGUMENT if there is one with another number. */
+  uint32_t wanted;
   mt_epoch epoch;       /* out */
   uint32_t stripes;     /* out: of the table, 1 to MT_STRIPES_MAX */
   bool created;         /* out, init: there was none before */

@@ -406,17 +406,18 @@ static void test_stopped_holder_is_taken_over_after_its_lease(void **state) {
   mt_test_client_close(&c);
 }
 
-/* A live holder that computes keeps its lock far past its lease: the heartbeat has a thread. */
+/* A live holder that computes keeps its lock far past its lease: the heartbeat has a thread. (A lease that a stall
+ * of a busy machine may not outlast.) */
 static void test_busy_holder_keeps_its_lock(void **state) {
   (void)state;
-  enum { LEASE = 1200 };
+  enum { LEASE = 4000 };
   mt_test_client a = mt_test_client_open(&place, LEASE), b = mt_test_client_open(&place, LEASE);
   mortise_error err;
   mt_lock *lock = mt_test_take(&a, 1, 0, "/busy", false, 1000, &err);
   MT_CHECK(lock, "%s", err.message);
-  assert_null(mt_test_take(&b, 1, 0, "/busy", false, 3 * LEASE, &err)); /* `a` is not pumped */
+  assert_null(mt_test_take(&b, 1, 0, "/busy", false, 2 * LEASE, &err)); /* `a` is not pumped */
   MT_CHECK(err.code == MORTISE_LOCK_TIMEOUT, "%s", err.message);
-  assert_int_equal(mt_lock_check(lock, &err), MORTISE_OK);
+  MT_CHECK(!mt_lock_check(lock, &err), "%s", err.message);
   mt_test_give(&a, 1, 0, lock);
   mt_test_client_close(&a);
   mt_test_client_close(&b);

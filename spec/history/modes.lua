@@ -40,6 +40,9 @@ function modes.ancestors(path)
   end
 end
 
+-- `/`, or directly below it.
+function modes.may_have_stripes(path) return not path:find("/", 2, true) end
+
 -- {[path] = mode} of [[PATH, MODE], ...], with the intentions on all ancestors.
 function modes.expand(locks)
   local paths = {}

@@ -196,11 +196,12 @@ end
 
 on.table = function(event)
   for _, entry in ipairs(need(event, "entries", "table")) do
-    if not modes[entry[2]] or type(entry[3]) ~= "string" then bad "an entry is [PATH, MODE, SESSION]" end
+    local good = modes[entry[2]] and type(entry[3]) == "string" and math.tointeger(entry[4] or 0)
+    if not good then bad "an entry is [PATH, MODE, SESSION] or [PATH, MODE, SESSION, STRIPE]" end
   end
   local list = history.tables
   list[#list + 1] = {from = need(event, "from", "number"), to = event.t, entries = event.entries,
-    rest = event.rest, where = where()}
+    stripes = event.stripes or 1, rest = event.rest, where = where()}
   history.counts.tables = #list
 end
 

@@ -1,50 +1,71 @@
 -- Snapshots of the lock table: every hold that was believed in throughout has its entries there, on its
--- ancestors too; no path has incompatible entries; at rest there are no entries.
+-- ancestors too; no place has incompatible entries; at rest there are no entries.
 local modes = require "modes"
 local report = require "report"
 
--- {[session] = {[path] = mode}}
+-- {[session] = {[path] = {[stripe] = mode}}}
 local function by_session(entries)
   local sessions = {}
   for _, entry in ipairs(entries) do
-    local own = sessions[entry[3]] or {}
-    sessions[entry[3]], own[entry[1]] = own, entry[2]
+    local path, mode, session, stripe = table.unpack(entry)
+    local own = sessions[session] or {}
+    sessions[session], own[path] = own, own[path] or {}
+    own[path][stripe or 0] = mode
   end
   return sessions
 end
 
--- Is `mode` on this path covered by an entry there, or by one above it that covers all below?
-local function stands(own, path, mode)
-  if own[path] and modes.covers[own[path]][mode] then return true end
+-- Of a path that has stripes an intention stands in one, any other mode in all.
+local function stands_at(there, mode, stripes)
+  local count = 0
+  for _, found in pairs(there or {}) do
+    if modes.covers[found][mode] then count = count + 1 end
+  end
+  return count >= (modes.covers.IX[mode] and 1 or stripes)
+end
+
+-- Is `mode` on this path covered by what stands there, or by what stands above it and covers all below?
+local function stands(own, path, mode, stripes)
+  local function at(where, what)
+    return stands_at(own[where], what, modes.may_have_stripes(where) and stripes or 1)
+  end
+  if at(path, mode) then return true end
   for above in modes.ancestors(path) do
-    local there = own[above]
-    if there == "X" or (there == "S" or there == "SIX") and modes.covers.S[mode] then return true end
+    if at(above, "X") or modes.covers.S[mode] and at(above, "S") then return true end
   end
   return false
+end
+
+local function text(there)
+  local list = {}
+  for stripe, mode in pairs(there or {}) do list[#list + 1] = ("%s (stripe %d)"):format(mode, stripe) end
+  table.sort(list)
+  return list[1] and table.concat(list, ", ") or "nothing"
 end
 
 local function check_covered(snapshot, sessions, hold)
   if not hold.session then return end
   local own = sessions[hold.session] or {}
   for path, mode in pairs(hold.paths) do
-    if not stands(own, path, mode) then
+    if not stands(own, path, mode, snapshot.stripes) then
       report.violation("uncovered", "%s: on %s there is %s, not %s, of %s", snapshot.where, path,
-        own[path] or "nothing", mode, report.hold(hold))
+        text(own[path]), mode, report.hold(hold))
     end
   end
 end
 
 local function check_compatible(snapshot)
-  local paths = {}
+  local places = {}
   for _, entry in ipairs(snapshot.entries) do
-    for _, other in ipairs(paths[entry[1]] or {}) do
+    local place = ("%d %s"):format(entry[4] or 0, entry[1])
+    for _, other in ipairs(places[place] or {}) do
       if other[3] ~= entry[3] and not modes.fits[other[2]][entry[2]] then
         report.violation("table", "%s: %s has %s of %s and %s of %s", snapshot.where, entry[1], other[2],
           other[3], entry[2], entry[3])
       end
     end
-    paths[entry[1]] = paths[entry[1]] or {}
-    table.insert(paths[entry[1]], entry)
+    places[place] = places[place] or {}
+    table.insert(places[place], entry)
   end
 end
 

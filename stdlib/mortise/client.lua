@@ -137,8 +137,7 @@ PUT /%s
 
 local init_rows = {
   {name = "print", type = "boolean", help = "true: send nothing, give the requests as text"},
-  {name = "stripes", type = "integer", least = 1, most = 64, range = "1 to 64",
-    help = "of each crowded path; chosen when the lock table is made"},
+  stripes.row,
 }
 options.register({"init"}, init_rows)
 

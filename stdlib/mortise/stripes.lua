@@ -2,6 +2,14 @@
 -- are shown one path, and a hold that stands in all of them once.
 local stripes = {}
 
+stripes.row = {
+  name = "stripes", type = "integer", least = 1, most = 64, range = "1 to 64", flag = "--stripes", value = "N",
+  help = "keep the locks of / and of each path directly below it in so many documents",
+}
+
+-- "1 stripe", "16 stripes"
+function stripes.text(n) return n == 1 and "1 stripe" or ("%d stripes"):format(n) end
+
 local function may_have(path) return not path:find("/", 2, true) end
 
 -- The names of the places at a path, in a table with `n` stripes.

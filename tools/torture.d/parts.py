@@ -99,16 +99,25 @@ class Cluster:
                     time.sleep(0.2)
         return False
 
+    def stripes(self):
+        """How many documents a crowded path has in the lock table."""
+        tables = self.request("GET", "/mortise-locks/_mapping")
+        return [index["mappings"]["_meta"].get("stripes", 1) for index in tables.values()][0]
+
     def entries(self):
-        """[[path, mode, session], ...] of all holds in the lock table, as one snapshot."""
+        """[[path, mode, session, stripe], ...] of all holds in the lock table, as one snapshot."""
         node = 1 if self.dead == 1 else 0
         fresh = self.request("POST", "/mortise-locks/_refresh", node=node, timeout=3)
         query = {"size": 10000, "query": {"term": {"kind": "lock"}}, "_source": ["path", "holders"]}
         answer = self.request("POST", "/mortise-locks/_search", query, node=node, timeout=3)
         if fresh["_shards"]["failed"] or answer["_shards"]["failed"] or answer["timed_out"]:
             raise OSError("no whole listing")
-        return [[hit["_source"]["path"], holder["mode"], holder["session"]]
-                for hit in answer["hits"]["hits"] for holder in hit["_source"]["holders"]]
+        found = []
+        for hit in answer["hits"]["hits"]:
+            path, _, stripe = hit["_source"]["path"].partition("//")
+            for holder in hit["_source"]["holders"]:
+                found.append([path or "/", holder["mode"], holder["session"], int(stripe or 0)])
+        return found
 
     def documents(self):
         """{id: [[w, fence], ...]}"""

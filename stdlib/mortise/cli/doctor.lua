@@ -6,6 +6,7 @@ local errors = require "mortise.errors"
 local mortise = require "mortise"
 local output = require "mortise.cli.output"
 local sessions = require "mortise.sessions"
+local stripes = require "mortise.stripes"
 
 local command = {
   summary = "check the store, its lock table, the rights and the sessions",
@@ -115,7 +116,8 @@ local function check_table(findings, client)
   local table_ = try(findings, "lock table", function() return client:verify() end)
   if not table_ then return false end
   local known = table_.epoch ~= ""
-  add(findings, "lock table", "fine", known and ("verified, epoch %s, %s"):format(table_.epoch, output.stripes(table_.stripes))
+  add(findings, "lock table", "fine",
+    known and ("verified, epoch %s, %s"):format(table_.epoch, stripes.text(table_.stripes))
     or "none yet: the first lock makes it")
   return known
 end

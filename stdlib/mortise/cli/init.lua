@@ -1,6 +1,7 @@
 -- mortise init
 local mortise = require "mortise"
 local output = require "mortise.cli.output"
+local stripes = require "mortise.stripes"
 
 local command = {
   summary = "create the lock tables in a store",
@@ -10,8 +11,7 @@ Creates the lock table, stores its scripts and creates the index of jobs, once f
 is fine. It needs more rights than running scripts does: --print shows the requests, and the least role for
 everyone else, and sends nothing.]],
   options = {
-    {name = "stripes", type = "integer", least = 1, most = 64, range = "1 to 64", flag = "--stripes", value = "N",
-      help = "keep the locks of / and of each path directly below it in so many documents"},
+    stripes.row,
     {name = "print", type = "boolean", flag = "--print",
       help = "only show what would be sent, and the least role"},
     output.json_row,
@@ -32,7 +32,7 @@ function command.run(ctx)
     print_text(result.text or "")
   else
     print_text(("%s: the lock table %s (epoch %s, %s)"):format(client:url(),
-      result.created and "was created" or "is there", result.epoch, output.stripes(result.stripes)))
+      result.created and "was created" or "is there", result.epoch, stripes.text(result.stripes)))
   end
 end
 

@@ -51,9 +51,6 @@ function output.line(handle, ...)
   handle:write(printable(table.concat {...}), "\n")
 end
 
--- "1 stripe", "16 stripes"
-function output.stripes(n) return n == 1 and "1 stripe" or ("%d stripes"):format(n) end
-
 -- The same without the end of the line.
 function output.line_part(handle, ...) handle:write((printable(table.concat {...}))) end
 

@@ -272,10 +272,14 @@ bool mt_answer_written(const mt_answer *a) {
          (a->applied == MT_APPLIED_CREATED || a->applied == MT_APPLIED_UPDATED);
 }
 
+bool mt_answer_blocked(const mt_answer *a) {
+  return a->status >= 400 && mt_answer_is(a->type, "cluster_block_exception");
+}
+
 /* A cluster block (no cluster manager) lets nothing through, and a 429 comes before an item is
  * begun. */
 bool mt_answer_busy(const mt_answer *a) {
-  return a->status == 429 || (a->status == 503 && mt_answer_is(a->type, "cluster_block_exception"));
+  return a->status == 429 || (a->status == 503 && mt_answer_blocked(a));
 }
 
 /* The coordinating node resends an item when a primary goes away, so even "no active primary" may

@@ -46,6 +46,9 @@ char *mt_answer_text(mt_slice raw, char *out, size_t size);
 bool mt_answer_is(mt_slice raw, const char *text);
 /* Does it say that the document was written, with the version? */
 bool mt_answer_written(const mt_answer *a);
+/* Does the index, or the cluster, take no writes now, since its disk is too full, someone set it so, or it has no manager?
+ * That ends, and it is not the item's fault. */
+bool mt_answer_blocked(const mt_answer *a);
 /* Did the server certainly not do it because it is busy? Then it may be sent again. */
 bool mt_answer_busy(const mt_answer *a);
 /* May the write have been applied although the item reports a failure? */

@@ -141,19 +141,13 @@ static size_t build_bulk(mt_bulk *r, mt_buf *b) {
 
 /* ---- The answer ----------------------------------------------------------------------------- */
 
-/* An index that takes no writes now (its disk is too full, or someone set it so) refuses each item with 403 or 429.
- * That ends, and it is not the document's fault. */
-static bool is_blocked(const mt_answer *a) {
-  return a->status >= 400 && mt_answer_is(a->type, "cluster_block_exception");
-}
-
 static mt_write_result classify_write(const mt_answer *a) {
   if (a->status < 300 && a->applied == MT_APPLIED_NOOP) return MT_WRITE_NOOP;
   if (a->status < 300 && a->applied == MT_APPLIED_NOT_FOUND) return MT_WRITE_MISSING;
   /* Without both the result and the version it is no answer. */
   if (a->status < 300 && (a->applied == MT_APPLIED_NONE || !a->version.term)) return MT_WRITE_NONE;
   if (a->status < 300) return MT_WRITE_APPLIED;
-  if (mt_answer_busy(a) || is_blocked(a)) return MT_WRITE_BUSY;
+  if (mt_answer_busy(a) || mt_answer_blocked(a)) return MT_WRITE_BUSY;
   if (mt_answer_unsure(a)) return MT_WRITE_NONE;
   if (a->status == 409) return MT_WRITE_CONFLICT;
   bool missing =

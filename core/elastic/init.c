@@ -3,9 +3,9 @@
  * If two clients do this at once, there must be one table in the end. The index is called
  * TABLE-000001, so only one client can create it; whoever finds it finishes the rest (noting its
  * UUID, adding the alias), in steps that are the same for everyone and so may be repeated. The
- * creator's mapping holds the epoch. After a restore or a clone, if the table is empty, the next
- * number is used, and one request moves the alias; only one client can succeed with it, because it
- * demands that the old index still has the alias. */
+ * creator's mapping holds the epoch. After a restore or a clone, if the table is empty, and for another number of
+ * stripes, if nobody uses it, the next number is used, and one request moves the alias; only one client can succeed
+ * with it, because it demands that the old index still has the alias, or still is there. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "elastic/internal.h"
@@ -13,7 +13,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { NUMBERS_MAX = 200, ROUNDS_MAX = 500 };
+enum { ROUNDS_MAX = 500 };
+
+typedef void counted_fn(mt_call *c, uint64_t n);
 
 typedef struct making {
   size_t script;
@@ -23,6 +25,11 @@ typedef struct making {
   char index[MT_TABLE_MAX + 16];
   char old[256];       /* the index that must lose the alias, or "" */
   const char *counted; /* `index` or `old` */
+  const char *query;
+  counted_fn *go_on;   /* once it was counted */
+  bool blocked;        /* `old` takes no writes */
+  bool emptied;        /* and is empty, so it goes with its alias */
+  uint64_t users;      /* of `old`, when it was counted */
   char epoch[33];      /* ours, if we create */
   uint32_t stripes;    /* of a table that we create */
 } making;
@@ -63,7 +70,13 @@ static void on_verify(mt_call *c) {
     if (!mt_call_json(c, "the definition of the lock table", &root)) return;
     mortise_error err;
     mt_error_clear(&err);
-    if (mt_table_check(c->e, root, &table, &err)) r->req.error = err;
+    if (!mt_table_check(c->e, root, &table, &err) && table.blocked)
+      mt_error_set(
+          &err, MORTISE_UNAVAILABLE,
+          "lock table \"%s\": its index %s takes no writes (index.blocks.write): where it was "
+          "`mortise init --stripes` that was cut off, `mortise init` ends that",
+          c->e->table, table.index);
+    if (err.code) r->req.error = err;
     if (!err.code) r->epoch = table.epoch;
     if (!err.code) r->stripes = table.stripes;
   }
@@ -92,6 +105,27 @@ void mt_elastic_verify(mt_store *s, mt_locks_admin *r) {
 static void look_at_alias(mt_call *c);
 static void look_at_index(mt_call *c);
 
+static void on_counted(mt_call *c) {
+  making *m = c->state;
+  uint64_t n = 0;
+  mt_json root;
+  if (!mt_call_ok(c, "count the documents of", m->counted)) return;
+  if (!mt_call_json(c, "the count", &root)) return;
+  if (mt_json_uint(mt_json_get(root, "count"), &n))
+    m->go_on(c, n);
+  else
+    mt_call_error(c, MORTISE_UNAVAILABLE, "the count of %s is not understood", m->counted);
+}
+
+static void on_refreshed(mt_call *c) {
+  making *m = c->state;
+  if (!mt_call_ok(c, "refresh", m->counted)) return;
+  mt_call_again(c);
+  mt_buf_addf(&c->path, "/%s/_count", m->counted);
+  mt_buf_addf(&c->body, "{\"query\":%s}", m->query);
+  mt_call_send(c, "POST", on_counted);
+}
+
 static void number_index(mt_call *c, unsigned number) {
   making *m = c->state;
   m->number = number;
@@ -100,7 +134,7 @@ static void number_index(mt_call *c, unsigned number) {
 
 static bool may_try_again(mt_call *c) {
   making *m = c->state;
-  if (++m->rounds < ROUNDS_MAX && m->number < NUMBERS_MAX) return true;
+  if (++m->rounds < ROUNDS_MAX) return true;
   mt_call_error(c, MORTISE_CONFLICT, "lock table \"%s\": others change it all the time",
                 c->e->table);
   return false;
@@ -122,7 +156,7 @@ static void add_alias(mt_call *c) {
   making *m = c->state;
   mt_call_again(c);
   mt_buf_adds(&c->path, "/_aliases");
-  mt_table_add_alias(&c->body, c->e, m->index, m->old[0] ? m->old : NULL);
+  mt_table_add_alias(&c->body, c->e, m->index, m->old[0] ? m->old : NULL, m->emptied);
   mt_call_send(c, "POST", on_alias_added);
 }
 
@@ -168,39 +202,35 @@ static void create_table(mt_call *c) {
   mt_call_send(c, "PUT", on_created);
 }
 
-static void on_old_counted(mt_call *c) {
+/* Refreshes `index` and counts what matches the query in it, then goes on. */
+static void count_in(mt_call *c, const char *index, const char *query, counted_fn *go_on) {
   making *m = c->state;
-  uint64_t n = 0;
-  mt_json root;
-  if (!mt_call_ok(c, "count the locks of", m->counted)) return;
-  if (!mt_call_json(c, "the count", &root)) return;
-  if (!mt_json_uint(mt_json_get(root, "count"), &n) || n) {
-    mt_call_error(c, MORTISE_CORRUPT_TABLE,
-                  "index %s is no sound lock table and not empty (%llu locks): delete it if they "
-                  "are of no use",
-                  m->counted, (unsigned long long)n);
-    return;
-  }
-  number_index(c, m->number + 1);
+  m->counted = index;
+  m->query = query;
+  m->go_on = go_on;
+  mt_call_again(c);
+  mt_buf_addf(&c->path, "/%s/_refresh", index);
+  mt_call_send(c, "POST", on_refreshed);
+}
+
+static void next_index(mt_call *c) {
+  number_index(c, ((making *)c->state)->number + 1);
   if (may_try_again(c)) look_at_index(c);
 }
 
-static void on_old_refreshed(mt_call *c) {
-  making *m = c->state;
-  if (!mt_call_ok(c, "refresh", m->counted)) return;
-  mt_call_again(c);
-  mt_buf_addf(&c->path, "/%s/_count", m->counted);
-  mt_buf_adds(&c->body, "{\"query\":{\"term\":{\"kind\":\"lock\"}}}");
-  mt_call_send(c, "POST", on_old_counted);
+static void on_left_counted(mt_call *c, uint64_t n) {
+  if (!n)
+    next_index(c);
+  else
+    mt_call_error(c, MORTISE_CORRUPT_TABLE,
+                  "index %s is no sound lock table and not empty (%llu locks): delete it if they "
+                  "are of no use",
+                  ((making *)c->state)->counted, (unsigned long long)n);
 }
 
 /* If an index is not our table any more, the next number is used once it is empty. */
 static void leave_behind(mt_call *c, const char *index) {
-  making *m = c->state;
-  m->counted = index;
-  mt_call_again(c);
-  mt_buf_addf(&c->path, "/%s/_refresh", m->counted);
-  mt_call_send(c, "POST", on_old_refreshed);
+  count_in(c, index, "{\"term\":{\"kind\":\"lock\"}}", on_left_counted);
 }
 
 static void on_index(mt_call *c) {
@@ -238,21 +268,96 @@ static unsigned number_of(const mt_elastic *e, const char *index) {
   return (unsigned)strtoul(index + n + 1, NULL, 10);
 }
 
-/* Who knows the table may take locks in it at any time, so its stripes are never changed. */
+/* ---- Another number of stripes -------------------------------------------------------------- */
+
+/* Who has a session may take locks at any time, by the number of stripes that it knows. So a table gets another number
+ * only by another index, of another epoch, and only while it has no lock, and no session that has not ended; while it
+ * takes no writes, so that this stays so. It is counted before as well, so that nobody's writes are refused in vain.
+ * A session that did not beat for two hours, twice the longest lease, relies on nothing, and on no table either: it is
+ * not counted. */
+static const char in_use[] =
+    "{\"bool\":{\"should\":[{\"term\":{\"kind\":\"lock\"}},{\"bool\":{\"filter\":{\"term\":{"
+    "\"kind\":"
+    "\"session\"}},\"must_not\":[{\"terms\":{\"state\":[\"closed\",\"expired\"]}},{\"range\":{"
+    "\"beat_at\":{\"lt\":\"now-2h\"}}}]}}]}}";
+
+static void refuse_stripes(mt_call *c) {
+  making *m = c->state;
+  mt_call_error(
+      c, MORTISE_INVALID_ARGUMENT,
+      "lock table \"%s\" (index %s): its stripes are %u and not %u, and their number can be "
+      "changed only while nobody uses the table: there are %llu locks and sessions",
+      c->e->table, m->old, admin_of(c)->stripes, m->stripes, (unsigned long long)m->users);
+}
+
+static void on_unblocked(mt_call *c) {
+  making *m = c->state;
+  if (!mt_call_ok(c, "let writes into", m->old)) return;
+  if (m->users)
+    refuse_stripes(c);
+  else if (may_try_again(c))
+    look_at_alias(c);
+}
+
+static void let_writes_in(mt_call *c) {
+  making *m = c->state;
+  mt_call_again(c);
+  mt_buf_addf(&c->path, "/%s/_settings", m->old);
+  mt_buf_adds(&c->body, "{\"index.blocks.write\":null}");
+  mt_call_send(c, "PUT", on_unblocked);
+}
+
+static void on_users_counted(mt_call *c, uint64_t n);
+
+static void on_blocked(mt_call *c) {
+  making *m = c->state;
+  if (!mt_call_ok(c, "keep writes out of", m->old)) return;
+  m->blocked = m->emptied = true;
+  count_in(c, m->old, in_use, on_users_counted);
+}
+
+/* Answers once the writes that were under way are over. */
+static void keep_writes_out(mt_call *c) {
+  making *m = c->state;
+  mt_call_again(c);
+  mt_buf_addf(&c->path, "/%s/_block/write", m->old);
+  mt_call_send(c, "PUT", on_blocked);
+}
+
+static void on_users_counted(mt_call *c, uint64_t n) {
+  making *m = c->state;
+  m->users = n;
+  if (n && m->blocked)
+    let_writes_in(c);
+  else if (n)
+    refuse_stripes(c);
+  else if (m->emptied)
+    next_index(c);
+  else
+    keep_writes_out(c);
+}
+
+/* A block that another init has left, cut off, is taken away. */
 static void found_table(mt_call *c, const mt_table *table) {
+  making *m = c->state;
   mt_locks_admin *r = admin_of(c);
+  bool other = r->wanted && r->wanted != table->stripes;
   r->epoch = table->epoch;
   r->stripes = table->stripes;
-  if (r->wanted && r->wanted != table->stripes)
-    mt_call_error(
-        c, MORTISE_INVALID_ARGUMENT,
-        "lock table \"%s\" (index %s): its stripes are %u and not %u: their number is chosen "
-        "when the table is made, so while nobody uses it, delete the index and make it "
-        "again, or use another table",
-        c->e->table, table->index, table->stripes, r->wanted);
+  snprintf(m->old, sizeof m->old, "%s", table->index);
+  m->blocked = table->blocked;
+  m->emptied = false;
+  m->users = 0;
+  number_index(c, number_of(c->e, table->index));
+  if (other)
+    count_in(c, m->old, in_use, on_users_counted);
+  else if (m->blocked)
+    let_writes_in(c);
   else
     mt_call_finish(c);
 }
+
+/* ---- The alias ------------------------------------------------------------------------------ */
 
 static void on_alias(mt_call *c) {
   making *m = c->state;

@@ -144,6 +144,7 @@ typedef struct mt_table {
   uint32_t stripes;
   bool sound;   /* everything but the UUID is correct */
   bool no_uuid; /* _meta.uuid is missing: an init is in progress */
+  bool blocked; /* its index takes no writes */
 } mt_table;
 mortise_status mt_table_check(const mt_elastic *e, mt_json root, mt_table *out, mortise_error *err);
 /* Appends the body of the request that creates the table. */
@@ -153,8 +154,9 @@ bool mt_table_add_script(mt_buf *out, size_t i);
 const char *mt_table_script_id(size_t i); /* NULL after the last one */
 /* Appends the mapping that notes the index's UUID. */
 void mt_table_add_uuid(mt_buf *out, const char *epoch, const char *uuid, uint32_t stripes);
-/* Appends the request that moves the alias to `index` from `old` (NULL: from nothing). */
-void mt_table_add_alias(mt_buf *out, const mt_elastic *e, const char *index, const char *old);
+/* Appends the request that moves the alias to `index` from `old` (NULL: from nothing), which it deletes if `drop`. */
+void mt_table_add_alias(mt_buf *out, const mt_elastic *e, const char *index, const char *old,
+                        bool drop);
 /* Everything that `init` sends and the minimal role, for people. */
 void mt_table_print(mt_buf *out, const mt_elastic *e, uint32_t stripes);
 /* Sets the error for a missing alias: the table is gone. */

@@ -418,9 +418,9 @@ static void explain_failed_item(const mt_elastic *e, const mt_lock_item *item, c
                  reason);
   else
     mt_error_set(err,
-                 a->status == 401 || a->status == 403 ? MORTISE_AUTH
-                 : a->status >= 500                   ? MORTISE_UNAVAILABLE
-                                                      : MORTISE_REJECTED,
+                 mt_answer_blocked(a) || a->status >= 500 ? MORTISE_UNAVAILABLE
+                 : a->status == 401 || a->status == 403   ? MORTISE_AUTH
+                                                          : MORTISE_REJECTED,
                  "lock table \"%s\", path %s: status %d: %s: %.300s", e->table, path, a->status,
                  type, reason);
   err->http_status = a->status;

@@ -77,10 +77,10 @@ static void explain_failed_session(mt_elastic *e, const mt_session_write *r, con
   mortise_status code = MORTISE_REJECTED;
   if (strstr(reason, "unable to find script"))
     code = MORTISE_CORRUPT_TABLE;
+  else if (mt_answer_blocked(a) || a->status == 429 || a->status >= 500)
+    code = MORTISE_UNAVAILABLE;
   else if (a->status == 401 || a->status == 403)
     code = MORTISE_AUTH;
-  else if (a->status == 429 || a->status >= 500)
-    code = MORTISE_UNAVAILABLE;
   mt_error_set(err, code, "lock table \"%s\", %s of session %.32s: status %d: %s: %.300s%s",
                e->table, verbs[r->verb], r->session, a->status, type, reason,
                code == MORTISE_CORRUPT_TABLE ? ": run `mortise init`" : "");

@@ -80,9 +80,12 @@ void mt_table_add_uuid(mt_buf *out, const char *epoch, const char *uuid, uint32_
   mt_buf_addf(out, ",\"uuid\":\"%s\"}}", uuid);
 }
 
-void mt_table_add_alias(mt_buf *out, const mt_elastic *e, const char *index, const char *old) {
+void mt_table_add_alias(mt_buf *out, const mt_elastic *e, const char *index, const char *old,
+                        bool drop) {
   mt_buf_adds(out, "{\"actions\":[");
-  if (old)
+  if (old && drop)
+    mt_buf_addf(out, "{\"remove_index\":{\"index\":\"%s\"}},", old);
+  else if (old)
     mt_buf_addf(out, "{\"remove\":{\"index\":\"%s\",\"alias\":\"%s\",\"must_exist\":true}},", old,
                 e->table);
   mt_buf_addf(out, "{\"add\":{\"index\":\"%s\",\"alias\":\"%s\",\"is_hidden\":true}}]}", index,
@@ -137,7 +140,7 @@ void mt_table_print(mt_buf *out, const mt_elastic *e, uint32_t stripes) {
   mt_buf_addf(out, "\n\nPUT /%s/_mapping\n", index);
   mt_table_add_uuid(out, "EPOCH", "UUID", stripes);
   mt_buf_adds(out, "\n\nPOST /_aliases\n");
-  mt_table_add_alias(out, e, index, NULL);
+  mt_table_add_alias(out, e, index, NULL, false);
   mt_buf_adds(
       out, "\n\n# The least role of those who take locks and run jobs. Add the indices that they "
            "change, with\n# the same privileges: a change refreshes and looks at the mapping too.\n"
@@ -306,6 +309,7 @@ mortise_status mt_table_check(const mt_elastic *e, mt_json root, mt_table *out,
     return corrupt_table(e, out, err, "its alias has a filter");
   mt_json mappings = mt_json_get(it.value, "mappings"), meta = mt_json_get(mappings, "_meta");
   mt_json index = mt_json_at(it.value, "settings", "index", NULL);
+  out->blocked = mt_json_is(mt_json_at(index, "blocks", "write", NULL), "true");
   if (check_meta(e, out, meta, err) || check_fields(e, out, mappings, err) ||
       check_settings(e, out, index, err))
     return err->code;

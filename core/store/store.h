@@ -330,8 +330,8 @@ typedef struct mt_locks_admin {
   bool print;           /* in, init only: send nothing, write the requests into `text` */
   bool look;            /* in, verify only: do not create the table, as sqlite otherwise does;
                            if there is none, `epoch` is "" where the store has documents */
-  /* In, init: how many stripes a new table gets; 0: on a server MT_STRIPES_DEFAULT, embedded one, and an
-   * old one may have any number. INVALID_ARGUMENT if there is one with another number. */
+  /* In, init: how many stripes the table is to have; 0: an old one as many as it has, a new one on a server
+   * MT_STRIPES_DEFAULT, embedded one. INVALID_ARGUMENT if it has another number and is in use. */
   uint32_t wanted;
   mt_epoch epoch;       /* out */
   uint32_t stripes;     /* out: of the table, 1 to MT_STRIPES_MAX */

@@ -31,9 +31,9 @@
 --                                                    unknown w: it may have been, or may be yet
 --   stamp    doc, fence       somebody read this stamp in the document
 --   doc      doc, log [[w, FENCE], ...]              at the end: the writes it holds, oldest first
---   table    from, entries [[PATH, MODE, SESSION, STRIPE?], ...], stripes?, rest?   a snapshot of the lock table
---                             with so many stripes (1), taken between `from` and `t`; rest: everybody has
---                             ended and every lease is over
+--   table    from, entries [[PATH, MODE, SESSION, STRIPE?], ...], stripes?, rest?   a snapshot of the lock
+--                             table with so many stripes (1), taken between `from` and `t`; rest:
+--                             everybody has ended and every lease is over
 --   killed   who              SIGKILL, and from `t` on it believes nothing
 --   stopped, continued  who   SIGSTOP (t from before), SIGCONT (t from after)
 --   broken   session          an operator broke its locks

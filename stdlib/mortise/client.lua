@@ -141,8 +141,8 @@ local init_rows = {
 }
 options.register({"init"}, init_rows)
 
--- Creates the lock tables and the index of jobs where they are missing. -> {epoch, stripes, created, text}; with
--- `print` only the text: the requests and the minimal role.
+-- Creates the lock tables and the index of jobs where they are missing. -> {epoch, stripes, created, text};
+-- with `print` only the text: the requests and the minimal role.
 function Client:init(given)
   local wanted = options.check("init", init_rows, given)
   local own = self:_open_core()
@@ -199,18 +199,11 @@ local function parts(list)
   end
 end
 
--- How many stripes the lock table has; looked up once.
-local function table_stripes(of)
-  local own = of:_open_core()
-  of._stripes = of._stripes or math.max(own:verify().stripes, 1)
-  return of._stripes
-end
-
 -- The names of the places at these paths: of `/` and of what is directly below it there may be several.
 function Client:_place_names(paths)
-  local names = {}
+  local names, n = {}, math.max(self:_open_core():verify().stripes, 1)
   for _, path in ipairs(paths) do
-    for _, name in ipairs(stripes.names(path, table_stripes(self))) do names[#names + 1] = name end
+    for _, name in ipairs(stripes.names(path, n)) do names[#names + 1] = name end
   end
   return names
 end

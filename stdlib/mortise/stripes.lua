@@ -1,9 +1,10 @@
--- A path that many use, `/` or one directly below it, may be several places in the lock table: its stripes. People
--- are shown one path, and a hold that stands in all of them once.
+-- A path that many use, `/` or one directly below it, may be several places in the lock table: its stripes.
+-- People are shown one path, and a hold that stands in all of them once.
 local stripes = {}
 
 stripes.row = {
-  name = "stripes", type = "integer", least = 1, most = 64, range = "1 to 64", flag = "--stripes", value = "N",
+  name = "stripes", type = "integer", least = 1, most = 64, range = "1 to 64",
+  flag = "--stripes", value = "N",
   help = "keep the locks of / and of each path directly below it in so many documents",
 }
 
@@ -21,8 +22,8 @@ function stripes.names(path, n)
   return names
 end
 
--- A function(lock, entry, waits) that is false if it has seen a session's entry of that mode in another stripe of the
--- path. It remembers the entries of such paths only.
+-- A function(lock, entry, waits) that is false if it has seen a session's entry of that mode in another
+-- stripe of the path. It remembers the entries of such paths only.
 function stripes.once()
   local seen = {}
   return function(lock, entry, waits)

@@ -94,7 +94,8 @@ MORTISE_API mortise_client *mortise_client_open(const mortise_options *options, 
 MORTISE_API void mortise_client_free(mortise_client *client);
 
 /* Creates the lock table, in `stripes` (1 to 64; 0: the default), and the index of jobs, where they are missing. A
- * lock table that has another number of stripes than is asked for is an INVALID_ARGUMENT. */
+ * lock table that has another number of stripes than is asked for gets that while nobody uses it; where someone does,
+ * and embedded once it was used, that is an INVALID_ARGUMENT. */
 MORTISE_API mortise_status mortise_client_init_tables(mortise_client *client, uint32_t stripes,
                                                       mortise_error *err);
 

@@ -136,7 +136,7 @@ local function owner_of(known, lock, entry)
   return pcall(core.path_check, lock.path, true) and nobody or nobody_there
 end
 
--- Calls see(entry, lock) for each entry of these locks that `once`, of stripes.once(), has not had before. -> false
+-- Calls see(entry, lock) for each entry of these locks that `once`, of stripes.once(), has not had. -> false
 -- once it returned false.
 local function each_entry(locks, known, once, see)
   for _, lock in ipairs(locks) do

@@ -9,7 +9,7 @@ local command = {
   help = [[
 Creates the lock table, stores its scripts and creates the index of jobs, once for an installation; again
 is fine. It needs more rights than running scripts does: --print shows the requests, and the least role for
-everyone else, and sends nothing.]],
+everyone else, and sends nothing. --stripes gives a server's table another number while nobody uses it.]],
   options = {
     stripes.row,
     {name = "print", type = "boolean", flag = "--print",

@@ -13,7 +13,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { ROUNDS_MAX = 500 };
+enum {
+  ROUNDS_MAX = 500,
+  SEALED_MS = 5000, /* so long after it began to keep writes out, an init may give the alias away */
+  CUT_OFF_MS = 10000, /* who keeps them out for longer was cut off */
+  LOOK_MS = 250,
+};
 
 typedef void counted_fn(mt_call *c, uint64_t n);
 
@@ -27,8 +32,9 @@ typedef struct making {
   const char *counted; /* `index` or `old` */
   const char *query;
   counted_fn *go_on;   /* once it was counted */
-  bool blocked;        /* `old` takes no writes */
-  bool emptied;        /* and is empty, so it goes with its alias */
+  bool sealed;         /* `old` takes no writes; found empty then, it goes with its alias */
+  int64_t sealed_ms;   /* when we asked for that */
+  int64_t blocked_ms;  /* since when others are seen to keep writes out; 0: they do not */
   uint64_t users;      /* of `old`, when it was counted */
   char epoch[33];      /* ours, if we create */
   uint32_t stripes;    /* of a table that we create */
@@ -76,6 +82,7 @@ static void on_verify(mt_call *c) {
           "lock table \"%s\": its index %s takes no writes (index.blocks.write): where it was "
           "`mortise init --stripes` that was cut off, `mortise init` ends that",
           c->e->table, table.index);
+    err.http_status = c->http.status; /* the store is there, and so it may pass */
     if (err.code) r->req.error = err;
     if (!err.code) r->epoch = table.epoch;
     if (!err.code) r->stripes = table.stripes;
@@ -104,13 +111,27 @@ void mt_elastic_verify(mt_store *s, mt_locks_admin *r) {
 
 static void look_at_alias(mt_call *c);
 static void look_at_index(mt_call *c);
+static void let_writes_in(mt_call *c);
+
+/* Parses the answer. One copy of the index that did not answer may be the one that has what is looked for. */
+static bool all_answered(mt_call *c, const char *what, mt_json *root) {
+  making *m = c->state;
+  uint64_t failed = 1, good = 0;
+  if (!mt_call_ok(c, what, m->counted) || !mt_call_json(c, "the answer", root)) return false;
+  mt_json shards = mt_json_get(*root, "_shards");
+  bool known = mt_json_uint(mt_json_get(shards, "failed"), &failed) &&
+               mt_json_uint(mt_json_get(shards, "successful"), &good);
+  if (known && good && !failed) return true;
+  mt_call_error(c, MORTISE_UNAVAILABLE, "%s %s: not all of its copies answered: try again", what,
+                m->counted);
+  return false;
+}
 
 static void on_counted(mt_call *c) {
   making *m = c->state;
   uint64_t n = 0;
   mt_json root;
-  if (!mt_call_ok(c, "count the documents of", m->counted)) return;
-  if (!mt_call_json(c, "the count", &root)) return;
+  if (!all_answered(c, "count the documents of", &root)) return;
   if (mt_json_uint(mt_json_get(root, "count"), &n))
     m->go_on(c, n);
   else
@@ -119,7 +140,8 @@ static void on_counted(mt_call *c) {
 
 static void on_refreshed(mt_call *c) {
   making *m = c->state;
-  if (!mt_call_ok(c, "refresh", m->counted)) return;
+  mt_json root;
+  if (!all_answered(c, "refresh", &root)) return;
   mt_call_again(c);
   mt_buf_addf(&c->path, "/%s/_count", m->counted);
   mt_buf_addf(&c->body, "{\"query\":%s}", m->query);
@@ -154,9 +176,14 @@ static void on_alias_added(mt_call *c) {
 
 static void add_alias(mt_call *c) {
   making *m = c->state;
+  bool late = m->sealed && mt_loop_now(c->e->store.loop) - m->sealed_ms > SEALED_MS;
+  if (late) { /* soon others may let writes in, and what was counted is true no more */
+    let_writes_in(c);
+    return;
+  }
   mt_call_again(c);
   mt_buf_adds(&c->path, "/_aliases");
-  mt_table_add_alias(&c->body, c->e, m->index, m->old[0] ? m->old : NULL, m->emptied);
+  mt_table_add_alias(&c->body, c->e, m->index, m->old[0] ? m->old : NULL, m->sealed);
   mt_call_send(c, "POST", on_alias_added);
 }
 
@@ -286,7 +313,9 @@ static void refuse_stripes(mt_call *c) {
   mt_call_error(
       c, MORTISE_INVALID_ARGUMENT,
       "lock table \"%s\" (index %s): its stripes are %u and not %u, and their number can be "
-      "changed only while nobody uses the table: there are %llu locks and sessions",
+      "changed only while nobody uses the table: there are %llu locks and sessions (`mortise "
+      "doctor "
+      "--fix` removes what the dead have left)",
       c->e->table, m->old, admin_of(c)->stripes, m->stripes, (unsigned long long)m->users);
 }
 
@@ -295,6 +324,9 @@ static void on_unblocked(mt_call *c) {
   if (!mt_call_ok(c, "let writes into", m->old)) return;
   if (m->users)
     refuse_stripes(c);
+  else if (m->sealed)
+    mt_call_error(c, MORTISE_UNAVAILABLE,
+                  "lock table \"%s\": to change its stripes took too long: try again", c->e->table);
   else if (may_try_again(c))
     look_at_alias(c);
 }
@@ -311,14 +343,23 @@ static void on_users_counted(mt_call *c, uint64_t n);
 
 static void on_blocked(mt_call *c) {
   making *m = c->state;
+  mt_json root;
+  bool everywhere = false;
   if (!mt_call_ok(c, "keep writes out of", m->old)) return;
-  m->blocked = m->emptied = true;
+  if (!mt_call_json(c, "the answer", &root)) return;
+  if (!mt_json_bool(mt_json_get(root, "shards_acknowledged"), &everywhere) || !everywhere) {
+    mt_call_error(c, MORTISE_UNAVAILABLE,
+                  "not all copies of %s keep writes out, or another init does: try again", m->old);
+    return;
+  }
+  m->sealed = true;
   count_in(c, m->old, in_use, on_users_counted);
 }
 
 /* Answers once the writes that were under way are over. */
 static void keep_writes_out(mt_call *c) {
   making *m = c->state;
+  m->sealed_ms = mt_loop_now(c->e->store.loop);
   mt_call_again(c);
   mt_buf_addf(&c->path, "/%s/_block/write", m->old);
   mt_call_send(c, "PUT", on_blocked);
@@ -327,32 +368,49 @@ static void keep_writes_out(mt_call *c) {
 static void on_users_counted(mt_call *c, uint64_t n) {
   making *m = c->state;
   m->users = n;
-  if (n && m->blocked)
+  if (n && m->sealed)
     let_writes_in(c);
   else if (n)
     refuse_stripes(c);
-  else if (m->emptied)
+  else if (m->sealed)
     next_index(c);
   else
     keep_writes_out(c);
 }
 
-/* A block that another init has left, cut off, is taken away. */
+static void look_for_end(void *ctx) {
+  look_at_alias(ctx);
+}
+
+/* Another init is at work, or was cut off. */
+static void found_blocked(mt_call *c) {
+  making *m = c->state;
+  mt_loop *loop = c->e->store.loop;
+  int64_t now = mt_loop_now(loop);
+  mortise_error err;
+  if (!m->blocked_ms) m->blocked_ms = now;
+  if (now - m->blocked_ms >= CUT_OFF_MS) {
+    let_writes_in(c);
+    return;
+  }
+  c->pause = (mt_timer){.fire = look_for_end, .ctx = c};
+  if (mt_timer_start(loop, &c->pause, now + LOOK_MS, &err)) mt_call_fail(c, &err);
+}
+
 static void found_table(mt_call *c, const mt_table *table) {
   making *m = c->state;
   mt_locks_admin *r = admin_of(c);
-  bool other = r->wanted && r->wanted != table->stripes;
   r->epoch = table->epoch;
   r->stripes = table->stripes;
   snprintf(m->old, sizeof m->old, "%s", table->index);
-  m->blocked = table->blocked;
-  m->emptied = false;
+  m->sealed = false;
   m->users = 0;
   number_index(c, number_of(c->e, table->index));
-  if (other)
+  if (!table->blocked) m->blocked_ms = 0;
+  if (table->blocked)
+    found_blocked(c);
+  else if (r->wanted && r->wanted != table->stripes)
     count_in(c, m->old, in_use, on_users_counted);
-  else if (m->blocked)
-    let_writes_in(c);
   else
     mt_call_finish(c);
 }

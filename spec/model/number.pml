@@ -140,6 +140,7 @@ again:
   :: tries == TRIES || alias == 1 -> goto over
   :: else -> tries++
   fi;
+  table[0].blocked = false; /* what one that was cut off has left */
   used = in_use(0);
   if
   :: used -> goto again

@@ -76,13 +76,14 @@ static void on_verify(mt_call *c) {
     if (!mt_call_json(c, "the definition of the lock table", &root)) return;
     mortise_error err;
     mt_error_clear(&err);
-    if (!mt_table_check(c->e, root, &table, &err) && table.blocked)
+    if (!mt_table_check(c->e, root, &table, &err) && table.blocked) {
       mt_error_set(
           &err, MORTISE_UNAVAILABLE,
           "lock table \"%s\": its index %s takes no writes (index.blocks.write): where it was "
           "`mortise init --stripes` that was cut off, `mortise init` ends that",
           c->e->table, table.index);
-    err.http_status = c->http.status; /* the store is there, and so it may pass */
+      err.http_status = c->http.status; /* the store is there, and so it may pass */
+    }
     if (err.code) r->req.error = err;
     if (!err.code) r->epoch = table.epoch;
     if (!err.code) r->stripes = table.stripes;

@@ -418,9 +418,9 @@ static void explain_failed_item(const mt_elastic *e, const mt_lock_item *item, c
                  reason);
   else
     mt_error_set(err,
-                 mt_answer_blocked(a) || a->status >= 500 ? MORTISE_UNAVAILABLE
-                 : a->status == 401 || a->status == 403   ? MORTISE_AUTH
-                                                          : MORTISE_REJECTED,
+                 mt_answer_blocked(a) || mt_answer_busy(a) || a->status >= 500 ? MORTISE_UNAVAILABLE
+                 : a->status == 401 || a->status == 403                        ? MORTISE_AUTH
+                                                                               : MORTISE_REJECTED,
                  "lock table \"%s\", path %s: status %d: %s: %.300s", e->table, path, a->status,
                  type, reason);
   err->http_status = a->status;
@@ -431,8 +431,11 @@ static void explain_failed_item(const mt_elastic *e, const mt_lock_item *item, c
 }
 
 static mt_lock_result result_of_refusal(mt_elastic *e, mt_lock_item *item, const mt_answer *a,
-                                        mortise_error *err) {
-  if (mt_answer_busy(a)) return MT_LOCK_BUSY;
+                                        mt_lock_batch *r) {
+  if (mt_answer_busy(a)) {
+    explain_failed_item(e, item, a, &r->busy);
+    return MT_LOCK_BUSY;
+  }
   bool missing =
       a->applied == MT_APPLIED_NOT_FOUND || mt_answer_is(a->type, "document_missing_exception");
   if (missing) return item->verb == MT_LOCK_SET ? MT_LOCK_STALE : MT_LOCK_ABSENT;
@@ -442,9 +445,9 @@ static mt_lock_result result_of_refusal(mt_elastic *e, mt_lock_item *item, const
     return MT_LOCK_CONFLICT;
   }
   if (mt_answer_is(a->type, "index_not_found_exception"))
-    mt_table_gone(e, err);
+    mt_table_gone(e, &r->req.error);
   else
-    explain_failed_item(e, item, a, err);
+    explain_failed_item(e, item, a, &r->req.error);
   return mt_answer_unsure(a) ? MT_LOCK_NO_ANSWER : MT_LOCK_FAILED;
 }
 
@@ -487,7 +490,7 @@ void mt_table_read_batch(mt_elastic *e, mt_lock_batch *r, uint64_t after, mt_sli
     if (good && a.status < 300)
       good = read_applied_lock(r, item, &a);
     else if (good)
-      item->result = result_of_refusal(e, item, &a, &r->req.error);
+      item->result = result_of_refusal(e, item, &a, r);
   }
   mt_buf_deinit(&id);
   good = good && !mt_answers_next(&answers, &a) && !answers.failed;
@@ -505,6 +508,7 @@ static void on_lock_batch(mt_call *c) {
 
 static void clear_items(mt_lock_batch *r) {
   r->proven = true;
+  mt_error_clear(&r->busy);
   for (size_t i = 0; i < r->n; i++) {
     mt_lock_item *item = &r->items[i];
     mt_free(item->blockers);

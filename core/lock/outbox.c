@@ -13,6 +13,7 @@ enum {
   BATCHES_MAX = 2,
   BATCH_ITEMS = 5000,
   TRIES_MAX = 200,
+  BUSY_TRIES = 8, /* so often a busy store is asked even by who cannot wait */
   PAUSE_FIRST_MS = 50,
   PAUSE_MAX_MS = 2000,
 };
@@ -371,18 +372,35 @@ static bool takes(const mt_lock_item *item) {
   return item->verb == MT_LOCK_SET || item->verb == MT_LOCK_CREATE;
 }
 
+/* The more failures in a row, the longer. */
+static void pause_asking(mt_manager *m, uint32_t failures) {
+  int64_t pause = PAUSE_FIRST_MS << (failures < 6 ? failures : 6);
+  m->outbox->paused_ms =
+      mt_manager_now(m) + mt_manager_jitter(m, pause < PAUSE_MAX_MS ? pause : PAUSE_MAX_MS);
+}
+
+/* What the store said when it was busy, else that others were always faster. */
+static void tired(mt_manager *m, mt_hold *h, const mt_lock_item *item, const mortise_error *busy) {
+  if (item->result == MT_LOCK_BUSY && busy->code)
+    answer_all(m, h, NULL, busy);
+  else
+    refuse_asks(m, h, MORTISE_UNAVAILABLE,
+                item->result == MT_LOCK_BUSY ? "the store is too busy to take a lock"
+                                             : "too many conflicting writes");
+}
+
 static void item_answered(mt_manager *m, mt_holds *holds, mt_hold *h, const mt_lock_item *item,
-                          bool proven) {
+                          const mt_lock_batch *of) {
   bool again = false;
   h->send = MT_SEND_IDLE;
-  if (takes(item) && !proven) mt_hold_doubt(h); /* if it was not granted, it will be given back */
+  if (takes(item) && !of->proven)
+    mt_hold_doubt(h); /* if it was not granted, it will be given back */
   if (item->result == MT_LOCK_BUSY ||
       (item->result == MT_LOCK_CONFLICT && item->verb != MT_LOCK_DELETE)) {
     again = ++h->tries < TRIES_MAX;
     if (item->result == MT_LOCK_CONFLICT) m->stats.conflicts++;
-    if (item->result == MT_LOCK_BUSY)
-      m->outbox->paused_ms = mt_manager_now(m) + mt_manager_jitter(m, PAUSE_FIRST_MS);
-    if (!again && h->serving) refuse_asks(m, h, MORTISE_UNAVAILABLE, "too many conflicting writes");
+    if (item->result == MT_LOCK_BUSY) pause_asking(m, h->tries / 2);
+    if (!again && h->serving) tired(m, h, item, &of->busy);
     again |= !h->serving; /* a write that no part waits for is always retried */
   } else if (item->verb == MT_LOCK_EVICT) {
     h->evict[0] = '\0';
@@ -466,13 +484,18 @@ static void item_failed(mt_manager *m, mt_holds *holds, mt_hold *h, const mt_loc
 static void batch_failed(mt_manager *m, mt_batch *b) {
   mt_outbox *o = m->outbox;
   const mortise_error *err = &b->req.req.error;
-  int64_t pause = PAUSE_FIRST_MS << (o->troubles < 6 ? o->troubles : 6);
-  o->troubles++;
-  o->paused_ms =
-      mt_manager_now(m) + mt_manager_jitter(m, pause < PAUSE_MAX_MS ? pause : PAUSE_MAX_MS);
+  pause_asking(m, o->troubles++);
   for (size_t i = 0; i < b->n; i++)
     item_failed(m, b->of, b->holds[i], &b->items[i], err, b->req.proven);
   m->hooks->trouble(m, err);
+}
+
+/* A store that stays busy is trouble, as is one that fails: its disk may be too full. */
+static bool stays_busy(const mt_batch *b) {
+  bool stays = false;
+  for (size_t i = 0; i < b->n && b->req.busy.code; i++)
+    stays |= b->items[i].result == MT_LOCK_BUSY && b->holds[i]->tries >= BUSY_TRIES;
+  return stays;
 }
 
 static void batch_done(void *ctx, mt_req *req) {
@@ -491,9 +514,10 @@ static void batch_done(void *ctx, mt_req *req) {
     m->outbox->paused_ms = 0;
     m->outbox->asked_ms = mt_manager_now(m);
     /* A grant counts only if the session is still alive now. */
-    bool alive = mt_manager_session_alive(m);
+    bool alive = mt_manager_session_alive(m), trouble = stays_busy(b);
     for (size_t i = 0; alive && i < b->n && mt_manager_believes(m, b->of); i++)
-      item_answered(m, b->of, b->holds[i], &b->items[i], b->req.proven);
+      item_answered(m, b->of, b->holds[i], &b->items[i], &b->req);
+    if (trouble && alive && mt_manager_believes(m, b->of)) m->hooks->trouble(m, &b->req.busy);
   }
   mt_holds *holds = b->of;
   batch_free(b);

@@ -513,6 +513,7 @@ typedef struct mt_lock_batch {
   bool
       proven; /* out: no answer came, or it is known to answer this request; if not, a grant that it
                   refuses may have been applied nevertheless */
+  mortise_error busy; /* out: what the store said of an item that is BUSY; its code may be 0 */
 } mt_lock_batch;
 void mt_lock_batch_deinit(mt_lock_batch *r); /* frees the blockers of the items */
 

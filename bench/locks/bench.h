@@ -4,6 +4,7 @@
 
 #include "base/buf.h"
 
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdint.h>
 
@@ -99,6 +100,8 @@ typedef struct herd {
   _Atomic int ready;
   _Atomic bool go;
   double end_us; /* written before `go` */
+  size_t n;
+  sem_t turns[HERD_MAX]; /* 0 at first */
   herd_child children[HERD_MAX];
 } herd;
 

@@ -1,6 +1,7 @@
 /* Two to sixteen processes, all at one path: each takes it, gives it back, and wants it again at once.
  * Measured is the wait for it. The raw way is the usual one: a `_create`, tried again each 5 to 50 ms,
- * which is not fair. */
+ * which is not fair. The raw way of `in turn` is the floor of what is fair: each knows when its turn has
+ * come, nobody joins a queue, and nothing is sent but the requests of a tree lock, one after the other. */
 #include "bench.h"
 
 #include <mortise/mortise.h>
@@ -13,11 +14,11 @@ enum { POLL_LEAST_MS = 5, POLL_MOST_MS = 50 };
 
 static const size_t crowds[] = {2, 4, 8, 16};
 enum { CROWDS = sizeof crowds / sizeof *crowds };
-#define CONTENDED_PATH "/contended"
+#define CONTENDED_PATH "/contended/by/all"
+#define STRIPED_PATH "/contended"
 
-static bool take_and_give(mortise_client *client, herd_child *me, size_t who, size_t turn) {
-  (void)turn;
-  static const char *paths[] = {CONTENDED_PATH};
+static bool take_and_give(mortise_client *client, herd_child *me, size_t who, const char *path) {
+  const char *paths[] = {path};
   const mortise_lock_request r = {
       .kind = MORTISE_LOCK_TREE, .paths = paths, .n = 1, .wait_ms = 60000};
   mortise_error err;
@@ -30,8 +31,22 @@ static bool take_and_give(mortise_client *client, herd_child *me, size_t who, si
   return false;
 }
 
+static bool once_at_path(mortise_client *client, herd_child *me, size_t who, size_t turn) {
+  (void)turn;
+  return take_and_give(client, me, who, CONTENDED_PATH);
+}
+
+static bool once_at_stripes(mortise_client *client, herd_child *me, size_t who, size_t turn) {
+  (void)turn;
+  return take_and_give(client, me, who, STRIPED_PATH);
+}
+
 static void contended_child(const options *o, herd *all, size_t who) {
-  herd_client(o, all, who, take_and_give);
+  herd_client(o, all, who, once_at_path);
+}
+
+static void striped_child(const options *o, herd *all, size_t who) {
+  herd_client(o, all, who, once_at_stripes);
 }
 
 static void polling_child(const options *o, herd *all, size_t who) {
@@ -59,16 +74,49 @@ static void polling_child(const options *o, herd *all, size_t who) {
   raw_close(link);
 }
 
-bool contended_round(const options *o, pair *out) {
+static void turn_child(const options *o, herd *all, size_t who) {
+  herd_child *me = &all->children[who];
+  size_t next = (who + 1) % all->n;
+  meter m;
+  mt_buf take, give;
+  mt_buf_init(&take, 1 << 16);
+  mt_buf_init(&give, 1 << 16);
+  raw_tree_take(&take, RAW_SESSION, CONTENDED_PATH);
+  raw_tree_give(&give, RAW_SESSION, CONTENDED_PATH);
+  raw_link *link = raw_open(o);
+  herd_wait(all);
+  meter_begin(&m);
+  if (!who) sem_post(&all->turns[who]);
+  for (double start = now_us(); now_us() < all->end_us; start = now_us()) {
+    if (sem_wait(&all->turns[who])) break;
+    raw_bulk(link, mt_buf_slice(&take), &me->s);
+    herd_note(me, start);
+    raw_bulk(link, mt_buf_slice(&give), &me->s);
+    sem_post(&all->turns[next]);
+  }
+  sem_post(&all->turns[next]); /* it ends, too */
+  meter_end(&m, &me->s);
+  raw_close(link);
+}
+
+/* Rows that have the same raw way measure it once. */
+static bool crowd_round(const options *o, size_t n, herd_body *body, herd_body *raw,
+                        pair *with_hints, pair *no_hints) {
   options without = *o;
   without.no_hints = true;
-  for (size_t i = 0; i < CROWDS; i++) {
-    pair *with_hints = &out[2 * i], *no_hints = &out[2 * i + 1];
-    if (!herd_run(o, crowds[i], polling_child, &(*with_hints)[RAW]) ||
-        !herd_run(o, crowds[i], contended_child, &(*with_hints)[MORTISE]) ||
-        !herd_run(&without, crowds[i], contended_child, &(*no_hints)[MORTISE]))
-      return false;
-    (*no_hints)[RAW] = (*with_hints)[RAW];
-  }
+  if (!herd_run(o, n, raw, &(*with_hints)[RAW]) || !herd_run(o, n, body, &(*with_hints)[MORTISE]) ||
+      !herd_run(&without, n, body, &(*no_hints)[MORTISE]))
+    return false;
+  (*no_hints)[RAW] = (*with_hints)[RAW];
   return true;
+}
+
+bool contended_round(const options *o, pair *out) {
+  for (size_t i = 0; i < CROWDS; i++)
+    if (!crowd_round(o, crowds[i], contended_child, polling_child, &out[2 * i], &out[2 * i + 1]))
+      return false;
+  pair *last = &out[2 * CROWDS - 2], *striped = &out[2 * CROWDS], *in_turn = &out[2 * CROWDS + 2];
+  (*in_turn)[MORTISE] = (*last)[MORTISE];
+  return crowd_round(o, HERD_MAX, striped_child, polling_child, striped, striped + 1) &&
+         herd_run(o, HERD_MAX, turn_child, &(*in_turn)[RAW]);
 }

@@ -62,6 +62,9 @@ bool herd_run(const options *o, size_t n, herd_body *body, sample *s) {
   herd *all = mmap(NULL, sizeof *all, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (all == MAP_FAILED) return false;
   fflush(NULL);
+  all->n = n;
+  for (size_t i = 0; i < n; i++)
+    if (sem_init(&all->turns[i], 1, 0)) abort();
   for (size_t i = 0; i < n; i++) {
     pids[i] = fork();
     if (pids[i] < 0) abort();

@@ -32,7 +32,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { ROUNDS = 5, ROUNDS_MAX = 100, PAIRS_MAX = 8 };
+enum { ROUNDS = 5, ROUNDS_MAX = 100, PAIRS_MAX = 11 };
 
 static const struct {
   const char *name;
@@ -44,7 +44,7 @@ static const struct {
     {"processes", {"processes"}, processes_round},
     {"contended",
      {"contended, 2", "2, no hints", "contended, 4", "4, no hints", "contended, 8", "8, no hints",
-      "contended, 16", "16, no hints"},
+      "contended, 16", "16, no hints", "16, 16 stripes", "no hints, stripes", "16, in turn"},
      contended_round},
     {"documents", {"documents, taken", "documents, given back"}, documents_round},
 };

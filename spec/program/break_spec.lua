@@ -135,6 +135,7 @@ stores.each("breaking a lock", function(store)
       assert.matches("nothing was done", err)
       assert.truthy(err:find(hold_text, 1, true), err)
       assert.matches("pid " .. holder.pid, err)
+      assert.equal(1, select(2, err:gsub("/a  X held", ""))) -- whatever its stripes
     end
     local status, _, err = run("break", "/b", "--hold", hold_text, "--yes")
     assert.equal(3, status)

@@ -54,17 +54,26 @@ local function refuse(ctx, code, message, lines)
   return nil
 end
 
-local function entry_line(known, path, entry, word)
-  local session = known[entry.session]
-  return ("%s  %s %s  %s  by %s"):format(path, entry.mode, word, holds.name(entry),
-    sessions.owner_text(session and session.owner))
+local function add_lines(lines, known, path, entries, word)
+  for _, entry in ipairs(entries) do
+    local session = known[entry.session]
+    if not entry.again then
+      lines[#lines + 1] = ("%s  %s %s  %s  by %s"):format(path, entry.mode, word, holds.name(entry),
+        sessions.owner_text(session and session.owner))
+    end
+  end
 end
 
--- The entries at a path, in all its stripes.
+-- The entries at a path, in all its stripes; `again`, where the same stands in another stripe too.
 local function entries_at(client, path)
-  local found = {holders = {}, queue = {}}
+  local found, once = {holders = {}, queue = {}}, stripes.once()
   for _, lock in ipairs(client:_read_locks {path}) do
-    for name, into in pairs(found) do table.move(lock[name], 1, #lock[name], #into + 1, into) end
+    for name, into in pairs(found) do
+      for _, entry in ipairs(lock[name]) do
+        entry.again = not once(lock, entry, name == "queue")
+        into[#into + 1] = entry
+      end
+    end
   end
   return found
 end
@@ -87,10 +96,8 @@ local function by_hold(client, ctx, path)
     if not entry.damaged and entry.n == n and starts(entry.session, id) then return entry.session end
   end
   local known = #ids > 0 and client:_read_sessions(ids) or {}
-  for _, entry in ipairs(lock.holders) do lines[#lines + 1] = entry_line(known, path, entry, "held") end
-  for _, entry in ipairs(lock.queue) do
-    lines[#lines + 1] = entry_line(known, path, entry, "waited for")
-  end
+  add_lines(lines, known, path, lock.holders, "held")
+  add_lines(lines, known, path, lock.queue, "waited for")
   if #lock.holders == 0 then lines[#lines + 1] = "nobody holds it now" end
   return refuse(ctx, "not_held", ("%s is not held as %s (any more); nothing was done"):format(path,
     ctx.options.hold), lines)

@@ -135,7 +135,7 @@ static void add_set(mt_buf *b, const frame *f, const mt_lock_batch *r, const mt_
   add_mode(b, item->mode);
   if (item->fresh) mt_buf_adds(b, ",\"fresh\":true");
   if (item->leaf) mt_buf_adds(b, ",\"leaf\":true");
-  if (item->enqueue) add_uint(b, MT_SLICE(",\"enqueue\":"), MT_QUEUE_LIFE_MS);
+  if (item->enqueue) add_uint(b, MT_SLICE(",\"enqueue\":"), mt_lock_item_place_ms(item));
   add_job(b, r);
   mt_buf_adds(b, "}}");
   if (!item->brief) {

@@ -255,20 +255,22 @@ const mortise_error *mt_adoption_error(const mt_adoption *ad) {
 }
 
 /* The part there; where the lock has its intention in another stripe, that. */
-static size_t part_of_place(const mt_adoption *ad, mt_place place) {
-  const mt_lock *lock = ad->lock;
+static size_t part_of_place(const mt_lock *lock, mt_place place) {
   size_t of_path = lock->n, i = 0;
   for (; i < lock->n && !mt_place_equal(lock->parts[i].place, place); i++)
     if (mt_slice_eq(lock->parts[i].place.path, place.path)) of_path = i;
   return i < lock->n ? i : of_path;
 }
 
-size_t mt_adoption_living(const mt_adoption *ad, mt_lock_entry **entries, size_t *part) {
+size_t mt_adoption_living(const mt_adoption *ad, mt_lock_entry **entries, size_t *part,
+                          uint32_t *stripe) {
   size_t n = 0;
   *entries = mt_calloc(ad->n ? ad->n : 1, sizeof **entries);
   for (size_t i = 0; *entries && i < ad->n; i++) {
     if (is_dead(ad, &ad->found[i])) continue;
-    if (!n) *part = part_of_place(ad, ad->places[ad->found[i].place]);
+    mt_place place = ad->places[ad->found[i].place];
+    if (!n) *part = part_of_place(ad->lock, place);
+    if (!n) *stripe = place.stripe;
     (*entries)[n++] = ad->found[i].entry;
   }
   return n;

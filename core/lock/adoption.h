@@ -30,9 +30,10 @@ void mt_adoption_look(mt_adoption *ad); /* looks again at its next tick, which i
 void mt_adoption_answered(mt_adoption *ad, const mt_hold *h, const mortise_error *err);
 mt_adoption_state mt_adoption_state_of(const mt_adoption *ad);
 const mortise_error *mt_adoption_error(const mt_adoption *ad); /* FAILED */
-/* WAITS: entries of sessions that are not known to be dead, owned by the caller, and the part of the
- * lock at which the first of them stands. */
-size_t mt_adoption_living(const mt_adoption *ad, mt_lock_entry **entries, size_t *part);
+/* WAITS: entries of sessions that are not known to be dead, owned by the caller; the part of the lock at whose
+ * path the first of them stands, and the stripe. */
+size_t mt_adoption_living(const mt_adoption *ad, mt_lock_entry **entries, size_t *part,
+                          uint32_t *stripe);
 void mt_adoption_free(mt_adoption *ad); /* NULL is fine */
 /* All of the lock is had: what was adopted at its paths guards nothing any more. Where the lock has no part,
  * in another stripe, it is given back. */

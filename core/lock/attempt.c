@@ -2,8 +2,8 @@
 
 #include "base/mem.h"
 #include "base/pump.h"
-#include "lock/blocker.h"
 #include "lock/look.h"
+#include "lock/obstacle.h"
 #include "lock/successor.h"
 #include "lock/takeover.h"
 
@@ -13,10 +13,10 @@ enum {
   POLL_FIRST_MS = 5,
   TOLD_MAX = 4,       /* of those who hold, told that it waits */
   LOOK_AGAIN_MS = 50, /* after one that failed */
-  PLACE_KEPT_MS = MT_QUEUE_LIFE_MS - MT_QUEUE_LIFE_MS / 30, /* allows for a slow clock */
-  TELL_MS = 1000,   /* time between notices, and before the first */
-  ADOPT_LOOKS = 3,  /* of one who tries but once, where the store does not answer */
-  REWRITE_MS = 250, /* a hold that tasks pass on is rewritten after this, to see its queue */
+  TELL_MS = 1000,     /* time between notices, and before the first */
+  ADOPT_LOOKS = 3,    /* of one who tries but once, where the store does not answer */
+  CROWDED_MS = 1000,  /* after a denial at a path with stripes */
+  REWRITE_MS = 250,   /* a hold that tasks pass on is rewritten after this, to see its queue */
 };
 
 static void take_next_part(mt_attempt *at);
@@ -115,56 +115,7 @@ static void give_adopted(mt_attempt *at) {
   end_acquire(a, NULL);
 }
 
-/* ---- Who is in the way ---------------------------------------------------------------------- */
-
-static void add_siblings(const mt_attempt *at, mt_part *part, mortise_blockers *all) {
-  const mt_manager *m = at->wait.manager;
-  for (const mt_part *p = part->hold->in.first; p; p = p->next) {
-    if (mt_mode_compatible(p->mode, part->mode)) continue;
-    mt_lock_entry entry = {.mode = p->mode};
-    memcpy(entry.session, at->wait.lock->holds->session.id, sizeof entry.session);
-    mt_blocker_add(all, part->place.path, &entry, m->owner_json);
-  }
-}
-
-static void find_blockers(const mt_attempt *at, mt_part *part, mortise_blockers *all) {
-  const mt_wait *w = &at->wait;
-  *all = (mortise_blockers){0};
-  if (at->phase == MT_PHASE_LINE) {
-    add_siblings(at, part, all);
-    return;
-  }
-  for (size_t i = 0; i < w->n_blockers; i++) {
-    mt_lock_entry e = w->blockers[i];
-    e.damaged |= mt_takeover_damaged(w->manager, e.session);
-    mt_blocker_add(all, part->place.path, &e, mt_takeover_owner(w->manager, e.session));
-  }
-}
-
-/* Lists the blockers in `all` and describes the first in the error. */
-static void describe_blockers(const mt_attempt *at, mortise_blockers *all, mortise_error *err) {
-  bool here = at->phase == MT_PHASE_LINE;
-  mt_part *part = &at->wait.lock->parts[here ? at->entered : at->pos];
-  find_blockers(at, part, all);
-  const mortise_blocker *b = &all->list[0];
-  if (all->shown && b->damaged)
-    mt_error_set(err, MORTISE_LOCK_TIMEOUT,
-                 "%.*s wanted in %s is %s in %s by session %s, which is damaged in the lock table: "
-                 "nobody takes it over, `mortise locks break` does%s",
-                 (int)part->place.path.n, part->place.path.p, mt_mode_name(part->mode),
-                 b->queued ? "queued for" : "held", b->mode, *b->session ? b->session : "?",
-                 all->total > 1 ? "; and others" : "");
-  else if (all->shown)
-    mt_error_set(err, MORTISE_LOCK_TIMEOUT, "%.*s wanted in %s is %s in %s by %s pid %lld%s%s%s",
-                 (int)part->place.path.n, part->place.path.p, mt_mode_name(part->mode),
-                 b->queued ? "queued for" : "held", b->mode,
-                 here ? "another task of this process," : b->host, (long long)b->pid,
-                 b->script[0] ? " running " : "", b->script, all->total > 1 ? ", and others" : "");
-  else
-    mt_error_set(err, MORTISE_LOCK_TIMEOUT, "%.*s wanted in %s was not had in time",
-                 (int)part->place.path.n, part->place.path.p, mt_mode_name(part->mode));
-  err->retryable = true;
-}
+/* ---- What it tells -------------------------------------------------------------------------- */
 
 static bool tells(const mt_attempt *at) {
   return at->wait.manager->config.notice && at->wait.number && !at->wait.once;
@@ -177,7 +128,7 @@ static void tell_still_waiting(mt_attempt *at, int64_t now) {
   if (!tells(at) || now < at->tell_ms) return;
   if (!at->notice_id) at->notice_id = ++m->waits->last_told;
   at->tell_ms = now + TELL_MS;
-  find_blockers(at, &at->wait.lock->parts[at->wait.at], &all);
+  mt_obstacles(&at->wait, &all);
   mortise_notice n = {.kind = MORTISE_NOTICE_WAITING,
                       .wait = at->notice_id,
                       .for_ms = now - at->since_ms,
@@ -198,7 +149,7 @@ static void fail_blocked(mt_attempt *at, const mortise_blockers *all, const mort
 static void time_out(mt_attempt *at) {
   mortise_blockers all;
   mortise_error err;
-  describe_blockers(at, &all, &err);
+  mt_obstacle_timeout(&at->wait, &all, &err);
   fail_blocked(at, &all, &err);
 }
 
@@ -206,40 +157,17 @@ static void time_out(mt_attempt *at) {
 static void refuse_to_wait(mt_attempt *at) {
   mortise_blockers all;
   mortise_error err;
-  describe_blockers(at, &all, &err);
+  mt_obstacle_timeout(&at->wait, &all, &err);
   err.code = MORTISE_DEADLOCK;
   err.retryable = false;
   fail_blocked(at, &all, &err);
 }
 
-/* ---- What guards a job ---------------------------------------------------------------------- */
-
-static const mt_lock_entry *find_orphan(const mt_attempt *at) {
-  const mt_wait *w = &at->wait;
-  for (size_t i = 0; i < w->n_blockers; i++)
-    if (mt_lock_entry_guards(&w->blockers[i]) &&
-        mt_takeover_dead(w->manager, w->blockers[i].session))
-      return &w->blockers[i];
-  return NULL;
-}
-
 /* Nobody evicts it, so waiting would have no end before somebody recovers the job. */
 static void fail_orphaned(mt_attempt *at, const mt_lock_entry *orphan) {
-  const mt_part *part = &at->wait.lock->parts[at->pos];
-  mortise_blockers all = {0}, others;
+  mortise_blockers all;
   mortise_error err;
-  mt_blocker_add(&all, part->place.path, orphan,
-                 mt_takeover_owner(at->wait.manager, orphan->session));
-  find_blockers(at, &at->wait.lock->parts[at->pos], &others);
-  for (size_t i = 0; i < others.shown && all.shown < MORTISE_BLOCKERS_SHOWN; i++)
-    if (strcmp(others.list[i].session, orphan->session) != 0)
-      all.list[all.shown++] = others.list[i];
-  all.total = others.total;
-  mt_error_set(&err, MORTISE_ORPHANED_JOB,
-               "%.*s wanted in %s is held in %s for job %s, whose session %s is dead: it guards "
-               "what the job has not finished until somebody resumes it or rolls it back",
-               (int)part->place.path.n, part->place.path.p, mt_mode_name(part->mode),
-               mt_mode_name(orphan->mode), orphan->job, orphan->session);
+  mt_obstacle_orphaned(&at->wait, orphan, &all, &err);
   fail_blocked(at, &all, &err);
 }
 
@@ -248,7 +176,7 @@ static void fail_orphaned(mt_attempt *at, const mt_lock_entry *orphan) {
 static void line_up(mt_attempt *at, mt_part *part) {
   mt_hold_line_up(part);
   at->phase = MT_PHASE_LINE;
-  mt_wait_begin(&at->wait, at->entered, true);
+  mt_wait_begin(&at->wait, at->entered, part->place.stripe, true);
   /* While it waits in line, modes left in the store at places it has entered are given back. */
   for (const mt_part *p = &at->wait.lock->parts[at->pos]; p < part; p++)
     if (p->state == MT_PART_IN && p->hold->mode) mt_outbox_kick(at->wait.manager, p->hold);
@@ -317,14 +245,27 @@ static bool covered(const mt_part *part, int64_t now) {
   return looking || now - h->written_ms < REWRITE_MS;
 }
 
+static bool wants_all_stripes(const mt_attempt *at, const mt_part *part) {
+  uint32_t stripes = at->wait.lock->stripes;
+  return !mt_mode_is_intention(part->mode) && mt_place_stripes(part->place.path, stripes) > 1;
+}
+
+/* Of several who want all stripes of a path, who has the first one gets the others. What the rest of them are
+ * granted there is in its way, and has to go back. */
+static bool comes_second(const mt_attempt *at, const mt_part *part, int64_t now) {
+  if (!part->place.stripe || now >= at->wait.manager->waits->crowded_ms) return false;
+  return wants_all_stripes(at, part) && (part - part->place.stripe)->state != MT_PART_HELD;
+}
+
 static void ask_store(mt_attempt *at) {
   mt_lock *lock = at->wait.lock;
-  int64_t now = mt_manager_now(lock->manager);
+  int64_t now = at->asked_ms = mt_manager_now(lock->manager);
   at->phase = MT_PHASE_STORE;
   at->denied = SIZE_MAX;
   mt_error_clear(&at->error);
   for (size_t i = at->pos; i < at->entered; i++) {
     mt_part *part = &lock->parts[i];
+    if (comes_second(at, part, now)) break;
     if (covered(part, now))
       part->state = MT_PART_HELD;
     else
@@ -352,28 +293,33 @@ static bool any_dead(const mt_attempt *at) {
   return false;
 }
 
+static int64_t renewal_ms(const mt_attempt *at, int64_t since_ms) {
+  int64_t spread_ms, renew_ms = mt_poll_renew_ms(&at->poll, at->place_ms, &spread_ms);
+  return since_ms + renew_ms + mt_manager_jitter(at->wait.manager, spread_ms);
+}
+
 /* When to look, and when to write its place again at the latest. */
 static void plan_next_look(mt_attempt *at, int64_t now) {
-  mt_manager *m = at->wait.manager;
-  int64_t spread_ms, renew_ms = mt_poll_renew_ms(&at->poll, &spread_ms);
   at->look_ms = at->kept_ms ? now + mt_poll_pause_ms(&at->poll, now) : INT64_MAX;
-  at->poll_ms = at->kept_ms ? at->kept_ms + renew_ms + mt_manager_jitter(m, spread_ms)
-                            : now + mt_manager_jitter(m, POLL_FIRST_MS);
+  at->poll_ms = at->kept_ms ? renewal_ms(at, at->kept_ms)
+                            : now + mt_manager_jitter(at->wait.manager, POLL_FIRST_MS);
 }
 
 /* Denied at parts[pos]: waits there, or gives up. */
 static void blocked(mt_attempt *at) {
   mt_manager *m = at->wait.manager;
-  const mt_lock_entry *orphan = find_orphan(at);
+  const mt_part *part = &at->wait.lock->parts[at->pos];
+  at->phase = MT_PHASE_QUEUE;
+  mt_wait_begin(&at->wait, at->pos, part->place.stripe, false);
+  const mt_lock_entry *orphan = mt_obstacle_orphan(&at->wait);
   if (orphan) {
     fail_orphaned(at, orphan);
     return;
   }
   int64_t now = mt_manager_now(m);
+  if (wants_all_stripes(at, part)) m->waits->crowded_ms = now + CROWDED_MS;
   mt_takeover_look(m, at->wait.blockers, at->wait.n_blockers,
                    !mt_takeover_known(m, at->wait.blockers, at->wait.n_blockers));
-  at->phase = MT_PHASE_QUEUE;
-  mt_wait_begin(&at->wait, at->pos, false);
   if (!at->waited) m->stats.waits++;
   at->waited = true;
   at->look_ms = INT64_MAX;
@@ -425,11 +371,15 @@ static uint32_t queued_before(const mt_lock_item *item) {
 /* If its place in the queue may have expired meanwhile, this is a new place behind later arrivals.
  * It then gets a new wait number, so that readers do not take the two waits for one. */
 static void keep_place(mt_attempt *at, const mt_lock_item *item) {
-  int64_t now = mt_manager_now(at->wait.manager), since = now - at->kept_ms;
+  mt_manager *m = at->wait.manager;
+  int64_t now = mt_manager_now(m), since = now - at->kept_ms;
   if (!at->kept_ms) mt_poll_begin(&at->poll, now);
   if (at->claims) mt_poll_in_vain(&at->poll, now);
   mt_poll_seen(&at->poll, queued_before(item), item->ahead, now);
-  if (!at->kept_ms || since >= PLACE_KEPT_MS) mt_wait_end(&at->wait);
+  if (!at->kept_ms || since >= at->place_ms - at->place_ms / 30) /* allows for a slow clock */
+    mt_wait_end(&at->wait);
+  m->place_ms = mt_poll_place_ms(m->place_ms, now - at->asked_ms);
+  at->place_ms = mt_lock_item_place_ms(item);
   at->kept_ms = at->asked_ms;
   at->wait.poll_fence = mt_version_fence(item->version);
 }
@@ -491,7 +441,7 @@ static void claim_turn(mt_attempt *at, int64_t now) {
 
 /* The store's clock cannot be read, but its time was that of my place when I last wrote it. */
 static int64_t store_now(const mt_attempt *at, const mt_lock_entry *place, int64_t now) {
-  return place->until_ms - MT_QUEUE_LIFE_MS + (now - at->kept_ms);
+  return place->until_ms - at->place_ms + (now - at->kept_ms);
 }
 
 static void see_document(mt_attempt *at, const mt_lock_document *doc, int64_t now) {
@@ -531,20 +481,24 @@ void mt_attempt_looked(mt_wait *w, const mt_lock_document *doc) {
   at->look_ms = now + LOOK_AGAIN_MS;
   if (!doc) return;
   see_document(at, doc, now);
+  int64_t renew_ms =
+      renewal_ms(at, now); /* one that has come near wants to know who blocks it now */
+  if (renew_ms < at->poll_ms) at->poll_ms = renew_ms;
   at->look_ms = at->claims ? INT64_MAX : now + mt_poll_pause_ms(&at->poll, now);
 }
 
 /* ---- Adopting ------------------------------------------------------------------------------- */
 
-/* Waits for the end of sessions, at the place of the first of them. */
 static void await_dead(mt_attempt *at) {
   mt_manager *m = at->wait.manager;
   mt_wait *w = &at->wait;
+  uint32_t stripe = 0;
   mt_free(w->blockers);
-  w->n_blockers = mt_adoption_living(at->adoption, &w->blockers, &at->pos);
+  w->n_blockers = mt_adoption_living(at->adoption, &w->blockers, &at->pos, &stripe);
   bool known = mt_takeover_known(m, w->blockers, w->n_blockers);
   mt_takeover_look(m, w->blockers, w->n_blockers, !known);
-  mt_wait_begin(w, at->pos, false);
+  mt_wait_begin(w, at->pos, stripe, false);
+  w->adopts = true;
   bool last = ++at->looks == ADOPT_LOOKS || (known && !mt_takeover_busy(m));
   if (w->once && last) time_out(at);
 }

@@ -39,6 +39,7 @@ typedef struct mt_attempt {
   mortise_error error;   /* of this round */
   int64_t asked_ms;      /* when it last asked for its place in the queue */
   int64_t kept_ms;       /* when the last answered such request was sent; 0: none yet */
+  int64_t place_ms;      /* for how long that keeps it */
   int64_t since_ms, tell_ms; /* when it began; when to send the next notice */
   uint64_t notice_id;        /* names its wait in notices; 0: no notice was sent */
 } mt_attempt;

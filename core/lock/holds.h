@@ -29,6 +29,7 @@ struct mt_part {
   uint32_t index;       /* among the lock's parts, which stand in one array in the total order */
   mt_mode mode;
   mt_part_state state;
+  bool last;            /* of the lock's parts */
   bool target;          /* named by the caller, not an ancestor: needs a fence of its own */
   bool asking;          /* in the hold's `asks` or `serving`: waits for a write's answer */
   bool enqueue;         /* may that write queue the session? */

@@ -15,6 +15,7 @@ static void take_plan(mt_lock *lock, mt_plan *plan, mt_part *parts) {
                                .lock = lock,
                                .task = lock->task,
                                .index = (uint32_t)i,
+                               .last = i + 1 == plan->n,
                                .mode = plan->rows[i].mode,
                                .target = plan->rows[i].target};
   lock->n = plan->n;

@@ -132,7 +132,7 @@ static bool all_would_ask_again(const mt_hold *h) {
   return h->serving != NULL;
 }
 
-static void item_fill(mt_lock_item *item, const mt_hold *h) {
+static void item_fill(mt_lock_item *item, const mt_manager *m, const mt_hold *h) {
   *item =
       (mt_lock_item){.verb = h->verb, .place = mt_hold_place(h), .n = h->n, .mode = h->asked_mode};
   if (h->evict[0]) {
@@ -143,6 +143,7 @@ static void item_fill(mt_lock_item *item, const mt_hold *h) {
   } else if (h->verb == MT_LOCK_SET || h->verb == MT_LOCK_CREATE) {
     item->fresh = h->mode == MT_NL;
     item->enqueue = h->asked_enqueue;
+    item->place_ms = (uint32_t)m->place_ms;
     item->ask_queue = h->mode != MT_NL;
     item->brief = item->fresh && !item->enqueue && all_would_ask_again(h);
     item->leaf = h->serving && h->serving->target;
@@ -305,15 +306,23 @@ static void refuse_asks(mt_manager *m, mt_hold *h, mortise_status code, const ch
   answer_all(m, h, NULL, &err);
 }
 
+/* Whoever has the document is in the way of X. So the next write joins the queue, unless that would let go of
+ * what was granted after this place, or the caller would rather have an answer. */
+static bool joins_queue(const mt_hold *h, const mt_lock_item *item) {
+  bool last = item->brief;
+  for (const mt_part *p = h->serving; p; p = p->next_ask) last &= p->last;
+  return last;
+}
+
 /* This and release_answered return true if the hold must be written again at once. */
 static bool grant_answered(mt_manager *m, mt_hold *h, const mt_lock_item *item) {
   switch (item->result) {
   case MT_LOCK_ACKED:
     hold_granted(m, h, item);
     return false;
-  case MT_LOCK_EXISTS:
+  case MT_LOCK_EXISTS: /* it may be our own write that made it */
     h->verb = MT_LOCK_SET;
-    return true;
+    if (!joins_queue(h, item)) return true; /* fall through */
   case MT_LOCK_QUEUED:
     mt_hold_doubt(h); /* fall through */
   case MT_LOCK_DENIED:
@@ -372,6 +381,13 @@ static bool takes(const mt_lock_item *item) {
   return item->verb == MT_LOCK_SET || item->verb == MT_LOCK_CREATE;
 }
 
+/* It may still be on its way, whatever was answered: what it may have been granted is given back, even if no
+ * part waits any more, and a late grant ends with the session. */
+static void may_come_late(mt_holds *holds, mt_hold *h, const mt_lock_item *item) {
+  if (takes(item)) mt_hold_doubt(h);
+  if (takes(item) || item->verb == MT_LOCK_ADOPT) holds->replace = true;
+}
+
 /* The more failures in a row, the longer. */
 static void pause_asking(mt_manager *m, uint32_t failures) {
   int64_t pause = PAUSE_FIRST_MS << (failures < 6 ? failures : 6);
@@ -393,8 +409,7 @@ static void item_answered(mt_manager *m, mt_holds *holds, mt_hold *h, const mt_l
                           const mt_lock_batch *of) {
   bool again = false;
   h->send = MT_SEND_IDLE;
-  if (takes(item) && !of->proven)
-    mt_hold_doubt(h); /* if it was not granted, it will be given back */
+  if (!of->proven) may_come_late(holds, h, item);
   if (item->result == MT_LOCK_BUSY ||
       (item->result == MT_LOCK_CONFLICT && item->verb != MT_LOCK_DELETE)) {
     again = ++h->tries < TRIES_MAX;
@@ -469,10 +484,7 @@ static void item_failed(mt_manager *m, mt_holds *holds, mt_hold *h, const mt_loc
   bool answered = item->result != MT_LOCK_NO_ANSWER && item->result != MT_LOCK_FAILED;
   bool unsure = err->ambiguous || answered;
   h->send = MT_SEND_IDLE;
-  /* Even if no part waits any more: what may have been granted or lowered is given back, and a late
-   * grant ends with the session. */
-  if (unsure && (takes(item) || item->verb == MT_LOCK_ADOPT)) holds->replace = true;
-  if ((unsure || !proven) && takes(item)) mt_hold_doubt(h);
+  if (unsure || !proven) may_come_late(holds, h, item);
   if (unsure) mt_hold_touched(h);
   if (h->pending_release) mt_pending_done(h, err);
   if (!try_again(m, h, item, err)) give_up_write(m, holds, h, err);
@@ -593,7 +605,7 @@ static mt_batch *batch_new(mt_manager *m) {
 }
 
 static void send_batch(mt_manager *m, mt_batch *b) {
-  for (size_t i = 0; i < b->n; i++) item_fill(&b->items[i], b->holds[i]);
+  for (size_t i = 0; i < b->n; i++) item_fill(&b->items[i], m, b->holds[i]);
   int64_t deadline = mt_manager_now(m) + m->store->request_ms;
   int64_t lease = atomic_load(&b->of->session.deadline_ms);
   b->req = (mt_lock_batch){

@@ -1,5 +1,7 @@
 #include "lock/poll.h"
 
+#include "store/store.h"
+
 enum {
   LEAST_MS = 3,
   LEAST_SECOND_MS = 6,
@@ -8,11 +10,12 @@ enum {
   STEP_MS = 50,     /* the longest pause of who is next; it grows with the square of the distance */
   COMPANY_MS = 400, /* the longest pause of one who is next together with others */
   FIRST_PACE_US = 4000, /* is assumed until something was seen */
+  PACE_STEPS = 4,       /* the pace is a mean of about so many steps of the queue */
   NEAR = 1,             /* next, or next but one */
-  /* A place lives for MT_QUEUE_LIFE_MS after its last write. Who is next renews it sooner, to learn who
-   * blocks it now. */
-  RENEW_NEAR_MS = 200,
-  RENEW_FAR_MS = 2000,
+  RENEW_NEAR_MS = 200,  /* who is next learns who blocks it now */
+  RENEW_MOST_MS = 5000,
+  PLACE_WRITES = 4, /* of the last duration, for which a place lives longer */
+  PLACE_MOST_MS = 30000,
   VAIN_FIRST_MS = 10,
   VAIN_MOST_MS = 1000,
 };
@@ -29,11 +32,17 @@ void mt_poll_begin(mt_poll *p, int64_t now_ms) {
   *p = (mt_poll){.moved_ms = now_ms, .pace_us = FIRST_PACE_US};
 }
 
+/* A mean, as steps come in bursts: were the pace that of the last step alone, one that overslept would make all
+ * who saw it sleep too long as well, and they the next. */
+static int64_t mean_pace_us(const mt_poll *p, int64_t took_ms, int64_t steps) {
+  return (p->pace_us * PACE_STEPS + took_ms * 1000) / (PACE_STEPS + steps);
+}
+
 void mt_poll_seen(mt_poll *p, uint32_t before, uint32_t all, int64_t now_ms) {
   bool moved = p->seen && before < p->before;
   if (moved) {
     int64_t took_ms = now_ms > p->moved_ms ? now_ms - p->moved_ms : 0;
-    p->pace_us = took_ms * 1000 / (p->before - before);
+    p->pace_us = mean_pace_us(p, took_ms, p->before - before);
   }
   if (moved || !p->seen) p->moved_ms = now_ms;
   p->seen = true;
@@ -72,10 +81,16 @@ int64_t mt_poll_pause_ms(const mt_poll *p, int64_t now_ms) {
   return p->told ? MOST_MS : far_pause_ms(p, since_ms);
 }
 
-int64_t mt_poll_renew_ms(const mt_poll *p, int64_t *spread_ms) {
+int64_t mt_poll_place_ms(int64_t place_ms, int64_t took_ms) {
+  int64_t more_ms = place_ms > MT_QUEUE_LIFE_MS ? (place_ms - MT_QUEUE_LIFE_MS) * 7 / 8 : 0;
+  int64_t needed_ms = PLACE_WRITES * lesser(took_ms, PLACE_MOST_MS);
+  return lesser(MT_QUEUE_LIFE_MS + (needed_ms > more_ms ? needed_ms : more_ms), PLACE_MOST_MS);
+}
+
+int64_t mt_poll_renew_ms(const mt_poll *p, int64_t place_ms, int64_t *spread_ms) {
   bool near = p->before <= NEAR;
   *spread_ms = RENEW_NEAR_MS;
-  return near ? RENEW_NEAR_MS : RENEW_FAR_MS;
+  return near ? RENEW_NEAR_MS : lesser(place_ms * 2 / 5, RENEW_MOST_MS);
 }
 
 bool mt_poll_may_claim(const mt_poll *p, int64_t now_ms) {

@@ -67,6 +67,7 @@ struct mt_manager {
   mt_holds *holds; /* of the current session, or NULL */
   mt_lock *locks;  /* granted ones, linked by `next` */
   mt_manager_stats stats;
+  int64_t place_ms; /* how long a place in a queue lives now (poll.h) */
   bool due_now;
   struct mt_waits *waits;
   struct mt_takeover *takeover;

@@ -21,12 +21,13 @@ void mt_wait_unlink(mt_wait *w) {
   w->n_blockers = 0;
 }
 
-void mt_wait_begin(mt_wait *w, size_t at, bool in_line) {
+void mt_wait_begin(mt_wait *w, size_t at, uint32_t stripe, bool in_line) {
   mt_manager *m = w->manager;
-  if (w->number && w->at == at) return;
+  if (w->number && w->at == at && w->stripe == stripe) return;
   mt_wait_end(w);
   w->number = ++m->waits->last_number;
   w->at = at;
+  w->stripe = stripe;
   w->in_line = in_line;
   w->since_ms = mt_manager_now(m);
   w->walk_ms = w->since_ms + MT_WAIT_MS;
@@ -40,7 +41,7 @@ void mt_wait_end(mt_wait *w) {
   if (w->published_version) mt_waits_withdraw(w->manager);
   w->number = 0;
   w->look = MT_LOOK_NONE;
-  w->in_line = w->line_is_new = false;
+  w->in_line = w->line_is_new = w->adopts = false;
 }
 
 void mt_wait_changed(mt_wait *w) {

@@ -19,6 +19,8 @@ typedef struct mt_wait {
   bool once, blocks_siblings; /* as in mt_acquire */
   uint64_t number;            /* names this wait; 0: it does not wait */
   size_t at;                  /* index of the part where it waits */
+  uint32_t stripe;            /* of the part's path: that of the part, but where it adopts any */
+  bool adopts;                /* until those that have something there are dead, in whatever mode */
   bool in_line;               /* waits for tasks of this process, not for other sessions */
   bool line_is_new; /* it lined up since the last tick */
   mt_look look;     /* at its place (look.h) */
@@ -42,6 +44,8 @@ struct mt_waits {
   bool published;       /* something is on the board */
   uint64_t publication; /* starts at 1 and grows whenever the board is cleared */
   int64_t publish_ms;   /* do not publish before */
+  int64_t
+      crowded_ms; /* until then who wants all stripes of a path is not taken to be the only one */
 };
 
 enum { MT_WAIT_MS = 1000 /* after this time a wait is published and a cycle is searched for */ };
@@ -49,8 +53,8 @@ enum { MT_WAIT_MS = 1000 /* after this time a wait is published and a cycle is s
 void mt_wait_link(mt_wait *w);
 void mt_wait_unlink(mt_wait *w); /* also frees its blockers */
 
-/* It waits at lock->parts[at]; does nothing if it already waits there. */
-void mt_wait_begin(mt_wait *w, size_t at, bool in_line);
+/* It waits at the path of lock->parts[at], in that stripe; does nothing if it already waits there. */
+void mt_wait_begin(mt_wait *w, size_t at, uint32_t stripe, bool in_line);
 void mt_wait_end(mt_wait *w);
 /* What is published of this wait has changed: publish again at the next tick. */
 void mt_wait_changed(mt_wait *w);

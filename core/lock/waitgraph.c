@@ -173,8 +173,8 @@ bool mt_graph_edge(const mt_graph *g, size_t from, size_t to, uint64_t *key) {
   }
   for (size_t i = a->fors; i < a->fors + a->n_fors; i++) {
     if (g->fors[i].session != b->session) continue;
-    if (g->fors[i].queued ? queued_in_the_way(g, a, b, key) : holds_in_the_way(g, a, b, key))
-      return true;
+    if (g->fors[i].queued && queued_in_the_way(g, a, b, key)) return true;
+    if (holds_in_the_way(g, a, b, key)) return true; /* also what was queued then, and has it now */
   }
   return false;
 }

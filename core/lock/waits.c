@@ -188,13 +188,17 @@ static bool add_wait(void *ctx, mt_wait *other) {
   return ++list->n < TOLD_WAITS && !list->b->failed;
 }
 
+/* What adopts waits until nobody else has anything there. */
+static mt_mode waits_for_mode(const mt_wait *w) {
+  return w->adopts ? MT_X : w->lock->parts[w->at].mode;
+}
+
 /* Adds the blockers that conflict with what this task wants; a sibling may have asked for a
  * stronger mode in the same write. */
 static void add_for(mt_buf *b, const mt_wait *w) {
-  const mt_part *part = &w->lock->parts[w->at];
   for (size_t i = 0; i < w->n_blockers; i++) {
     const mt_lock_entry *e = &w->blockers[i];
-    if (e->damaged || mt_mode_compatible(e->mode, part->mode)) continue;
+    if (e->damaged || mt_mode_compatible(e->mode, waits_for_mode(w))) continue;
     mt_buf_adds(b, b->n && b->p[b->n - 1] == '[' ? "{" : ",{");
     mt_buf_addf(b, "\"session\":\"%s\"%s}", e->session, e->queued ? ",\"queued\":true" : "");
   }
@@ -225,8 +229,8 @@ static void add_one(mt_buf *b, const mt_wait *w, uint32_t *steps) {
   bool first = !b->n || b->p[b->n - 1] == '[';
   mt_buf_addf(b, "%s{\"task\":%llu,\"wait\":%llu", first ? "" : ",",
               (unsigned long long)w->lock->task, (unsigned long long)w->number);
-  add_path_and_mode(b, part->place.path, part->mode);
-  if (part->place.stripe) mt_buf_addf(b, ",\"stripe\":%u", part->place.stripe);
+  add_path_and_mode(b, part->place.path, waits_for_mode(w));
+  if (w->stripe) mt_buf_addf(b, ",\"stripe\":%u", w->stripe);
   if (w->poll_fence && !w->in_line)
     mt_buf_addf(b, ",\"polled\":%llu", (unsigned long long)w->poll_fence);
   mt_json_add_key(b, w->in_line ? "waits" : "for");

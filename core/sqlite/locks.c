@@ -137,7 +137,7 @@ static mortise_status put_waiter(batch_run *u, const mt_lock_item *item, mortise
   mt_db_bind(stmt, 3, u->session);
   mt_db_bind_u(stmt, 4, item->n);
   sqlite3_bind_int(stmt, 5, (int)item->mode);
-  sqlite3_bind_int64(stmt, 6, u->now_ms + MT_QUEUE_LIFE_MS);
+  sqlite3_bind_int64(stmt, 6, u->now_ms + mt_lock_item_place_ms(item));
   mt_db_bind(stmt, 7, u->job);
   mt_db_bind_u(stmt, 8, u->seq_no + 1);
   return mt_db_run(u->w->db, stmt, err);

@@ -481,6 +481,7 @@ typedef struct mt_lock_item {
   mt_mode mode;              /* CREATE, SET */
   bool fresh;                /* SET: I rely on no hold there, so a missing entry is no loss */
   bool enqueue;              /* SET: if denied, queue me or renew my place */
+  uint32_t place_ms;         /* SET with enqueue: how long the place lives; 0: MT_QUEUE_LIFE_MS */
   bool leaf;                 /* CREATE, SET: remember `sessions` for listing */
   bool ask_queue;            /* SET: also answer `contended` */
   bool brief; /* SET, fresh and not enqueue: the answer need not name blockers nor tell
@@ -499,7 +500,11 @@ typedef struct mt_lock_item {
   size_t n_blockers;
 } mt_lock_item;
 
-enum { MT_BLOCKERS_MAX = 64, MT_QUEUE_LIFE_MS = 3000 };
+enum { MT_BLOCKERS_MAX = 64, MT_QUEUE_LIFE_MS = 5000 };
+
+static inline uint32_t mt_lock_item_place_ms(const mt_lock_item *item) {
+  return item->place_ms ? item->place_ms : MT_QUEUE_LIFE_MS;
+}
 
 /* One request for any set of locks of one session. Items are applied in the order given, each on
  * its own: a batch is not atomic. */

@@ -144,6 +144,39 @@ static void test_without_memory(void **state) {
   mt_test_client_close(&stranger);
 }
 
+/* ---- While the former owner lives ----------------------------------------------------------- */
+
+/* It waits for an heir, which waits for it to end: the younger session gives way. */
+static void test_a_cycle_through_an_heir(void **state) {
+  (void)state;
+  mt_test_client c[] = {mt_test_client_open(&place, 0), mt_test_client_open(&place, 0)};
+  mt_client_session *s[] = {open_job(&c[0]), open_job(&c[1])};
+  mt_test_client owner = {.client = c[0].client, .manager = s[0]->manager};
+  mt_test_client heir = {.client = c[1].client, .manager = s[1]->manager};
+  mortise_error err;
+  mt_lock *guard = mt_test_take(&owner, 1, 0, path, false, WAIT, &err);
+  MT_CHECK(guard, "%s", err.message);
+  mt_lock *other = mt_test_take(&heir, 1, 0, "/other", false, WAIT, &err);
+  MT_CHECK(other, "%s", err.message);
+  mt_test_op op;
+  mt_acquire a;
+  mt_want want;
+  mt_test_acquire(&op, &owner, "/other", false, 0, WAIT);
+  begin_adopting(s[1], &a, &want);
+  MT_CHECK(mt_test_pump_until(c, 2, &a.finished, WAIT), "adopting hangs");
+  assert_int_equal(a.error.code, MORTISE_DEADLOCK);
+  assert_int_equal(mt_test_give(&heir, 1, 0, other), MORTISE_OK);
+  MT_CHECK(mt_test_pump_until(c, 2, &op.acquire.finished, WAIT), "its owner does not go on");
+  MT_CHECK(op.acquire.lock, "%s", op.acquire.error.message);
+  assert_int_equal(mt_test_give(&owner, 1, 0, op.acquire.lock), MORTISE_OK);
+  assert_int_equal(mt_test_give(&owner, 1, 0, guard), MORTISE_OK);
+  for (int i = 0; i < 2; i++) {
+    end_job(&c[i], s[i], false);
+    mt_test_client_close(&c[i]);
+  }
+  mt_test_expect_empty(&place);
+}
+
 static int init_table(void **state) {
   (void)state;
   return mt_test_init_table(&place);
@@ -151,6 +184,7 @@ static int init_table(void **state) {
 
 int main(void) {
   static const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_a_cycle_through_an_heir),
       cmocka_unit_test(test_cut_short),
       cmocka_unit_test(test_without_memory),
   };

@@ -1,8 +1,7 @@
-/* Hints and the timing of looks: how often one that waits asks, what a socket hears, and that forged and
- * flooding hints neither grant anything nor cost more than a bounded number of requests. */
+/* Hints: what a socket hears, and that forged and flooding hints neither grant anything nor cost more than a
+ * bounded number of requests. */
 #include "client/hint.h"
 #include "lock/attempt.h"
-#include "lock/poll.h"
 #include "lock_fixture.h"
 
 #include <stddef.h>
@@ -12,74 +11,6 @@
 #include <unistd.h>
 
 static mt_test_place place; /* of the running group */
-
-/* ---- Timing --------------------------------------------------------------------------------- */
-
-/* Requests of a waiter that is `before` from its turn while nothing moves, between two times. */
-static unsigned requests(uint32_t before, bool told, int64_t from_ms, int64_t to_ms) {
-  mt_poll p;
-  unsigned n = 0;
-  int64_t kept = 0, look = 0, spread;
-  mt_poll_begin(&p, 0);
-  p.told = told;
-  mt_poll_seen(&p, before, before, 0);
-  look = mt_poll_pause_ms(&p, 0);
-  while (kept <= to_ms && look <= to_ms) {
-    int64_t write = kept + mt_poll_renew_ms(&p, &spread) + spread / 2, now;
-    now = write < look ? write : look;
-    if (write <= look) kept = now;
-    mt_poll_seen(&p, before, before, now);
-    look = now + mt_poll_pause_ms(&p, now);
-    n += now >= from_ms && now < to_ms;
-  }
-  return n;
-}
-
-static void test_who_is_far_back_costs_nothing(void **state) {
-  (void)state;
-  for (uint32_t before = 6; before < 2000; before *= 3)
-    for (int told = 0; told < 2; told++) {
-      unsigned n = requests(before, told, 10000, 110000);
-      MT_CHECK(n <= 50, "%u before it: %u requests in 100 s", before, n);
-    }
-}
-
-static void test_who_is_next_looks_often(void **state) {
-  (void)state;
-  MT_CHECK(requests(0, false, 0, 100) >= 10, "in the first 100 ms: %u", requests(0, false, 0, 100));
-  unsigned n = requests(0, false, 10000, 11000);
-  MT_CHECK(n >= 15 && n <= 30, "after ten seconds: %u in a second", n);
-  MT_CHECK(requests(1, false, 0, 100) >= 3, "next but one: %u", requests(1, false, 0, 100));
-}
-
-static void test_a_moving_queue_is_followed(void **state) {
-  (void)state;
-  mt_poll p;
-  mt_poll_begin(&p, 0);
-  mt_poll_seen(&p, 16, 16, 0);
-  int64_t now = 0;
-  unsigned looks = 0;
-  for (uint32_t before = 16; before; looks++) { /* each has it for 10 ms */
-    now += mt_poll_pause_ms(&p, now);
-    before = now >= 160 ? 0 : 16 - (uint32_t)(now / 10);
-    mt_poll_seen(&p, before, before, now);
-  }
-  MT_CHECK(now <= 180 && looks <= 8, "its turn was at 160 ms, seen at %lld, in %u looks",
-           (long long)now, looks);
-}
-
-static void test_what_is_in_vain_gets_rare(void **state) {
-  (void)state;
-  mt_poll p;
-  unsigned n = 0;
-  mt_poll_begin(&p, 0);
-  for (int64_t now = 0; now < 60000; now++) {
-    if (!mt_poll_may_claim(&p, now)) continue;
-    mt_poll_in_vain(&p, now);
-    n++;
-  }
-  MT_CHECK(n <= 70, "%u writes in a minute", n);
-}
 
 /* ---- The socket ----------------------------------------------------------------------------- */
 
@@ -261,10 +192,6 @@ static int init_hint_table(void **state) {
 
 int main(void) {
   static const struct CMUnitTest alone[] = {
-      cmocka_unit_test(test_who_is_far_back_costs_nothing),
-      cmocka_unit_test(test_who_is_next_looks_often),
-      cmocka_unit_test(test_a_moving_queue_is_followed),
-      cmocka_unit_test(test_what_is_in_vain_gets_rare),
       cmocka_unit_test(test_socket),
       cmocka_unit_test(test_a_flood_is_cut),
   };

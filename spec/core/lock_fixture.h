@@ -26,7 +26,7 @@ typedef struct mt_test_op {
   mt_wants wants;
 } mt_test_op;
 
-/* Begins to acquire one tree path; mt_test_op_end frees what it holds. */
+/* Begins to acquire one tree path. */
 void mt_test_acquire(mt_test_op *op, mt_test_client *c, const char *path, bool shared,
                      uint64_t task, int64_t wait_ms);
 void mt_test_release(mt_test_op *op, mt_test_client *c, mt_lock *lock);

@@ -104,6 +104,31 @@ static void test_waits_until_given_back(void **state) {
   expect_empty_table();
 }
 
+/* Where others want all stripes of a path, too, it asks for the first one, and for the rest once it has that.
+ * It forgets them after a second, so a round that takes too long shows nothing. */
+static void test_stripes_are_not_taken_past_others(void **state) {
+  (void)state;
+  mt_test_client c[2] = {mt_test_client_open(&place, 0), mt_test_client_open(&place, 0)};
+  bool modest = false;
+  for (int round = 0; round < 10 && !modest; round++) {
+    mt_lock *a = mt_test_take(c, 2, 0, "/crowd", false, 1000, NULL);
+    uint64_t before = mt_manager_get_stats(c[1].manager).items;
+    mt_test_op op;
+    mt_test_acquire(&op, &c[1], "/crowd", false, 0, 20000);
+    assert_false(mt_test_pump_until(c, 2, &op.acquire.finished, 100));
+    /* The root, the first stripe, and a place in its queue; written again now and then. */
+    modest = round && mt_manager_get_stats(c[1].manager).items - before < MT_STRIPES_DEFAULT;
+    mt_test_give(c, 2, 0, a);
+    assert_true(mt_test_pump_until(c, 2, &op.acquire.finished, 3000));
+    MT_CHECK(op.acquire.lock, "%s", op.acquire.error.message);
+    mt_test_give(c, 2, 1, op.acquire.lock);
+  }
+  assert_true(modest);
+  mt_test_client_close(&c[0]);
+  mt_test_client_close(&c[1]);
+  expect_empty_table();
+}
+
 static void test_time_out_leaves_nothing(void **state) {
   (void)state;
   mt_test_client c[2] = {mt_test_client_open(&place, 0), mt_test_client_open(&place, 0)};
@@ -476,6 +501,7 @@ int main(void) {
       cmocka_unit_test(test_one_round_trip),
       cmocka_unit_test(test_exclusion),
       cmocka_unit_test(test_waits_until_given_back),
+      cmocka_unit_test(test_stripes_are_not_taken_past_others),
       cmocka_unit_test(test_time_out_leaves_nothing),
       cmocka_unit_test(test_a_refusal_without_proof_leaves_nothing),
       cmocka_unit_test(test_cancel),

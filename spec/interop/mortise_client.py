@@ -14,7 +14,7 @@ import threading
 import time
 import urllib.parse
 
-QUEUE_LIFE_MS = 3000
+QUEUE_LIFE_MS = 5000
 ENDED = ("expired", "closed")  # any other state is as good as live
 ORDER = ["IS", "IX", "S", "SIX", "X"]
 FITS = {"IS": {"IS", "IX", "S", "SIX"}, "IX": {"IS", "IX"}, "S": {"IS", "S"}, "SIX": {"IS"},
@@ -24,8 +24,8 @@ FITS = {"IS": {"IS", "IX", "S", "SIX"}, "IX": {"IS", "IX"}, "S": {"IS", "S"}, "S
 class LockTimeout(Exception):
     """Not had in time; `blockers` are the entries that were in the way."""
 
-    def __init__(self, path, blockers):
-        super().__init__("no lock on %s in time" % path)
+    def __init__(self, place, blockers):
+        super().__init__("no lock on %s in time" % (place.partition("//")[0] or "/"))
         self.blockers = blockers
 
 

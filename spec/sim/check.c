@@ -297,7 +297,8 @@ static void note_place(sim *s, int path, const char *session, const mt_lock_item
   if (mine == SIM_ENTRIES) abort();
   if (mine == s->n_places[path]) s->n_places[path]++;
   turn *p = &s->places[path][mine];
-  *p = (turn){.mode = item->mode, .n = item->n, .until = sim_now(s->w) + MT_QUEUE_LIFE_MS};
+  *p = (turn){
+      .mode = item->mode, .n = item->n, .until = sim_now(s->w) + mt_lock_item_place_ms(item)};
   snprintf(p->session, sizeof p->session, "%s", session);
 }
 

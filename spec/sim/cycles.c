@@ -92,11 +92,19 @@ static bool waits_there(const sim *s, const mt_part *x, const task *other) {
          mt_place_equal(y->place, x->place);
 }
 
-/* What adopts waits for its job's living sessions, in whatever stripe they have something. */
-static bool waits_in_any_stripe(const sim *s, const mt_part *x, const task *other) {
-  mt_part one = *x;
-  for (one.place.stripe = 0; one.place.stripe < SIM_STRIPES; one.place.stripe++)
-    if (waits_there(s, &one, other)) return true;
+/* What adopts waits for its job's living sessions, in whatever stripe and mode they have something. */
+static bool guards_there(const sim *s, mt_place place, const task *other) {
+  const sim_lock_doc *d = sim_table_lock(s->table, place);
+  const char *theirs = attempt_of(other)->wait.lock->holds->session.id;
+  for (size_t i = 0; d && i < d->n_holders; i++)
+    if (d->holders[i].job && strcmp(d->holders[i].session, theirs) == 0)
+      return shares(other, place);
+  return false;
+}
+
+static bool guards_in_any_stripe(const sim *s, mt_place place, const task *other) {
+  for (place.stripe = 0; place.stripe < SIM_STRIPES; place.stripe++)
+    if (guards_there(s, place, other)) return true;
   return false;
 }
 
@@ -114,7 +122,8 @@ static bool in_the_way(const sim *s, const task *t, const task *other, bool soon
   const mt_attempt *at = attempt_of(t);
   const mt_part *x = place_of(at);
   if (t->client == other->client) return at->phase == MT_PHASE_LINE && waits_here(x, other);
-  if (at->phase == MT_PHASE_ADOPT) return waits_in_any_stripe(s, x, other);
+  if (at->phase == MT_PHASE_ADOPT)
+    return t->client->job == other->client->job && guards_in_any_stripe(s, x->place, other);
   if (at->phase == MT_PHASE_LINE) return false;
   return waits_there(s, x, other) || (soon && will_wait(s, x, other));
 }

@@ -198,7 +198,7 @@ static void find_blockers(sim_table *t, sim_lock_doc *d, const char *session, mt
 static void line_up(sim_table *t, copy *c, sim_lock_doc *d, const char *session, mt_lock_item *item,
                     bool repeated) {
   sim_entry e = entry_of(t, session, item, repeated);
-  e.until = sim_now(t->w) + MT_QUEUE_LIFE_MS;
+  e.until = sim_now(t->w) + mt_lock_item_place_ms(item);
   put_entry(d->queue, &d->n_queue, e);
   bury(t, d);
   item->ahead = (uint32_t)(waiter(d, session) - d->queue);

@@ -124,16 +124,37 @@ static void places_expire(mt_fixture *f) {
   MT_RESULT(mt_set(f, mt_a, "/t2", 2, MT_IX), MT_LOCK_ACKED);
   MT_RESULT(mt_set_queue(f, mt_b, "/t", 1, MT_X), MT_LOCK_QUEUED);
   MT_RESULT(mt_set_queue(f, mt_b, "/t2", 2, MT_X), MT_LOCK_QUEUED);
-  mt_test_sleep_ms(1700);
+  mt_test_sleep_ms(MT_QUEUE_LIFE_MS * 17 / 30);
   MT_RESULT(mt_set_queue(f, mt_b, "/t2", 3, MT_X), MT_LOCK_QUEUED); /* renewed */
   MT_RESULT(mt_set(f, mt_c, "/t", 1, MT_IX), MT_LOCK_DENIED);
-  mt_test_sleep_ms(1700);
+  mt_test_sleep_ms(MT_QUEUE_LIFE_MS * 17 / 30);
   MT_RESULT(mt_set(f, mt_c, "/t", 2, MT_IX), MT_LOCK_ACKED);
   MT_RESULT(mt_set(f, mt_c, "/t2", 3, MT_IX), MT_LOCK_DENIED);
   MT_RESULT(mt_set_queue(f, mt_d, "/t", 1, MT_X), MT_LOCK_QUEUED);
   MT_CHECK(f->item.ahead == 0, "a dead place does not count: %u", f->item.ahead);
   MT_RESULT(mt_set_queue(f, mt_b, "/t", 4, MT_X), MT_LOCK_QUEUED);
   MT_CHECK(f->item.ahead == 1, "who let it lapse goes to the end: %u", f->item.ahead);
+}
+
+/* A place lives as long as its writer says. */
+static void places_lapse(mt_fixture *f) {
+  mt_lock_item item = {.verb = MT_LOCK_SET,
+                       .place.path = MT_SLICE("/lapse"),
+                       .n = 1,
+                       .mode = MT_X,
+                       .fresh = true,
+                       .enqueue = true};
+  MT_RESULT(mt_set(f, mt_a, "/lapse", 1, MT_S), MT_LOCK_ACKED);
+  item.place_ms = 20000;
+  MT_RESULT(mt_lock(f, mt_b, item), MT_LOCK_QUEUED);
+  mt_test_sleep_ms(200);
+  MT_RESULT(mt_set(f, mt_c, "/lapse", 1, MT_S), MT_LOCK_DENIED);
+  MT_CHECK(f->item.n_blockers == 1 && mt_blocked_by(f, mt_b, MT_X, true), "it waits still");
+  item.n = 2;
+  item.place_ms = 100;
+  MT_RESULT(mt_lock(f, mt_b, item), MT_LOCK_QUEUED);
+  mt_test_sleep_ms(200);
+  MT_RESULT(mt_set(f, mt_c, "/lapse", 2, MT_S), MT_LOCK_ACKED);
 }
 
 const mt_case mt_cases_queue[] = {
@@ -144,6 +165,7 @@ const mt_case mt_cases_queue[] = {
     {"queue: release leaves it", releases_waiters},
     {"queue: waiting for an upgrade", waits_to_upgrade},
     {"queue: a holder learns that it is waited for", tells_of_waiters},
-    {"queue: a place lasts three seconds", places_expire},
+    {"queue: a place lasts until it is not renewed", places_expire},
+    {"queue: a place lasts as long as its writer says", places_lapse},
     {0},
 };

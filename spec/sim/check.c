@@ -358,19 +358,18 @@ void sim_check_adopted(const grip *g) {
     if (!all_at(g, mt_slice_of(sim_paths[p]))) continue;
     for (int i = p * SIM_STRIPES; i < (p + 1) * SIM_STRIPES; i++) {
       had->on[i] = false;
-      had->settled[i] = had->adopted[i];
+      had->settled[i] = g->lock->holds->last_n;
     }
   }
 }
 
-/* A late copy of an adoption upon which all was granted long ago takes over nothing but what a late copy of the
- * dead session's own has left: that guards nothing. */
+/* An adoption that was asked for before all was granted there guards nothing when it comes late, the first time
+ * or as a copy: had it been in time, it would have been given back at that grant. */
 static void note_adopted(sim *s, const char *session, const mt_lock_item *item) {
   guard *g = guard_of(s, session);
   int p = sim_place_number(item->place);
   if (item->n <= g->settled[p]) return;
   g->on[p] = true;
-  if (item->n > g->adopted[p]) g->adopted[p] = item->n;
 }
 
 /* What a job holds goes by its owner's release, or to who adopts it; and who has adopted it keeps it

@@ -125,8 +125,7 @@ enum { BAD_LUCK = 8 };
 typedef struct guard { /* what a session has adopted, and not yet been granted a lock upon */
   char session[MT_SESSION_ID];
   bool on[SIM_PLACES];
-  uint64_t adopted[SIM_PLACES]; /* the number of its latest adoption there */
-  uint64_t settled[SIM_PLACES]; /* that of the latest upon which a lock was granted */
+  uint64_t settled[SIM_PLACES]; /* the session's latest number when all was granted there */
 } guard;
 
 enum { GUARDS = 64 };

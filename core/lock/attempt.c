@@ -481,8 +481,8 @@ void mt_attempt_looked(mt_wait *w, const mt_lock_document *doc) {
   at->look_ms = now + LOOK_AGAIN_MS;
   if (!doc) return;
   see_document(at, doc, now);
-  int64_t renew_ms =
-      renewal_ms(at, now); /* one that has come near wants to know who blocks it now */
+  /* One that has come near wants to know who blocks it now. */
+  int64_t renew_ms = renewal_ms(at, now);
   if (renew_ms < at->poll_ms) at->poll_ms = renew_ms;
   at->look_ms = at->claims ? INT64_MAX : now + mt_poll_pause_ms(&at->poll, now);
 }

@@ -6,7 +6,8 @@ enum {
   LEAST_MS = 3,
   LEAST_SECOND_MS = 6,
   LEAST_TOLD_MS = 20,
-  MOST_MS = 2500,   /* above what a place is renewed in: a far look is the answer to that */
+  /* Where the store is fast, above what a place is renewed in: a far look is the answer to that. */
+  MOST_MS = 2500,
   STEP_MS = 50,     /* the longest pause of who is next; it grows with the square of the distance */
   COMPANY_MS = 400, /* the longest pause of one who is next together with others */
   FIRST_PACE_US = 4000, /* is assumed until something was seen */

@@ -44,8 +44,7 @@ struct mt_waits {
   bool published;       /* something is on the board */
   uint64_t publication; /* starts at 1 and grows whenever the board is cleared */
   int64_t publish_ms;   /* do not publish before */
-  int64_t
-      crowded_ms; /* until then who wants all stripes of a path is not taken to be the only one */
+  int64_t crowded_ms;   /* until then others are expected where all stripes are wanted */
 };
 
 enum { MT_WAIT_MS = 1000 /* after this time a wait is published and a cycle is searched for */ };

@@ -67,11 +67,9 @@ static size_t place_in(const sim_lock_doc *d, const char *session) {
 }
 
 /* The session asks for what all its tasks hold there, and this one wants. */
-static mt_mode asked(const sim_lock_doc *d, const mt_part *x, const char *session) {
-  for (size_t i = 0; i < d->n_holders; i++)
-    if (strcmp(d->holders[i].session, session) == 0)
-      return mt_mode_join(d->holders[i].mode, x->mode);
-  return x->mode;
+static mt_mode asked(const sim *s, const mt_part *x) {
+  const sim_entry *mine = sim_table_holder(s->table, x->place, x->lock->holds->session.id);
+  return mine ? mt_mode_join(mine->mode, x->mode) : x->mode;
 }
 
 static bool waits_there(const sim *s, const mt_part *x, const task *other) {
@@ -80,11 +78,9 @@ static bool waits_there(const sim *s, const mt_part *x, const task *other) {
   const mt_attempt *at = attempt_of(other);
   const char *theirs = at->wait.lock->holds->session.id;
   if (!d) return false;
-  mt_mode mode = asked(d, x, mine);
-  for (size_t i = 0; i < d->n_holders; i++)
-    if (strcmp(d->holders[i].session, theirs) == 0 &&
-        !mt_mode_compatible(d->holders[i].mode, mode) && shares(other, x->place))
-      return true;
+  mt_mode mode = asked(s, x);
+  const sim_entry *held = sim_table_holder(s->table, x->place, theirs);
+  if (held && !mt_mode_compatible(held->mode, mode) && shares(other, x->place)) return true;
   size_t before = place_in(d, theirs);
   const mt_part *y = place_of(at);
   return before < place_in(d, mine) && d->queue[before].until > sim_now(s->w) &&
@@ -94,12 +90,9 @@ static bool waits_there(const sim *s, const mt_part *x, const task *other) {
 
 /* What adopts waits for its job's living sessions, in whatever stripe and mode they have something. */
 static bool guards_there(const sim *s, mt_place place, const task *other) {
-  const sim_lock_doc *d = sim_table_lock(s->table, place);
   const char *theirs = attempt_of(other)->wait.lock->holds->session.id;
-  for (size_t i = 0; d && i < d->n_holders; i++)
-    if (d->holders[i].job && strcmp(d->holders[i].session, theirs) == 0)
-      return shares(other, place);
-  return false;
+  const sim_entry *held = sim_table_holder(s->table, place, theirs);
+  return held && held->job && shares(other, place);
 }
 
 static bool guards_in_any_stripe(const sim *s, mt_place place, const task *other) {

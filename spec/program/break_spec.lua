@@ -5,6 +5,7 @@ local mortise = require "mortise"
 local process = require "spec.support.process"
 local program = require "spec.support.program"
 local stores = require "spec.support.stores"
+local terminal = require "spec.support.terminal"
 
 if not program.file then
   print "SKIP breaking: MORTISE_BIN is not set"
@@ -146,6 +147,25 @@ stores.each("breaking a lock", function(store)
     assert.equal(2, (run("--yes")))
     assert.equal(shown "/a", hold_text)
     assert.is_nil(holder:out():match "lock_lost")
+  end)
+
+  it("asks at a terminal, and takes nothing but yes for a yes", function()
+    local holder <close> = hold("/a", "stay")
+    local hold_text = shown "/a"
+    local function answer(text)
+      return terminal.answer(text, {"--store", store.store, "--namespace", namespace, "--lease",
+        lease_ms .. "ms", "locks", "break", "/a", "--hold", hold_text})
+    end
+    for text, expected in pairs {[""] = 3, n = 3, ["^C"] = 130, maybe = 3} do
+      local status, said = answer(text)
+      assert.equal(expected, status, said)
+      assert.matches("/a  X.-Break it%? %(y/N%)", said)
+      assert.equal(hold_text, shown "/a")
+    end
+    assert.is_nil(holder:out():match "lock_lost")
+    local status, said = answer "y"
+    assert.equal(0, status, said)
+    assert.same({}, client:list().locks)
   end)
 
   it("goes on where it was killed, and has nothing to do after that", function()

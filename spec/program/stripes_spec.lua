@@ -175,7 +175,7 @@ stores.each("stripes", function(store)
     local hold = cjson.decode(ok("locks", "/a", "--json")).holds[1].hold
     local status, _, told = with("locks", "break", "/a", "--hold", hold)
     assert.equal(2, status)
-    assert.matches("say %-%-yes", told)
+    assert.matches("to do it unasked: mortise .*%-%-yes", told)
     pcall(with, "locks", "break", "--session", id, "--yes") -- ends with an error: it is our own
     assert.is_false(pcall(lock.check, lock))
     local other <close> = connect()

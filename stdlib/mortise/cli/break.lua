@@ -1,4 +1,5 @@
 -- mortise locks break: ends a session without its owner's consent.
+local confirm = require "mortise.cli.confirm"
 local core = require "mortise.core"
 local duration = require "mortise.duration"
 local errors = require "mortise.errors"
@@ -228,13 +229,7 @@ local function explain_damaged(path, entries)
 end
 
 local function confirmed(ctx)
-  if ctx.options.yes then return true end
-  if ctx.options.json or not output.is_terminal(0) then
-    errors.bad("nobody can be asked whether to do this: say --yes")
-  end
-  io.stderr:write("Break it? (yes/no) ")
-  local answer = core.lower(io.stdin:read "l" or "")
-  if answer == "y" or answer == "yes" then return true end
+  if confirm.required(ctx, "Break it?") then return true end
   output.line(io.stderr, "not broken: nothing was done")
   return false
 end

@@ -1,5 +1,6 @@
 -- mortise locks [break ...]
 local breaking = require "mortise.cli.break"
+local confirm = require "mortise.cli.confirm"
 local core = require "mortise.core"
 local errors = require "mortise.errors"
 local holds = require "mortise.cli.holds"
@@ -47,7 +48,7 @@ damaged, is broken like any other, but not waited for. PATH may be typed with th
       help = "break: the hold, as the list shows it"},
     {name = "session", type = "string", flag = "--session", value = "ID",
       help = "break: the session, or the first digits of its id"},
-    {name = "yes", type = "boolean", flag = "--yes", help = "break: do not ask"},
+    confirm.row,
     output.json_row,
   },
   arguments = {0, 2},

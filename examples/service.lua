@@ -2,7 +2,7 @@
 -- A lock service: take a lock by category and id, hold it while a command runs, or check who has it.
 --
 -- As a command:
---   mortise run examples/service.lua run CATEGORY ID [--wait TIME] -- COMMAND [ARGS]
+--   mortise run [--wait TIME] examples/service.lua run CATEGORY ID -- COMMAND [ARGS]
 --   mortise run examples/service.lua who CATEGORY ID
 -- As a module, from a script beside it:
 --   local service = require "service"
@@ -47,22 +47,13 @@ local function quote(word)
 end
 
 local function run(category, id, words)
-  local wait = "30s"
-  if words[1] == "--wait" then
-    wait = words[2]
-    words = table.move(words, 3, #words, 1, {})
-  end
-  if words[1] ~= "--" or not words[2] then
-    error("usage: run CATEGORY ID [--wait TIME] -- COMMAND [ARGS]", 0)
-  end
-  local lock, why = service.take(category, id, {wait = wait})
-  if not lock then error(why, 0) end
-  local guard <close> = lock
+  if not words[1] then error("usage: run CATEGORY ID -- COMMAND [ARGS]", 0) end
+  local lock <close> = mortise.acquire {named = {category, id}} -- waits as --wait says
   local command = {}
-  for i = 2, #words do command[#command + 1] = quote(words[i]) end
+  for i, word in ipairs(words) do command[i] = quote(word) end
   -- The heartbeat runs in a thread of its own: the lock is kept however long the command takes.
   local ok, how, number = os.execute(table.concat(command, " "))
-  guard:check()
+  lock:check()
   if not ok then error(("the command ended with %s %d"):format(how, number), 0) end
 end
 

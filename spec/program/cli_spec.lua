@@ -58,6 +58,30 @@ describe("the command line", function()
     refuses(2, {"locks", "extra"}, nil, "no \"/\" in front", "extra")
   end)
 
+  it("knows a command's options before its name, too", function()
+    for _, words in ipairs {{"--json", "locks"}, {"locks", "--json"}, {"--limit", "5", "locks", "--json"}} do
+      local status, out = run(words)
+      assert.equal(2, status)
+      assert.equal("invalid_argument", decode(out).error.code)
+    end
+    refuses(2, {"--older", "1d", "locks"}, nil, "unknown option `--older`")
+    refuses(2, {"--no-such", "locks"}, nil, "unknown option `--no-such`")
+    refuses(2, {"rename", "--field", "--dry-run", "i", "/a", "/b"}, nil, "--field needs a value")
+    refuses(2, {"locks", "-e", "return 1"}, nil, "unknown option `-e`")
+  end)
+
+  it("takes no option that two commands know as the same, with a value and without", function()
+    local cli, with_value = require "mortise.cli", {}
+    for _, name in ipairs(cli.commands) do
+      local rows = name == "repl" and {} or cli.command(name).options or {} -- repl needs the program
+      for _, row in ipairs(rows) do
+        local before = with_value[row.flag]
+        assert.is_true(before == nil or before == (row.value ~= nil), row.flag)
+        with_value[row.flag] = row.value ~= nil
+      end
+    end
+  end)
+
   it("refuses secrets among its arguments, and does not repeat them", function()
     for _, flag in ipairs {"--password", "--api-key", "--bearer"} do
       local err = refuses(2, {flag .. "=hunter2", "locks"}, nil, flag .. " is not an option", flag .. "-file")
@@ -132,11 +156,36 @@ end)
 describe("scripts", function()
   it("get their arguments", function()
     local file = program.write("print(#arg, arg[0], ...) print(arg[2])", ".lua")
-    assert.same({0, "3\t" .. file .. "\ta\t--store\t-v\n--store\n", ""}, {run {file, "a", "--store", "-v"}})
+    assert.same({0, "3\t" .. file .. "\ta\t--store\t-v\n--store\n", ""},
+      {run {file, "a", "--", "--store", "-v"}})
     assert.same({run {file, "a"}}, {run {"run", file, "a"}})
     local _, out = run({"run", "-", "x", "y"}, {input = "print(#arg, arg[0], ...) print(arg[2])"})
     assert.equal("2\tstdin\tx\ty\ny\n", out)
-    assert.equal("1\t--help\n", select(2, run {"-e", "print(#arg, ...)", "--help"}))
+    assert.equal("1\t--help\n", select(2, run {"-e", "print(#arg, ...)", "--", "--help"}))
+    os.remove(file)
+  end)
+
+  -- Each word that looks like an option is one of the program's, before the script's name and after it.
+  it("leave all options before -- to the program", function()
+    local file = program.write("print(mortise.connect({}):namespace(), ...)", ".lua")
+    local expected = {0, "ns7\ta\t-x\n", ""}
+    for _, words in ipairs {
+      {"--store", "sqlite:/tmp/x", "--namespace", "ns7", "run", file, "a", "--", "-x"},
+      {"run", "--namespace", "ns7", file, "a", "--store=sqlite:/tmp/x", "--", "-x"},
+      {file, "--namespace=ns7", "a", "--store", "sqlite:/tmp/x", "--", "-x"},
+      {"--namespace=ns7", "--store", "sqlite:/tmp/x", "--", file, "a", "-x"},
+      {"--store", "sqlite:/tmp/x", "run", "--namespace", "ns7", "--", file, "a", "-x"},
+    } do
+      assert.same(expected, {run(words)})
+    end
+    assert.same({run {"run", "--help"}}, {run {file, "--help"}})
+    local hint = "what is meant for the script comes after `--`"
+    refuses(2, {file, "--foo"}, nil, "unknown option `--foo`", hint)
+    refuses(2, {"run", file, "-5"}, nil, "unknown option `-5`", hint)
+    refuses(2, {"run", "-", "--stroe", "x"}, nil, "did you mean `--store`?", hint)
+    refuses(2, {"-e", "print(...)", "--jsno"}, nil, "unknown option `--jsno`", hint)
+    refuses(2, {"-e", "--store", "x"}, nil, "--execute needs a value")
+    refuses(2, {"job", "run", file, "--dryrun"}, nil, "did you mean `--dry-run`?", hint)
     os.remove(file)
   end)
 
@@ -155,6 +204,10 @@ describe("scripts", function()
     assert.equal("found\tx\n", select(2, run {folder .. "/script", "x"}))
     local pipe = io.popen("env -u LD_PRELOAD " .. folder .. "/script y")
     assert.equal("found\ty\n", pipe:read "a")
+    pipe:close()
+    put("script", "#!" .. program.file .. " --\nprint(...)")
+    pipe = io.popen("env -u LD_PRELOAD " .. folder .. "/script --store -h")
+    assert.equal("--store\t-h\n", pipe:read "a")
     pipe:close()
     os.execute("rm -r " .. folder)
   end)

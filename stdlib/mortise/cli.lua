@@ -1,4 +1,5 @@
--- The program's commands: mortise [GLOBAL OPTIONS] COMMAND [OPTIONS] [ARGS]. cli/main.c calls
+-- The program's commands: mortise COMMAND [ARGS]. Options, a command's own and the global ones, stand
+-- anywhere before `--`; what follows that is a script's, or names with a hyphen in front. cli/main.c calls
 -- main(words...) in a task and ends with the status that it returns.
 local config = require "mortise.config"
 local core = require "mortise.core"
@@ -13,9 +14,8 @@ local suggest = require "mortise.suggest"
 local cli = {}
 
 -- In the order of the help. Each is a module mortise.cli.NAME: {summary=, usage=, help=, options=, run(ctx)
--- -> exit status or nil}, with `script` if the first argument ends our own options, `verb` if that comes
--- before them, and works_on(arguments) -> the text by which its sessions identify it, if the name alone is
--- not enough.
+-- -> exit status or nil}, with `script` if it runs one, `verb` if that is its first argument, and
+-- works_on(arguments) -> the text by which its sessions identify it, if the name alone is not enough.
 cli.commands = {
   "run", "repl", "rename", "job", "jobs", "init", "locks", "doctor", "config", "help", "version",
 }
@@ -32,13 +32,13 @@ local own_rows = {
     help = "tracebacks and what is done"},
 }
 
--- Allowed before and after the command's name.
+-- Known to every command.
 cli.global_rows = options.join(settings.rows, own_rows)
 
--- Allowed only before the command's name, or instead of it.
+-- Known where there is no command; `instead`: what follows is no command, either.
 cli.first_rows = {
-  {name = "execute", type = "string", flag = "--execute", short = "-e", value = "CODE", last = true,
-    help = "run this code; what follows are its arguments"},
+  {name = "execute", type = "string", flag = "--execute", short = "-e", value = "CODE", instead = true,
+    help = "run this code, with the other words as its arguments"},
   {name = "help", type = "boolean", flag = "--help", short = "-h", help = "this help"},
   {name = "version", type = "boolean", flag = "--version", help = "print the version"},
 }
@@ -74,58 +74,71 @@ local function context(name, found, arguments, words)
   }
 end
 
-local function merge(into, found)
-  for name, value in pairs(found) do into[name] = value end
-  return into
-end
-
 -- Hands the global options to the configuration as its command line.
 local function adopt(found)
   for _, row in ipairs(cli.global_rows) do config.command_line[row.name] = found[row.name] end
   output.progress(found.progress or os.getenv "MORTISE_PROGRESS")
 end
 
-local function start(name, command, globals, words, first)
+local script_hint = "what is meant for the script comes after `--`"
+
+-- `others`: the words that are no options, behind the command's name.
+local function check_arguments(name, command, others)
+  local usage = ("usage: mortise %s %s"):format(name, command.usage or "")
+  if command.verb and table.remove(others, 1) ~= command.verb then errors.bad("%s", usage) end
+  local least, most = table.unpack(command.arguments or {0, math.huge})
+  if #others < least or #others > most then errors.bad("%s", usage) end
+end
+
+-- Runs a command; `named`: its name is the first word that is no option.
+local function start(name, words, named)
+  local command = cli.command(name)
+  output.expect_json(command.options, words)
   local rows = options.join(cli.global_rows, command.options or {}, command_rows)
-  local has_verb = words[first] == command.verb
-  if command.verb and has_verb then first = first + 1 end
-  output.expect_json(command.options, words, first)
-  local found, others, at = parser.parse(words, first, rows, command.script)
-  if command.script then others = table.move(words, at, #words, 1, {}) end
-  merge(globals, found)
-  adopt(globals)
+  local found, others = parser.parse(words, rows, command.script and script_hint)
+  if named then table.remove(others, 1) end
+  adopt(found)
   if found.help then
     io.stdout:write(require("mortise.cli.help").of(cli, name))
     return 0
   end
-  if command.verb and not has_verb then errors.bad("usage: mortise %s %s", name, command.usage) end
-  local least, most = table.unpack(command.arguments or {0, math.huge})
-  if #others < least or #others > most then
-    errors.bad("usage: mortise %s %s", name, command.usage or "")
-  end
+  check_arguments(name, command, others)
   -- What others see us running; a script sets its own.
   config.identity = {program = "mortise", script = command.works_on and command.works_on(others) or name}
-  return command.run(context(name, globals, others, words)) or 0
+  return command.run(context(name, found, others, words)) or 0
 end
 
-local function dispatch(words)
+-- No word stands for a command.
+local function start_without(words)
   local rows = options.join(cli.global_rows, cli.first_rows)
-  local globals, _, at = parser.parse(words, 1, rows, true)
-  if globals.help then return start("help", cli.command "help", {}, {}, 1) end
-  if globals.version then return start("version", cli.command "version", {}, {}, 1) end
-  if globals.execute then
-    adopt(globals)
-    local rest = table.move(words, at, #words, 1, {})
-    return cli.command("run").run_code(context("run", globals, rest, words))
-  end
-  local word = words[at]
-  if not word then
+  local found, others = parser.parse(words, rows, script_hint)
+  if found.help then return start("help", {}) end
+  if found.version then return start("version", {}) end
+  if not found.execute then
     io.stderr:write(require("mortise.cli.help").short(cli))
     return 2
   end
-  local command = cli.command(word)
-  if command then return start(word, command, globals, words, at + 1) end
-  if is_script(word) then return start("run", cli.command "run", globals, words, at) end
+  adopt(found)
+  return cli.command("run").run_code(context("run", found, others, words))
+end
+
+-- The row of an option while it is not known yet which command it belongs to.
+local function find_row(flag)
+  local rows = options.join(cli.global_rows, cli.first_rows)
+  local row = parser.find(rows, flag)
+  for _, name in ipairs(row and {} or cli.commands) do
+    local own = cli.command(name).options or {}
+    row = row or parser.find(own, flag)
+    rows = options.join(rows, own)
+  end
+  return row or parser.refuse(rows, flag)
+end
+
+local function dispatch(words)
+  local word = parser.first(words, find_row)
+  if not word then return start_without(words) end
+  if cli.command(word) then return start(word, words, true) end
+  if is_script(word) then return start("run", words) end
   refuse_command(word)
 end
 

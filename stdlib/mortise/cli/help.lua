@@ -20,8 +20,8 @@ end
 
 function help.short(cli)
   return table.concat({
-    "usage: mortise [GLOBAL OPTIONS] COMMAND [OPTIONS] [ARGS]",
-    "       mortise [GLOBAL OPTIONS] FILE.lua [ARGS]",
+    "usage: mortise COMMAND [ARGS] [OPTIONS]",
+    "       mortise FILE.lua [ARGS] [OPTIONS] [-- ARGS]",
     "",
     list_commands(cli),
     "",
@@ -35,9 +35,13 @@ local function all(cli)
     "mortise runs Lua scripts that change large trees of documents in Elasticsearch, OpenSearch or",
     "an embedded store, under locks.",
     "",
-    "usage: mortise [GLOBAL OPTIONS] COMMAND [OPTIONS] [ARGS]",
-    "       mortise [GLOBAL OPTIONS] FILE.lua [ARGS]     the same as `run FILE.lua`",
-    "       mortise [GLOBAL OPTIONS] -e CODE [ARGS]",
+    "usage: mortise COMMAND [ARGS] [OPTIONS]",
+    "       mortise FILE.lua [ARGS] [OPTIONS] [-- ARGS]     the same as `run FILE.lua`",
+    "       mortise -e CODE [ARGS] [OPTIONS] [-- ARGS]",
+    "",
+    "Options, those of the command and the global ones, are known wherever they stand before `--`. What",
+    "follows that is no option: it is a script's, or a name that begins with a hyphen. The value of an",
+    "option that looks like an option itself is attached: --field=--odd.",
     "",
     "Commands:",
     list_commands(cli),
@@ -60,7 +64,7 @@ end
 function help.of(cli, name)
   local command = cli.command(name)
   local parts = {
-    ("usage: mortise [GLOBAL OPTIONS] %s %s"):format(name, command.usage or ""):gsub(" +$", ""),
+    ("usage: mortise %s %s"):format(name, command.usage or ""):gsub(" +$", ""),
     "",
     command.help or command.summary,
   }

@@ -11,7 +11,7 @@ local run = require "mortise.cli.run"
 
 local command = {
   summary = "run the job that a script returns",
-  usage = "run [OPTIONS] FILE [ARGS]",
+  usage = "run FILE [ARGS] [-- ARGS]",
   help = [[
 Runs a Lua script as `mortise run` does, and then the job that it returns: `return mortise.job{...}`, or the
 table alone. The job shows its progress, and --json prints its result.

@@ -11,10 +11,10 @@ output.json_row = {name = "json", type = "boolean", flag = "--json", help = "pri
 local expected, begun = false, false
 
 -- Looks for --json before the words are parsed, so that errors in them are printed as JSON, too.
-function output.expect_json(rows, words, first)
+function output.expect_json(rows, words)
   local known = false
   for _, row in ipairs(rows or {}) do known = known or row == output.json_row end
-  for i = first, known and #words or 0 do
+  for i = 1, known and #words or 0 do
     if words[i] == "--" then break end
     expected = expected or words[i] == "--json"
   end

@@ -1,5 +1,7 @@
 -- Parses the program's command line by rows {flag=, short=, value=, name=, type=, help=}, which also make the
 -- help. `value` names the argument of an option that takes one.
+--
+-- Options are known wherever they stand before `--`, which ends them: what follows it is never an option.
 local core = require "mortise.core"
 local errors = require "mortise.errors"
 local options = require "mortise.options"
@@ -11,25 +13,35 @@ local parser = {}
 local refused = "%s is not an option: what stands on a command line can be read by every process of "
   .. "the machine. Put it into a file and name that with %s, or set %s"
 
-local function find(rows, flag)
+-- The row of this flag, or nil.
+function parser.find(rows, flag)
   for _, row in ipairs(rows) do
     if row.flag and (row.flag == flag or row.short == flag) then return row end
   end
 end
 
+-- An option's flag and the value attached to it, if there is one; nil: the word is no option.
+local function split(word)
+  if word == "-" or word == "--" or word:sub(1, 1) ~= "-" then return nil end
+  local flag, attached = word:match "^(%-%-[^=]+)=(.*)$"
+  return flag or word, attached
+end
+
 local function refuse_secret(rows, flag)
-  local file = find(rows, flag .. "-file")
+  local file = parser.find(rows, flag .. "-file")
   for _, row in ipairs(file and rows or {}) do
     if row.secret and row.name == file.file_of then errors.bad(refused, flag, file.flag, row.env) end
   end
 end
 
-local function unknown(rows, flag)
+-- Raises the error for an option that is not among the rows; `hint` (may be nil) ends its text.
+function parser.refuse(rows, flag, hint)
   refuse_secret(rows, flag)
   local flags = {}
   for _, row in ipairs(rows) do flags[#flags + 1] = row.flag end
   local near = suggest(flag, flags)
-  errors.bad("unknown option `%s`%s", flag, near and (": did you mean `%s`?"):format(near) or "")
+  errors.bad("unknown option `%s`%s%s", flag, near and (": did you mean `%s`?"):format(near) or "",
+    hint and (" (%s)"):format(hint) or "")
 end
 
 -- Converts a text of the command line to the row's type.
@@ -40,48 +52,50 @@ local function convert(row, text)
   return value
 end
 
-local function take(state, row, attached)
-  if not row.value then
-    if attached then errors.bad("%s takes no value", row.flag) end
-    state.found[row.name] = true
-    return
-  end
-  local text = attached
-  if not text then
-    state.at = state.at + 1
-    text = state.words[state.at]
-    if text == nil then errors.bad("%s needs a value: %s %s", row.flag, row.flag, row.value) end
-  end
-  state.found[row.name] = convert(row, text)
+-- The word behind an option as its value. One that looks like an option (not a number, as -1) is most likely
+-- one, so that the value is missing.
+local function next_value(row, word)
+  if word == nil then errors.bad("%s needs a value: %s %s", row.flag, row.flag, row.value) end
+  local looks = word == "--" and word or word:match "^%-%-?[A-Za-z][0-9A-Za-z-]*$"
+    or word:match "^(%-%-?[A-Za-z][0-9A-Za-z-]*)="
+  if not looks then return word end
+  errors.bad("%s needs a value: %s %s (one that looks like an option, as `%s`, is given as %s=%s)", row.flag,
+    row.flag, row.value, looks, row.flag, row.value)
 end
 
--- Parses words from `first` on. -> values by name, the other words, the index of the first word not read.
--- `--` ends it, as does an option whose row has `last` and, with `stop`, the first word that is not an
--- option.
-function parser.parse(words, first, rows, stop)
-  local state = {words = words, at = first, found = {}}
-  local others = {}
-  while state.at <= #words do
-    local word = words[state.at]
-    if word == "--" then
-      state.at = state.at + 1
-      break
-    elseif word == "-" or word:sub(1, 1) ~= "-" then
-      if stop then break end
-      others[#others + 1] = word
-    else
-      local flag, attached = word:match "^(%-%-[^=]+)=(.*)$"
-      local row = find(rows, flag or word) or unknown(rows, flag or word)
-      take(state, row, attached)
-      if row.last then
-        state.at = state.at + 1
-        break
-      end
-    end
-    state.at = state.at + 1
+-- The first word that is no option, nor an option's value; nil: there is none, or an option whose row says
+-- `instead` stands before it. `find_row(flag)` -> the option's row
+function parser.first(words, find_row)
+  local at = 1
+  while words[at] and words[at] ~= "--" do
+    local flag, attached = split(words[at])
+    if not flag then return words[at] end
+    local row = find_row(flag)
+    if row.instead then return nil end
+    at = at + (row.value and not attached and 2 or 1)
   end
-  if not stop then table.move(words, state.at, #words, #others + 1, others) end
-  return state.found, others, state.at
+  return words[at + 1]
+end
+
+-- Parses all words; `hint` as in parser.refuse. -> values by name, the words that are no options
+function parser.parse(words, rows, hint)
+  local found, others, at = {}, {}, 1
+  while words[at] and words[at] ~= "--" do
+    local flag, attached = split(words[at])
+    local row = flag and (parser.find(rows, flag) or parser.refuse(rows, flag, hint))
+    if not row then
+      others[#others + 1] = words[at]
+    elseif row.value then
+      if not attached then at = at + 1 end
+      found[row.name] = convert(row, attached or next_value(row, words[at]))
+    else
+      if attached then errors.bad("%s takes no value", row.flag) end
+      found[row.name] = true
+    end
+    at = at + 1
+  end
+  table.move(words, at + 1, #words, #others + 1, others)
+  return found, others
 end
 
 -- ---- Help ----------------------------------------------------------------------------------------

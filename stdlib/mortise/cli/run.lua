@@ -10,11 +10,12 @@ local printer = require "mortise.printer"
 
 local run = {
   summary = "run a script (-: standard input)",
-  usage = "FILE|- [ARGS]",
+  usage = "FILE|- [ARGS] [-- ARGS]",
   help = [[
-Runs a Lua script with `mortise` as a global. What follows the script's name is the script's: its
-`...` and the table `arg`. Modules are found beside the script. `mortise FILE.lua` is the same, also
-after "#!". The store is opened when the script first uses it.]],
+Runs a Lua script with `mortise` as a global. What follows the script's name, but for options, is the
+script's: its `...` and the table `arg`; what follows `--` is, whatever it is. Modules are found beside the
+script. `mortise FILE.lua` is the same, also after "#!"; with "#!/usr/bin/env -S mortise run --" all
+arguments are the script's. The store is opened when the script first uses it.]],
   script = true,
   arguments = {1, math.huge},
 }

@@ -2,8 +2,10 @@
 local core = require "mortise.core"
 local process = require "spec.support.process"
 local program = require "spec.support.program"
+local purge = require "mortise.purge"
 local says = require "spec.support.says"
 local stores = require "spec.support.stores"
+local terminal = require "spec.support.terminal"
 
 if not program.file then
   print "SKIP job run of the program: MORTISE_BIN is not set"
@@ -81,7 +83,7 @@ stores.each("a job that a script returns", function(store)
     assert.equal(6, code)
     says(err, "job two stands half-done", "--resume", "--rollback")
     assert.equal(0, (mortise("jobs", "throttle", "two", "--rate", "0")))
-    code, _, err = mortise("jobs", "purge", "two")
+    code, _, err = mortise("jobs", "purge", "two", "--yes")
     assert.equal(1, code)
     says(err, "stands half-done")
     says(select(2, mortise("job", "run", "--resume", file, index, "two")), "job two is done")
@@ -97,13 +99,74 @@ stores.each("a job that a script returns", function(store)
     mortise("job", "run", file, index, "three")
     assert.is_true(kept() > 0)
     says(select(2, mortise("jobs", "purge")), "there is no job to remove")
-    local _, out = mortise("jobs", "purge", "--older", "0s", "--json")
+    local _, out = mortise("jobs", "purge", "--older", "0s", "--json", "--yes")
     assert.same({"three"}, core.json_decode(out).removed)
     assert.equal(0, kept())
-    local code, _, err = mortise("jobs", "purge", "three")
+    local code, _, err = mortise("jobs", "purge", "three", "--yes")
     assert.equal(1, code)
     says(err, "there is no job three")
     assert.equal(2, (mortise("jobs", "show", "three", "--older", "1d")))
+  end)
+
+  local function run_jobs(...)
+    for i, id in ipairs {...} do
+      local from, to = i % 2 == 1 and "/a" or "/b", i % 2 == 1 and "/b" or "/a"
+      client:job {id = id, index = index, rename = {from = from, to = to}}:run()
+    end
+  end
+
+  local function ids()
+    client:refresh(client:_open_core():jobs_index())
+    local list = {}
+    for i, record in ipairs(client:jobs()) do list[i] = record.job end
+    return list
+  end
+
+  it("is removed only when somebody has seen what goes, and said yes", function()
+    run_jobs("p1", "p2")
+    for _, words in ipairs {{"--older", "0s"}, {"p1"}} do
+      local code, out, err = mortise("jobs", "purge", table.unpack(words))
+      assert.equal(2, code)
+      says(out, "p1   done   20       " .. index)
+      says(err, "nobody can be asked", " jobs purge " .. table.concat(words, " ") .. " --yes")
+    end
+    local code, out = mortise("jobs", "purge", "--older", "0s", "--json")
+    local said = core.json_decode(out)
+    assert.same({2, 2, "invalid_argument", 0}, {code, #said.jobs, said.error.code, #said.removed})
+    local words = {"--store", store.store, "--namespace", namespace, "jobs", "purge", "--older", "0s"}
+    for _, answer in ipairs {"", "n", "^C"} do
+      local status, text = terminal.answer(answer, words)
+      assert.equal(answer == "^C" and 130 or 1, status, text)
+      says(text, "p1   done", "p2   done", "Remove these 2 jobs? They can then no longer be undone. (y/N)")
+    end
+    assert.same({"p1", "p2"}, ids())
+    local status, text = terminal.answer("yes", words)
+    assert.equal(0, status)
+    says(text, "removed job p1, with", "removed job p2, with")
+    assert.same({}, ids())
+  end)
+
+  it("is removed once, whoever else removes it", function()
+    run_jobs("q1", "q2", "q3")
+    ids() -- refreshes
+    local list = purge.list(client, 0)
+    assert.equal(3, #list)
+    purge.one(client, "q1")
+    assert.is_nil(purge.one(client, "q1", list[1]))
+    client:job {id = "q1", index = index, rename = {from = "/b", to = "/a"}}:run() -- it is another now
+    local again = list[1].job == "q1" and list[1] or list[2].job == "q1" and list[2] or list[3]
+    local ok, why = pcall(purge.one, client, "q1", again)
+    assert.is_false(ok)
+    says(why.message, "job q1 has changed since it was listed")
+    local both, statuses = {}, {}
+    for i = 1, 2 do
+      both[i] = process.start(store, namespace, lease_ms, {"jobs", "purge", "--older", "0s", "--yes"})
+    end
+    for i, each in ipairs(both) do statuses[i] = each:status() end
+    assert.same({0, 0}, statuses, both[1]:err() .. both[2]:err())
+    assert.same({}, ids())
+    local said = both[1]:out() .. both[2]:out()
+    for _, id in ipairs {"q1", "q2", "q3"} do says(said, "removed job " .. id .. ", with") end
   end)
 
   it("is removed by the next one once it has been kept for long enough", function()

@@ -202,7 +202,7 @@ stores.each("a tuned job", function(store)
     client:update(jobs, namespace .. ":over", function(view)
       view.body.spec.tuned = {{index = index, before = "2s"}}
     end)
-    mortise("jobs", "purge", "over")
+    mortise("jobs", "purge", "over", "--yes")
     assert.equal("2s", interval())
   end)
 end)

@@ -1,7 +1,8 @@
 -- Removing jobs that are over, with their journals. One that stands is never removed.
 --
 -- First its state becomes `removed`, by compare-and-set: from then on nobody begins to undo it. Then its
--- journal goes, and its document last; so whatever is cut off is found again and finished.
+-- journal goes, and its document last; so whatever is cut off is found again and finished. Several may do so
+-- at the same time: each step may be done twice, and the job is gone for all of them.
 local core = require "mortise.core"
 local errors = require "mortise.errors"
 local records = require "mortise.records"
@@ -51,30 +52,53 @@ local function mark(client, index, record, view)
   return ok
 end
 
-local function refuse(record)
+-- Raises conflict where a job is not over.
+function purge.check(record)
+  if records.over[record.state] then return end
   if record.stands then
     errors.raise("conflict", "job %s stands half-done: it is resumed or rolled back first", record.job)
   end
   errors.raise("conflict", "job %s is %s: only what is over is removed", record.job, record.state)
 end
 
+-- Removes the job's document, last. -> was it still there?
+local function remove_document(client, index, view)
+  local ok, why = pcall(client.delete, client, index, view._id)
+  if not ok and errors.code(why) ~= "not_found" then error(why, 0) end
+  return ok
+end
+
 local tries = 8
 
--- Removes a job that is over. -> how many documents of its journal; raises conflict if it is not.
-function purge.one(client, id)
+-- Removes a job that is over. -> how many documents of its journal; nil: another has removed it meanwhile.
+-- Raises conflict if it is not over, or has changed since the record `seen` (may be nil) was read.
+local function remove(client, id, seen)
   local index = records.index(client)
   for _ = 1, tries do
-    local record, view = records.need(client, id)
-    if not records.over[record.state] then refuse(record) end
+    local record, view = records.get(client, id)
+    if not record then return nil end
+    purge.check(record)
+    if seen and (record.created ~= seen.created or record.updated ~= seen.updated) then
+      errors.raise("conflict", "job %s has changed since it was listed", id)
+    end
     tune.finish(client, id, record.spec, "purge")
     if record.spec.tuned then errors.raise("rejected", "job %s stays until that is put back", id) end
     if mark(client, index, record, view) then
       local n = remove_belongings(client, index, id)
-      client:delete(index, view._id)
-      return n
+      return remove_document(client, index, view) and n or nil
     end
   end
   errors.raise("conflict", "the document of job %s is changed again and again", id)
+end
+
+local of_the_job = {conflict = true, rejected = true, not_found = true}
+
+-- The same, whatever another's removing it meanwhile has made to fail.
+function purge.one(client, id, seen)
+  local ok, result = pcall(remove, client, id, seen)
+  if ok then return result end
+  if of_the_job[errors.code(result)] and not records.get(client, id) then return nil end
+  error(result, 0)
 end
 
 local function candidates(client, before_ms)
@@ -84,29 +108,31 @@ local function candidates(client, before_ms)
   }}}
 end
 
--- Removes what ended before that time, or, without one, what each job's `keep` no longer asks for: at most
--- `most` jobs. -> their ids, how many documents of journals
-function purge.old(client, older_ms, most)
-  local index, now, ids, n = records.index(client), core.wall_ms(), core.array {}, 0
-  local found = {}
+-- Those that ended so long ago, or, without a time, that nobody is to be able to undo any more, as each one's
+-- `keep` says: at most `most` records.
+function purge.list(client, older_ms, most)
+  local index, now, list = records.index(client), core.wall_ms(), core.array {}
   for view in client:scan(index, {query = candidates(client, now - (older_ms or 0))}) do
-    local body = view.body
-    local keep = older_ms or math.type(body.spec.keep) == "integer" and body.spec.keep or purge.keep_ms
-    if view.state == "removed" or now - view.updated >= keep then found[#found + 1] = view.job end
-    if #found == most then break end
+    local record = records.read(view)
+    local own = record and math.type(record.spec.keep) == "integer" and record.spec.keep
+    local keep = older_ms or own or purge.keep_ms
+    if record and (record.state == "removed" or now - view.updated >= keep) then
+      list[#list + 1] = record
+    end
+    if #list == most then break end
   end
-  for _, id in ipairs(found) do
-    n = n + purge.one(client, id)
-    ids[#ids + 1] = id
-  end
-  return ids, n
+  return list
 end
 
 local most_at_once = 10
 
 -- Before a job begins: removes some that are long over. That this fails is told, and no more.
 function purge.some(client)
-  local ok, why = pcall(purge.old, client, nil, most_at_once)
+  local ok, why = pcall(function()
+    for _, record in ipairs(purge.list(client, nil, most_at_once)) do
+      purge.one(client, record.job, record)
+    end
+  end)
   if not ok and errors.code(why) == "interrupted" then error(why, 0) end
   if not ok and errors.code(why) ~= "conflict" then
     warn("jobs that are long over could not be removed: %s", core.tostring(why))

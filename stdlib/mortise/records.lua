@@ -115,7 +115,7 @@ local function read_sound(view)
 end
 
 -- The record; nil where the document is not as this program writes it.
-local function read(view)
+function records.read(view)
   local ok, record = pcall(read_sound, view)
   return ok and record or nil
 end
@@ -151,7 +151,7 @@ function records.get(client, id)
   local index = records.index(client)
   local view = client:get(index, records.document_id(client, id))
   if not view then return nil end
-  local record = read(view)
+  local record = records.read(view)
   if not record then
     errors.raise("corrupt_table", "the document of job %s is not as this program writes it", id)
   end
@@ -171,7 +171,7 @@ function records.list(client)
   local query = {bool = {filter = {{term = {kind = "job"}}, {term = {ns = client:namespace()}}}}}
   client:refresh(index)
   for view in client:scan(index, {query = query}) do
-    list[#list + 1] = read(view)
+    list[#list + 1] = records.read(view)
       or core.object {job = view._id, state = "damaged", created = 0, stands = false}
   end
   table.sort(list, function(a, b)

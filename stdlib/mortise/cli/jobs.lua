@@ -1,4 +1,5 @@
 -- mortise jobs
+local confirm = require "mortise.cli.confirm"
 local core = require "mortise.core"
 local duration = require "mortise.duration"
 local errors = require "mortise.errors"
@@ -11,7 +12,7 @@ local orders = require "mortise.orders"
 local output = require "mortise.cli.output"
 local plan = require "mortise.cli.plan"
 local progress = require "mortise.cli.progress"
-local purge = require "mortise.purge"
+local purge = require "mortise.cli.purge"
 local records = require "mortise.records"
 local suggest = require "mortise.suggest"
 
@@ -35,7 +36,8 @@ resume     lets one go on that is paused; does what is left of one that stands h
 rollback   undoes what it has done: each document that still is what the job made of it becomes what it
            was. What others have changed since is left, counted, and the exit status is 1.
 purge      removes what is over, so that it can no longer be undone: one, or all that ended --older TIME ago
-           (without it, as long ago as each is to be kept, which is 7 days unless it says otherwise).
+           (without it, as long ago as each is to be kept, which is 7 days unless it says otherwise). It lists
+           them first, and asks at a terminal; elsewhere it needs --yes.
 
 resume and rollback take the job's lock over from its dead process, and give it back at the end.]],
   options = options.join({output.json_row}, job_orders.rows(), {
@@ -43,6 +45,7 @@ resume and rollback take the job's lock over from its dead process, and give it 
     {name = "conflicts", type = "boolean", flag = "--conflicts", help = "show: those others had changed"},
     {name = "older", type = "duration", flag = "--older", value = "TIME",
       help = "purge: those that ended so long ago"},
+    confirm.row,
   }),
   arguments = {0, 2},
 }
@@ -180,18 +183,7 @@ function verbs.show(client, ctx, id)
   output.json(record_for_programs(record))
 end
 
--- One, or all that are over for long enough.
-function verbs.purge(client, ctx, id)
-  local ids, n
-  if id then
-    ids, n = core.array {id}, purge.one(client, id)
-  else
-    ids, n = purge.old(client, ctx.options.older)
-  end
-  if ctx.options.json then return output.json {removed = ids, documents = n} end
-  for _, each in ipairs(ids) do output.line(io.stdout, "removed job ", each) end
-  if #ids == 0 then output.line(io.stdout, "there is no job to remove") end
-end
+verbs.purge = purge
 
 function verbs.pause(client, ctx, id) job_orders.give(client, ctx, "pause", id) end
 
@@ -280,7 +272,7 @@ end
 function command.run(ctx)
   local verb, id = check(ctx)
   local client <close> = mortise.connect {}
-  verbs[verb](client, ctx, id)
+  return verbs[verb](client, ctx, id)
 end
 
 return command

@@ -114,7 +114,7 @@ static void push_change_counts(lua_State *L, const mt_change_result *r) {
   mt_set_count(L, "conflicts", r->conflicts);
   mt_set_count(L, "rejected", r->rejected);
   mt_set_count(L, "unknown", r->unknown);
-  mt_set_count(L, "left", r->left);
+  mt_set_count(L, "kept", r->left);
   mt_set_count(L, "beside", r->beside);
   mt_set_count(L, "refused", r->refused);
   mt_set_count(L, "passes", r->passes);

@@ -177,13 +177,15 @@ static void begin_again(mt_claim *c) {
   mt_job_record *r = c->keeper->record;
   mortise_error err;
   if (r->state != MT_JOB_UNDONE || !mt_job_record_may(r, MT_JOB_RUNNING)) {
-    mt_error_set(&err, MORTISE_CONFLICT, "there is a job %s already", r->id);
+    mt_error_set(&err, MORTISE_CONFLICT, "there is a job %s already, which is %s", r->id,
+                 mt_job_state_name(r->state));
     end_claim(c, &err);
     return;
   }
   r->undo_attempt = r->undo_number = 0;
   r->reason[0] = '\0';
   memset(&r->counts, 0, sizeof r->counts);
+  r->total = 0;
   begin_job(c);
 }
 

@@ -132,7 +132,8 @@ static bool may_not_begin(job_op *o, mt_job_state as) {
 /* ---- Checkpoints ---------------------------------------------------------------------------- */
 
 static void note_progress(job_op *o) {
-  mt_tally_note(&o->noted, &o->j->record, o->j->change, &o->journal);
+  mt_job *j = o->j;
+  mt_tally_note(&o->noted, &j->record, j->change, &o->journal, j->env->now_ms(j->env->ctx));
 }
 
 static void on_note(void *ctx) {
@@ -211,14 +212,15 @@ static void on_changed(void *ctx, mt_change *c) {
 static mortise_status on_change_counted(mt_change *c, mortise_error *err) {
   job_op *o = c->ctx;
   mt_job_record *r = &o->j->record;
-  uint64_t matched = c->result.matched, said = r->total;
+  uint64_t matched = c->result.matched;
   mortise_status status = o->counted ? o->counted(c, err) : MORTISE_OK;
   if (status) return status;
   o->j->counted = true;
   o->inverse_now = !o->j->began && c->reversible && o->j->inverse.apply && matched;
   r->inverse |= o->inverse_now;
   o->journal.only_inexact = r->inverse;
-  if (o->inverse_now || (c->matches_on && matched > r->total)) r->total = matched;
+  bool must_say = o->inverse_now || (c->matches_on && matched > r->total);
+  if (must_say || !r->total) r->total = matched;
   if (r->inverse) mt_job_count_earlier(r, matched);
   bool chooses = r->inverse && matched;
   if (chooses) {
@@ -227,7 +229,7 @@ static mortise_status on_change_counted(mt_change *c, mortise_error *err) {
     hold_or_go_on(o);
   }
   status = mt_launch_decide(&o->launch, err);
-  if (!status && !chooses && r->total != said) announce(o);
+  if (!status && !chooses && must_say) announce(o);
   return status;
 }
 

@@ -54,6 +54,7 @@ static void on_record_written(void *ctx, mt_write_batch *b) {
 static mortise_status encode_record(mt_keeper *k) {
   mt_job_record *r = k->record;
   snprintf(r->session, sizeof r->session, "%s", k->permit->session->id);
+  r->by = k->permit->owner;
   r->updated_ms = k->wall_ms ? k->wall_ms() : 0;
   if (!r->created_ms) r->created_ms = r->updated_ms;
   mt_buf_clear(&k->body);

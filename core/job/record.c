@@ -133,6 +133,10 @@ void mt_job_record_encode(const mt_job_record *r, mt_buf *out) {
   mt_json_add_int(out, "updated", r->updated_ms);
   mt_buf_adds(out, ",\"body\":{");
   mt_json_add_text(out, "session", mt_slice_of(r->session));
+  if (r->by) {
+    mt_json_add_key(out, "by");
+    mt_buf_adds(out, r->by);
+  }
   mt_json_add_text(out, "reason", mt_slice_of(r->reason));
   mt_json_add_text(out, "waits", mt_slice_of(r->waits));
   mt_json_add_text(out, "aside", mt_slice_of(r->aside));
@@ -144,6 +148,7 @@ void mt_job_record_encode(const mt_job_record *r, mt_buf *out) {
   mt_buf_adds(out, r->loose ? ",\"loose\":true" : ",\"loose\":false");
   mt_json_add_key(out, "total");
   mt_buf_addu(out, r->total);
+  mt_json_add_int(out, "speed", (int64_t)r->speed);
   add_strategy(out, r);
   mt_buf_adds(out, ",\"counts\":{");
   for (size_t i = 0; i < COUNTS; i++) {

@@ -45,8 +45,9 @@ typedef struct mt_job_record {
   /* the opposite change undoes the job, and the journal lists only what that does not restore */
   bool inverse;
   bool loose;     /* with `inverse`: writes that the journal does not list may come late */
-  uint64_t
-      total; /* with `inverse` or a list: how many documents matched before anything was written */
+  /* How many documents matched before anything was written; 0: not known yet. With `inverse` or a list it is written
+   * down before the first write. */
+  uint64_t total;
   char strategy[8], strategy_why[MT_JOB_WHY_MAX]; /* who makes the change, and why (strategy.h) */
   /* For a store that makes the change by itself (sweep.h): the attempt whose tasks may begin (0: none may); whether
    * tasks may be running; the last known task, until when it may run by the store's clock, and how many documents it
@@ -63,6 +64,8 @@ typedef struct mt_job_record {
   /* The mark of the lists that count, of what was set aside (aside.h), or "". */
   char aside[MT_JOB_MARK_MAX];
   char session[MT_SESSION_ID];    /* the session that wrote the document last */
+  const char *by; /* in: JSON object of whose session that is, borrowed until the next write; NULL: it is not said */
+  uint64_t speed; /* documents a second at the last checkpoint, 0: not known */
   char reason[MT_JOB_REASON_MAX]; /* why the job stopped, or "" */
   uint64_t orders; /* the number of the last orders that its owner has read (control.h) */
   char waits[MT_JOB_WAITS_MAX];   /* what the job waits for if something holds it up, or "" */

@@ -19,16 +19,30 @@ static void note_batches(mt_job_record *r, const mt_change *change,
   }
 }
 
+/* Over the samples at hand: the last ten seconds or so, as checkpoints are a second apart. */
+static uint64_t speed_of(mt_tally *t, int64_t now_ms, uint64_t done) {
+  size_t at = t->n % MT_TALLY_SAMPLES, oldest = t->n < MT_TALLY_SAMPLES ? 0 : at;
+  int64_t took_ms = t->n ? now_ms - t->samples[oldest].at_ms : 0;
+  uint64_t before = t->n ? t->samples[oldest].done : 0;
+  t->samples[at].at_ms = now_ms;
+  t->samples[at].done = done;
+  t->n++;
+  return took_ms > 0 && done > before ? (done - before) * 1000 / (uint64_t)took_ms : 0;
+}
+
 void mt_tally_note(mt_tally *noted, mt_job_record *r, const mt_change *change,
-                   const mt_unit_journal *journal) {
+                   const mt_unit_journal *journal, int64_t now_ms) {
   const mt_change_result *now = &change->result;
-  mt_tally so_far = {now->changed - journal->doubtful_changed,
-                     now->deleted - journal->doubtful_deleted,
-                     now->unchanged - journal->doubtful_unchanged};
+  uint64_t changed = now->changed - journal->doubtful_changed;
+  uint64_t deleted = now->deleted - journal->doubtful_deleted;
+  uint64_t unchanged = now->unchanged - journal->doubtful_unchanged;
   note_batches(r, change, journal);
-  r->counts.changed += so_far.changed - noted->changed;
-  r->counts.deleted += so_far.deleted - noted->deleted;
-  r->counts.unchanged += so_far.unchanged - noted->unchanged;
+  r->counts.changed += changed - noted->changed;
+  r->counts.deleted += deleted - noted->deleted;
+  r->counts.unchanged += unchanged - noted->unchanged;
   r->counts.matched = r->counts.changed + r->counts.deleted + r->counts.unchanged;
-  *noted = so_far;
+  noted->changed = changed;
+  noted->deleted = deleted;
+  noted->unchanged = unchanged;
+  r->speed = speed_of(noted, now_ms, changed + deleted + unchanged + r->swept);
 }

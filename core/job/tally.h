@@ -7,13 +7,20 @@
 #include "job/record.h"
 #include "job/unit.h"
 
-/* The part of the change's result that the document counts already. Zero it when the change starts. */
+enum { MT_TALLY_SAMPLES = 10 };
+
+/* Zero it when the change starts. */
 typedef struct mt_tally {
-  uint64_t changed, deleted, unchanged;
+  uint64_t changed, deleted, unchanged; /* the part of the change's result that the document counts already */
+  struct {
+    int64_t at_ms;
+    uint64_t done;
+  } samples[MT_TALLY_SAMPLES]; /* the last ones, in a ring: for its speed */
+  uint64_t n;
 } mt_tally;
 
-/* Brings the record's batches and counts up to date. */
+/* Brings the record's batches, counts and speed up to date. `now_ms` is of any clock that goes on evenly. */
 void mt_tally_note(mt_tally *noted, mt_job_record *r, const mt_change *change,
-                   const mt_unit_journal *journal);
+                   const mt_unit_journal *journal, int64_t now_ms);
 
 #endif

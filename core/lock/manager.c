@@ -523,7 +523,8 @@ mt_permit mt_manager_permit(const mt_lock *lock) {
                      .remaining_ms = permit_remaining_ms,
                      .fence = permit_fence,
                      .session = mt_lock_session(lock),
-                     .epoch = mt_manager_epoch(lock->manager)};
+                     .epoch = mt_manager_epoch(lock->manager),
+                     .owner = lock->manager->owner_json};
 }
 
 void mt_manager_clear_the_dead(mt_manager *m) {

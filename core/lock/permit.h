@@ -11,6 +11,7 @@ typedef struct mt_permit {
   uint64_t (*fence)(const void *lock); /* grows when the lock is upgraded */
   mt_session *session;                 /* borrowed; any thread may ask whether it is dead */
   mt_epoch epoch;      /* of its lock table */
+  const char *owner;   /* JSON object of whose it is (session.h), borrowed; or NULL */
 } mt_permit;
 
 #endif

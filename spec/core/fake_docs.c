@@ -30,7 +30,7 @@ void fake_lock_init(fake_lock *lock, const mt_env *env, int64_t left_ms) {
 }
 
 const mt_permit *fake_permit(fake_lock *lock) {
-  lock->permit = (mt_permit){lock, check, remaining_ms, fence, &lock->session, lock->epoch};
+  lock->permit = (mt_permit){lock, check, remaining_ms, fence, &lock->session, lock->epoch, NULL};
   return &lock->permit;
 }
 

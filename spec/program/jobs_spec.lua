@@ -156,7 +156,7 @@ stores.each("a job of the program", function(store)
     says(select(2, jobs("show", "one")), "path: /a becomes /b", "mortise jobs rollback one")
     local undone = core.json_decode(select(2, jobs("rollback", "one", "--json")))
     assert.same({"undone", documents}, {undone.state, undone.changed})
-    says(select(2, jobs("show", "one")), "undone", "do       nothing")
+    says(select(2, jobs("show", "one")), "undone", "mortise jobs purge one")
   end)
 
   it("is refused where the words are wrong", function()

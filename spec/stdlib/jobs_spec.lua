@@ -110,7 +110,7 @@ stores.each("a job", function(store)
     local again = job:run()
     assert.same({true, "done", 0}, {again.already, again.state, again.changed})
     job:rollback()
-    assert.matches("was undone: give it another name", fails("conflict", job.run, job).message)
+    assert.matches("which is undone: to run it again, remove that", fails("conflict", job.run, job).message)
     local taken = casting {id = job.id, name = nil}
     says(fails("conflict", taken.run, taken).message, "there is a job " .. job.id .. " already")
     is_free("/a", "/z")
@@ -213,7 +213,7 @@ stores.each("a job", function(store)
     for found in job:conflicts() do left[#left + 1] = found.id end
     assert.same({"d13"}, left)
     counts = job:status().counts
-    assert.same({39, 1}, {counts.restored, counts.left})
+    assert.same({39, 1}, {counts.restored, counts.kept})
   end)
 
   it("is listed", function()

@@ -386,11 +386,12 @@ local function raise_orphaned(record)
   }, 0)
 end
 
--- What a second run of it finds: the result of one that is done, or an error; nil: it is the first.
+-- What a second run of it finds: with `once` the result of one that is done, or an error; nil: it is the
+-- first.
 local function earlier(self)
   local record = records.get(self._client, self.id)
   if not record then return nil end
-  if record.state == "done" then
+  if record.state == "done" and self._once then
     return core.object {job = self.id, state = "done", already = true, changed = 0}
   elseif record.stands then
     raise_orphaned(record)
@@ -399,7 +400,8 @@ local function earlier(self)
   elseif record.state == "undone" and not record.began then
     return nil -- it was refused
   end
-  errors.raise("conflict", "job %s was undone: give it another name to do it again", self.id)
+  errors.raise("conflict", "there is a job %s already, which is %s: to run it again, remove that "
+    .. "(`mortise jobs purge %s`), or give this one another name", self.id, record.state, self.id)
 end
 
 -- A function can go on only with a job whose journal was written for one.
@@ -418,8 +420,12 @@ end
 function Job:run()
   records.ready(self._client)
   purge.some(self._client)
-  if not self._once then return carry_out(self, "run") end
-  local result = orphans.past(self._client, self._orphan, function() return earlier(self) end)
+  local result
+  if self._once then
+    result = orphans.past(self._client, self._orphan, function() return earlier(self) end)
+  elseif self._given_id then -- another may have had it
+    earlier(self)
+  end
   return result or carry_out(self, "run")
 end
 
@@ -510,6 +516,7 @@ local function new(client, id, spec, also)
   local change = by_function.is(spec.change) and also.change or nil
   return setmetatable({
     id = id, name = spec.name, _client = client, _spec = spec, _wait = also.wait, _once = also.once,
+    _given_id = also.id ~= nil,
     _on_progress = also.on_progress, _begun = also.begun,
     _function = change, _hooks = to_hooks(also),
     _orphan = {on_orphan = also.on_orphan, wait = also.wait, own = id, change = change},

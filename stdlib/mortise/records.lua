@@ -30,11 +30,11 @@ function records.ready(client)
   if client:url():find "^sqlite:" then records.make_index(client) else records.index(client) end
 end
 
-local count_names = {"matched", "changed", "deleted", "unchanged", "conflicts", "rejected", "restored",
-  "left"}
+local count_names = {"matched", "changed", "deleted", "unchanged", "conflicts", "rejected", "restored"}
 
+-- `kept`: what an undoing has left as others have made it.
 local function read_counts(body)
-  local counts = core.object {}
+  local counts = core.object {kept = body.counts.left or 0}
   for _, name in ipairs(count_names) do counts[name] = body.counts[name] or 0 end
   return counts
 end
@@ -59,6 +59,16 @@ function records.aside(client, id, what)
       end
     end
   end)
+end
+
+-- Who wrote it last, for people: {user=, host=, pid=, program=, script=}, each where it is known.
+local function read_by(given)
+  local by = core.object {}
+  for _, name in ipairs {"user", "host", "pid", "program", "script"} do
+    local value = given[name]
+    if type(value) == "string" or math.type(value) == "integer" then by[name] = value end
+  end
+  return by
 end
 
 local states = {running = true, stopped = true, done = true, undoing = true, undone = true, removed = true}
@@ -89,6 +99,8 @@ local function check(record)
   assert(not spec.rename or is_text_list(type(change.field) == "table" and change.field or {change.field}))
   assert(not spec.rename or change.ids == nil or change.ids == true)
   assert(is_tuned(spec.tuned))
+  for _, n in pairs(record.counts) do assert(math.type(n) == "integer") end
+  assert(math.type(record.total) == "integer" and math.type(record.swept or 0) == "integer")
   return record
 end
 
@@ -109,7 +121,8 @@ local function read_sound(view)
     waits = body.waits ~= "" and body.waits or nil, orders = body.orders or 0,
     strategy = body.strategy ~= "" and body.strategy or nil,
     strategy_reason = body.strategy_why ~= "" and body.strategy_why or nil,
-    swept = body.sweeps and body.swept or nil, counts = read_counts(body),
+    swept = body.sweeps and body.swept or nil, counts = read_counts(body), total = body.total or 0,
+    rate = body.speed, by = body.by and read_by(body.by) or nil,
     spec = core.json_decode(core.json(body.spec)),
   })
 end
@@ -125,6 +138,26 @@ local at_work = {running = true, undoing = true}
 -- The states of a job of which nothing is left half-done.
 records.over = {done = true, undone = true, removed = true}
 
+-- Adds how far it is: `done` of `total` documents (nil: it is not known yet how many), what is `left` of
+-- them, and while somebody is at work on it the `rate`, documents a second, and the `seconds_left`.
+local function add_progress(record)
+  local counts = record.counts
+  local undoes = record.state == "undoing" or record.state == "undone"
+  if undoes then
+    record.total, record.done = counts.changed + counts.deleted, counts.restored + counts.kept
+  else
+    record.done = counts.changed + counts.deleted + counts.unchanged + counts.conflicts + counts.rejected
+      + (record.swept or 0)
+  end
+  if records.over[record.state] then record.total = record.done end
+  local is_known = undoes or records.over[record.state] or record.total > 0
+  record.total = is_known and math.max(record.total, record.done) or nil
+  record.left = is_known and record.total - record.done or nil
+  local rate = record.alive and not record.waits and math.type(record.rate) == "integer" and record.rate or 0
+  record.rate = rate > 0 and rate or nil
+  record.seconds_left = record.rate and record.left and (record.left + rate - 1) // rate or nil
+end
+
 -- Adds who is at each: `alive`, and whether it `stands` half-done, to be resumed or rolled back.
 local function judge(client, list)
   local ids, now = {}, core.wall_ms()
@@ -138,6 +171,7 @@ local function judge(client, list)
     record.owner = record.alive and sessions.owner_text(session.owner) or nil
     record.waits = record.alive and record.waits or nil
     record.stands = record.state == "stopped" or at_work[record.state] and not record.alive or false
+    if record.counts then add_progress(record) end -- else its document is damaged
   end
   return list
 end
@@ -196,6 +230,12 @@ function records.set_tuned(client, id, list)
   change_body(client, id, function(body) body.spec.tuned = list end)
 end
 
+-- Is its id its name and digits that no other run of it will have?
+function records.has_random_id(record)
+  local name = record.spec.name
+  return type(name) == "string" and record.job:sub(1, #name + 1) == name .. "-" and #record.job == #name + 9
+end
+
 -- What may be done about it: {verb = "resume" or "rollback", command =, why =}, the likelier first.
 function records.next_steps(record)
   local function step(verb, why, command)
@@ -203,6 +243,9 @@ function records.next_steps(record)
     return core.object {verb = verb, command = command, why = why}
   end
   if record.state == "done" then return {step("rollback", "undoes it")} end
+  if record.state == "undone" and record.began and not records.has_random_id(record) then
+    return {step("purge", "removes it, so that it can be run again")}
+  end
   if record.waits and record.waits:find "^paused by " then return {step("resume", "lets it go on")} end
   if not record.stands then return {} end
   if record.state == "undoing" then return {step("rollback", "goes on undoing it")} end

@@ -3,9 +3,9 @@ local confirm = require "mortise.cli.confirm"
 local core = require "mortise.core"
 local duration = require "mortise.duration"
 local errors = require "mortise.errors"
-local holds = require "mortise.cli.holds"
 local job = require "mortise.job"
 local job_orders = require "mortise.cli.job_orders"
+local job_shown = require "mortise.cli.job_shown"
 local mortise = require "mortise"
 local options = require "mortise.options"
 local orders = require "mortise.orders"
@@ -23,10 +23,14 @@ local command = {
 Jobs are changes that a script has begun with mortise.job{...}: what each is to do, how far it is and how it
 is undone stand in the store, so that any process may go on with it.
 
-ls         lists the jobs of the namespace. One whose process is gone, or which was stopped, stands
-           half-done: its lock guards its paths until it is resumed or rolled back.
+ls         lists the jobs of the namespace: what stands, what runs, then the latest that ended. One whose
+           process is gone, or which was stopped, stands half-done: its lock guards its paths until it is
+           resumed or rolled back.
 show       all about one, and what may be done; with --rejected or --conflicts the documents that were
            refused, or that others had changed, each on a line, however many.
+wait       shows how far it is until nobody is at work on it any more. The exit status is 0 if it is done or
+           undone then, 1 if documents were set aside or it was refused, 6 if it stands half-done, and 3 if
+           it is still at work after --timeout.
 plan       what it would change now; takes no lock, writes nothing.
 pause      whoever is at work on it, anywhere, sends nothing more until it is resumed, and keeps the lock.
 throttle   how fast it may go, from now on and after it was taken over.
@@ -40,9 +44,11 @@ purge      removes what is over, so that it can no longer be undone: one, or all
            them first, and asks at a terminal; elsewhere it needs --yes.
 
 resume and rollback take the job's lock over from its dead process, and give it back at the end.]],
-  options = options.join({output.json_row}, job_orders.rows(), {
+  options = options.join({output.json_row}, job_shown.list_rows, job_orders.rows(), {
     {name = "rejected", type = "boolean", flag = "--rejected", help = "show: documents that were refused"},
     {name = "conflicts", type = "boolean", flag = "--conflicts", help = "show: those others had changed"},
+    {name = "timeout", type = "duration", flag = "--timeout", value = "TIME",
+      help = "wait: how long at most; without it as long as somebody is at work"},
     {name = "older", type = "duration", flag = "--older", value = "TIME",
       help = "purge: those that ended so long ago"},
     confirm.row,
@@ -50,109 +56,15 @@ resume and rollback take the job's lock over from its dead process, and give it 
   arguments = {0, 2},
 }
 
--- ---- For people ----------------------------------------------------------------------------------
-
-local function state_text(record)
-  if record.stands and record.state ~= "stopped" then return record.state .. ", left" end
-  if record.waits then return record.state .. ", paused" end
-  return record.state
-end
-
-local function ago(seconds)
-  return duration.text(core.wall_ms() - math.floor(seconds * 1000)) .. " ago"
-end
-
-local function paths_text(lock)
-  if lock.kind == "global" then return "everything" end
-  local text = table.concat(lock.paths, " ", 1, math.min(#lock.paths, 3))
-  if lock.kind ~= "tree" then text = lock.index .. ": " .. text end
-  return #lock.paths > 3 and ("%s and %d more"):format(text, #lock.paths - 3) or text
-end
-
-local function change_text(spec)
-  local rename = spec.rename
-  if rename then
-    local fields = job.field_lines(rename):gsub("\n", ", ")
-    return ("%s: %s becomes %s"):format(fields, rename.from, rename.to)
-  end
-  if spec.change == "function" then return "a Lua function" end
-  local list = {}
-  for i, each in ipairs(spec.change) do list[i] = (next(each)) end
-  return table.concat(list, ", ")
-end
-
-local function print_list(list)
-  if #list == 0 then return output.line(io.stdout, "there are no jobs") end
-  local rows = {{"JOB", "STATE", "CHANGED", "INDEX", "LOCKS", "UPDATED"}}
-  local standing
-  for _, record in ipairs(list) do
-    rows[#rows + 1] = record.state == "damaged" and {record.job, record.state, "", "", "", ""} or {
-      record.job, state_text(record), core.tostring(record.counts.changed), record.spec.index,
-      paths_text(record.spec.lock), ago(record.updated),
-    }
-    standing = standing or record.stands and record.job
-  end
-  output.columns(rows, 5)
-  if standing then
-    output.line(io.stderr, "mortise: note: what stands half-done keeps its lock; mortise jobs show ",
-      standing, " says what may be done")
-  end
-end
-
-local function steps_of(record)
-  local steps = records.next_steps(record)
-  for i, step in ipairs(steps) do steps[i] = ("%s  (%s)"):format(step.command, step.why) end
-  if #steps == 0 then
-    steps[1] = record.alive and ("nothing, or mortise jobs pause|throttle|cancel %s"):format(record.job)
-      or "nothing"
-  end
-  return steps
-end
-
-local function print_one(record, limits)
-  local function say(what, format, ...)
-    output.line(io.stdout, ("  %-8s "):format(what), format:format(...))
-  end
-  local counts, spec = record.counts, record.spec
-  output.line(io.stdout, record.job)
-  say("state", "%s%s", state_text(record), record.reason and ": " .. record.reason or "")
-  if record.owner then say("who", "%s", record.owner) end
-  if record.stands and record.state ~= "stopped" then say("who", "nobody: its process is gone") end
-  if record.waits then say("waits", "%s", record.waits) end
-  if limits then
-    say("limits", "%s%s", job_orders.limits_text(limits), limits.by and ", by " .. limits.by or "")
-  end
-  say("index", "%s", spec.index)
-  say("change", "%s", change_text(spec))
-  if record.strategy then say("by", "%s: %s", record.strategy, record.strategy_reason or "") end
-  if spec.query then say("query", "%s", core.json(spec.query)) end
-  say("locks", "%s", paths_text(spec.lock))
-  say("done", "%d documents changed, %d deleted, %d had nothing to change, %d rejected, %d conflicts, "
-    .. "%d restored, %d left as they are", counts.changed, counts.deleted, counts.unchanged, counts.rejected,
-    counts.conflicts, counts.restored, counts.left)
-  if (record.swept or 0) > 0 then say("", "%d more by the server's task so far", record.swept) end
-  say("begun", "%s, %d attempt%s", ago(record.created), record.attempts, record.attempts == 1 and "" or "s")
-  say("updated", "%s", ago(record.updated))
-  for i, step in ipairs(steps_of(record)) do say(i == 1 and "do" or "", "%s", step) end
-end
-
 -- ---- The verbs -----------------------------------------------------------------------------------
-
-local function record_for_programs(record)
-  if record.state == "damaged" then return record end
-  record.created, record.updated = holds.iso(math.floor(record.created * 1000)),
-    holds.iso(math.floor(record.updated * 1000))
-  record.next = core.array(records.next_steps(record))
-  return record
-end
 
 local verbs = {}
 
 function verbs.ls(client, ctx)
-  local list = client:jobs()
-  if not ctx.options.json then return print_list(list) end
-  for _, record in ipairs(list) do record_for_programs(record) end
-  output.json {jobs = list}
+  local list, hidden = job_shown.choose(client:jobs(), ctx.options)
+  if not ctx.options.json then return job_shown.print_list(list, hidden) end
+  for _, record in ipairs(list) do job_shown.object(record) end
+  output.json {jobs = list, hidden = hidden}
 end
 
 -- A line for each document: text, or JSON.
@@ -178,9 +90,28 @@ function verbs.show(client, ctx, id)
       .. "its lock back"):format(id) or "")
   end
   local limits = not records.over[record.state] and orders.limits(client, record) or nil
-  if not ctx.options.json then return print_one(record, limits) end
+  if not ctx.options.json then return job_shown.print_one(record, limits) end
   record.limits = limits
-  output.json(record_for_programs(record))
+  output.json(job_shown.object(record))
+end
+
+-- How a job stands when nobody waits for it any more, as an exit status.
+local function status_of(record)
+  if record.alive then return 3 end
+  if record.stands then return 6 end
+  local counts = record.counts
+  local fine = record.began and not record.reason and counts.rejected + counts.conflicts + counts.kept == 0
+  return fine and 0 or 1
+end
+
+function verbs.wait(client, ctx, id)
+  local record = job_shown.watch(client, id, ctx.options.timeout)
+  if ctx.options.json then
+    output.json(job_shown.object(record))
+  else
+    output.line(io.stdout, job_shown.line(record))
+  end
+  return status_of(record)
 end
 
 verbs.purge = purge
@@ -239,10 +170,15 @@ function verbs.rollback(client, ctx, id)
   go_on(client, ctx, "rollback", id)
 end
 
-local verb_names = {"ls", "show", "plan", "pause", "resume", "throttle", "cancel", "rollback",
+local verb_names = {"ls", "show", "wait", "plan", "pause", "resume", "throttle", "cancel", "rollback",
   "purge"}
 
 local without_id = {ls = true, purge = true}
+
+-- The verb of each option that is one verb's.
+local belongs_to = {
+  all = "ls", state = "ls", rejected = "show", conflicts = "show", timeout = "wait", older = "purge",
+}
 
 local function check(ctx)
   local verb, id = ctx.arguments[1] or "ls", ctx.arguments[2]
@@ -255,12 +191,12 @@ local function check(ctx)
     errors.bad("usage: mortise jobs %s", command.usage)
   end
   if id then core.job_id_check(id) end
-  if ctx.options.older and (verb ~= "purge" or id) then
+  if ctx.options.older and verb == "purge" and id then
     errors.bad("jobs: --older belongs to `mortise jobs purge` without an ID")
   end
   job_orders.check(verb, ctx.options)
-  if verb ~= "show" and (ctx.options.rejected or ctx.options.conflicts) then
-    errors.bad("jobs %s: --rejected and --conflicts belong to show", verb)
+  for name, of in pairs(belongs_to) do
+    if ctx.options[name] and verb ~= of then errors.bad("jobs %s: --%s belongs to %s", verb, name, of) end
   end
   return verb, id
 end

@@ -180,6 +180,10 @@ local function advice_of(entry, namespace)
   end
   local damaged = entry.verdict.damaged -- nobody takes it over, and its owner's pid means nothing
   local list = {not damaged and "wait until it ends" or nil}
+  if entry.job and not damaged then
+    list[2] = ("or steer its job: mortise jobs pause %s (it keeps its lock)"):format(entry.job)
+    list[3] = ("or end it, to be resumed or undone: mortise jobs cancel %s"):format(entry.job)
+  end
   if not damaged and type(owner) == "table" and math.type(owner.pid) == "integer" then
     list[#list + 1] = ("or on %s: kill %d"):format(core.tostring(owner.host or "its host"), owner.pid)
   end

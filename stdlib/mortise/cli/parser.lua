@@ -46,8 +46,8 @@ end
 
 -- Converts a text of the command line to the row's type.
 local function convert(row, text)
-  if row.type == "string" then return text end
-  local value, why = options.read(row, core.number(text) or text)
+  if row.type == "string" and not row.values then return text end
+  local value, why = options.read(row, row.type ~= "string" and core.number(text) or text)
   if value == nil then errors.bad("%s %s: %s", row.flag, text, why) end
   return value
 end

@@ -22,12 +22,15 @@ local function grouped(n)
   return (text:reverse():gsub("(%d%d%d)", "%1,"):reverse():gsub("^,", ""))
 end
 
+-- "2,130/s"
+function progress.rate_text(rate) return grouped(math.floor(rate + 0.5)) .. "/s" end
+
 -- One line for what `now` is: {done=, all=, rate=, seconds_left=, conflicts=, rejected=, limit=, waits=}.
 function progress.line(now)
   local parts = {}
   local function add(format, ...) parts[#parts + 1] = format:format(...) end
   add("%d%%  %s of %s documents", now.done * 100 // now.all, grouped(now.done), grouped(now.all))
-  if now.rate then add("%s/s", grouped(math.floor(now.rate + 0.5))) end
+  if now.rate then add("%s", progress.rate_text(now.rate)) end
   if now.limit then add("limited to %s/s", grouped(now.limit)) end
   if now.seconds_left then add("%s left", duration.text(now.seconds_left * 1000)) end
   if now.conflicts > 0 then add("%s conflicts", grouped(now.conflicts)) end

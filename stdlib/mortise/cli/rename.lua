@@ -85,6 +85,9 @@ local function print_result(ctx, result)
   local beside = result.beside > 0 and (", beside %d that lay there"):format(result.beside) or ""
   io.stdout:write(("%s: %s is now %s: %d documents changed in %s%s\n"):format(index, from, to,
     result.changed, duration.text(result.seconds * 1000), beside))
+  if result.changed > 0 then
+    io.stdout:write("to undo it: ", typed.command(ctx, "jobs", "rollback", result.job), "\n")
+  end
   if ctx.verbose then
     for _, name in ipairs {"matched", "unchanged", "redone", "passes", "round_trips", "bytes"} do
       io.stdout:write(("  %s %s\n"):format(name, core.tostring(result[name])))

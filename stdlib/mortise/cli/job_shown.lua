@@ -1,0 +1,258 @@
+-- How jobs are shown: a list of them, all about one, and how far one is.
+local by_function = require "mortise.by_function"
+local core = require "mortise.core"
+local duration = require "mortise.duration"
+local holds = require "mortise.cli.holds"
+local job = require "mortise.job"
+local job_orders = require "mortise.cli.job_orders"
+local output = require "mortise.cli.output"
+local progress = require "mortise.cli.progress"
+local records = require "mortise.records"
+local sessions = require "mortise.sessions"
+
+local job_shown = {}
+
+-- ---- Its parts as text ---------------------------------------------------------------------------
+
+local function state_text(record)
+  if record.stands and record.state ~= "stopped" then return record.state .. ", left" end
+  if record.waits then return record.state .. ", paused" end
+  return record.state
+end
+
+local function ago(seconds)
+  return duration.text(core.wall_ms() - math.floor(seconds * 1000)) .. " ago"
+end
+
+local function paths_text(lock)
+  if lock.kind == "global" then return "everything" end
+  local text = table.concat(lock.paths, " ", 1, math.min(#lock.paths, 3))
+  if lock.kind ~= "tree" then text = lock.index .. ": " .. text end
+  return #lock.paths > 3 and ("%s and %d more"):format(text, #lock.paths - 3) or text
+end
+
+local function change_text(spec)
+  local rename = spec.rename
+  if rename then
+    local fields = job.field_lines(rename):gsub("\n", ", ")
+    return ("%s: %s becomes %s"):format(fields, rename.from, rename.to)
+  end
+  if by_function.is(spec.change) then return "a Lua function" end
+  local list = {}
+  for i, each in ipairs(spec.change) do list[i] = (next(each)) end
+  return table.concat(list, ", ")
+end
+
+-- How far it is, as `progress` shows it: nil where that is not known yet.
+local function progress_of(record)
+  if not record.total or record.total == 0 then return nil end
+  return core.object {
+    job = record.job, done = record.done, all = record.total, rate = record.rate,
+    seconds_left = record.seconds_left, conflicts = record.counts.conflicts,
+    rejected = record.counts.rejected, waits = record.waits,
+  }
+end
+
+local function time_text(seconds) return holds.iso(math.floor(seconds * 1000)) or "?" end
+
+-- ---- One -----------------------------------------------------------------------------------------
+
+local function steps_of(record)
+  local steps = records.next_steps(record)
+  for i, step in ipairs(steps) do steps[i] = ("%s  (%s)"):format(step.command, step.why) end
+  if #steps == 0 then
+    steps[1] = record.alive and ("nothing, or mortise jobs pause|throttle|cancel %s"):format(record.job)
+      or "nothing"
+  end
+  return steps
+end
+
+local function say(what, format, ...)
+  output.line(io.stdout, ("  %-8s "):format(what), format:format(...))
+end
+
+-- Who is at it, or was last: with what command, as whom, where.
+local function say_who(record)
+  if record.owner then return say("who", "%s", record.owner) end
+  local by = record.by or {}
+  local was = sessions.owner_text(core.object {
+    user = by.user, host = by.host, program = by.program, script = by.script,
+  })
+  if record.stands and record.state ~= "stopped" then
+    say("who", "nobody: its process is gone%s", was ~= "" and ", which was " .. was or "")
+  elseif was ~= "" then
+    say("who", "%s", was)
+  end
+end
+
+local function say_counts(record)
+  local counts = record.counts
+  say("done", "%d documents changed, %d deleted, %d had nothing to change, %d rejected, %d conflicts, "
+    .. "%d restored, %d left as they are", counts.changed, counts.deleted, counts.unchanged, counts.rejected,
+    counts.conflicts, counts.restored, counts.kept)
+  if (record.swept or 0) > 0 then say("", "%d more by the server's task so far", record.swept) end
+end
+
+local function say_times(record)
+  local attempts = record.attempts == 1 and "1 attempt" or ("%d attempts"):format(record.attempts)
+  say("begun", "%s (%s), %s", ago(record.created), time_text(record.created), attempts)
+  if not records.over[record.state] then return say("updated", "%s", ago(record.updated)) end
+  local took = duration.text(math.floor((record.updated - record.created) * 1000 + 0.5))
+  say("ended", "%s (%s), %s after it was begun", ago(record.updated), time_text(record.updated), took)
+end
+
+-- How it stands, in one line.
+function job_shown.line(record)
+  local now = not records.over[record.state] and progress_of(record)
+  local counts, parts = record.counts, {}
+  local function add(format, n)
+    if n > 0 then parts[#parts + 1] = format:format(n) end
+  end
+  add("%d documents changed", counts.changed)
+  add("%d deleted", counts.deleted)
+  add("%d rejected", counts.rejected)
+  add("%d conflicts", counts.conflicts)
+  add("%d restored", counts.restored)
+  add("%d left as they are", counts.kept)
+  local what = now and progress.line(now) or table.concat(parts, ", ")
+  return ("job %s is %s%s%s"):format(record.job, state_text(record), what ~= "" and ": " .. what or "",
+    record.reason and "; " .. record.reason or "")
+end
+
+-- Prints all about one. `limits`: what slows it down, or nil.
+function job_shown.print_one(record, limits)
+  local spec, now = record.spec, not records.over[record.state] and progress_of(record)
+  output.line(io.stdout, record.job)
+  say("state", "%s%s", state_text(record), record.reason and ": " .. record.reason or "")
+  if now then say("so far", "%s", progress.line(now)) end
+  say_who(record)
+  if record.waits then say("waits", "%s", record.waits) end
+  if limits then
+    say("limits", "%s%s", job_orders.limits_text(limits), limits.by and ", by " .. limits.by or "")
+  end
+  say("index", "%s", spec.index)
+  say("change", "%s", change_text(spec))
+  if record.strategy then say("by", "%s: %s", record.strategy, record.strategy_reason or "") end
+  if spec.query then say("query", "%s", core.json(spec.query)) end
+  say("locks", "%s", paths_text(spec.lock))
+  say_counts(record)
+  say_times(record)
+  for i, step in ipairs(steps_of(record)) do say(i == 1 and "do" or "", "%s", step) end
+end
+
+-- ---- A list --------------------------------------------------------------------------------------
+
+local shown_at_most = 20
+
+job_shown.list_rows = {
+  {name = "all", type = "boolean", flag = "--all",
+    help = "ls: also those that were refused before they changed anything, and older ones than the last 20"},
+  {name = "state", type = "string", flag = "--state", value = "STATE",
+    values = {"stands", "running", "stopped", "done", "undoing", "undone", "removed", "damaged"},
+    help = "ls: only those in this state; `stands`: half-done, whatever its state"},
+}
+
+local function is_wanted(record, o)
+  if o.state == "stands" then return record.stands end
+  if o.state then return record.state == o.state end
+  return o.all or not (record.state == "undone" and not record.began)
+end
+
+-- What stands first, then what runs, then what ended, each the latest first.
+local function rank(record)
+  return record.state == "damaged" and 1 or record.stands and 2 or record.alive and 3 or 4
+end
+
+local function is_before(a, b)
+  if rank(a) ~= rank(b) then return rank(a) < rank(b) end
+  local at, bt = a.updated or 0, b.updated or 0
+  if at ~= bt then return at > bt end
+  return core.before(a.job, b.job)
+end
+
+-- Of a list of records those that are shown, in that order. -> and how many are not
+function job_shown.choose(list, o)
+  local chosen = core.array {}
+  for _, record in ipairs(list) do
+    if is_wanted(record, o) then chosen[#chosen + 1] = record end
+  end
+  table.sort(chosen, is_before)
+  for i = #chosen, shown_at_most + 1, -1 do
+    if o.all or rank(chosen[i]) < 4 then break end
+    chosen[i] = nil
+  end
+  return chosen, #list - #chosen
+end
+
+local function percent(record)
+  local is_over = records.over[record.state]
+  if is_over or not record.total or record.total == 0 then return "" end
+  return ("%d%%"):format(record.done * 100 // record.total)
+end
+
+local function cells_of(record)
+  if record.state == "damaged" then return {record.job, record.state, "", "", "", "", "", "", ""} end
+  return {
+    record.job, state_text(record), percent(record), core.tostring(record.counts.changed),
+    record.rate and progress.rate_text(record.rate) or "",
+    record.seconds_left and duration.text(record.seconds_left * 1000) or "",
+    record.spec.index, paths_text(record.spec.lock), ago(record.updated),
+  }
+end
+
+-- `hidden`: how many others there are.
+function job_shown.print_list(list, hidden)
+  local function note(...) output.line(io.stderr, "mortise: note: ", ...) end
+  local standing
+  if #list == 0 then
+    output.line(io.stdout, hidden == 0 and "there are no jobs" or "there are no such jobs")
+  else
+    local rows = {{"JOB", "STATE", "DONE", "CHANGED", "RATE", "LEFT", "INDEX", "LOCKS", "UPDATED"}}
+    for _, record in ipairs(list) do
+      rows[#rows + 1] = cells_of(record)
+      standing = standing or record.stands and record.job
+    end
+    output.columns(rows, 8)
+  end
+  if standing then
+    note("what stands half-done keeps its lock; mortise jobs show ", standing, " says what may be done")
+  end
+  if hidden > 0 then note(("%d more are not shown (--all)"):format(hidden)) end
+end
+
+-- ---- For programs --------------------------------------------------------------------------------
+
+-- The record as `--json` prints it.
+function job_shown.object(record)
+  if record.state == "damaged" then return record end
+  if records.over[record.state] then
+    record.seconds = math.floor((record.updated - record.created) * 1000 + 0.5) / 1000
+    record.ended = time_text(record.updated)
+  end
+  record.created, record.updated = time_text(record.created), time_text(record.updated)
+  record.percent = record.total and record.total > 0 and record.done * 100 // record.total or nil
+  record.next = core.array(records.next_steps(record))
+  return record
+end
+
+-- ---- Waiting -------------------------------------------------------------------------------------
+
+local look_ms = 500
+
+-- Shows how far it is until nobody is at work on it any more, `wait_ms` at most (nil: as long as that takes).
+-- -> its record
+function job_shown.watch(client, id, wait_ms)
+  local until_ms = wait_ms and core.now_ms() + wait_ms
+  while true do
+    local record = records.need(client, id)
+    if not record.alive or until_ms and core.now_ms() >= until_ms then
+      output.status(nil)
+      return record
+    end
+    local now = progress_of(record)
+    if now then output.status(progress.line(now), now, record.waits) end
+    core.sleep(until_ms and math.min(look_ms, math.max(1, until_ms - core.now_ms())) or look_ms)
+  end
+end
+
+return job_shown

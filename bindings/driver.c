@@ -3,6 +3,7 @@
 #include "bindings/lua_class.h"
 #include "bindings/lua_error.h"
 
+#include "base/must.h"
 #include "base/process.h"
 
 #include <string.h>
@@ -12,6 +13,7 @@ static const char aux_key;      /* driver->aux */
 static const char live_key;     /* a table: lightuserdata of a task -> its userdata */
 
 void mt_own(mt_driver *d, mt_owned *owned, void (*end)(mt_owned *self)) {
+  MT_MUST(!owned->slot);
   owned->end = end;
   owned->next = d->owned;
   owned->slot = &d->owned;

@@ -28,6 +28,7 @@
 #include "bindings/task.h"
 
 #include "base/mem.h"
+#include "base/must.h"
 #include "client/options.h"
 
 #include <string.h>
@@ -50,6 +51,7 @@ static const mt_option rows[] = {
 /* ---- Dependents ----------------------------------------------------------------------------- */
 
 void mt_depend(mt_dependent **list, mt_dependent *d) {
+  MT_MUST(!d->slot);
   d->next = *list;
   d->slot = list;
   if (d->next) d->next->slot = &d->next;

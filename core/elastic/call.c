@@ -1,5 +1,6 @@
 /* Calls: what all requests to a server have in common. */
 #include "base/mem.h"
+#include "base/must.h"
 #include "elastic/internal.h"
 
 #include <stdarg.h>
@@ -20,7 +21,7 @@ static void take_stats(mt_elastic *e) {
 
 void mt_req_soon(mt_elastic *e, mt_req *req) {
   mt_req **at = &e->soon;
-  while (*at) at = (mt_req **)(void *)&(*at)->op;
+  for (; *at; at = (mt_req **)(void *)&(*at)->op) MT_MUST(*at != req);
   req->op = NULL;
   *at = req;
   mt_timer_start(e->store.loop, &e->timer, mt_loop_now(e->store.loop), NULL);
@@ -28,8 +29,8 @@ void mt_req_soon(mt_elastic *e, mt_req *req) {
 
 mt_call *mt_call_new(mt_elastic *e, mt_req *req) {
   if (req) {
+    MT_MUST(!req->op);
     req->finished = req->writes = false;
-    req->op = NULL;
     mt_error_clear(&req->error);
   }
   mt_call *c = mt_calloc(1, sizeof *c);

@@ -1,6 +1,7 @@
 /* Requests: which node each goes to, when it is given up, and what its owner is told. */
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/must.h"
 #include "base/pump.h"
 #include "http/internal.h"
 
@@ -298,6 +299,7 @@ static mortise_status req_check(const struct mt_http *http, mt_http_req *req) {
 }
 
 void mt_http_submit(mt_http *http, mt_http_req *req) {
+  MT_MUST(!req->op);
   req->status = 0;
   req->finished = false;
   req->answered_by = -1;

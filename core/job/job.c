@@ -113,9 +113,8 @@ static void end_as(job_op *o, mt_job_state state) {
   snprintf(j->record.reason, sizeof j->record.reason, "%s", j->error.code ? j->error.message : "");
   if (j->permit->check(j->permit->lock, &lost) || j->error.code == MORTISE_LOCK_LOST)
     finish_job(o);
-  else if (!o->keeper.busy)
+  else
     mt_keeper_write(&o->keeper, on_last_record, o);
-  /* else on_kept will call this again */
 }
 
 /* Called after the job's document was written. True if that failed or the job was cancelled: then the job ends. */
@@ -152,9 +151,7 @@ static void on_note(void *ctx) {
 static void on_kept(void *ctx) {
   job_op *o = ctx;
   keep_error(o, &o->keeper.error);
-  if (o->phase == JOB_ENDING) {
-    end_as(o, o->j->record.state);
-  } else if (o->j->error.code) {
+  if (o->j->error.code) {
     mt_keeper_rest(&o->keeper);
     stop_work(o);
   } else {
@@ -374,6 +371,7 @@ static void hold_or_go_on(job_op *o) {
   const mt_control *orders = &o->steering.now;
   mt_job_record *r = &o->j->record;
   bool held = o->paused || orders->paused;
+  if (o->phase == JOB_ENDING) return;
   snprintf(r->waits, sizeof r->waits, "%s", o->why);
   if (orders->paused) snprintf(r->waits, sizeof r->waits, "paused by %s", orders->by);
   if (o->phase == JOB_CHANGING) mt_change_pause(o->j->change, held || o->hold);

@@ -1,10 +1,19 @@
 #include "job/keeper.h"
 
+#include "base/must.h"
 #include "job/journal.h"
 
 #include <stdio.h>
 
 enum { CHECKPOINT_MS = 1000, RECORD_MAX = 32 << 20 };
+
+/* What was asked for is done: the caller may ask again, or free the keeper. */
+static void on_asked_done(void *ctx) {
+  mt_keeper *k = ctx;
+  void (*then)(void *) = k->then;
+  k->then = NULL;
+  then(k->then_ctx);
+}
 
 /* ---- Reading -------------------------------------------------------------------------------- */
 
@@ -18,10 +27,11 @@ static void on_record_read(void *ctx, mt_req *req) {
   if (!k->error.code)
     mt_job_record_decode(k->record, page->docs[0].source, page->docs[0].version, &k->error);
   mt_mget_deinit(&k->mget);
-  k->then(k->then_ctx);
+  on_asked_done(k);
 }
 
 void mt_keeper_read(mt_keeper *k, void (*then)(void *ctx), void *ctx) {
+  MT_MUST(!k->then);
   k->then = then;
   k->then_ctx = ctx;
   k->ids[0] = mt_buf_slice(&k->id);
@@ -48,7 +58,8 @@ static void on_record_written(void *ctx, mt_write_batch *b) {
     mt_error_set(&k->error, MORTISE_REJECTED, "the document of job %s cannot be written: %s",
                  k->job, k->item.write.reason);
   if (!k->error.code) k->record->version = k->item.write.version;
-  k->then(k->then_ctx);
+  k->writing = false;
+  k->written(k->written_ctx);
 }
 
 static mortise_status encode_record(mt_keeper *k) {
@@ -62,9 +73,10 @@ static mortise_status encode_record(mt_keeper *k) {
   return mt_buf_status(&k->body, "a job's document", &k->error);
 }
 
-void mt_keeper_write(mt_keeper *k, void (*then)(void *ctx), void *ctx) {
-  k->then = then;
-  k->then_ctx = ctx;
+static void write_record(mt_keeper *k, void (*then)(void *ctx), void *ctx) {
+  MT_MUST(!k->writing);
+  k->written = then;
+  k->written_ctx = ctx;
   k->outcome = MT_OUTCOME_NONE;
   if (encode_record(k)) {
     then(ctx);
@@ -84,14 +96,35 @@ void mt_keeper_write(mt_keeper *k, void (*then)(void *ctx), void *ctx) {
                               .items = &k->item,
                               .n = 1,
                               .again = mt_again_itself};
+  k->writing = true;
   mt_writer_submit(k->writer, &k->batch);
+}
+
+static void write_asked(mt_keeper *k) {
+  write_record(k, on_asked_done, k);
+}
+
+void mt_keeper_write(mt_keeper *k, void (*then)(void *ctx), void *ctx) {
+  MT_MUST(!k->then);
+  k->then = then;
+  k->then_ctx = ctx;
+  if (!k->busy) write_asked(k);
 }
 
 /* ---- Checkpoints ---------------------------------------------------------------------------- */
 
+/* A write that was asked for meanwhile takes the place of whatever follows. If another process has the job, it is
+ * spared. */
 static void on_checkpoint(void *ctx) {
   mt_keeper *k = ctx;
   k->busy = false;
+  if (k->then) {
+    if (k->error.code == MORTISE_LOCK_LOST)
+      on_asked_done(k);
+    else
+      write_asked(k);
+    return;
+  }
   if (k->again && !k->error.code) {
     mt_keeper_checkpoint(k);
     return;
@@ -101,12 +134,13 @@ static void on_checkpoint(void *ctx) {
 }
 
 void mt_keeper_checkpoint(mt_keeper *k) {
+  if (k->resting || k->then) return;
   k->again = k->busy;
   if (k->busy) return;
   mt_timer_stop(k->store->loop, &k->tick);
   k->note(k->ctx);
   k->busy = true;
-  mt_keeper_write(k, on_checkpoint, k);
+  write_record(k, on_checkpoint, k);
 }
 
 static void on_tick(void *ctx) {

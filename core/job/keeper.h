@@ -25,23 +25,27 @@ typedef struct mt_keeper {
   mt_outcome outcome; /* of the last write */
   bool busy;          /* a checkpoint is under way */
   /* its own */
-  void (*then)(void *ctx);
+  void (*then)(void *ctx); /* of the read or write that was asked for; NULL: none */
   void *then_ctx;
+  void (*written)(void *ctx); /* of the write under way */
+  void *written_ctx;
   mt_timer tick;
   mt_write_batch batch;
   mt_item item;
   mt_mget mget;
   mt_buf body, id;
   mt_slice ids[1];
-  bool reading, reserved, again, resting;
+  bool reading, writing, reserved, again, resting;
 } mt_keeper;
 
 mortise_status mt_keeper_init(mt_keeper *k, mortise_error *err);
 /* Reads the document into the record; `then` is called from the loop. */
 void mt_keeper_read(mt_keeper *k, void (*then)(void *ctx), void *ctx);
-/* Creates the document, or writes it anew if the record has a version. `then` may be called at once. */
+/* Creates the document, or writes it anew if the record has a version. `then` may be called at once. Where a
+ * checkpoint is under way, it follows that; no checkpoint is begun meanwhile. One read or write at a time. */
 void mt_keeper_write(mt_keeper *k, void (*then)(void *ctx), void *ctx);
-/* Writes a checkpoint now, or once more if one is under way. */
+/* Writes a checkpoint now, or once more if one is under way. Nothing where the keeper rests, or a write was asked for,
+ * which says the same. */
 void mt_keeper_checkpoint(mt_keeper *k);
 void mt_keeper_tick(mt_keeper *k); /* the next checkpoint follows after `every_ms` */
 void mt_keeper_rest(mt_keeper *k); /* no further checkpoint follows by itself */

@@ -173,8 +173,15 @@ void mt_launch_note(mt_launch *l) {
   r->not_after_ms = l->sweep.not_after_ms;
 }
 
+/* Nothing is decided any more. */
+static void drop_sample(mt_launch *l) {
+  if (l->busy) mt_store_cancel(l->change->store, &l->search.req);
+  l->busy = false;
+}
+
 bool mt_launch_end(mt_launch *l) {
   mt_job_record *r = l->record;
+  drop_sample(l);
   bool unsure = l->change->sweep && l->sweep.unsure;
   mt_launch_note(l);
   r->gate = 0;
@@ -193,7 +200,7 @@ mortise_status mt_launch_quell(mt_quell *q, const char *table, const mt_job_reco
 
 void mt_launch_deinit(mt_launch *l) {
   if (!l->ready) return;
-  if (l->busy) mt_store_cancel(l->change->store, &l->search.req);
+  drop_sample(l);
   mt_search_deinit(&l->search);
   mt_sweep_deinit(&l->sweep);
   mt_buf_deinit(&l->id);

@@ -51,7 +51,7 @@ mortise_status mt_launch_ready(mt_launch *l, mortise_error *err);
 mortise_status mt_launch_decide(mt_launch *l, mortise_error *err);
 /* Before the job's document is written: which task there is. */
 void mt_launch_note(mt_launch *l);
-/* The change has ended. True: whether a task still runs, or will, is not known. */
+/* The change has ended, and `decided` is not called any more. True: whether a task still runs, or will, is not known. */
 bool mt_launch_end(mt_launch *l);
 /* Whoever takes a job over ends what tasks of it there are, once its document has no gate: as mt_quell_start, with
  * `done`, `ctx`, `store` and `permit` set. */

@@ -1,6 +1,7 @@
 #include "lock/holds.h"
 
 #include "base/mem.h"
+#include "base/must.h"
 
 #include <stdlib.h>
 
@@ -141,6 +142,7 @@ void mt_hold_clear(mt_hold *h) {
 /* ---- Parts ---------------------------------------------------------------------------------- */
 
 static void append_part(mt_parts *list, mt_part *part) {
+  MT_MUST(!part->prev && list->first != part);
   part->prev = list->last;
   part->next = NULL;
   if (list->last)

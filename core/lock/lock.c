@@ -1,6 +1,7 @@
 #include "lock/lock.h"
 
 #include "base/mem.h"
+#include "base/must.h"
 #include "lock/wait.h"
 
 enum { PATH_SHOWN = 200 };
@@ -109,6 +110,7 @@ mortise_status mt_lock_bind(mt_lock *lock, mt_holds *holds, mortise_error *err) 
 
 void mt_lock_granted(mt_lock *lock) {
   mt_manager *m = lock->manager;
+  MT_MUST(!lock->granted);
   lock->granted = true;
   lock->next = m->locks;
   if (lock->next) lock->next->prev = lock;

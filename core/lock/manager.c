@@ -1,6 +1,7 @@
 #include "lock/manager.h"
 
 #include "base/mem.h"
+#include "base/must.h"
 #include "base/pump.h"
 #include "lock/attempt.h"
 #include "lock/deadlock.h"
@@ -337,6 +338,7 @@ static void session_lost(mt_manager *m) {
 /* ---- Acquiring ------------------------------------------------------------------------------ */
 
 void mt_manager_acquire(mt_manager *m, mt_acquire *a) {
+  MT_MUST(!a->op);
   a->lock = NULL;
   a->op = NULL;
   a->finished = false;
@@ -348,6 +350,7 @@ void mt_manager_acquire(mt_manager *m, mt_acquire *a) {
   else
     mt_attempt_new(m, a, err);
   if (err->code) {
+    MT_MUST_BE_NEW(mt_acquire, whole_of(m)->refused, next, a);
     a->next = whole_of(m)->refused;
     whole_of(m)->refused = a;
   } else if (m->phase == MT_OPEN) {
@@ -376,6 +379,7 @@ void mt_manager_hinted(mt_manager *m, const mt_hint *hint) {
 /* ---- Giving back ---------------------------------------------------------------------------- */
 
 void mt_manager_tell_release(mt_manager *m, mt_release *r) {
+  MT_MUST_BE_NEW(mt_release, whole_of(m)->released, next, r);
   r->op = NULL;
   r->next = whole_of(m)->released;
   whole_of(m)->released = r;
@@ -384,6 +388,7 @@ void mt_manager_tell_release(mt_manager *m, mt_release *r) {
 
 void mt_manager_release(mt_manager *m, mt_release *r) {
   mt_lock *lock = r->lock;
+  MT_MUST(!r->op);
   if (lock->on_release) lock->on_release(lock);
   r->op = NULL;
   r->finished = false;

@@ -1,6 +1,7 @@
 #include "lock/outbox.h"
 
 #include "base/mem.h"
+#include "base/must.h"
 #include "base/pump.h"
 #include "lock/successor.h"
 #include "lock/takeover.h"
@@ -167,6 +168,7 @@ void mt_outbox_kick(mt_manager *m, mt_hold *h) {
 
 void mt_outbox_ask(mt_manager *m, mt_part *part, bool enqueue, bool once) {
   mt_hold *h = part->hold;
+  MT_MUST(!part->asking);
   part->asking = true;
   part->enqueue = enqueue;
   part->once = once;

@@ -1,9 +1,11 @@
 #include "lock/wait.h"
 
 #include "base/mem.h"
+#include "base/must.h"
 
 void mt_wait_link(mt_wait *w) {
   mt_waits *all = w->manager->waits;
+  MT_MUST(!w->prev && all->first != w);
   w->next = all->first;
   if (w->next) w->next->prev = w;
   all->first = w;

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/must.h"
 #include "base/thread.h"
 #include "sqlite/internal.h"
 
@@ -156,6 +157,7 @@ static void req_refuse(sqlite_store *s, mt_req *req) {
 
 static void submit(worker *k, mt_req *req, mt_work_fn *run, mt_work_fn *missing) {
   sqlite_store *s = k->store;
+  MT_MUST(!req->op);
   req->finished = req->writes = false;
   mt_error_clear(&req->error);
   if (start_worker(k, &req->error)) {

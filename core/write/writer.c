@@ -1,6 +1,7 @@
 #include "write/writer_parts.h"
 
 #include "base/mem.h"
+#include "base/must.h"
 #include "base/pump.h"
 
 #include <inttypes.h>
@@ -589,6 +590,7 @@ void mt_writer_free(mt_writer *w) {
 }
 
 void mt_writer_submit(mt_writer *w, mt_write_batch *b) {
+  MT_MUST_BE_NEW(mt_write_batch, w->head, link, b);
   /* Started from the loop, so that `done` never runs inside this call. */
   mt_timer_start(w->store->loop, &w->kick, mt_loop_now(w->store->loop), NULL);
   mt_error_clear(&b->error);

@@ -126,7 +126,7 @@ mt_writer *mt_writer_new(mt_store *store, const mt_env *env, const mt_permit *pe
  * what was sent and not answered is `dirty`, and may still be applied. NULL is fine. */
 void mt_writer_free(mt_writer *w);
 
-/* Starts a batch, which stays in the caller's memory until `done`. Batches and their items are sent
+/* Starts a batch, which stays in the caller's memory until `done`, and is not submitted again before. Batches and their items are sent
  * in order, but several requests at once: no two items may write the same document. */
 void mt_writer_submit(mt_writer *w, mt_write_batch *b);
 

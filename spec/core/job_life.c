@@ -70,6 +70,7 @@ static void dying_update_by_query(mt_store *s, mt_update_by_query *r) {
 DYING(mget, mt_mget)
 DYING(count, mt_count)
 DYING(refresh, mt_refresh)
+DYING(search, mt_search)
 DYING(describe, mt_describe)
 DYING(scan_open, mt_scan_open)
 
@@ -189,6 +190,7 @@ void life_begin(life *l, job_fixture *f, mt_job_verb verb, int die_at, death fat
   l->ops.mget = dying_mget;
   l->ops.count = dying_count;
   l->ops.refresh = dying_refresh;
+  l->ops.search = dying_search;
   l->ops.describe = dying_describe;
   l->ops.scan_open = dying_scan_open;
   l->ops.scan_next = dying_scan_next;

@@ -240,6 +240,39 @@ static void test_cancelled(const mt_test_place *place, undo_by by) {
   job_fixture_close(&f);
 }
 
+/* Told to end once it has sent so many requests. Did it end before that? */
+static bool is_interrupted_after(job_fixture *f, int requests) {
+  life l;
+  life_begin(&l, f, MT_JOB_RUN, NEVER, LOST);
+  while (!l.job.finished && l.events < requests) mt_loop_step(l.mine.loop, 100, NULL);
+  bool over = l.job.finished;
+  mt_job_cancel(&l.job);
+  life_go_on(&l);
+  const mt_job_record *r = &l.job.record;
+  bool interrupted = l.job.error.code == MORTISE_INTERRUPTED;
+  MT_CHECK(interrupted ? r->state == MT_JOB_STOPPED || r->state == MT_JOB_UNDONE
+                       : !l.job.error.code && r->state == MT_JOB_DONE,
+           "%s: after %d requests it is %s: %s", f->place->name, requests,
+           mt_job_state_name(r->state), l.job.error.message);
+  mt_job_verb next = r->state == MT_JOB_UNDONE ? MT_JOB_RUN : MT_JOB_RESUME;
+  life_end(&l);
+  life_whole(&l, f, next);
+  check_end(f, &l, next);
+  life_end(&l);
+  return over;
+}
+
+static void test_interrupted_anywhere(const mt_test_place *place, undo_by by) {
+  mt_test_random random = mt_test_random_for("interrupted");
+  bool over = false;
+  for (int requests = 1; !over && requests <= (place->elastic ? 16 : 40); requests++) {
+    job_fixture f;
+    job_fixture_open(&f, place, by, &random);
+    over = is_interrupted_after(&f, requests);
+    job_fixture_close(&f);
+  }
+}
+
 /* What is refused before anything was written leaves nothing to be resumed or undone. */
 static void test_refused_at_start(const mt_test_place *place, undo_by by) {
   if (by == BY_SERVER) return; /* what is merged needs a journal */
@@ -323,6 +356,7 @@ EVERYWHERE(changed_by_others)
 EVERYWHERE(deleted_comes_back)
 EVERYWHERE(function_meets_others)
 EVERYWHERE(cancelled)
+EVERYWHERE(interrupted_anywhere)
 EVERYWHERE(taken_over)
 EVERYWHERE(refused_at_start)
 EVERYWHERE(killed_anywhere)
@@ -338,6 +372,7 @@ int main(void) {
       cmocka_unit_test(everywhere_deleted_comes_back),
       cmocka_unit_test(everywhere_function_meets_others),
       cmocka_unit_test(everywhere_cancelled),
+      cmocka_unit_test(everywhere_interrupted_anywhere),
       cmocka_unit_test(everywhere_taken_over),
       cmocka_unit_test(everywhere_refused_at_start),
       cmocka_unit_test(everywhere_killed_anywhere),

@@ -1,6 +1,10 @@
 /* The writer bound to a lock: every item accounted for, whatever happens to the requests. */
 #include "writer_fixture.h"
 
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 /* ---- Splitting ------------------------------------------------------------------------------ */
 
 static void test_plain(void **state) {
@@ -570,12 +574,33 @@ static void test_memory(void **state) {
   }
 }
 
+/* It would be its own successor in the writer's list, also where it was initialised anew meanwhile. */
+static void test_submitted_twice(void **state) {
+  fixture *f = *state;
+  open_writer(f, (mt_writer_config){0});
+  prepare(f, 1);
+  fflush(NULL);
+  pid_t pid = fork();
+  if (pid == 0) {
+    signal(SIGABRT, SIG_DFL);
+    fclose(stderr);
+    mt_writer_submit(f->w, &f->batch);
+    f->batch = (mt_write_batch){.done = on_done, .ctx = f, .items = f->items, .n = 1};
+    mt_writer_submit(f->w, &f->batch);
+    _exit(0);
+  }
+  int status = 0;
+  assert_int_equal(waitpid(pid, &status, 0), pid);
+  assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(test_plain),
       TEST(test_empty),
+      TEST(test_submitted_twice),
       TEST(test_bytes),
       TEST(test_too_large),
       TEST(test_one_bad),

@@ -5,9 +5,10 @@
  * A writer (closable; it ends with its lock) sends batches of items (see lua_bulk.c) in requests of
  * at most `docs` items and `bytes`, sends nothing past the lock's deadline, and retries what failed
  * without being applied:
- *   :write(items) -> answers, err   an answer for each item: {outcome="applied" | "already" |
- *                                   "conflict" | "rejected" | "none", dirty=, result=, status=,
- *                                   seq_no=, term=, type=, reason=}. err is nil if each item has
+ *   :write(items[, {refresh=, exact=}]) -> answers, err
+ *                                   an answer for each item: {outcome="applied" | "already" |
+ *                                   "conflict" | "rejected" | "none", dirty=, doubted=, result=,
+ *                                   status=, seq_no=, term=, type=, reason=}. err is nil if each item has
  *                                   an outcome, else what stopped it (lock_lost, unavailable ...);
  *                                   items with "none" were not done or, if `dirty`, may have been
  *   :close()                        what is in flight may still be applied
@@ -97,6 +98,8 @@ static void push_answer(lua_State *L, const mt_item *item) {
   lua_setfield(L, -2, "outcome");
   lua_pushboolean(L, item->dirty);
   lua_setfield(L, -2, "dirty");
+  lua_pushboolean(L, item->doubted);
+  lua_setfield(L, -2, "doubted");
 }
 
 static int finish_write(lua_State *L, mt_op *op, int index) {
@@ -160,10 +163,20 @@ static writer *check_writer(lua_State *L) {
   return w;
 }
 
+typedef struct batch_options {
+  bool refresh, exact;
+} batch_options;
+
+static const mt_option batch_rows[] = {MT_FLAG_OPTION(batch_options, refresh),
+                                       MT_FLAG_OPTION(batch_options, exact), MT_NO_OPTION};
+
 static int writer_write(lua_State *L) {
   mt_driver *d = mt_driver_get(L);
   check_writer(L);
   luaL_checktype(L, 2, LUA_TTABLE);
+  lua_settop(L, 3);
+  batch_options o = {0};
+  mt_options_read(L, 3, batch_rows, &o, "write");
   lua_settop(L, 2);
   lua_Integer n = luaL_len(L, 2);
   luaL_argcheck(L, n >= 0 && n <= MT_WRITES_MAX, 2, "too many items");
@@ -182,6 +195,8 @@ static int writer_write(lua_State *L) {
   op->batch.done = on_written;
   op->batch.ctx = op;
   op->batch.items = items;
+  op->batch.refresh = o.refresh;
+  op->batch.exact = o.exact;
   op->batch.n = (size_t)n;
   writer *w = check_writer(L);
   op->writer = w;

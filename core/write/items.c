@@ -296,9 +296,9 @@ static bool decide(const mt_lane *l, mt_item *item, const mt_doc *doc) {
 
 /* Could a copy of this very request have changed the document? The network may have sent the
  * request twice, and only the second answer arrived. */
-static bool may_be_own(const mt_item *item, const mt_doc *doc) {
+static bool may_be_own(const mt_write_batch *b, const mt_item *item, const mt_doc *doc) {
   const mt_write *w = &item->write;
-  if (!doc->found || w->kind == MT_WRITE_DELETE) return false;
+  if (b->exact || !doc->found || w->kind == MT_WRITE_DELETE) return false;
   if (!is_version(w->if_version)) return w->kind == MT_WRITE_CREATE;
   return !mt_version_equal(doc->version, w->if_version);
 }
@@ -341,7 +341,7 @@ void mt_item_read(mt_lane *l, mt_item *item, const mt_doc *doc) {
     return;
   else if (looks && !is_version(item->write.if_version))
     resolve_conflict(l, item, doc); /* without a version it would be a blind write */
-  else if (!(item->dirty || may_be_own(item, doc)) || !decide(l, item, doc))
+  else if (!(item->dirty || may_be_own(l->batch, item, doc)) || !decide(l, item, doc))
     resolve_conflict(l, item, doc);
 }
 
@@ -357,6 +357,7 @@ bool mt_item_written(mt_lane *l, mt_item *item, mt_write *sent) {
     settle_item(item, MT_OUTCOME_APPLIED);
     return true;
   case MT_WRITE_NOOP:
+    w->version = sent->version;
     settle_item(item, MT_OUTCOME_ALREADY);
     return true;
   case MT_WRITE_BUSY:

@@ -337,7 +337,8 @@ static bool collect_writes(mt_lane *l) {
 }
 
 static void send_bulk(mt_lane *l) {
-  l->bulk = (mt_bulk){.index = l->batch->index, .items = l->wire, .n = l->n};
+  l->bulk = (mt_bulk){
+      .index = l->batch->index, .items = l->wire, .n = l->n, .refresh = l->batch->refresh};
   begin_request(l, &l->bulk.req, on_lane_bulk);
   l->w->store->docs->bulk(l->w->store, &l->bulk);
 }

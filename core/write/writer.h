@@ -57,13 +57,17 @@ typedef enum mt_again {
 } mt_again;
 
 typedef struct mt_write_batch {
-  /* As base/pump.h says, as is `finished`. In, as all up to `n` but that. */
+  /* As base/pump.h says, as is `finished`. In, as all up to `exact` but that. */
   void (*done)(void *ctx, struct mt_write_batch *b);
   void *ctx;
   bool finished;
   const char *index; /* for items without one of their own; may be NULL */
   mt_item *items;    /* zeroed except the `in` part of `write` */
   size_t n;
+  bool refresh; /* answer once searches show it, see mt_bulk */
+  /* An answered conflict is one, even where the document is what the item makes of it. Otherwise that is taken for a
+   * copy of the item's own request, and acknowledged by writing it once more. */
+  bool exact;
   /* NULL: conflicts are reported at once. Otherwise called for each conflict with the document as
    * it is now (found == false if it is gone), at most MT_AGAIN_MAX times for one item. `doc` is
    * borrowed during the call; a new body is owned by the callback and must last until `done`. */

@@ -19,6 +19,12 @@ local calls = {
     local status = client:raw("PUT", ("/%s/_doc/%s"):format(index, id), '{"n":1}')
     assert(status < 300)
   end},
+  {name = "index under a lock", before = true, locked = true, run = function(client, index, id)
+    client:index(index, id, {n = 1})
+  end},
+  {name = "bulk under a lock", before = true, locked = true, run = function(client, index, id)
+    client:bulk(index, {{id = id, doc = {n = 1}}})
+  end},
   {name = "writer", before = true, locked = true, run = function(_, index, id, lock)
     local w <close> = lock:bulk(index)
     w:index(id, {n = 1})

@@ -6,6 +6,7 @@ local core = require "mortise.core"
 local errors = require "mortise.errors"
 local json = require "mortise.json"
 local options = require "mortise.options"
+local protect = require "mortise.protect"
 local scan = require "mortise.scan"
 local to_item = require "mortise.item"
 
@@ -13,20 +14,26 @@ local documents = {} -- results are marked as arrays or objects, so that tostrin
 
 local routing_row = {name = "routing", type = "string", help = "the document's routing"}
 
+local unguarded_row = {name = "unguarded", type = "boolean", default = false,
+  help = "true: not as a write of the lock that this task holds"}
+local refresh_row = {name = "refresh", type = "boolean", help = "return when searches see it"}
+
 local write_rows = {
   routing_row,
-  {name = "refresh", type = "boolean", help = "return when searches see it"},
+  refresh_row,
   {name = "if_seq_no", type = "integer", help = "only if it still has this version, with if_term"},
   {name = "if_term", type = "integer", help = "the version's primary term"},
   {name = "pipeline", type = "boolean", default = true, help = "false: past the ingest pipelines"},
+  unguarded_row,
 }
 
 local read_rows = {routing_row}
 
 local update_rows = {
   routing_row,
-  {name = "refresh", type = "boolean", help = "return when searches see it"},
+  refresh_row,
   {name = "retries", type = "integer", default = 8, help = "when someone else changes it meanwhile"},
+  unguarded_row,
 }
 
 options.register({"create", "index", "delete"}, write_rows)
@@ -89,6 +96,13 @@ function documents:raw(method, path, body, content_type)
   return self:_open_core():raw(method, path, json.body(argument.body("raw", "body", body)), content_type)
 end
 
+-- Sends items in one request; if a lock protects the running task, by a writer of that lock. -> their results
+local function send(self, index, items, o)
+  local lock = not o.unguarded and protect.by(self)
+  if lock then return protect.write(lock, index, items, o.refresh) end
+  return self:_open_core():bulk(index, items, o.refresh)
+end
+
 -- ---- Writing one ---------------------------------------------------------------------------------
 
 local busy_tries = 6
@@ -116,10 +130,10 @@ local function complain(index, item, result)
 end
 
 -- Writes one item, retrying while the store is busy, which means that it was not applied.
-local function write_once(self, index, item, refresh)
+local function write_once(self, index, item, o)
   local result
   for try = 1, busy_tries do
-    result = self:_open_core():bulk(index, {item}, refresh)[1]
+    result = send(self, index, {item}, o)[1]
     if result.result ~= "busy" then break end
     if try < busy_tries then core.sleep(25 << try) end
   end
@@ -129,7 +143,7 @@ end
 local function write(self, index, item, o)
   item.routing, item.skip_pipeline = o.routing, not o.pipeline
   item.seq_no, item.term = o.if_seq_no, o.if_term
-  local result = write_once(self, index, item, o.refresh)
+  local result = write_once(self, index, item, o)
   if result.result ~= "applied" and result.result ~= "noop" then complain(index, item, result) end
   return core.object {id = item.id, result = result.result, seq_no = result.seq_no, term = result.term}
 end
@@ -180,6 +194,7 @@ function documents:update(index, id, change, given)
     errors.bad("update: `change` is a function or a table of fields, not %s", argument.shown(change))
   end
   local o = options.check("update", update_rows, given)
+  if not o.unguarded then protect.by(self) end -- a lost lock is told before anything is changed
   for _ = 0, o.retries do
     local view = self:get(index, id, {routing = o.routing})
     if not view then errors.raise("not_found", "%s", message(index, {id = id}, failures.missing[2])) end
@@ -191,7 +206,7 @@ function documents:update(index, id, change, given)
     if not view:_changed() then
       return core.object {id = id, result = "noop", seq_no = item.seq_no, term = item.term}
     end
-    local result = write_once(self, index, item, o.refresh)
+    local result = write_once(self, index, item, o)
     if result.result == "applied" then
       return core.object {id = id, result = "applied", seq_no = result.seq_no, term = result.term}
     end
@@ -202,15 +217,14 @@ end
 
 -- ---- Writing many --------------------------------------------------------------------------------
 
-local bulk_rows = {
-  {name = "refresh", type = "boolean", help = "return when searches see it"},
-}
+local bulk_rows = {refresh_row, unguarded_row}
 
 options.register({"bulk"}, bulk_rows)
 
 -- One request with these items {op=, id=, doc=, ...}. -> a list with a result for each: {result = "applied" |
 -- "noop" | "conflict" | "missing" | "busy" | "rejected", status, seq_no, term, type, reason}. It raises an
--- error only if the whole request failed, so check every result.
+-- error only if the whole request failed, so check every result. Under a lock, also if that is lost, or the
+-- store stays busy, once a part is done: err.results has what became of each then, "none" of those not done.
 function documents:bulk(index, items, given)
   argument.name("bulk", "index", index)
   argument.list("bulk", "items", items)
@@ -218,7 +232,7 @@ function documents:bulk(index, items, given)
   local list = {}
   for i, item in ipairs(items) do list[i] = to_item(item) end
   if #list == 0 then return core.array {} end
-  local results = core.array(self:_open_core():bulk(index, list, o.refresh))
+  local results = core.array(send(self, index, list, o))
   for _, result in ipairs(results) do core.object(result) end
   return results
 end

@@ -7,6 +7,7 @@ local duration = require "mortise.duration"
 local errors = require "mortise.errors"
 local options = require "mortise.options"
 local place = require "mortise.place"
+local protect = require "mortise.protect"
 local scan = require "mortise.scan"
 local warn = require "mortise.warn"
 local writer = require "mortise.writer"
@@ -47,6 +48,7 @@ function lock.new(client, held, request)
     _writers = {}, _place = place(), _number = made,
   }, Lock)
   client._locks[self] = true
+  protect.took(self)
   if kept then kept[self] = true end
   return self
 end

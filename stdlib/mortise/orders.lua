@@ -63,13 +63,15 @@ end
 
 -- Writes it unless someone else did meanwhile. -> was it written?
 local function write(client, id, body, view)
-  local version = view and {if_seq_no = view._seq_no, if_term = view._term, pipeline = false}
+  local version = {
+    if_seq_no = view and view._seq_no, if_term = view and view._term, pipeline = false, unguarded = true,
+  }
   local source = {
     kind = "control", format = 1, ns = client:namespace(), job = id, updated = core.wall_ms(), body = body,
   }
   local call = view and client.index or client.create
   local ok, why = pcall(call, client, records.index(client), document_id(client, id), source,
-    version or {pipeline = false})
+    version)
   if not ok and errors.code(why) ~= "conflict" then error(why, 0) end
   return ok
 end

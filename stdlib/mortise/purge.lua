@@ -29,7 +29,7 @@ end
 local function remove_belongings(client, index, id)
   local n, items = 0, {}
   local function send()
-    for _, result in ipairs(client:bulk(index, items)) do check_result(index, result) end
+    for _, result in ipairs(client:bulk(index, items, {unguarded = true})) do check_result(index, result) end
     n, items = n + #items, {}
   end
   client:refresh(index)
@@ -47,7 +47,7 @@ local function mark(client, index, record, view)
   if record.state == "removed" then return true end
   view.state = "removed"
   local ok, why = pcall(client.index, client, index, view._id, view,
-    {if_seq_no = view._seq_no, if_term = view._term, pipeline = false})
+    {if_seq_no = view._seq_no, if_term = view._term, pipeline = false, unguarded = true})
   if not ok and errors.code(why) ~= "conflict" then error(why, 0) end
   return ok
 end
@@ -63,7 +63,7 @@ end
 
 -- Removes the job's document, last. -> was it still there?
 local function remove_document(client, index, view)
-  local ok, why = pcall(client.delete, client, index, view._id)
+  local ok, why = pcall(client.delete, client, index, view._id, {unguarded = true})
   if not ok and errors.code(why) ~= "not_found" then error(why, 0) end
   return ok
 end

@@ -217,7 +217,8 @@ end
 
 -- Only under the job's lock.
 local function change_body(client, id, fn)
-  client:update(records.index(client), records.document_id(client, id), function(view) fn(view.body) end)
+  local function change(view) fn(view.body) end
+  client:update(records.index(client), records.document_id(client, id), change, {unguarded = true})
 end
 
 -- Writes down why it is not as it should be. Only when it is over.

@@ -1,14 +1,20 @@
 -- Tasks: doing several things at the same time.
+local argument = require "mortise.argument"
 local context = require "mortise.context"
 local core = require "mortise.core"
 local duration = require "mortise.duration"
 local errors = require "mortise.errors"
 local options = require "mortise.options"
+local protect = require "mortise.protect"
 
 local tasks = {}
 
 -- spawn(fn, ...) -> task; task:join() returns what fn returned, or raises its error.
-tasks.spawn = core.spawn
+-- What it writes is protected by the lock that protects its starter.
+function tasks.spawn(fn, ...)
+  if type(fn) ~= "function" then errors.bad("spawn: `fn` is a function, not %s", argument.shown(fn)) end
+  return core.spawn(protect.passed_on(fn), ...)
+end
 
 -- Waits for that time while other tasks run.
 function tasks.sleep(time)
@@ -63,7 +69,7 @@ function tasks.map(list, fn, given)
   do
     local group <close> = setmetatable({tasks = {}, next = 1}, Group)
     for i = 1, math.min(o.limit, #list) do
-      group.tasks[i] = core.spawn(work, group, list, fn, results)
+      group.tasks[i] = tasks.spawn(work, group, list, fn, results)
     end
     for _, task in ipairs(group.tasks) do
       local ok, why = pcall(task.join, task)

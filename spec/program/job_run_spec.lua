@@ -177,6 +177,42 @@ stores.each("a job that a script returns", function(store)
     assert.same({1, "second"}, {#list, list[1].job})
   end)
 
+  it("is not passed over by `run`, which says what to type", function()
+    local function run(text, ...)
+      local script_file = program.write(text, ".lua")
+      local code, out, err = mortise("run", script_file, ...)
+      os.remove(script_file)
+      return code, out, err, script_file
+    end
+    local text = ([[local job = mortise.job {id = "r1", index = %q, rename = {from = "/a", to = "/b"}}
+      if arg[1] == "run" then job:run() end
+      return arg[1] == "found" and mortise.get_job "r1" or job]]):format(index)
+    local code, _, err, name = run(text, "x", "--", "-y")
+    assert.equal(2, code)
+    says(err, "returns a job, which was not run", " job run " .. name .. " -- x -y")
+    code, _, err = mortise("run", file, index, "r2")
+    assert.equal(2, code)
+    says(err, " job run " .. file .. " " .. index .. " r2")
+    assert.equal(0, moved())
+    assert.equal(0, (run(text, "run")))
+    assert.equal(documents, moved())
+    assert.equal(0, (run(text, "found")))
+    assert.equal(0, (run "return {index = 5}")) -- some module
+  end)
+
+  it("is neither resumed nor undone if its id is made anew each time", function()
+    local text = [[return {name = "n", index = %q, rename = {from = "/a", to = "/b"}}]]
+    local other = program.write(text:format(index), ".lua")
+    for _, flag in ipairs {"--resume", "--rollback"} do
+      local code, _, err = mortise("job", "run", flag, other)
+      assert.equal(2, code)
+      says(err, flag, "`id`", "`once`", "mortise jobs")
+    end
+    assert.equal(0, moved())
+    assert.equal(0, (mortise("job", "run", other)))
+    os.remove(other)
+  end)
+
   it("is no other script", function()
     local other = program.write("return 5", ".lua")
     local code, _, err = mortise("job", "run", other)
@@ -185,5 +221,62 @@ stores.each("a job that a script returns", function(store)
     says(err, "returns no job")
     assert.equal(2, (mortise("job", file)))
     assert.equal(2, (mortise("job", "run", "--resume", "--rollback", file)))
+  end)
+end)
+
+describe("a new embedded store", function()
+  local store, file
+
+  before_each(function()
+    store = stores.temporary ".db"
+    file = program.write(script, ".lua")
+  end)
+
+  after_each(function()
+    os.execute("rm -f " .. store .. "*")
+    os.remove(file)
+  end)
+
+  local function mortise(...) return program.run {"--store", "sqlite:" .. store, ...} end
+
+  local function put()
+    assert.equal(0, (mortise("-e", [[
+      mortise.create_index("fs", {mappings = {properties = {path = {type = "keyword"}}}})
+      mortise.create("fs", "1", {path = "/a/1"})]])))
+  end
+
+  it("has no jobs, and is not made by a look for them", function()
+    local code, _, err = mortise "jobs"
+    assert.equal(1, code)
+    says(err, "there is no store " .. store)
+    assert.is_nil(io.open(store))
+    put()
+    local before = select(2, mortise("-e", "print(mortise.describe('mortise-locks-jobs').exists)"))
+    for words, text in pairs {
+      [{"jobs"}] = "there are no jobs", [{"jobs", "purge"}] = "there is no job to remove",
+    } do
+      local status, out = mortise(table.unpack(words))
+      assert.equal(0, status)
+      says(out, text)
+    end
+    for _, verb in ipairs {"show", "resume", "rollback", "plan", "pause", "purge"} do
+      local status, _, why = mortise("jobs", verb, "x")
+      assert.equal(1, status)
+      says(why, "there is no job x")
+    end
+    assert.equal("false\n", before)
+    assert.same({0, before, ""}, {mortise("-e", "print(mortise.describe('mortise-locks-jobs').exists)")})
+    mortise("-e", "mortise.acquire {tree = '/a'}")
+    says(select(2, mortise "doctor"), "jobs: none yet")
+  end)
+
+  it("takes a job with an id, and with --resume", function()
+    put()
+    says(select(2, mortise("job", "run", file, "fs", "j1", "--dry-run")), "1 of 1 documents")
+    says(select(2, mortise("job", "run", file, "fs", "j1", "--resume")), "job j1 is done")
+    os.execute("rm -f " .. store .. "*")
+    put()
+    says(select(2, mortise("job", "run", file, "fs", "j2")), "job j2 is done")
+    says(select(2, mortise("jobs", "ls", "--all")), "j2")
   end)
 end)

@@ -373,6 +373,7 @@ end
 
 -- The same, telling on_error.
 local function carry_out(self, verb, standing)
+  self._touched = true
   local ok, result = pcall(attempt, self, verb, standing)
   if ok then return result end
   hooks.failed(self, result)
@@ -414,10 +415,19 @@ local function check_function(self)
   end
 end
 
+-- Is it a job that was made here, and never run or planned?
+function job.is_untouched(value)
+  return getmetatable(value) == Job and not (value._found or value._touched)
+end
+
+-- Can it be found again? A name alone has another id each time.
+function job.is_lasting(found) return found._given_id or found._once or found._found or false end
+
 -- Takes the lock and makes the change. -> {job=, state=, changed=, unchanged=, ...}, with `already` where
 -- `once` found it done. What stops it half-way is raised, and says how to go on; the lock then stays as a
 -- guard. What stops it before anything was changed gives the lock back.
 function Job:run()
+  self._touched = true
   records.ready(self._client)
   purge.some(self._client)
   local result
@@ -449,6 +459,7 @@ function Job:plan()
   if by_function.is(self._spec.change) and not self._function then
     by_function.refuse("invalid_argument", self.id)
   end
+  self._touched = true
   local began_ms = core.now_ms()
   local o = work_options(self)
   if self._begun then o.strategy = nil end -- it has been chosen
@@ -516,7 +527,7 @@ local function new(client, id, spec, also)
   local change = by_function.is(spec.change) and also.change or nil
   return setmetatable({
     id = id, name = spec.name, _client = client, _spec = spec, _wait = also.wait, _once = also.once,
-    _given_id = also.id ~= nil,
+    _given_id = also.id ~= nil, _found = also.found,
     _on_progress = also.on_progress, _begun = also.begun,
     _function = change, _hooks = to_hooks(also),
     _orphan = {on_orphan = also.on_orphan, wait = also.wait, own = id, change = change},
@@ -553,7 +564,7 @@ options.register({"get_job"}, job.get_rows)
 function job.get(client, id, given)
   local o = options.check("get_job", job.get_rows, given)
   local record, view = records.need(client, id)
-  o.begun = record.state ~= "undone"
+  o.begun, o.found = record.state ~= "undone", true
   return new(client, id, spec_of(view), o)
 end
 

@@ -16,18 +16,36 @@ function records.make_index(client)
   if not ok and errors.code(why) ~= "conflict" then error(why, 0) end
 end
 
--- Raises not_found where the jobs' index is missing. -> its name
-function records.index(client)
+local function is_embedded(client) return client:url():find "^sqlite:" ~= nil end
+
+-- The name of the jobs' index; nil where an embedded store has none, since its first job makes it. Raises
+-- not_found where a server has none.
+local function find_index(client)
   local own = client:_open_core()
   local index = own:jobs_index()
   if own:describe(index).exists then return index end
+  if is_embedded(client) then return nil end
   errors.raise("not_found", "there is no index %s for jobs in %s: run `mortise init` once", index,
     client:url())
 end
 
+-- The same where there must be one.
+function records.index(client)
+  return find_index(client) or errors.raise("not_found", "there are no jobs in %s", client:url())
+end
+
+-- The same for who lists what is there, which is then up to date; nil: nothing is. A store that has no file
+-- is an error: its name is mistyped, most likely.
+function records.index_to_list(client)
+  local index = find_index(client)
+  local ok, why = pcall(client.refresh, client, index or client:_open_core():jobs_index())
+  if not ok and (index or why.type ~= "index_not_found_exception") then error(why, 0) end
+  return index
+end
+
 -- Before a job's first request: an embedded store is made ready at its first use, as for locks.
 function records.ready(client)
-  if client:url():find "^sqlite:" then records.make_index(client) else records.index(client) end
+  if is_embedded(client) then records.make_index(client) else records.index(client) end
 end
 
 local count_names = {"matched", "changed", "deleted", "unchanged", "conflicts", "rejected", "restored"}
@@ -182,8 +200,8 @@ function records.document_id(client, id) return client:namespace() .. ":" .. id 
 -- The job's record and the view of its document; nil where there is none.
 function records.get(client, id)
   core.job_id_check(argument.name("get_job", "id", id))
-  local index = records.index(client)
-  local view = client:get(index, records.document_id(client, id))
+  local index = find_index(client)
+  local view = index and client:get(index, records.document_id(client, id))
   if not view then return nil end
   local record = records.read(view)
   if not record then
@@ -201,9 +219,9 @@ end
 
 -- All of this namespace, the oldest first; one whose document is of no use has the state "damaged".
 function records.list(client)
-  local index, list = records.index(client), core.array {}
+  local index, list = records.index_to_list(client), core.array {}
   local query = {bool = {filter = {{term = {kind = "job"}}, {term = {ns = client:namespace()}}}}}
-  client:refresh(index)
+  if not index then return list end
   for view in client:scan(index, {query = query}) do
     list[#list + 1] = records.read(view)
       or core.object {job = view._id, state = "damaged", created = 0, stands = false}

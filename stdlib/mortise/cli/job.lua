@@ -37,8 +37,17 @@ local function to_job(value, file)
   errors.bad("%s returns no job: it ends with `return mortise.job{...}`", file)
 end
 
+-- One whose id is made anew each time can be neither resumed nor undone by running its script.
+local function check_id(found, o)
+  local flag = o.resume and "--resume" or o.rollback and "--rollback"
+  if not flag or job.is_lasting(found) then return end
+  errors.bad("%s: the script gives its job no `id` and no `once`, so that this would be another one; "
+    .. "`mortise jobs` lists those there are", flag)
+end
+
 -- The method to call.
 local function verb_of(found, o)
+  check_id(found, o)
   if o.dry_run then return "plan" end
   local record = found:status()
   if o.rollback then return "rollback" end

@@ -12,8 +12,7 @@ local typed = require "mortise.cli.typed"
 -- The jobs that are meant: one that is named, or all that are over for long enough.
 local function find(client, ctx, id)
   if id then return {(records.need(client, id))} end
-  client:refresh(records.index(client))
-  return purge.list(client, ctx.options.older)
+  return records.index_to_list(client) and purge.list(client, ctx.options.older) or {}
 end
 
 local function print_list(list)

@@ -4,9 +4,11 @@ local config = require "mortise.config"
 local core = require "mortise.core"
 local errors = require "mortise.errors"
 local failure = require "mortise.cli.failure"
+local job = require "mortise.job"
 local losses = require "mortise.losses"
 local printable = require "mortise.printable"
 local printer = require "mortise.printer"
+local typed = require "mortise.cli.typed"
 
 local run = {
   summary = "run a script (-: standard input)",
@@ -15,7 +17,8 @@ local run = {
 Runs a Lua script with `mortise` as a global. What follows the script's name, but for options, is the
 script's: its `...` and the table `arg`; what follows `--` is, whatever it is. Modules are found beside the
 script. `mortise FILE.lua` is the same, also after "#!"; with "#!/usr/bin/env -S mortise run --" all
-arguments are the script's. The store is opened when the script first uses it.]],
+arguments are the script's. The store is opened when the script first uses it. A script that returns a job
+is run by `mortise job run FILE`, which can plan it first, resume it and undo it; here that is refused.]],
   script = true,
   arguments = {1, math.huge},
 }
@@ -62,21 +65,23 @@ local function exit_cleanly(verbose, name)
   end
 end
 
--- (chunk, arguments): keeps locks that only its locals refer to while its tasks end. The chunk is called
--- without a name, so that tracebacks show it as the main chunk.
-local function call(...)
+-- (check or nil, chunk, arguments): keeps locks that only its locals refer to while its tasks end. The chunk
+-- is called without a name, so that tracebacks show it as the main chunk. `check` gets its first result.
+local function call(check, ...)
   local results = table.pack((...)(select(2, ...)))
+  if check then check(results[1]) end
   client.hold()
   return table.unpack(results, 1, results.n)
 end
 
--- Runs a chunk. -> exit status. `show` (may be nil) gets the chunk's results and their number.
-function run.chunk(chunk, name, words, verbose, show)
+-- Runs a chunk. -> exit status. `show` (may be nil) gets the chunk's results and their number, `check` (may
+-- be nil) the first of them, before anything is ended.
+function run.chunk(chunk, name, words, verbose, show, check)
   config.identity = {program = "mortise", script = name == "(command line)" and "-e" or name}
   set_arguments(name, words)
   losses.keep()
   exit_cleanly(verbose, name)
-  local results = finish(core.spawn(call, chunk, table.unpack(words)))
+  local results = finish(core.spawn(call, check, chunk, table.unpack(words)))
   if results[1] and results.n > 1 and show then
     show(table.move(results, 2, results.n, 1, {}), results.n - 1)
   end
@@ -108,6 +113,27 @@ local function load_file(file)
   return compiled(load(text, "@" .. printable(file), "t"))
 end
 
+-- A job that was only made. A table may be another script's module.
+local function is_unrun_job(value)
+  if job.is_untouched(value) then return true end
+  return type(value) == "table" and not getmetatable(value) and rawget(value, "index") ~= nil
+    and (rawget(value, "change") or rawget(value, "rename")) ~= nil
+end
+
+-- A script that returns a job and was to do something would otherwise have done nothing, without a word.
+local function refuse_job(ctx, value)
+  if not is_unrun_job(value) then return end
+  local words = {"job", "run", table.unpack(ctx.arguments)}
+  for i = 4, #words do
+    if words[i]:sub(1, 1) == "-" then
+      table.insert(words, 4, "--")
+      break
+    end
+  end
+  errors.bad("%s returns a job, which was not run; to run it: %s", ctx.arguments[1],
+    typed.command(ctx, table.unpack(words)))
+end
+
 -- Runs the file that the command line names; `wrap` (may be nil) makes of its chunk what is run.
 function run.run(ctx, wrap)
   local file = ctx.arguments[1]
@@ -115,7 +141,9 @@ function run.run(ctx, wrap)
   if not chunk then return 1 end
   if file ~= "-" then search_beside(file) end
   if wrap then chunk = wrap(chunk) end
-  return run.chunk(chunk, file == "-" and "stdin" or file, {table.unpack(ctx.arguments, 2)}, ctx.verbose)
+  local name, check = file == "-" and "stdin" or file, nil
+  if not wrap then check = function(value) refuse_job(ctx, value) end end
+  return run.chunk(chunk, name, {table.unpack(ctx.arguments, 2)}, ctx.verbose, nil, check)
 end
 
 -- Prints results like the prompt.

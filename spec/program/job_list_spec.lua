@@ -135,9 +135,9 @@ stores.each("a list of jobs", function(store)
 
   it("waits for one until nobody is at it", function()
     local running <close> = start("awaited", "20")
-    assert.equal(3, (mortise("jobs", "wait", "awaited", "--timeout", "100ms")))
+    assert.equal(3, (mortise("jobs", "wait", "awaited", "--for", "100ms")))
     client:get_job("awaited"):throttle {rate = 0}
-    local code, out, err = mortise("jobs", "wait", "awaited", "--timeout", "60s")
+    local code, out, err = mortise("jobs", "wait", "awaited", "--for", "60s")
     assert.equal(0, code, err)
     says(out, "job awaited is done: 200 documents changed")
     assert.equal(0, running:status())

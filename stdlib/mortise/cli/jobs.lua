@@ -30,7 +30,7 @@ show       all about one, and what may be done; with --rejected or --conflicts t
            refused, or that others had changed, each on a line, however many.
 wait       shows how far it is until nobody is at work on it any more. The exit status is 0 if it is done or
            undone then, 1 if documents were set aside or it was refused, 6 if it stands half-done, and 3 if
-           it is still at work after --timeout.
+           it is still at work after --for TIME.
 plan       what it would change now; takes no lock, writes nothing.
 pause      whoever is at work on it, anywhere, sends nothing more until it is resumed, and keeps the lock.
 throttle   how fast it may go, from now on and after it was taken over.
@@ -47,7 +47,7 @@ resume and rollback take the job's lock over from its dead process, and give it 
   options = options.join({output.json_row}, job_shown.list_rows, job_orders.rows(), {
     {name = "rejected", type = "boolean", flag = "--rejected", help = "show: documents that were refused"},
     {name = "conflicts", type = "boolean", flag = "--conflicts", help = "show: those others had changed"},
-    {name = "timeout", type = "duration", flag = "--timeout", value = "TIME",
+    {name = "for", type = "duration", flag = "--for", value = "TIME",
       help = "wait: how long at most; without it as long as somebody is at work"},
     {name = "older", type = "duration", flag = "--older", value = "TIME",
       help = "purge: those that ended so long ago"},
@@ -105,7 +105,7 @@ local function status_of(record)
 end
 
 function verbs.wait(client, ctx, id)
-  local record = job_shown.watch(client, id, ctx.options.timeout)
+  local record = job_shown.watch(client, id, ctx.options["for"])
   if ctx.options.json then
     output.json(job_shown.object(record))
   else
@@ -177,7 +177,7 @@ local without_id = {ls = true, purge = true}
 
 -- The verb of each option that is one verb's.
 local belongs_to = {
-  all = "ls", state = "ls", rejected = "show", conflicts = "show", timeout = "wait", older = "purge",
+  all = "ls", state = "ls", rejected = "show", conflicts = "show", ["for"] = "wait", older = "purge",
 }
 
 local function check(ctx)

@@ -361,7 +361,7 @@ static int error_tostring(lua_State *L) {
     luaL_addstring(&b, e->reason);
     luaL_addstring(&b, ")");
   }
-  if (e->ambiguous) luaL_addstring(&b, "; it may have been applied");
+  if (e->ambiguous) luaL_addstring(&b, "; what was asked for may have been applied, at least in part");
   luaL_addstring(&b, message + line);
   add_blockers(&b, &s->blockers);
   luaL_pushresult(&b);

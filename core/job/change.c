@@ -114,7 +114,7 @@ static void finish_change(change_op *o) {
   if (is_sweeping(o)) mt_sweep_stop(o->c->sweep);
   if (o->units.busy || o->request || o->knowing || is_sweeping(o)) return;
   if (o->failed) {
-    say_how_far(o);
+    if (!c->plan) say_how_far(o);
     c->error.ambiguous = mt_change_applied(c);
   }
   c->result.round_trips = c->store->stats.requests - o->requests0;

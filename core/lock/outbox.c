@@ -371,7 +371,8 @@ static void adopt_answered(mt_manager *m, mt_hold *h, const mt_lock_item *item) 
   bool gone = item->result == MT_LOCK_ABSENT || item->result == MT_LOCK_STALE;
   mt_error_set(&err, gone ? MORTISE_CONFLICT : MORTISE_REJECTED,
                gone
-                   ? "%s: what session %s held there for job %s was taken over by another one"
+                   ? "%s: what session %s held there for job %s is another session's now, which has taken "
+                     "the job over"
                    : "%s: the store refuses to let the lock of session %s for job %s be taken over",
                h->path, h->evict, m->job);
   h->evict[0] = '\0';

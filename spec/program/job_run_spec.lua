@@ -82,12 +82,25 @@ stores.each("a job that a script returns", function(store)
     local code, _, err = mortise("job", "run", file, index, "two")
     assert.equal(6, code)
     says(err, "job two stands half-done", "--resume", "--rollback")
+    for _, words in ipairs {{"job", "run", file, index, "two", "--dry-run"}, {"jobs", "plan", "two"}} do
+      says(select(2, mortise(table.unpack(words))), "job two stands half-done: this is what is left of it")
+    end
     assert.equal(0, (mortise("jobs", "throttle", "two", "--rate", "0")))
     code, _, err = mortise("jobs", "purge", "two", "--yes")
     assert.equal(1, code)
     says(err, "stands half-done")
     says(select(2, mortise("job", "run", "--resume", file, index, "two")), "job two is done")
     assert.equal(documents, moved())
+    for _, words in ipairs {{"jobs", "resume", "two"}, {"job", "run", file, index, "two", "--resume"}} do
+      says(select(2, mortise(table.unpack(words))), "job two was done already")
+    end
+    mortise("jobs", "rollback", "two")
+    for _, words in ipairs {{"jobs", "rollback", "two"}, {"job", "run", file, index, "two", "--rollback"}} do
+      says(select(2, mortise(table.unpack(words))), "job two was undone already")
+    end
+    local _, shown = mortise("jobs", "show", "two")
+    says(shown, "state    undone", "counts   ")
+    assert.is_nil(shown:find "done  +%d")
   end)
 
   it("is removed with its journal when it is over", function()

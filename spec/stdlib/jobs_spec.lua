@@ -83,6 +83,36 @@ stores.each("a job", function(store)
     is_free("/a", "/b")
   end)
 
+  it("plans what is left of it where it stands", function()
+    local job = cut_off {id = stores.name "cut", rate = 1}
+    assert.is_true(job:status().stands)
+    local left = 40 - job:status().counts.changed
+    local again = moving {id = job.id}
+    for _, each in ipairs {again, client:get_job(job.id)} do
+      local plan = each:plan()
+      assert.same({true, left, 40 - left}, {plan.stands, plan.changed, plan.beside})
+    end
+    client:get_job(job.id):throttle {rate = 0}
+    client:get_job(job.id):rollback()
+    assert.same({false, 40}, {again:plan().stands, again:plan().changed})
+    assert.equal(false, moving():plan().stands)
+  end)
+
+  it("is not said to be applied perhaps where it was cut off before it began", function()
+    local began = false
+    local job = moving {on_start = function()
+      began = true
+      mortise.sleep "1h"
+    end}
+    local task = mortise.spawn(job.run, job)
+    while not began do mortise.sleep "5ms" end
+    task:cancel()
+    local why = fails("interrupted", task.join, task)
+    assert.same({false, "undone"}, {why.ambiguous, why.result.state})
+    assert.is_nil(tostring(why):find("applied", 1, true))
+    assert.equal("undone", job:status().state)
+  end)
+
   it("makes a list of transforms, and proves that nothing is left", function()
     local before = sources()
     local job = casting {query = {prefix = {path = "/a"}}}
@@ -305,6 +335,10 @@ describe("what a job is given", function()
       lock = {tre = "/a"}},
     ["job: rename: unknown option `form`: did you mean `from`"] = {name = "x", index = "i",
       rename = {form = "/a", to = "/b"}},
+    ["job: `merge` is an option of the job, beside `rename`: {rename = {...}, merge = true}"] = {name = "x",
+      index = "i", rename = {from = "/a", to = "/b", merge = true}},
+    ["`allow_empty` is an option of the job"] = {name = "x", index = "i",
+      rename = {from = "/a", to = "/b", allow_empty = true}},
     ["the lock does not cover /b"] = {name = "x", index = "i", lock = "/a",
       rename = {from = "/a", to = "/b"}},
     ["`merge` and `allow_empty` belong to `rename`"] = {name = "x", index = "i", change = change, lock = "/a",

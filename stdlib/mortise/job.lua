@@ -1,5 +1,6 @@
 -- Jobs: changes of many documents that outlive their process. mortise.job{name=, index=, ...} makes one,
 -- mortise.get_job(id) finds one, mortise.jobs() lists them.
+local argument = require "mortise.argument"
 local by_function = require "mortise.by_function"
 local check_path = require "mortise.path"
 local context = require "mortise.context"
@@ -112,6 +113,12 @@ local function to_change(change)
 end
 
 local function to_rename(given)
+  for _, name in ipairs {"merge", "allow_empty"} do
+    if given[name] ~= nil then
+      errors.bad("job: `%s` is an option of the job, beside `rename`: {rename = {...}, %s = %s}", name, name,
+        argument.shown(given[name]))
+    end
+  end
   local rename = options.check("job: rename", job.rename_rows, given)
   rename.from, rename.to = check_path(rename.from, true), check_path(rename.to)
   rename.ids = rename.ids or nil
@@ -285,7 +292,7 @@ local function take_lock(self, session, verb)
   if verb == "run" then
     session:close() -- there is nothing yet that it would guard
   else
-    context.add(held, ("job %s stands as it did: it was only waited for its lock"):format(self.id))
+    context.add(held, ("job %s stands as it did: nothing was done but to wait for its lock"):format(self.id))
   end
   error(held, 0)
 end
@@ -366,6 +373,7 @@ local function attempt(self, verb, standing)
   end
   local stands = now.began and not over[now.state]
   if not stands then session:close() end
+  if core.is_error(result) and now.state == "undone" and not now.began then result.ambiguous = false end
   if core.is_error(result) then result.job, result.result = self.id, finished(self, now, began_ms) end
   if stands then context.add(result, advice(self.id, now.state, self._spec.change)) end
   error(result, 0)
@@ -450,23 +458,34 @@ end
 -- byte. Raises conflict, with all else undone, where others have changed documents since.
 function Job:rollback() return carry_out(self, "undo") end
 
+-- Does it stand half-done? nil where there are no jobs yet.
+local function foreseen(self)
+  if not (self._begun or self._given_id or self._once) then return false end
+  local ok, record = pcall(records.get, self._client, self.id)
+  if not ok and errors.code(record) ~= "not_found" then error(record, 0) end
+  return ok and record ~= nil and record.stands
+end
+
 -- What the change would do, as of now: takes no lock, writes nothing. -> {matched=, changed=, rejected=,
 -- bytes= (of the changed documents), estimate= (seconds), locks={{path=, mode=}, ...}, samples={{index=, id=,
 -- new_id= (where it gets another), before=, after=, fields={{field=, before=, after=}, ...}}, ...}, strategy=
 -- and strategy_reason= (who would make it, and why, where `strategy` is given), ...}; before and after are
--- JSON texts
+-- JSON texts. Of one that stands half-done, what is left of it: `stands` is true.
 function Job:plan()
+  local stands = foreseen(self)
   if by_function.is(self._spec.change) and not self._function then
     by_function.refuse("invalid_argument", self.id)
   end
   self._touched = true
   local began_ms = core.now_ms()
   local o = work_options(self)
-  if self._begun then o.strategy = nil end -- it has been chosen
-  if self._begun and self._spec.rename then o.merge, o.allow_empty = true, true end
+  if self._begun or stands then o.strategy = nil end -- it has been chosen
+  if (self._begun or stands) and self._spec.rename then o.merge, o.allow_empty = true, true end
   local work = self._client:_open_core():plan(o)
   local result = watched(work, self._on_progress, "planning job " .. self.id, nil, runner(self))
-  return plan.complete(finished(self, result, began_ms), self._spec, self._client:url())
+  result = finished(self, result, began_ms)
+  result.stands = stands
+  return plan.complete(result, self._spec, self._client:url())
 end
 
 -- Its record: {job=, state=, stands=, alive=, counts=, reason=, created=, updated=, spec=, ...}; nil before

@@ -61,12 +61,15 @@ local function verb_of(found, o)
   return "run"
 end
 
+local ended = {resume = "done", rollback = "undone"}
 local said = {run = "is done", resume = "is done", rollback = "is undone"}
 
 local function report(o, verb, found, result)
   if o.json then return output.json(result) end
   if verb == "plan" then return plan.print(result, "job " .. found.id) end
-  if result.already then return output.line(io.stdout, ("job %s was done already"):format(found.id)) end
+  if result.already then
+    return output.line(io.stdout, ("job %s was %s already"):format(found.id, result.state))
+  end
   output.line(io.stdout, ("job %s %s: %d documents changed in %s"):format(found.id, said[verb],
     result.changed, duration.text(result.seconds * 1000)))
 end
@@ -77,9 +80,11 @@ local function work(o, found)
   if verb ~= "plan" then
     output.last_words(("mortise: interrupted: mortise jobs show %s says how it stands"):format(found.id))
   end
+  local was = ended[verb] and found:status()
   local ok, result = pcall(found[verb], found)
   output.status(nil)
   if not ok then error(result, 0) end
+  result.already = result.already or was and was.state == ended[verb] or nil
   output.last_words(nil)
   report(o, verb, found, result)
 end

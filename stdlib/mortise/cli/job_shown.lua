@@ -87,7 +87,7 @@ end
 
 local function say_counts(record)
   local counts = record.counts
-  say("done", "%d documents changed, %d deleted, %d had nothing to change, %d rejected, %d conflicts, "
+  say("counts", "%d documents changed, %d deleted, %d had nothing to change, %d rejected, %d conflicts, "
     .. "%d restored, %d left as they are", counts.changed, counts.deleted, counts.unchanged, counts.rejected,
     counts.conflicts, counts.restored, counts.kept)
   if (record.swept or 0) > 0 then say("", "%d more by the server's task so far", record.swept) end

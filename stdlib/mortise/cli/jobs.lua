@@ -137,15 +137,18 @@ local function set_last_words(id, verb)
 end
 
 local said = {resume = "is done", rollback = "is undone"}
+local ended = {resume = "done", rollback = "undone"}
 
 local function go_on(client, ctx, verb, id)
   local found = client:get_job(id, {on_progress = progress.watcher(id)})
+  local was = found:status().state
   set_last_words(id, verb)
   local ok, result = pcall(found[verb], found)
   output.status(nil)
   if not ok then error(result, 0) end
   output.last_words(nil)
   if ctx.options.json then return output.json(result) end
+  if was == ended[verb] then return output.line(io.stdout, ("job %s was %s already"):format(id, was)) end
   output.line(io.stdout, ("job %s %s: %d documents changed in %s"):format(id, said[verb], result.changed,
     duration.text(result.seconds * 1000)))
 end

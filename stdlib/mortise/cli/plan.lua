@@ -49,6 +49,11 @@ end
 
 -- Prints the result of a job's plan; `what` is what it plans.
 function plan.print(result, what)
+  if result.stands then
+    output.line(io.stdout,
+      ("job %s stands half-done: this is what is left of it; mortise jobs show %s says what may be done")
+        :format(result.job, result.job))
+  end
   output.line(io.stdout, ("%s: %d of %d documents that match would change (%s), in about %s"):format(
     what, result.changed, result.matched, size_text(result.bytes),
     duration.text(math.floor(result.estimate * 1000 + 0.5))))

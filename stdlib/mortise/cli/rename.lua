@@ -53,8 +53,11 @@ end
 -- The error's own text stays one line; only text added here has several.
 local function set_lines(why, message) why.message, why.lines = message, true end
 
--- Adds to the error what to type next, if that is known.
+local flags = {["`merge`"] = "--merge", ["`allow_empty`"] = "--allow-empty"}
+
+-- Names options as they are typed here, and adds to the error what to type next, if that is known.
 local function advise(ctx, why)
+  if core.is_error(why) then why.message = why.message:gsub("`[a-z_]+`", flags) end
   local r = core.is_error(why) and why.result
   if not r then return end
   if r.state == "stopped" and why.code == "interrupted" then
@@ -122,7 +125,10 @@ end
 local function show_plan(ctx, moving)
   local ok, result = pcall(moving.plan, moving)
   output.status(nil)
-  if not ok then error(result, 0) end
+  if not ok then
+    advise(ctx, result)
+    error(result, 0)
+  end
   if ctx.options.json then return output.json(result) end
   local index, from, to = table.unpack(ctx.arguments)
   plan.print(result, ("%s: %s becomes %s"):format(index, from, to))

@@ -8,7 +8,8 @@
  *   :count(index[, query]) -> integer, exact
  *   :refresh(index)                   all shards, or an error
  *   :search(index, body) -> answer
- *   :raw(method, path[, body[, content_type]]) -> status, answer      unsupported on sqlite */
+ *   :raw(method, path[, body[, content_type[, whole]]]) -> status, answer      unsupported on sqlite; `whole`: its
+ *       answer is waited for also after an interrupt (op.h) */
 #include "bindings/lua_store.h"
 
 #include "bindings/await.h"
@@ -174,6 +175,7 @@ static int client_raw(lua_State *L) {
   const char *path = mt_check_string(L, 3);
   mt_slice body = opt_slice(L, 4);
   const char *type = mt_opt_string(L, 5);
+  bool whole = lua_toboolean(L, 6);
   lua_settop(L, 5);
   lua_createtable(L, 2, 0); /* keeps two strings in one anchor */
   for (int i = 4; i <= 5; i++) {
@@ -184,6 +186,7 @@ static int client_raw(lua_State *L) {
   lua_settop(L, 4);
   mt_lua_call *call = mt_lua_call_new(L, 1, push_raw_answer, deinit_raw);
   anchor_arguments(L, 4);
+  call->op.whole = whole;
   call->r.raw.method = method;
   call->r.raw.path = path;
   call->r.raw.body = body;

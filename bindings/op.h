@@ -29,6 +29,9 @@ struct mt_op {
   bool started, done;
   bool checked; /* postponed errors were raised before it was submitted (mt_task_check) */
   bool applied; /* if `stop`: some of it was applied, or may be */
+  /* Its caller must know what became of it: it is waited for also when its task is stopped, which is told afterwards.
+   * Only an interrupt that is raised again cancels it. */
+  bool whole;
 };
 
 /* Pushes a zeroed operation of `size` bytes with `anchors` user values. */

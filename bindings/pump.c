@@ -105,6 +105,6 @@ void mt_pump_task(mt_driver *d, mt_task *task) {
   d->pumps = &frame;
   task->joined = true;
   while (!mt_task_is_done(task))
-    if (!turn(d, task, (until){.task = task})) mt_task_stop(task, "the event loop failed");
+    if (!turn(d, task, (until){.task = task})) mt_task_stop_now(task, "the event loop failed");
   d->pumps = frame.outer;
 }

@@ -317,10 +317,10 @@ bool mt_tasks_wake(mt_driver *d, uint64_t holder, bool told, const char *why) {
   return its && its->woken == d->wakes;
 }
 
-void mt_task_stop(mt_task *task, const char *why) {
+static void stop_task(mt_task *task, const char *why, bool now) {
   if (mt_task_is_done(task)) return;
   mt_op *op = awaited(task);
-  if (op) {
+  if (op && (now || !op->whole)) {
     mt_op_stop(op, why);
     return;
   }
@@ -328,12 +328,25 @@ void mt_task_stop(mt_task *task, const char *why) {
   if (task->phase == MT_TASK_ENDING) mt_task_ready(task);
 }
 
+void mt_task_stop(mt_task *task, const char *why) {
+  stop_task(task, why, false);
+}
+
+void mt_task_stop_now(mt_task *task, const char *why) {
+  stop_task(task, why, true);
+}
+
 void mt_tasks_stop(mt_driver *d, const char *why, const mt_task *running, bool again) {
   for (int i = 0; i < MT_TASK_BUCKETS; i++)
     for (mt_task *task = d->buckets[i]; task; task = task->next_in_bucket) {
       const mt_op *op = awaited(task);
-      if (task != running && !(again && op && op->type->gives_back)) mt_task_stop(task, why);
+      if (task != running && !(again && op && op->type->gives_back)) stop_task(task, why, again);
     }
-  for (mt_pump *pump = d->pumps; pump; pump = pump->outer)
-    if (pump->op && pump->task == &d->main_task && pump->task != running) mt_op_stop(pump->op, why);
+  for (mt_pump *pump = d->pumps; pump; pump = pump->outer) {
+    if (!pump->op || pump->task != &d->main_task || pump->task == running) continue;
+    if (pump->op->whole && !again)
+      d->main_task.stop = why;
+    else
+      mt_op_stop(pump->op, why);
+  }
 }

@@ -3,6 +3,7 @@ local core = require "mortise.core"
 local fails = require "spec.support.fails"
 local process = require "spec.support.process"
 local program = require "spec.support.program"
+local proxy = require "spec.support.proxy"
 local stores = require "spec.support.stores"
 
 local lease_ms = 60000
@@ -173,6 +174,47 @@ stores.each("a tuned job", function(store)
     signal("interrupted", "INT")
     assert.equal(before, interval())
     assert.same({"stopped"}, {client:get_job("interrupted"):status().state, tuned "interrupted"})
+  end)
+
+  -- The answer to the request that sets -1 comes so many milliseconds late; the signal comes before it.
+  local function signal_early(id, name, late_ms)
+    local held = ("method=PUT path=_settings times=1 hold %d"):format(late_ms)
+    local between = proxy.start(store.store, 1, {held})
+    local running <close> = process.start({store = between.url}, namespace, lease_ms,
+      {"job", "run", file, index, id, "2"})
+    process.wait_for("what is to be put back", function()
+      local ok, said = pcall(tuned, id)
+      return ok and said
+    end)
+    core.sleep(300) -- the request is at the proxy
+    running:kill(name)
+    running:status()
+    return running:err(), between
+  end
+
+  it("is interrupted while the index is being tuned", function()
+    if not elastic or not proxy.file then return end
+    for i, name in ipairs {"TERM", "INT"} do
+      local before = set(i .. "s")
+      local _, between = signal_early("early" .. i, name, 1500)
+      core.sleep(2000) -- what nobody waits for has come, too
+      between:stop()
+      assert.equal(before, interval())
+      assert.same({"undone"}, {client:get_job("early" .. i):status().state, tuned("early" .. i)})
+    end
+  end)
+
+  it("does not forget what may still be set late", function()
+    if not elastic or not proxy.file then return end
+    local before = set "9s"
+    local said, between = signal_early("late", "TERM", 9000) -- longer than an interrupted program waits
+    assert.truthy(tuned "late", said)
+    assert.truthy(said:find("was not put back; to try it again: mortise jobs rollback late", 1, true), said)
+    process.wait_for("the late request", function() return interval() == "-1" end)
+    between:stop()
+    mortise("jobs", "rollback", "late")
+    assert.equal(before, interval())
+    assert.is_nil(tuned "late")
   end)
 
   it("is killed and resumed", function()

@@ -88,12 +88,13 @@ function documents:scan(index, given)
   return scan.open(self, index, given)
 end
 
--- Sends any request to a store over HTTP. -> status, text
-function documents:raw(method, path, body, content_type)
+-- Sends any request to a store over HTTP. -> status, text. `whole`, of ours: an interrupt waits for it.
+function documents:raw(method, path, body, content_type, whole)
   argument.name("raw", "method", method)
   argument.name("raw", "path", path)
   if content_type ~= nil then argument.name("raw", "content_type", content_type) end
-  return self:_open_core():raw(method, path, json.body(argument.body("raw", "body", body)), content_type)
+  local text = json.body(argument.body("raw", "body", body))
+  return self:_open_core():raw(method, path, text, content_type, whole)
 end
 
 -- Sends items in one request; if a lock protects the running task, by a writer of that lock. -> their results

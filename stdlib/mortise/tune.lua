@@ -2,9 +2,10 @@
 -- making of many small segments. Not on an embedded store, which refreshes nothing.
 --
 -- What was there stands in the job's document, as `tuned` of its spec, before it is changed, and leaves it
--- when it was put back; so whoever resumes, undoes or removes the job knows whether something is to be put
--- back. A job never writes down -1, and puts nothing back where it finds anything but -1: whatever other jobs
--- and people do to the same index meanwhile, what it puts back is what somebody wanted.
+-- when putting it back was acknowledged; so whoever resumes, undoes or removes the job knows whether
+-- something is to be put back. A request that sets -1 and could come after that, since it had no answer,
+-- keeps it there, too. A job never writes down -1, and puts nothing back where it finds anything but -1:
+-- whatever other jobs and people do to the same index meanwhile, what it puts back is what somebody wanted.
 local core = require "mortise.core"
 local errors = require "mortise.errors"
 local records = require "mortise.records"
@@ -13,6 +14,10 @@ local warn = require "mortise.warn"
 local tune = {}
 
 local NONE = "-1"
+local LATE_MS = 60000 -- a request without an answer may come so late
+
+-- Of specs: when a request that was to set -1 ended without an answer, if one did.
+local unanswered = setmetatable({}, {__mode = "k"})
 
 tune.row = {
   name = "tune", type = "boolean",
@@ -23,10 +28,11 @@ local function escape(text)
   return (text:gsub("[^0-9A-Za-z._-]", function(c) return ("%%%02X"):format(c:byte()) end))
 end
 
--- -> the answer, decoded. Raises an error that says what the server has refused.
+-- -> the answer, decoded. Raises an error that says what the server has refused. An interrupt waits for the
+-- answer to what is set (`body`).
 local function ask(client, method, index, also, body)
   local path = "/" .. escape(index) .. "/_settings" .. also
-  local status, text = client:raw(method, path, body)
+  local status, text = client:raw(method, path, body, nil, body ~= nil)
   if status == 200 then return core.json_decode(text) end
   local code = (status == 401 or status == 403) and "auth" or status == 404 and "not_found" or "rejected"
   errors.raise(code, "%s %s: %d: %s", method, path, status, text:sub(1, 300))
@@ -93,17 +99,35 @@ end
 
 -- Once the job's document says what was there, and before anything else is written.
 function tune.begin(client, id, spec)
-  for _, each in ipairs(spec.tuned or {}) do
-    try("job " .. id .. " goes on without `tune`", write, client, each.index, NONE)
+  local function set(each)
+    local before = unanswered[spec]
+    unanswered[spec] = core.now_ms() -- beforehand, since no pcall catches an interrupt that is raised again
+    local ok, why = pcall(write, client, each.index, NONE)
+    if ok or not (core.is_error(why) and why.ambiguous) then unanswered[spec] = before end
+    if not ok then error(why, 0) end
   end
+  for _, each in ipairs(spec.tuned or {}) do try("job " .. id .. " goes on without `tune`", set, each) end
 end
 
-local function put_back(client, list)
+-- `may_come`: it may be set to -1 later.
+local function put_back(client, list, may_come)
   for _, each in ipairs(list) do
     local ok, now = pcall(read, client, each.index)
     if not ok and errors.code(now) ~= "not_found" then error(now, 0) end
-    if ok and now[each.index] == NONE then write(client, each.index, each.before) end
+    if ok and now[each.index] == NONE then
+      write(client, each.index, each.before)
+    elseif ok and may_come then
+      errors.raise("unavailable", "whether it was set to %s is not known, since there was no answer", NONE)
+    end
   end
+end
+
+-- The verb by which it is tried again.
+local function again_by(client, id, verb)
+  if verb == "purge" then return verb end
+  local ok, record = pcall(records.get, client, id)
+  local undone = ok and record and record.state == "undone"
+  return (undone or verb == "undo") and "rollback" or "resume"
 end
 
 -- At any end of the job, under its lock, or when it is purged. `verb` is what was done, and is to be done
@@ -111,13 +135,20 @@ end
 function tune.finish(client, id, spec, verb)
   local list = spec.tuned
   if not list then return end
-  local what = ("job %s: the refresh_interval of %s was not put back; to try it again: mortise jobs %s %s")
-    :format(id, spec.index, verb == "run" and "resume" or verb == "undo" and "rollback" or verb, id)
-  local ok = try(what, function()
-    put_back(client, list)
+  local since = unanswered[spec]
+  local function forget()
+    put_back(client, list, since and core.now_ms() - since < LATE_MS)
     records.set_tuned(client, id, nil)
-  end)
-  if ok then spec.tuned = nil end
+    spec.tuned = nil
+  end
+  local ok, why = pcall(forget)
+  local interrupted = not ok and errors.code(why) == "interrupted" and why
+  if interrupted then ok, why = pcall(forget) end -- it is told once, and this must be done
+  if not ok then
+    warn("job %s: the refresh_interval of %s was not put back; to try it again: mortise jobs %s %s: %s", id,
+      spec.index, again_by(client, id, verb), id, core.tostring(why))
+  end
+  if interrupted then error(interrupted, 0) end
 end
 
 -- The same, when the value is closed. One that was to be begun may not have been, since there is one of that

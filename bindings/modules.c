@@ -7,17 +7,40 @@
 
 #include "embedded.h"
 
+#include <lua.h>
+
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
+extern const char lua_ident[] __attribute__((weak)); /* a Lua may hide it */
+
 extern const mt_embedded mt_stdlib[];
+extern const mt_bytecode mt_stdlib_bytecode[];
+extern const char mt_stdlib_lua[];
+
+/* Bytecode is read by the very release of Lua that made it; another one is given the text. Lua's own check
+ * tells other sizes of its types, but no releases. */
+static bool is_compiled_for_this_lua(void) {
+  return lua_ident && !strcmp(lua_ident, mt_stdlib_lua);
+}
+
+/* Pushes the file's main function, or an error. -> Lua's status */
+static int push_chunk(lua_State *L, int i) {
+  if (is_compiled_for_this_lua()) {
+    const mt_bytecode *code = &mt_stdlib_bytecode[i];
+    int status = luaL_loadbufferx(L, (const char *)code->p, code->n, "=stdlib", "b");
+    if (status != LUA_ERRSYNTAX) return status;
+    lua_pop(L, 1);
+  }
+  char chunk[128];
+  snprintf(chunk, sizeof chunk, "@%s", mt_stdlib[i].name);
+  return luaL_loadbufferx(L, mt_stdlib[i].text, mt_stdlib[i].n, chunk, "t");
+}
 
 /* A loader's upvalue is the number of its file. */
 static int load_embedded(lua_State *L) {
-  const mt_embedded *file = &mt_stdlib[lua_tointeger(L, lua_upvalueindex(1))];
-  char chunk[128];
-  snprintf(chunk, sizeof chunk, "@%s", file->name);
-  if (luaL_loadbufferx(L, file->text, file->n, chunk, "t") != LUA_OK) return lua_error(L);
+  if (push_chunk(L, (int)lua_tointeger(L, lua_upvalueindex(1))) != LUA_OK) return lua_error(L);
   lua_insert(L, 1);
   lua_call(L, lua_gettop(L) - 1, 1);
   return 1;

@@ -5,14 +5,15 @@ local core = require "mortise.core"
 local client = require "mortise.client"
 local config = require "mortise.config"
 local duration = require "mortise.duration"
-local job = require "mortise.job"
+local later = require "mortise.later"
 local names = require "mortise.names"
 local options = require "mortise.options"
-local records = require "mortise.records"
-local reference = require "mortise.reference"
-local rename = require "mortise.rename"
 local settings = require "mortise.settings"
 local tasks = require "mortise.tasks"
+
+local job = later "mortise.job"
+local records = later "mortise.records"
+local rename = later "mortise.rename"
 
 local mortise = {
   version = core.version,
@@ -119,18 +120,9 @@ function mortise.seconds(time)
   return duration.ms(time, "seconds") / 1000
 end
 
-reference.holders = {
-  {"mortise", mortise}, {"client", mortise}, {"client", client.class},
-  {"lock", require("mortise.lock").class}, {"writer", require("mortise.writer").class},
-  {"scan", require("mortise.scan").class}, {"job", job.class},
-}
-
-for _, each in ipairs(reference.holders) do
-  local group, holder = table.unpack(each)
-  if holder ~= mortise then
-    names.methods(holder, group)
-    names.guard(holder, "a " .. group, {group})
-  end
+names.class(client.class, "client")
+for _, group in ipairs {"lock", "writer", "scan"} do
+  names.class(require("mortise." .. group).class, group)
 end
 names.guard(mortise, "mortise", {"mortise", "client"})
 names.guard_tasks()

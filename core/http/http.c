@@ -361,7 +361,9 @@ static char no_expect[] = "Expect:";
 
 static mortise_status init(mt_http *http, const mt_http_config *c, mortise_error *err) {
   pthread_once(&curl_once, start_curl);
-  if (curl_ready) return mt_error_set(err, MORTISE_UNSUPPORTED, "libcurl does not start");
+  if (curl_ready)
+    return mt_error_set(err, MORTISE_UNSUPPORTED, "libcurl does not start: %s",
+                        curl_easy_strerror(curl_ready));
   http->connect_ms = c->connect_ms > 0 ? c->connect_ms : MT_HTTP_CONNECT_MS;
   http->request_ms = c->request_ms > 0 ? c->request_ms : MT_HTTP_REQUEST_MS;
   http->answer_max = c->answer_max ? c->answer_max : MT_HTTP_ANSWER_MAX;

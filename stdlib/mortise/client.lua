@@ -8,11 +8,12 @@ local locks = require "mortise.locks"
 local losses = require "mortise.losses"
 local namespaces = require "mortise.namespaces"
 local options = require "mortise.options"
-local records = require "mortise.records"
 local settings = require "mortise.settings"
 local stripes = require "mortise.stripes"
 local warn = require "mortise.warn"
 local writer = require "mortise.writer"
+
+local records = require("mortise.later") "mortise.records"
 
 local Client = {__name = "mortise.client"}
 Client.__index = Client

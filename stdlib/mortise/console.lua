@@ -76,7 +76,7 @@ local function value_text(value)
   local line = type(value) == "function" and reference.of_function(value)
   if line then return rows_text(reference.find(line:match "^[0-9A-Za-z_.:]+")) end
   if core.is_view(value) then return group_text "document" end
-  for _, holder in ipairs(reference.holders) do
+  for _, holder in ipairs(reference.holders()) do
     if value == holder[2] then return overview() end
     if type(value) == "table" and debug.getmetatable(value) == holder[2] then return group_text(holder[1]) end
   end

@@ -8,6 +8,7 @@ local core = require "mortise.core"
 local errors = require "mortise.errors"
 local hooks = require "mortise.hooks"
 local json = require "mortise.json"
+local names = require "mortise.names"
 local options = require "mortise.options"
 local plan = require "mortise.plan"
 local orders = require "mortise.orders"
@@ -625,5 +626,7 @@ function job.recover(client, id, o)
   end
   return carry_out(found, undoes and "undo" or "resume", true)
 end
+
+names.class(Job, "job")
 
 return job

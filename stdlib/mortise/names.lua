@@ -1,8 +1,10 @@
 -- Unknown names. Reading a name that is nearly one of ours raises an error, since it was probably mistyped;
 -- any other is nil, so that a script can check whether a later version has something.
 local errors = require "mortise.errors"
-local reference = require "mortise.reference"
+local later = require "mortise.later"
 local suggest = require "mortise.suggest"
+
+local reference = later "mortise.reference"
 
 local names = {}
 
@@ -15,12 +17,18 @@ end
 -- that its objects do not have. Names of these groups (mortise.reference), and our own that begin with `_`,
 -- are allowed.
 function names.guard(t, what, groups)
-  local known, list = {}, {}
-  for _, group in ipairs(groups) do
-    for _, row in ipairs((reference.group(group))) do
-      known[row.name] = true
-      list[#list + 1] = row.name
+  local known, list = nil, {}
+  local function is_known(name)
+    if not known then
+      known = {}
+      for _, group in ipairs(groups) do
+        for _, row in ipairs((reference.group(group))) do
+          known[row.name] = true
+          list[#list + 1] = row.name
+        end
+      end
     end
+    return known[name]
   end
   local meta = debug.getmetatable(t) or {}
   -- The first letter is seldom mistyped: `set` is not meant as `get`.
@@ -33,7 +41,7 @@ function names.guard(t, what, groups)
   end
   function meta.__index(_, name)
     if type(name) == "number" and rawget(t, "_no_list") then t._no_list() end
-    if type(name) ~= "string" or known[name] or name:byte() == 95 then return nil end
+    if type(name) ~= "string" or name:byte() == 95 or is_known(name) then return nil end
     local near = alike(name)
     if near then errors.bad("%s has no `%s`: did you mean `%s`?", what, name, near) end
   end
@@ -65,6 +73,12 @@ function names.methods(class, group)
       end
     end
   end
+end
+
+-- Both for a class.
+function names.class(class, group)
+  names.methods(class, group)
+  names.guard(class, "a " .. group, {group})
 end
 
 return names

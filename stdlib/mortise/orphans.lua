@@ -1,8 +1,9 @@
 -- The option on_orphan: what is done when the guard of a job that stands half-done stops a call.
 local core = require "mortise.core"
 local errors = require "mortise.errors"
-local records = require "mortise.records"
 local warn = require "mortise.warn"
+
+local records = require("mortise.later") "mortise.records"
 
 local orphans = {}
 

@@ -2,7 +2,8 @@
 -- cannot be written (functions, userdata, a table inside itself) becomes nil with a comment.
 local core = require "mortise.core"
 local printable = require "mortise.printable"
-local reference = require "mortise.reference"
+
+local reference = require("mortise.later") "mortise.reference"
 
 local printer = {}
 

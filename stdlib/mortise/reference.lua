@@ -148,6 +148,22 @@ local function each(see)
   end
 end
 
+local holders
+
+-- The existing functions: {group, table with them}. Loads what is otherwise loaded when it is used, by which
+-- the options of its functions become known too.
+function reference.holders()
+  if not holders then
+    require "mortise.rename"
+    local mortise = require "mortise"
+    holders = {{"mortise", mortise}, {"client", mortise}}
+    for _, group in ipairs {"client", "lock", "writer", "scan", "job"} do
+      holders[#holders + 1] = {group, require("mortise." .. group).class}
+    end
+  end
+  return holders
+end
+
 -- All names, sorted.
 function reference.names()
   local list, seen = {}, {}
@@ -163,6 +179,7 @@ end
 function reference.find(name)
   local owner, last = name:match "^([0-9A-Za-z_]+)[.:]([0-9A-Za-z_]+)$"
   local list = {}
+  reference.holders()
   each(function(group, row)
     local is_owner = not owner or owner == group or owner == "mortise" and group == "client"
     if is_owner and row[1] == (last or name) then
@@ -194,14 +211,11 @@ function reference.group(name)
   end
 end
 
--- The existing functions, for of_function: {group, table with them}, set once by the module.
-reference.holders = {}
-
 -- The line for one of these functions, or nil.
 function reference.of_function(value)
   local found
   each(function(group, row)
-    for _, holder in ipairs(reference.holders) do
+    for _, holder in ipairs(reference.holders()) do
       if not found and row[2] and holder[1] == group and rawget(holder[2], row[1]) == value then
         found = reference.line {signature = signature(group, row), does = row[3]}
       end

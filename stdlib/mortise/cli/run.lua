@@ -4,11 +4,13 @@ local config = require "mortise.config"
 local core = require "mortise.core"
 local errors = require "mortise.errors"
 local failure = require "mortise.cli.failure"
-local job = require "mortise.job"
+local later = require "mortise.later"
 local losses = require "mortise.losses"
 local printable = require "mortise.printable"
 local printer = require "mortise.printer"
 local typed = require "mortise.cli.typed"
+
+local job = later "mortise.job"
 
 local run = {
   summary = "run a script (-: standard input)",
@@ -115,8 +117,9 @@ end
 
 -- A job that was only made. A table may be another script's module.
 local function is_unrun_job(value)
+  if type(value) ~= "table" then return false end
   if job.is_untouched(value) then return true end
-  return type(value) == "table" and not getmetatable(value) and rawget(value, "index") ~= nil
+  return not getmetatable(value) and rawget(value, "index") ~= nil
     and (rawget(value, "change") or rawget(value, "rename")) ~= nil
 end
 

@@ -1,0 +1,221 @@
+/* The functions of libcurl and libcrypto that the core calls, for the program alone: each library is loaded
+ * when it is first needed. Loading libcurl at the start, with the thirty libraries that it needs, takes longer
+ * than all else that a short command does on an embedded store.
+ *
+ * The linker finds the functions here instead of in the libraries, so the core calls them as ever, and a
+ * function that is missing here is an error of the build. MORTISE_CURL and MORTISE_CRYPTO are the sonames of
+ * the libraries that the build has found. */
+#define CURL_DISABLE_TYPECHECK
+#include <curl/curl.h>
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#undef curl_easy_getinfo /* macros of the same names */
+#undef curl_easy_setopt
+#undef curl_multi_setopt
+
+/* By this ELF note, packagers' tools learn of both (uapi-group.org/specifications/specs/elf_dlopen_metadata). */
+#define LOADS(soname) "{\"feature\":\"server\",\"priority\":\"required\",\"soname\":[\"" soname "\"]}"
+#define LOADS_TEXT "[" LOADS(MORTISE_CURL) "," LOADS(MORTISE_CRYPTO) "]"
+static const struct loads_note {
+  uint32_t owner_n, text_n, type;
+  char owner[4];
+  _Alignas(4) char text[sizeof LOADS_TEXT];
+} loads_note __attribute__((used, section(".note.dlopen"), aligned(4))) = {
+    4, sizeof LOADS_TEXT, 0x407c0c0a, "FDO", LOADS_TEXT};
+
+typedef struct function_row {
+  const char *name;
+  size_t offset; /* in the struct of the library's functions */
+} function_row;
+
+#define FUNCTION_MEMBER(name) __typeof__(name) *name;
+#define FUNCTION_ROW(name) {#name, offsetof(FUNCTIONS, name)},
+
+/* false: `why` says why not. The library stays loaded. */
+static bool load_library(const char *soname, const function_row *rows, void *functions, char *why, size_t n) {
+  void *library = dlopen(soname, RTLD_NOW | RTLD_LOCAL);
+  for (; library && rows->name; rows++) {
+    void *function = dlsym(library, rows->name);
+    *(void **)((char *)functions + rows->offset) = function;
+    if (!function) break;
+  }
+  if (library && !rows->name) return true;
+  const char *reason = dlerror();
+  snprintf(why, n, "%s", reason ? reason : soname);
+  return false;
+}
+
+/* Another library that calls one of these finds the same function: they must not be hidden from it. */
+#pragma GCC visibility push(default)
+
+/* ---- libcurl: the core calls curl_global_init first, and nothing else if that fails ----------------- */
+
+#define CURL_FUNCTIONS(EACH) \
+  EACH(curl_easy_cleanup) EACH(curl_easy_getinfo) EACH(curl_easy_init) EACH(curl_easy_setopt) \
+  EACH(curl_easy_strerror) EACH(curl_global_init) EACH(curl_multi_add_handle) EACH(curl_multi_assign) \
+  EACH(curl_multi_cleanup) EACH(curl_multi_info_read) EACH(curl_multi_init) EACH(curl_multi_remove_handle) \
+  EACH(curl_multi_setopt) EACH(curl_multi_socket_action) EACH(curl_multi_strerror)
+
+static struct curl_functions { CURL_FUNCTIONS(FUNCTION_MEMBER) } curl;
+
+static char no_curl[256]; /* why there is none */
+
+CURLcode curl_global_init(long flags) {
+#define FUNCTIONS struct curl_functions
+  static const function_row rows[] = {CURL_FUNCTIONS(FUNCTION_ROW) {NULL, 0}};
+#undef FUNCTIONS
+  if (!load_library(MORTISE_CURL, rows, &curl, no_curl, sizeof no_curl)) return CURLE_FAILED_INIT;
+  return curl.curl_global_init(flags);
+}
+
+const char *curl_easy_strerror(CURLcode code) {
+  return *no_curl ? no_curl : curl.curl_easy_strerror(code);
+}
+
+CURL *curl_easy_init(void) {
+  return curl.curl_easy_init();
+}
+
+void curl_easy_cleanup(CURL *easy) {
+  curl.curl_easy_cleanup(easy);
+}
+
+CURLcode curl_easy_getinfo(CURL *easy, CURLINFO info, ...) {
+  va_list args;
+  va_start(args, info);
+  void *out = va_arg(args, void *);
+  va_end(args);
+  return curl.curl_easy_getinfo(easy, info, out);
+}
+
+/* An option's number tells the type of its value (curl.h, CURLOPTTYPE_LONG and so on). */
+#define PASS_ON(function, handle, option) \
+  do { \
+    va_list args; \
+    va_start(args, option); \
+    __typeof__(function(handle, option)) code_; \
+    if ((long)option < CURLOPTTYPE_OBJECTPOINT) \
+      code_ = function(handle, option, va_arg(args, long)); \
+    else if ((long)option >= CURLOPTTYPE_OFF_T && (long)option < CURLOPTTYPE_BLOB) \
+      code_ = function(handle, option, va_arg(args, curl_off_t)); \
+    else \
+      code_ = function(handle, option, va_arg(args, void *)); \
+    va_end(args); \
+    return code_; \
+  } while (0)
+
+CURLcode curl_easy_setopt(CURL *easy, CURLoption option, ...) {
+  PASS_ON(curl.curl_easy_setopt, easy, option);
+}
+
+CURLMcode curl_multi_setopt(CURLM *multi, CURLMoption option, ...) {
+  PASS_ON(curl.curl_multi_setopt, multi, option);
+}
+
+CURLM *curl_multi_init(void) {
+  return curl.curl_multi_init();
+}
+
+CURLMcode curl_multi_cleanup(CURLM *multi) {
+  return curl.curl_multi_cleanup(multi);
+}
+
+CURLMcode curl_multi_add_handle(CURLM *multi, CURL *easy) {
+  return curl.curl_multi_add_handle(multi, easy);
+}
+
+CURLMcode curl_multi_remove_handle(CURLM *multi, CURL *easy) {
+  return curl.curl_multi_remove_handle(multi, easy);
+}
+
+CURLMcode curl_multi_assign(CURLM *multi, curl_socket_t fd, void *ours) {
+  return curl.curl_multi_assign(multi, fd, ours);
+}
+
+CURLMcode curl_multi_socket_action(CURLM *multi, curl_socket_t fd, int what, int *running) {
+  return curl.curl_multi_socket_action(multi, fd, what, running);
+}
+
+CURLMsg *curl_multi_info_read(CURLM *multi, int *left) {
+  return curl.curl_multi_info_read(multi, left);
+}
+
+const char *curl_multi_strerror(CURLMcode code) {
+  return curl.curl_multi_strerror(code);
+}
+
+/* ---- libcrypto: where it is missing, the program ends as the dynamic loader would end it at the start -- */
+
+#define CRYPTO_FUNCTIONS(EACH) \
+  EACH(BIO_free) EACH(BIO_new_file) EACH(ERR_clear_error) EACH(EVP_DecodeBlock) EACH(EVP_Digest) \
+  EACH(EVP_EncodeBlock) EACH(EVP_PKEY_free) EACH(EVP_sha256) EACH(PEM_read_bio_PrivateKey)
+
+typedef struct crypto_functions { CRYPTO_FUNCTIONS(FUNCTION_MEMBER) } crypto_functions;
+
+static crypto_functions crypto_loaded;
+
+static void load_crypto(void) {
+#define FUNCTIONS crypto_functions
+  static const function_row rows[] = {CRYPTO_FUNCTIONS(FUNCTION_ROW) {NULL, 0}};
+#undef FUNCTIONS
+  char why[256];
+  if (load_library(MORTISE_CRYPTO, rows, &crypto_loaded, why, sizeof why)) return;
+  fprintf(stderr, "mortise: %s\n", why);
+  _Exit(127);
+}
+
+static const crypto_functions *crypto(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, load_crypto);
+  return &crypto_loaded;
+}
+
+const EVP_MD *EVP_sha256(void) {
+  return crypto()->EVP_sha256();
+}
+
+int EVP_Digest(const void *data, size_t n, unsigned char *digest, unsigned int *size, const EVP_MD *type,
+               ENGINE *engine) {
+  return crypto()->EVP_Digest(data, n, digest, size, type, engine);
+}
+
+int EVP_EncodeBlock(unsigned char *to, const unsigned char *from, int n) {
+  return crypto()->EVP_EncodeBlock(to, from, n);
+}
+
+int EVP_DecodeBlock(unsigned char *to, const unsigned char *from, int n) {
+  return crypto()->EVP_DecodeBlock(to, from, n);
+}
+
+BIO *BIO_new_file(const char *file, const char *mode) {
+  return crypto()->BIO_new_file(file, mode);
+}
+
+int BIO_free(BIO *bio) {
+  return crypto()->BIO_free(bio);
+}
+
+EVP_PKEY *PEM_read_bio_PrivateKey(BIO *from, EVP_PKEY **key, pem_password_cb *ask, void *ctx) {
+  return crypto()->PEM_read_bio_PrivateKey(from, key, ask, ctx);
+}
+
+void EVP_PKEY_free(EVP_PKEY *key) {
+  crypto()->EVP_PKEY_free(key);
+}
+
+void ERR_clear_error(void) {
+  crypto()->ERR_clear_error();
+}
+
+#pragma GCC visibility pop

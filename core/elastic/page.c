@@ -52,6 +52,8 @@ static bool read_hit(mt_page *page, mt_doc *doc, mt_json hit) {
       good = take_number(it.value, MT_SEQ_NO_MAX, &doc->version.seq_no, &versioned);
     else if (mt_slice_eq(it.key, MT_SLICE("_primary_term")))
       good = take_number(it.value, MT_TERM_MAX, &doc->version.term, &versioned);
+    else if (mt_slice_eq(it.key, MT_SLICE("_version")))
+      mt_json_uint(it.value, &doc->revision);
     else if (mt_slice_eq(it.key, MT_SLICE("found")))
       good = mt_json_bool(it.value, &doc->found);
   }

@@ -266,6 +266,7 @@ static void add_search(mt_buf *b, const mt_scan *scan, const mt_scan_open *r, ui
               "{\"size\":%u,\"sort\":[\"_doc\"],\"track_total_hits\":true,"
               "\"seq_no_primary_term\":true",
               r->page ? r->page : MT_SCAN_PAGE);
+  if (r->revisions) mt_buf_adds(b, ",\"version\":true");
   if (scan->n > 1) mt_buf_addf(b, ",\"slice\":{\"id\":%u,\"max\":%u}", i, scan->n);
   if (r->no_source)
     mt_buf_adds(b, ",\"_source\":false");

@@ -1,6 +1,7 @@
 /* Documents that a job could not change, each with the reason: listed in documents of the jobs' index, so that
  * there may be any number of them. The job's document names a mark, and those with that mark count:
- * "run:ATTEMPT:PASS", since each pass looks at everything again, or "undo".
+ * "run:ATTEMPT:PASS", since each pass looks at everything again, or "undo". Beside all but the last, those marked
+ * "unsure" count as well (fence.h).
  *
  *   NAMESPACE:JOB:aside:...
  *   {"kind":"aside","ns":...,"job":...,"state":MARK,"body":{"list":[
@@ -13,6 +14,7 @@
 
 enum { MT_ASIDE_ID_MAX = 400 };
 #define MT_UNDO_MARK "undo"
+#define MT_UNSURE_MARK "unsure"
 
 /* Appends a document to a list; a failed buffer is the caller's to notice. */
 void mt_aside_add(mt_buf *list, mt_slice index, const mt_write *w, bool rejected);

@@ -322,7 +322,11 @@ static void open_pass(change_op *o) {
   o->again = o->scanned = false;
   if (first) start_pass(o);
   o->open = (mt_scan_open){
-      .index = c->index, .query = c->query, .page = o->page, .slices = c->options.slices};
+      .index = c->index,
+      .query = c->query,
+      .page = o->page,
+      .slices = c->options.slices,
+      .revisions = c->journal != NULL};
   send_request(o, &o->open.req, on_open);
   c->store->docs->scan_open(c->store, &o->open);
 }

@@ -33,8 +33,7 @@ static void settle_attempt(mt_claim *c) {
                           .journal = c->journal,
                           .record = c->keeper->record,
                           .end = c->end,
-                          .change = c->change,
-                          .result = c->result};
+                          .change = c->change};
   mt_settle_start(&c->settle);
 }
 

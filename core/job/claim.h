@@ -29,14 +29,13 @@ typedef struct mt_claim {
   mt_journal_of of;
   mt_writer *journal, *documents;
   const mt_change *change;  /* RESUME: what makes the open batches' documents */
-  mt_change_result *result; /* gets those that the store rejects */
   bool stopped; /* in, at any time: a job that is taken over is left once its document is written */
   /* out */
   bool over;    /* nothing is left to do, or it was left because of `stopped` */
   bool began;   /* false: no attempt has changed a document, for certain */
   uint64_t end; /* UNDO: of the last attempt's batches in the journal */
   mortise_error error;
-  /* its own, but for settle.others */
+  /* its own */
   mt_quell quell;
   mt_attempt_close close;
   mt_settle settle;

@@ -170,15 +170,19 @@ static void announce(void *ctx) {
 
 /* ---- Changing ------------------------------------------------------------------------------- */
 
-static void report_others(job_op *o) {
+/* The change knows nothing of them. */
+static void add_unsure(job_op *o) {
   mortise_error err;
-  o->j->result.conflicts += o->claim.settle.others;
-  mt_error_set(
-      &err, MORTISE_CONFLICT,
-      "%" PRIu64
-      " documents that were being written when the job's process ended have been changed by "
-      "others since: they stay as they are",
-      o->claim.settle.others);
+  uint64_t n = o->j->record.counts.unsure;
+  if (!n) return;
+  o->j->result.conflicts += n;
+  o->j->result.matched += n;
+  mt_error_set(&err, MORTISE_CONFLICT,
+               "%" PRIu64
+               " documents that were being written when the job's process ended have been changed "
+               "by others since, and nobody can tell whether the job had changed them before: they "
+               "stay as they are (`mortise jobs show %s --conflicts`)",
+               n, o->j->id);
   keep_error(o, &err);
 }
 
@@ -190,7 +194,7 @@ static void on_changed(void *ctx, mt_change *c) {
   note_progress(o);
   c->counted = o->counted;
   j->began |= o->journal.next > 0 || mt_change_applied(c);
-  r->counts.conflicts = c->result.conflicts + o->claim.settle.others;
+  r->counts.conflicts = c->result.conflicts + r->counts.unsure;
   r->counts.rejected = c->result.rejected;
   mt_job_mark(r->aside, r->attempts, c->result.looks);
   mt_job_balance(r, c->matches_on && !c->error.code);
@@ -199,7 +203,7 @@ static void on_changed(void *ctx, mt_change *c) {
   if (o->inverse_now && !mt_change_applied(c)) r->inverse = false;
   bool unsure = mt_launch_end(&o->launch) || o->was_loose || c->result.unknown;
   r->loose = r->inverse && j->error.code && unsure;
-  if (o->claim.settle.others) report_others(o);
+  add_unsure(o);
   bool nothing = !mt_job_record_began(r) && !o->journal.next; /* then there is nothing to undo */
   end_as(o, !j->error.code ? MT_JOB_DONE : nothing ? MT_JOB_UNDONE : MT_JOB_STOPPED);
 }
@@ -422,6 +426,7 @@ static void begin_undo(job_op *o) {
   r->n_also = 0;
   r->undo_attempt = r->attempts;
   r->undo_number = r->batches[r->attempts - 1];
+  r->counts.unsure = 0; /* the journal lists them, so they are looked at like all others */
   mt_job_count_anew(r);
   snprintf(r->aside, sizeof r->aside, MT_UNDO_MARK);
   mt_keeper_write(&o->keeper, start_undo, o);
@@ -486,8 +491,7 @@ static void set_up_rooms(job_op *o) {
                         .keeper = &o->keeper,
                         .steering = &o->steering,
                         .of = o->of,
-                        .change = j->change,
-                        .result = &j->result};
+                        .change = j->change};
 }
 
 static mortise_status make_job_op(job_op *o, mortise_error *err) {

@@ -38,7 +38,12 @@ void mt_journal_add(mt_buf *text, const mt_journal_entry *e) {
   mt_buf_addu(text, e->before.seq_no);
   mt_json_add_key(text, "term");
   mt_buf_addu(text, e->before.term);
+  if (e->revision) {
+    mt_json_add_key(text, "revision");
+    mt_buf_addu(text, e->revision);
+  }
   if (e->after[0]) mt_json_add_text(text, "after", mt_slice_of(e->after));
+  if (e->unsure) mt_buf_adds(text, ",\"unsure\":true");
   if (e->source.p) {
     mt_json_add_key(text, "source");
     mt_buf_addslice(text, e->source);
@@ -93,6 +98,8 @@ static bool decode_entry(mt_journal_batch *b, mt_json json, mt_journal_entry *e)
   mt_json routing = mt_json_get(json, "routing"), source = mt_json_get(json, "source");
   *e = (mt_journal_entry){0};
   mt_json_copy(mt_json_get(json, "after"), e->after, sizeof e->after);
+  mt_json_uint(mt_json_get(json, "revision"), &e->revision);
+  mt_json_bool(mt_json_get(json, "unsure"), &e->unsure);
   if (source.type) e->source = source.raw;
   return decode_kind(mt_json_get(json, "kind"), &e->kind) &&
          decode_text(b, mt_json_get(json, "index"), &e->index) &&

@@ -21,8 +21,10 @@ typedef struct mt_journal_entry {
   mt_slice index, id, routing;   /* routing {NULL,0}: none */
   mt_slice to;                   /* of a MOVE: the new id */
   mt_version before;             /* the version at which the document was read */
+  uint64_t revision;             /* and how often it had been written (store.h); 0: not known */
   char after[MT_JOURNAL_DIGEST]; /* the digest of the new source; "" if none is written */
   mt_slice source;               /* the old source, byte for byte; {NULL,0}: it is not kept */
+  bool unsure; /* others have changed it, and nobody can tell whether the batch had before (fence.h) */
 } mt_journal_entry;
 
 /* A digest of the source, which tells it from what others write. False if there is no memory. */

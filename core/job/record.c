@@ -53,8 +53,10 @@ bool mt_job_record_may(const mt_job_record *r, mt_job_state to) {
 /* ---- Counts --------------------------------------------------------------------------------- */
 
 void mt_job_count_anew(mt_job_record *r) {
-  r->counts.matched -= r->counts.conflicts + r->counts.rejected;
-  r->counts.conflicts = r->counts.rejected = 0;
+  r->counts.matched += r->counts.unsure - r->counts.conflicts - r->counts.rejected;
+  r->counts.conflicts = r->counts.unsure;
+  r->counts.rejected = 0;
+  r->aside[0] = '\0';
 }
 
 void mt_job_count_earlier(mt_job_record *r, uint64_t matched) {
@@ -100,13 +102,13 @@ static void add_record_numbers(mt_buf *out, const char *key, const uint64_t *num
 }
 
 /* The members of `counts`, both for writing and for reading. */
-enum { COUNTS = 8 };
-static const char *const count_names[COUNTS] = {"matched",   "changed",  "deleted",  "unchanged",
-                                                "conflicts", "rejected", "restored", "left"};
+enum { COUNTS = 9 };
+static const char *const count_names[COUNTS] = {
+    "matched", "changed", "deleted", "unchanged", "conflicts", "rejected", "restored", "left", "unsure"};
 static uint64_t *record_count(mt_job_record *r, size_t i) {
   uint64_t *all[COUNTS] = {&r->counts.matched,   &r->counts.changed,   &r->counts.deleted,
                            &r->counts.unchanged, &r->counts.conflicts, &r->counts.rejected,
-                           &r->counts.restored,  &r->counts.left};
+                           &r->counts.restored,  &r->counts.left,      &r->counts.unsure};
   return all[i];
 }
 

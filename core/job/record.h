@@ -60,6 +60,9 @@ typedef struct mt_job_record {
   struct {
     uint64_t matched, changed, deleted, unchanged, conflicts, rejected;
     uint64_t restored, left;      /* of an undoing: put back, and left as others have made them */
+    /* of `conflicts`: documents that stay so, whoever goes on, as nobody can tell whether a dead attempt had changed
+     * them (fence.h) */
+    uint64_t unsure;
   } counts;                       /* counted over the batches that are accounted for */
   /* The mark of the lists that count, of what was set aside (aside.h), or "". */
   char aside[MT_JOB_MARK_MAX];
@@ -99,7 +102,7 @@ bool mt_job_record_may(const mt_job_record *r, mt_job_state to);
 /* Begins a new attempt, which has no batches yet. OUT_OF_MEMORY, or REJECTED if there were too many. */
 mortise_status mt_job_record_attempt(mt_job_record *r, mortise_error *err);
 
-/* What the last attempt could not do is tried again, and counted anew. */
+/* What the last attempt could not do is tried again, and counted anew, but for `unsure`. */
 void mt_job_count_anew(mt_job_record *r);
 /* With `inverse`: so many match now. What matched at first and matches no longer, earlier attempts have changed. */
 void mt_job_count_earlier(mt_job_record *r, uint64_t matched);

@@ -17,11 +17,13 @@ mt_now mt_rewrite_look(mt_rewrite *w, mt_item *item, const mt_journal_entry *e, 
   if (!doc->found) return MT_NOW_GONE;
   item->write.if_version = doc->version;
   if (mt_version_equal(doc->version, e->before)) return MT_NOW_BEFORE;
-  if (mt_journal_digest(doc->source, digest))
-    return strcmp(digest, e->after) ? MT_NOW_OTHER : MT_NOW_AFTER;
-  mt_error_memory(&err);
-  mt_rewrite_fail(w, &err);
-  return MT_NOW_GONE;
+  if (!mt_journal_digest(doc->source, digest)) {
+    mt_error_memory(&err);
+    mt_rewrite_fail(w, &err);
+    return MT_NOW_GONE;
+  }
+  if (!strcmp(digest, e->after)) return MT_NOW_AFTER;
+  return e->revision && doc->revision == e->revision + 1 ? MT_NOW_THEIRS : MT_NOW_OTHER;
 }
 
 mt_again mt_rewrite_as(mt_item *item, mt_write_kind kind, mt_slice body) {

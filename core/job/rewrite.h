@@ -56,7 +56,8 @@ typedef enum mt_now {
   MT_NOW_GONE,
   MT_NOW_BEFORE, /* unchanged since it was read for the batch */
   MT_NOW_AFTER,  /* changed, as the batch was to change it */
-  MT_NOW_OTHER,
+  MT_NOW_THEIRS, /* its one write since then was another's: the batch has not changed it, and never will */
+  MT_NOW_OTHER,  /* others have changed it, and the batch may have before */
 } mt_now;
 
 /* For `decide`: compares the document with its entry, and sets the item's if_version. Without memory it sets `error`

@@ -1,11 +1,9 @@
-/* Settling what a dead attempt had under way: each of its open batches, as it stands in the journal, so that
- * nothing it has sent does anything any more. */
+/* Settling what a dead attempt had under way: each of its open batches, as it stands in the journal. */
 #ifndef MT_JOB_SETTLE_H
 #define MT_JOB_SETTLE_H
 
 #include "job/change.h"
 #include "job/fence.h"
-#include "job/rewrite.h"
 
 typedef struct mt_settle {
   /* in; zero the rest */
@@ -16,15 +14,10 @@ typedef struct mt_settle {
   mt_job_record *record;       /* in/out: of its last attempt; its batches and counts */
   uint64_t end;                /* the attempt's batches have smaller numbers */
   const mt_change *change;
-  mt_change_result *result; /* gets those that the store rejects */
-  /* out: documents that others have changed, so that nobody can say whether a function's change of them was
-   * written */
-  uint64_t others;
-  mortise_error error;
+  mortise_error error;      /* out */
   /* its own */
   uint64_t number;
-  mt_rewrite rewrite;
-  mt_fence fence; /* where the change is a function */
+  mt_fence fence;
 } mt_settle;
 
 void mt_settle_start(mt_settle *s);

@@ -40,7 +40,8 @@ void mt_tally_note(mt_tally *noted, mt_job_record *r, const mt_change *change,
   r->counts.changed += changed - noted->changed;
   r->counts.deleted += deleted - noted->deleted;
   r->counts.unchanged += unchanged - noted->unchanged;
-  r->counts.matched = r->counts.changed + r->counts.deleted + r->counts.unchanged;
+  r->counts.matched =
+      r->counts.changed + r->counts.deleted + r->counts.unchanged + r->counts.conflicts;
   noted->changed = changed;
   noted->deleted = deleted;
   noted->unchanged = unchanged;

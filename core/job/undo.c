@@ -27,6 +27,7 @@ static mt_again restore(mt_rewrite *w, mt_item *item, const mt_journal_entry *e,
   mt_now now = mt_rewrite_look(w, item, e, doc);
   bool ours = now == MT_NOW_AFTER;
   if (now == MT_NOW_BEFORE) return mt_rewrite_with(w, item, doc->source);
+  if (now == MT_NOW_THEIRS) return MT_AGAIN_DONE;
   if (e->kind == MT_JOURNAL_DELETE) return restore_deleted(item, e, doc);
   if (now == MT_NOW_GONE) return MT_AGAIN_CONFLICT;
   if (!e->source.p) return invert(w, item, e, doc, ours);

@@ -250,13 +250,17 @@ typedef struct batch_tally {
   uint64_t changed, deleted, unchanged;
 } batch_tally;
 
-/* A document that was to be deleted, and is gone, counts as deleted: the answer to its deletion may have been lost. */
+/* Was it to be deleted, and gone before? Where a request of it had no answer, that may have deleted it. */
+static bool found_nothing(const mt_item *item) {
+  return item->write.kind == MT_WRITE_DELETE && item->outcome == MT_OUTCOME_ALREADY && !item->doubted;
+}
+
 static batch_tally tally_batch(const mt_write_batch *b) {
   batch_tally t = {0};
   for (size_t i = 0; i < b->n; i++) {
     mt_outcome outcome = b->items[i].outcome;
     if (outcome != MT_OUTCOME_APPLIED && outcome != MT_OUTCOME_ALREADY) continue;
-    if (b->items[i].write.kind == MT_WRITE_DELETE)
+    if (b->items[i].write.kind == MT_WRITE_DELETE && !found_nothing(&b->items[i]))
       t.deleted++;
     else if (outcome == MT_OUTCOME_APPLIED)
       t.changed++;
@@ -414,13 +418,14 @@ static bool clear_olds(mt_unit *u) {
 
 static bool correct_entry(mt_unit *u);
 static bool was_not_done(const mt_item *item);
+static bool lists_too_much(const mt_unit *u);
 
 /* A request that had no answer may have written what a later one could not. Whoever goes on with the job finds out,
  * as of a batch of the dead: out of the journal, the function would be called for what it has made. */
 static bool fails_in_doubt(mt_unit *u) {
   mortise_error err;
   const mt_item *found = NULL;
-  for (size_t i = 0; i < u->batch.n && !found; i++)
+  for (size_t i = 0; u->all->known && i < u->batch.n && !found; i++)
     if (u->batch.items[i].doubted && was_not_done(&u->batch.items[i])) found = &u->batch.items[i];
   if (!found) return false;
   mt_error_set(&err, MORTISE_UNAVAILABLE,
@@ -436,7 +441,7 @@ static void on_batch_written(void *ctx, mt_write_batch *b) {
   mt_units *all = u->all;
   if (!b->error.code && clear_olds(u)) return;
   mt_relocate_conclude(&u->batch, &u->clearing);
-  u->uncorrected = all->known && b->counts[MT_OUTCOME_CONFLICT] + b->counts[MT_OUTCOME_REJECTED];
+  u->uncorrected = lists_too_much(u);
   if (u->uncorrected && !b->error.code && !fails_in_doubt(u) && correct_entry(u)) return;
   settle_unit(u);
   all->written(all->ctx);
@@ -498,7 +503,8 @@ static bool list_entry(mt_unit_journal *j, const mt_item *item, const mt_doc *do
                         .index = doc->index,
                         .id = doc->id,
                         .routing = doc->routing,
-                        .before = doc->version};
+                        .before = doc->version,
+                        .revision = doc->revision};
   if (mt_relocates(item)) {
     e.kind = MT_JOURNAL_MOVE;
     e.to = w->id;
@@ -513,11 +519,25 @@ static bool was_not_done(const mt_item *item) {
   return item->outcome == MT_OUTCOME_CONFLICT || item->outcome == MT_OUTCOME_REJECTED;
 }
 
+/* The journal keeps what was done, and what may have been. Undoing what was not would bring back what others have
+ * deleted, or find a conflict where there is none; and a function would not be called again for it. */
+static bool is_no_entry(const mt_item *item) {
+  return found_nothing(item) || (was_not_done(item) && !item->doubted && !mt_relocates(item));
+}
+
+static bool lists_too_much(const mt_unit *u) {
+  if (!u->all->journal || u->number == UNLISTED) return false;
+  for (size_t i = 0; i < u->batch.n; i++)
+    if (is_no_entry(&u->batch.items[i]) || (u->all->known && was_not_done(&u->batch.items[i])))
+      return true;
+  return false;
+}
+
 /* The items are the documents of the page that are to be changed, in the same order. */
 static mortise_status list_entries(mt_unit *u, mt_buf *text, mortise_error *err) {
   mt_buf_clear(text);
   for (size_t i = 0; i < u->batch.n; i++) {
-    if (was_not_done(&u->batch.items[i])) continue;
+    if (is_no_entry(&u->batch.items[i])) continue;
     if (!list_entry(u->all->journal, &u->batch.items[i], u->docs[u->at + i], text))
       return mt_error_memory(err);
   }
@@ -584,7 +604,7 @@ static void on_entry_corrected(void *ctx, mt_write_batch *b) {
   all->written(all->ctx);
 }
 
-/* What could not be written leaves the journal, which then says what was. */
+/* What was not done leaves the journal, which then says what was. */
 static bool correct_entry(mt_unit *u) {
   mortise_error err;
   mortise_status status = list_entries(u, &u->all->journal->text, &err);

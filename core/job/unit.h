@@ -88,8 +88,7 @@ struct mt_units {
   mt_change_result *result;
   const mt_prefix *ids; /* ids at or below `from` are to lie below `to`; NULL: they stay */
   bool outside; /* the caller makes the change, with mt_unit_put, instead of `transform` */
-  /* NULL, or the documents that are skipped because they were written already. With it, the journal is corrected
-   * after each batch, so that it lists only what was written. */
+  /* NULL, or the documents that are skipped because they were written already */
   const struct mt_known *known;
   /* a document that needs no change still matches, so it does not count as finished */
   bool idle_matches;

@@ -95,6 +95,9 @@ typedef struct mt_doc {
   mt_slice index, id, routing; /* routing {NULL,0}: none */
   mt_slice source; /* raw JSON object, validated; {NULL,0}: not found, or not asked for */
   mt_version version;
+  /* How often it was written, a server's `_version`: larger by one with each write, unless its writers give it versions
+   * of their own. 0: not asked for, or not known. An embedded store keeps none. */
+  uint64_t revision;
   bool found;
 } mt_doc;
 
@@ -207,6 +210,7 @@ typedef struct mt_scan_open {
   uint32_t page;        /* documents a page and slice; 0: MT_SCAN_PAGE */
   uint32_t slices;      /* 0: the store decides */
   bool no_source;       /* ids and versions only */
+  bool revisions;       /* those too */
   mt_scan *scan;        /* out, owned: mt_scan_close */
   uint64_t total;       /* out: exact number of documents that will come */
 } mt_scan_open;

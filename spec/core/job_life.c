@@ -34,6 +34,9 @@ static void dying_bulk(mt_store *s, mt_bulk *r) {
     return;
   }
   l->bulks++;
+  if (l->dies_writing && r->index && !strcmp(r->index, l->f->index)) l->die_at = 0;
+  if (l->dies_listing && memmem(r->items[0].id.p, r->items[0].id.n, ":aside:", 7))
+    l->die_at = l->events + 2;
   if (!dies(l)) {
     l->real->bulk(s, r);
     return;

@@ -57,7 +57,9 @@ typedef struct life {
   mt_job job;
   int events, bulks, die_at;
   death fate;
-  bool dead, holds; /* `holds`: what it writes into the index waits in `held` */
+  bool dead, holds;  /* `holds`: what it writes into the index waits in `held` */
+  bool dies_writing; /* it dies with the first documents that it writes, */
+  bool dies_listing; /* or when it has listed what it leaves as it is */
   mt_bulk *held[MT_WRITER_LANES];
   size_t n_held;
 } life;

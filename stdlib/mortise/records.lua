@@ -61,11 +61,12 @@ end
 function records.aside(client, id, what)
   local index = records.index(client)
   local view = client:get(index, client:namespace() .. ":" .. id)
-  local mark = view and view.body.aside
-  if not mark or mark == "" then return function() end end
+  if not view then return function() end end
   client:refresh(index)
-  local filter = core.array {}
-  for name, value in pairs {kind = "aside", ns = client:namespace(), job = id, state = mark} do
+  local marks = core.array {view.body.aside}
+  if marks[1] ~= "undo" then marks[2] = "unsure" end
+  local filter = core.array {{terms = {state = marks}}}
+  for name, value in pairs {kind = "aside", ns = client:namespace(), job = id} do
     filter[#filter + 1] = {term = {[name] = value}}
   end
   return coroutine.wrap(function()

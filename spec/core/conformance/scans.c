@@ -341,6 +341,42 @@ static void versions_for_writing(mt_fixture *f) {
   f->s->docs->scan_close(f->s, open.scan);
 }
 
+static uint64_t scanned_revision(mt_fixture *f) {
+  mt_refresh_index(f);
+  mt_scan_open open = {.index = f->index, .revisions = true};
+  f->s->docs->scan_open(f->s, &open);
+  MT_OK(f, open);
+  mt_scan_next next = {.scan = open.scan};
+  f->s->docs->scan_next(f->s, &next);
+  MT_OK(f, next);
+  uint64_t revision = next.page->docs[0].revision;
+  mt_page_free(next.page);
+  f->s->docs->scan_close(f->s, open.scan);
+  return revision;
+}
+
+static uint64_t got_revision(mt_fixture *f) {
+  mt_slice id = MT_SLICE("d0");
+  mt_mget get = {.index = f->index, .ids = &id, .n = 1};
+  f->s->docs->mget(f->s, &get);
+  MT_OK(f, get);
+  uint64_t revision = get.page->docs[0].revision;
+  mt_mget_deinit(&get);
+  return revision;
+}
+
+/* Where a store counts the writes of a document, each counts once. */
+static void counts_writes(mt_fixture *f) {
+  mt_make_index(f, 1);
+  mt_fill(f, 1);
+  for (uint64_t i = 1; i < 4; i++) {
+    uint64_t scanned = scanned_revision(f), got = got_revision(f);
+    MT_CHECK(scanned == got && (!got || got == i), "%llu and %llu after %llu writes",
+             (unsigned long long)scanned, (unsigned long long)got, (unsigned long long)i);
+    mt_write_one(f, mt_write_of(MT_WRITE_INDEX, "d0", "{\"n\":1}"));
+  }
+}
+
 /* A scan shows what there was at one moment: what is written while it runs neither joins it nor
  * breaks it. The embedded store reads each again: a deleted one comes, as not found. */
 static void writes_meanwhile(mt_fixture *f) {
@@ -467,6 +503,7 @@ const mt_case mt_cases_scans[] = {
     {"scan: a clause nobody knows is an error that names it", unknown_clause},
     {"scan: a clause SQLite does not do is named", unsupported_clause},
     {"scan: its versions serve compare-and-set", versions_for_writing},
+    {"scan: its count of a document's writes grows by one", counts_writes},
     {"scan: writes meanwhile do not join", writes_meanwhile},
     {"scan: closed early", closed_early},
     {"scan: misses nothing that was acknowledged", misses_nothing_acknowledged},

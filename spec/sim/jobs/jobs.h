@@ -82,6 +82,7 @@ typedef struct jobs_profile {
   jobs_kind kind;
   unsigned docs, fault_level, others, orders, yields, misfortunes;
   unsigned poisoned; /* in a thousand: documents whose change the mapping rejects */
+  bool revisions;    /* the store says how often a document was written */
   bool rivals;       /* a process begins while the one before still believes in its lock */
   uint32_t page, in_flight;
   size_t known;    /* documents of a part of what is known */
@@ -102,6 +103,8 @@ typedef struct jobs_doc {
   bool others;     /* who wrote that */
   bool written;    /* the job has changed it, and has not undone that */
   bool listed;     /* its journal had it */
+  bool remade;     /* then it was gone, and others have made another */
+  bool unsure;     /* and its list, for good, since nobody can tell whether it was written */
 } jobs_doc;
 
 typedef struct jobs_counts {

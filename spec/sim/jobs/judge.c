@@ -7,6 +7,7 @@
  * gone from the former. */
 #include "jobs.h"
 
+#include "job/aside.h"
 #include "job/journal.h"
 
 #include <inttypes.h>
@@ -121,14 +122,29 @@ static bool lists(const mt_journal_batch *b, const jobs_entry *e) {
   return false;
 }
 
-/* Of a function, it is corrected: what could not be written leaves it, and nothing is added. */
+static const char *source_at(const jobs_sim *s, unsigned doc, bool moved) {
+  char id[32];
+  jobs_id(s, doc, moved, id);
+  const shelf_doc *d = shelf_get(&s->shelf.docs, mt_slice_of(id));
+  return d ? d->now.source : NULL;
+}
+
+/* Is the document what the batch has made of it? A function's is the job's whatever others have made of it since. */
+static bool is_made(const jobs_sim *s, const jobs_entry *e) {
+  char digest[MT_JOURNAL_DIGEST] = "";
+  const char *now = source_at(s, e->doc, false);
+  if (!e->written || s->profile.kind == JOBS_FUNCTION) return e->written && s->docs[e->doc].written;
+  if (now && !mt_journal_digest(mt_slice_of(now), digest)) abort();
+  return !strcmp(digest, e->after);
+}
+
+/* It is corrected: what was not written leaves it, and nothing is added. */
 static void note_corrected(jobs_sim *s, const shelf_written *w, const mt_journal_batch *b) {
   size_t kept = 0, of_batch = 0;
-  if (s->profile.kind != JOBS_FUNCTION) jobs_fail(s, "a batch of the journal was written over");
   for (size_t i = 0; i < s->n_journal; i++) {
     const jobs_entry *e = &s->journal[i];
     bool stays = e->batch != batch_of(w->id) || lists(b, e);
-    if (!stays && e->written && s->docs[e->doc].written)
+    if (!stays && is_made(s, e))
       jobs_fail(s, "what was written has left the journal");
     of_batch += stays && e->batch == batch_of(w->id);
     if (stays) s->journal[kept++] = *e;
@@ -163,6 +179,19 @@ static void note_batch(jobs_sim *s, const shelf_written *w) {
   else
     add_batch(s, w, &b);
   mt_journal_batch_deinit(&b);
+}
+
+/* What stays as others have left it, for good. */
+static void note_unsure(jobs_sim *s, const shelf_written *w) {
+  mt_json root, id;
+  if (!strstr(w->after, "\"state\":\"" MT_UNSURE_MARK "\"")) return;
+  if (mt_json_parse(mt_slice_of(w->after), "a list", &root, NULL)) abort();
+  for (mt_json_iter it = mt_json_items(mt_json_at(root, "body", "list", NULL)); mt_json_next(&it);) {
+    char text[32];
+    id = mt_json_get(it.value, "id");
+    mt_json_copy(id, text, sizeof text);
+    s->docs[doc_of(text)].unsure = true;
+  }
 }
 
 static bool is_journaled(jobs_sim *s, unsigned doc, const shelf_written *w) {
@@ -204,17 +233,11 @@ static void check_record(jobs_sim *s, const shelf_written *w) {
 
 static void note_others(jobs_sim *s, const shelf_written *w) {
   jobs_doc *d = &s->docs[doc_of(w->id)];
+  d->remade |= d->listed && !w->before;
   free(d->base);
   d->base = w->after ? sim_must(strdup(w->after)) : NULL;
   d->base_ms = sim_now(s->w);
   d->others = true;
-}
-
-static const char *source_at(const jobs_sim *s, unsigned doc, bool moved) {
-  char id[32];
-  jobs_id(s, doc, moved, id);
-  const shelf_doc *d = shelf_get(&s->shelf.docs, mt_slice_of(id));
-  return d ? d->now.source : NULL;
 }
 
 /* A create, or a delete while the same is at the other id. */
@@ -244,6 +267,13 @@ static void check_holder(jobs_sim *s, const shelf_written *w) {
     jobs_fail(s, "a process has given its lock back, and writes");
 }
 
+/* May undoing make a document again that others have deleted? Nobody can see who did while a request that was to delete
+ * it had no answer; nor that others have made and deleted another since the job deleted it. */
+static bool may_be_made_again(const jobs_sim *s, unsigned doc) {
+  bool answered = !s->profile.misfortunes && !s->profile.fault_level && !s->faults.split;
+  return s->profile.kind >= JOBS_DELETE && (!answered || s->docs[doc].written);
+}
+
 static void check_change(jobs_sim *s, const shelf_written *w) {
   unsigned doc = doc_of(w->id);
   const char *base = s->docs[doc].base;
@@ -255,10 +285,13 @@ static void check_change(jobs_sim *s, const shelf_written *w) {
   else if (changes && is(w->before, base) && is(w->after, changed)) {
     if (!is_journaled(s, doc, w)) jobs_fail(s, "a document was changed before the journal said so");
     s->docs[doc].written = true;
-  } else if (changes && is(w->before, changed) && is(w->after, base))
+  } else if (changes && is(w->before, changed) && is(w->after, base)) {
     s->docs[doc].written = false;
-  else
+  } else if (!base && !w->before && may_be_made_again(s, doc)) {
+    note_others(s, w);
+  } else {
     jobs_fail(s, "what was written is neither the change nor its undoing");
+  }
   free(changed);
 }
 
@@ -269,6 +302,7 @@ static void on_written(void *ctx, const shelf_written *w) {
   if (!strcmp(w->index, SHELF_JOBS)) {
     if (!strncmp(w->after, "{\"kind\":\"batch\"", 15)) note_batch(s, w);
     if (!strncmp(w->after, "{\"kind\":\"job\"", 13)) check_record(s, w);
+    if (!strncmp(w->after, "{\"kind\":\"aside\"", 15)) note_unsure(s, w);
   } else if (w->who == SHELF_OTHERS) {
     note_others(s, w);
   } else if (s->profile.kind == JOBS_MOVES) {
@@ -318,7 +352,8 @@ static void check_all_changed(jobs_sim *s) {
     char *changed;
     bool changes = jobs_change(s, d->base, &changed), refused = changed && poisoned(s, i);
     bool late = d->others && d->base_ms >= s->last_ms;
-    if (s->profile.kind == JOBS_FUNCTION) late |= d->others && d->listed;
+    bool is_left = d->written || d->unsure || (d->listed && d->remade);
+    if (s->profile.kind == JOBS_FUNCTION) late |= d->others && is_left;
     bool good =
         changes && !refused ? is(now, changed) || (late && is(now, d->base)) : is(now, d->base);
     if (!good)
@@ -343,6 +378,12 @@ static uint64_t count_written(const jobs_sim *s, bool deleted) {
 /* With all that was late come in, and nobody else at work. */
 static void check_counts(jobs_sim *s) {
   const mt_job_record *r = &s->ended;
+  uint64_t unsure = 0;
+  for (unsigned i = 0; i < JOBS_DOCS; i++) unsure += s->docs[i].unsure;
+  /* One that has the job no longer, and believes in its lock, lists what nobody counts. */
+  bool is_same = r->counts.unsure == unsure || (s->profile.rivals && r->counts.unsure < unsure);
+  if (r->state != MT_JOB_UNDONE && (!is_same || r->counts.conflicts < r->counts.unsure))
+    jobs_fail(s, "what is listed for good is not what is counted");
   if (others_wrote(s) || r->state != MT_JOB_DONE) return;
   uint64_t all = s->profile.docs - (s->profile.kind == JOBS_INVERSE);
   if (r->counts.matched != all) jobs_fail(s, "the counts are not of all documents");

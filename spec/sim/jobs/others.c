@@ -8,8 +8,6 @@ typedef enum deed { CHANGE, MOVE_AWAY, REMOVE, ADD, DEEDS } deed;
 /* No two sources that they write are the same. */
 static void write_one(jobs_sim *s, unsigned number) {
   deed what = (deed)sim_below(s->w, jobs_own(2000, 4 * number), DEEDS);
-  /* Who has deleted a document cannot be seen: one that the job deletes too is made again. */
-  if (what == REMOVE && s->profile.kind >= JOBS_DELETE) what = CHANGE;
   size_t doc = sim_below(s->w, jobs_own(2000, 4 * number + 1), s->profile.docs);
   if (what == ADD) doc = s->profile.docs + number % (JOBS_DOCS - s->profile.docs);
   char id[16], source[128];

@@ -40,7 +40,8 @@ typedef struct jobs_call {
   uint64_t number;
   call_kind kind;
   mt_req *req; /* NULL once finished, cancelled, or of a second copy */
-  bool lose_answer, refused, unsure, answered;
+  bool lose_answer, refused, unsure, answered, comes;
+  const struct jobs_call *first; /* of which it is the second copy */
   const char *index, *below; /* the path that a search is for */
   mt_write *items;           /* owned, with their texts */
   mt_slice *ids;
@@ -94,14 +95,16 @@ static mt_page *page_new(size_t n) {
   return page;
 }
 
-static void page_add(mt_page *page, const char *index, const char *id, const shelf_state *state,
+static void page_add(const jobs_call *c, const char *index, const char *id, const shelf_state *state,
                      bool source) {
+  mt_page *page = c->page;
   mt_doc *d = &page->docs[page->n++];
   size_t cap = page->bytes.cap;
   *d = (mt_doc){.index = mt_slice_of(index), .id = append(page, id)};
   if (!state || !state->source) return;
   d->found = true;
   d->version = state->version;
+  if (c->sim->profile.revisions) d->revision = state->revision;
   if (source) d->source = append(page, state->source);
   if (page->bytes.cap != cap) abort();
 }
@@ -119,7 +122,7 @@ static void read_ids(jobs_call *c, bool source) {
   c->page = page_new(c->n + bytes / 512 + 1);
   for (size_t i = 0; i < c->n; i++) {
     const shelf_doc *d = shelf_get(x, c->ids[i]);
-    page_add(c->page, x->name, c->ids[i].p, d ? &d->now : NULL, source);
+    page_add(c, x->name, c->ids[i].p, d ? &d->now : NULL, source);
   }
 }
 
@@ -139,7 +142,8 @@ static void open_scan(jobs_call *c) {
     const shelf_doc *d = &x->docs[i];
     if (!d->seen.source || !jobs_lies_below(d->seen.source, c->below)) continue;
     scan->ids[scan->n] = sim_must(strdup(d->id));
-    scan->docs[scan->n++] = (shelf_state){sim_must(strdup(d->seen.source)), d->seen.version};
+    scan->docs[scan->n] = d->seen;
+    scan->docs[scan->n++].source = sim_must(strdup(d->seen.source));
   }
   c->scan = scan;
 }
@@ -150,13 +154,20 @@ static void next_page(jobs_call *c) {
   if (!n) return;
   c->page = page_new(n);
   for (; n; n--, scan->at++)
-    page_add(c->page, SHELF_DOCS, scan->ids[scan->at], &scan->docs[scan->at], true);
+    page_add(c, SHELF_DOCS, scan->ids[scan->at], &scan->docs[scan->at], true);
+}
+
+/* A second copy that deletes a document before the first one does. Then the first finds nothing, and its sender
+ * believes that another has deleted it: nobody can tell (docs/guarantees.md). */
+static bool overtakes(const jobs_call *c, size_t i) {
+  return c->first && c->first->comes && c->first->at <= i && c->items[i].kind == MT_WRITE_DELETE;
 }
 
 /* Faults of one item: a 429, or a failure of its shard before or after the write. */
 static void write_item(jobs_call *c, size_t i) {
   mt_write *w = &c->items[i];
   unsigned detail = D_ITEM + (unsigned)i;
+  if (overtakes(c, i)) return;
   if (happens(c, SIM_BUSY, detail, c->sim->faults.busy)) {
     w->result = MT_WRITE_BUSY;
     w->status = 429;
@@ -304,6 +315,7 @@ static void repeat(jobs_call *c) {
   jobs_call *second = sim_must(malloc(sizeof *second));
   *second = *c;
   second->req = NULL;
+  second->first = c;
   second->items = copy_items(c->items, c->n);
   second->number |= UINT64_C(1) << 24;
   put_on_road(second);
@@ -319,6 +331,7 @@ static void travel(jobs_call *c) {
   if (happens(c, SIM_LOSE_REQUEST, 0, s->faults.lose_request)) return;
   if (happens(c, SIM_LATE_REQUEST, 0, s->faults.late_request))
     trip = dice(c, D_TO, TRIP_MS, s->faults.late_ms);
+  c->comes = true;
   sim_at(s->w, sim_now(s->w) + trip, arrive, c);
 }
 

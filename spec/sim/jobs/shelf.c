@@ -95,7 +95,7 @@ void shelf_write(shelf *s, unsigned who, const char *index, mt_write *w) {
   d->external = w->external ? w->external : d->external + 1;
   if (seals) return;
   shelf_state before = d->now;
-  d->now = (shelf_state){deletes ? NULL : text_of(w->body), {x->seq++, 1}};
+  d->now = (shelf_state){deletes ? NULL : text_of(w->body), {x->seq++, 1}, d->external};
   w->version = d->now.version;
   s->written(s->ctx, &(shelf_written){x->name, d->id, who, before.source, d->now.source,
                                       before.version, d->now.version});

@@ -13,6 +13,7 @@ enum { SHELF_OTHERS = 255 }; /* who writes: a process's number, or somebody else
 typedef struct shelf_state {
   char *source; /* owned, terminated; NULL: there is none */
   mt_version version;
+  uint64_t revision; /* store.h */
 } shelf_state;
 
 typedef struct shelf_doc {

@@ -124,6 +124,7 @@ static void choose_profile(jobs_sim *s) {
   bool is_list = p->kind == JOBS_LIST || p->kind == JOBS_DELETE;
   p->yields = is_list && draw(s, 12, 2) ? 500 : 0;
   p->known = draw(s, 13, 3) ? 0 : 2;
+  p->revisions = draw(s, 14, 2);
 }
 
 /* Each kind of fault more or less often, some not at all. */

@@ -25,6 +25,24 @@ static const char *tls_reason(const mt_transfer *op, CURLcode code) {
   return op->reason[0] ? op->reason : curl_easy_strerror(code);
 }
 
+/* Is the certificate in order, but signed by nobody who is trusted? The texts are OpenSSL's. */
+static bool is_untrusted(const char *reason) {
+  static const char *const texts[] = {"self-signed certificate", "self signed certificate",
+                                      "issuer certificate", "verify the first certificate"};
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+    if (strstr(reason, texts[i])) return true;
+  return false;
+}
+
+static mortise_status distrusted(const mt_transfer *op, const mt_node *node, CURLcode code,
+                                 mortise_error *err) {
+  const char *reason = tls_reason(op, code);
+  mt_error_set(err, MORTISE_AUTH, "%s: %s%s", node->url, reason,
+               is_untrusted(reason) ? "; `ca_file` (--ca FILE) names the certificates to trust" : "");
+  snprintf(err->type, sizeof err->type, "certificate");
+  return err->code;
+}
+
 /* The system's text in lower case, like "connection refused". */
 static void os_reason(const mt_transfer *op, char *out, size_t size) {
   long number = 0;
@@ -44,6 +62,13 @@ static mortise_status unreachable(const mt_transfer *op, const mt_node *node, CU
                         (long long)op->http->connect_ms);
   os_reason(op, reason, sizeof reason);
   return mt_error_set(err, MORTISE_UNAVAILABLE, "%s: %s", node->url, reason);
+}
+
+/* Nothing came from a port that may speak TLS, since it never answered with our X-Opaque-Id. */
+static bool may_want_tls(const mt_transfer *op, const mt_node *node, CURLcode code) {
+  bool silent = code == CURLE_GOT_NOTHING || code == CURLE_RECV_ERROR ||
+                code == CURLE_WEIRD_SERVER_REPLY || code == CURLE_UNSUPPORTED_PROTOCOL;
+  return silent && !node->tls && !node->identifies && !(op->head & MT_HEAD_BEGUN);
 }
 
 static mortise_status broken(const mt_transfer *op, const mt_node *node, CURLcode code,
@@ -72,7 +97,10 @@ static mortise_status broken(const mt_transfer *op, const mt_node *node, CURLcod
     what = curl_easy_strerror(code);
     break;
   }
-  return mt_error_set(err, MORTISE_UNAVAILABLE, "%s: %s", node->url, what);
+  return mt_error_set(err, MORTISE_UNAVAILABLE, "%s: %s%s", node->url, what,
+                      may_want_tls(op, node, code)
+                          ? "; if this port speaks TLS, its URL begins with https://"
+                          : "");
 }
 
 static mortise_status stopped(const mt_transfer *op, const mt_node *node, mortise_error *err) {
@@ -139,7 +167,7 @@ void mt_transfer_failure(const mt_transfer *op, CURLcode code, mortise_error *er
   else if (code == CURLE_OUT_OF_MEMORY)
     mt_error_memory(err);
   else if (is_certificate(code) || alert)
-    mt_error_set(err, MORTISE_AUTH, "%s: %s", node->url, tls_reason(op, code));
+    distrusted(op, node, code, err);
   else if (code == CURLE_SSL_CONNECT_ERROR)
     mt_error_set(err, MORTISE_UNAVAILABLE, "%s: no TLS: %s", node->url, tls_reason(op, code));
   else if (!op->begun)

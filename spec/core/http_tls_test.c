@@ -140,9 +140,9 @@ static void not_checked(void **state) {
 static void wrong_authority(void **state) {
   (void)state;
   secured s = {.tls = server_context("server", false), .f.config.ca_file = in_folder("other.pem")};
-  fails(&s, MORTISE_AUTH, "certificate");
+  fails(&s, MORTISE_AUTH, "`ca_file` (--ca FILE) names the certificates to trust");
   secured system = {.tls = server_context("server", false)};
-  fails(&system, MORTISE_AUTH, "certificate");
+  fails(&system, MORTISE_AUTH, "`ca_file` (--ca FILE) names the certificates to trust");
 }
 
 static void wrong_host(void **state) {
@@ -266,6 +266,7 @@ static void tls_where_plain_is_meant(void **state) {
   mt_http_req req = fixture_request(&f, "POST", "/", "{}");
   fixture_run(&f, &req);
   assert_failed(&req, MORTISE_UNAVAILABLE, true, f.nodes);
+  assert_non_null(strstr(req.error.message, "if this port speaks TLS, its URL begins with https://"));
   mt_http_req_deinit(&req);
   fixture_close(&f);
   SSL_CTX_free(tls);

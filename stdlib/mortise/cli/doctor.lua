@@ -52,6 +52,9 @@ local function advice_on(why)
   if who and who.damaged then
     return ("nobody takes it over: `mortise locks --who %s` says what does"):format(who.path)
   end
+  if core.is_error(why) and why.type == "certificate" then
+    return "compare the server's certificate with `--ca FILE`, and your own with what the server trusts"
+  end
   return advice_for[errors.code(why)]
 end
 

@@ -2,8 +2,8 @@
  *   client:plan{index=, CHANGE}    of which nothing is written: `changed` is how many would be
  *   lock:change{index=, CHANGE}    without a journal: running another one finishes what it left
  *   lock:job{verb=, id=, spec=, standing=, index=, rate=, waits_at_start=, CHANGE}
- *       verb "run", "resume" or "undo", which needs the CHANGE of the former two. `spec` is kept in a new job's
- *       document. `standing`: resumed or undone only if it still stands half-done. A rename checks as
+ *       verb "run", "resume" or "undo", which needs the CHANGE of the former two; or "clear" (MT_JOB_CLEAR), which
+ *       needs none. `spec` is kept in a new job's document. `standing`: resumed or undone only if it still stands half-done. A rename checks as
  *       another does, until something of it was changed.
  *   client:jobs_index() -> name    of the index that holds jobs and their journals
  *   core.job_table() -> JSON       that index's settings and mappings
@@ -221,10 +221,10 @@ static int lock_change(lua_State *L) {
 }
 
 static mt_job_verb check_verb(lua_State *L, const char *name) {
-  static const char *const names[] = {"run", "resume", "undo"};
-  for (int i = 0; name && i < 3; i++)
+  static const char *const names[] = {"run", "resume", "undo", "clear"};
+  for (int i = 0; name && i < 4; i++)
     if (!strcmp(name, names[i])) return (mt_job_verb)i;
-  mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "job: verb is run, resume or undo");
+  mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "job: verb is run, resume, undo or clear");
 }
 
 static void set_up_job(mt_lua_work *self, const job_options *o, const mt_lock_handle *lock) {
@@ -241,7 +241,7 @@ static void set_up_job(mt_lua_work *self, const job_options *o, const mt_lock_ha
   j->id = o->id;
   j->standing = o->standing;
   j->spec = mt_slice_of(o->spec);
-  j->change = j->verb == MT_JOB_UNDO ? NULL : &self->rename.change;
+  j->change = j->verb >= MT_JOB_UNDO ? NULL : &self->rename.change;
   j->waits_at_start = o->waits_at_start;
   j->limits.rate = (uint32_t)o->rate;
   j->wall_ms = mt_clock_wall_ms;
@@ -254,7 +254,7 @@ static int lock_job(lua_State *L) {
   mt_lua_work *self = new_work(L, d, MT_WORK_JOB, &o, "job");
   self->job.verb = check_verb(L, o.verb);
   if (!o.id) mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "job: an id is needed");
-  make_change(L, self, &o, "job");
+  if (self->job.verb != MT_JOB_CLEAR) make_change(L, self, &o, "job");
   make_inverse(L, self, &o);
   self->job.strategy = check_strategy(L, o.strategy);
   mt_lock_handle *lock = mt_check_lock(L, 1);

@@ -1,5 +1,6 @@
 #include "job/claim.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { CLAIM_TRIES = 8 };
@@ -106,6 +107,8 @@ static void on_claimed(void *ctx) {
 
 static bool is_over(const mt_claim *c) {
   mt_job_state state = c->keeper->record->state;
+  if (c->verb == MT_JOB_CLEAR)
+    return state == MT_JOB_DONE || state == MT_JOB_UNDONE || state == MT_JOB_REMOVED;
   if (c->standing) return state == MT_JOB_DONE || state == MT_JOB_UNDONE;
   return state == (c->verb == MT_JOB_UNDO ? MT_JOB_UNDONE : MT_JOB_DONE);
 }
@@ -119,21 +122,24 @@ static void on_proven_over(void *ctx) {
   end_claim(c, &c->keeper->error);
 }
 
+static const char *const cannot_be[] = {
+    [MT_JOB_RESUME] = "resumed", [MT_JOB_UNDO] = "undone", [MT_JOB_CLEAR] = "cleared"};
+
 static void take_over(mt_claim *c) {
   mt_job_record *r = c->keeper->record;
   mt_job_state next = c->verb == MT_JOB_UNDO ? MT_JOB_UNDOING : MT_JOB_RUNNING;
   mortise_error err;
   c->over = is_over(c);
   if (c->over) {
-    if (c->standing)
+    if (c->standing || c->verb == MT_JOB_CLEAR)
       mt_keeper_write(c->keeper, on_proven_over, c);
     else
       end_claim(c, NULL);
     return;
   }
-  if (!mt_job_record_may(r, next)) {
+  if (c->verb == MT_JOB_CLEAR || !mt_job_record_may(r, next)) {
     mt_error_set(&err, MORTISE_CONFLICT, "job %s is %s: it cannot be %s", r->id,
-                 mt_job_state_name(r->state), c->verb == MT_JOB_UNDO ? "undone" : "resumed");
+                 mt_job_state_name(r->state), cannot_be[c->verb]);
     end_claim(c, &err);
     return;
   }
@@ -188,13 +194,40 @@ static void begin_again(mt_claim *c) {
   begin_job(c);
 }
 
+/* ---- One that was not born ------------------------------------------------------------------ */
+
+static void on_sealed(void *ctx) {
+  mt_claim *c = ctx;
+  if (lost_the_race(c)) return;
+  c->over = !c->keeper->error.code;
+  end_claim(c, &c->keeper->error);
+}
+
+/* There is no document; it may have been sent, and come late. */
+static void seal_unborn(mt_claim *c) {
+  mt_job_record *r = c->keeper->record;
+  mortise_error err;
+  mt_job_record_deinit(r); /* there may have been a document before, which was removed */
+  snprintf(r->ns, sizeof r->ns, "%s", c->of.ns);
+  snprintf(r->id, sizeof r->id, "%s", c->of.job);
+  if (first_attempt(c, &err)) {
+    end_claim(c, &err);
+    return;
+  }
+  r->state = MT_JOB_UNDONE;
+  snprintf(r->reason, sizeof r->reason, "its process ended before it began");
+  mt_keeper_write(c->keeper, on_sealed, c);
+}
+
 /* ---- Its life ------------------------------------------------------------------------------- */
 
 static void on_claim_read(void *ctx) {
   mt_claim *c = ctx;
   const mortise_error *e = &c->keeper->error;
   if (e->code == MORTISE_NOT_FOUND) c->began = false;
-  if (e->code)
+  if (e->code == MORTISE_NOT_FOUND && c->verb == MT_JOB_CLEAR)
+    seal_unborn(c);
+  else if (e->code)
     end_claim(c, e);
   else if (c->verb == MT_JOB_RUN)
     begin_again(c);

@@ -1,6 +1,10 @@
 /* Making a job one's own: its document is created, or taken over from whoever had it. Then what the store
  * does for the former attempt is ended, and that attempt is closed, so that no batch of it can be added to the journal
- * any more, and what it had under way is settled. */
+ * any more, and what it had under way is settled.
+ *
+ * Or (MT_JOB_CLEAR) proving that there is nothing to be made one's own. A process that died before it began may have
+ * sent the document of its job, which may come late: so one is created in its place, in a final state, and that
+ * creation is refused. */
 #ifndef MT_JOB_CLAIM_H
 #define MT_JOB_CLAIM_H
 
@@ -15,6 +19,8 @@ typedef enum mt_job_verb {
   MT_JOB_RESUME, /* goes on with a job that this or another process left half-done; a job
                     that is done stays as it is */
   MT_JOB_UNDO,   /* undoes a job, even one that is done; a job that is undone stays as it is */
+  MT_JOB_CLEAR,  /* ends nothing: proves that nothing stands half-done, because the job is over, or was never
+                    begun, so that what guards it may be given back; CONFLICT if it stands */
 } mt_job_verb;
 
 typedef struct mt_claim {
@@ -23,7 +29,7 @@ typedef struct mt_claim {
   void *ctx;
   mt_job_verb verb;
   bool standing; /* RESUME, UNDO: a job that is done, or undone, is over */
-  mt_slice spec; /* RUN: what the job's document says that it is to do */
+  mt_slice spec; /* RUN: what the job's document says that it is to do; CLEAR: if there is none */
   mt_keeper *keeper;
   mt_steering *steering; /* looks for orders when the job is taken over */
   mt_journal_of of;

@@ -36,7 +36,7 @@ typedef struct mt_job {
   const mt_permit *permit;
   const char *table; /* the jobs' index */
   const char *ns, *id;
-  mt_slice spec; /* RUN: a JSON object that describes the job and is stored unchanged */
+  mt_slice spec; /* RUN, CLEAR of one without a document: a JSON object that describes it and is stored unchanged */
   /* RUN, RESUME: ready to be started, except for `done`, `ctx`, `progress` and `journal`, which the job sets. A
    * document that was changed must no longer match (until_none), so that whatever matches is left to do. */
   mt_change *change;

@@ -19,7 +19,8 @@ enum { STATES = sizeof names / sizeof *names };
 static const struct {
   mt_job_state from, to;
 } moves[] = {
-    {MT_JOB_NONE, MT_JOB_RUNNING},    {MT_JOB_RUNNING, MT_JOB_RUNNING}, /* taken over */
+    {MT_JOB_NONE, MT_JOB_RUNNING},    {MT_JOB_NONE, MT_JOB_UNDONE}, /* it was not born */
+    {MT_JOB_RUNNING, MT_JOB_RUNNING}, /* taken over */
     {MT_JOB_RUNNING, MT_JOB_STOPPED}, {MT_JOB_RUNNING, MT_JOB_DONE},
     {MT_JOB_RUNNING, MT_JOB_UNDONE}, /* refused, before anything was written */
     {MT_JOB_RUNNING, MT_JOB_UNDOING}, {MT_JOB_STOPPED, MT_JOB_RUNNING},

@@ -1,11 +1,14 @@
 -- deaths.lua POINTS SEED [full KIND]: jobs killed by SIGKILL at each of their sends, receives and writes to
 -- a file (die.c), or at so many of them, then resumed or rolled back by another process, which may be killed
--- as well. In the end all is new, or every source is byte for byte what it was (value for value where the
--- server has changed it by itself); a second resume writes nothing. On the embedded store and on each server
--- of MORTISE_TEST_URLS. With `full` nobody is killed, but the disk below the embedded store is full from that
--- moment on, until others go on. Prints 'ok - ...' or 'not ok - ...' for each kind of job and store.
+-- as well; at times somebody else wants its paths before that. In the end all is new, or every source is byte
+-- for byte what it was (value for value where the server has changed it by itself); a second resume writes
+-- nothing; one that was not born is in nobody's way and may be run again. On the embedded store and on each
+-- server of MORTISE_TEST_URLS. With `full` nobody is killed, but the disk below the embedded store is full
+-- from that moment on, until others go on. Prints 'ok - ...' or 'not ok - ...' for each kind of
+-- job and store.
 local core = require "mortise.core"
 local program = require "spec.support.program"
+local records = require "mortise.records"
 local stores = require "spec.support.stores"
 
 local points, seed, full = tonumber(arg[1]), math.tointeger(tonumber(arg[2])), arg[3] == "full"
@@ -104,24 +107,47 @@ local function same_versions(before, after)
   return true
 end
 
+-- Has nothing of it begun: there is no document of it, or one that says so?
+function scene:is_unborn(id)
+  local record = records.get(self.client, id)
+  return not record or record.spec.unborn == true
+end
+
+-- Somebody else wants its paths, and may be killed. Where it was not born, they are had, and it is run again.
+-- -> nil: it goes on as it stands; how it ended; or false and why not
+function scene:meet(id, die_at)
+  local lock = "mortise.with_tree_lock('/', {wait = '30s'}, function() end)"
+  local status, _, err = self:mortise({"-e", lock}, die_at)
+  if status == 137 then status, _, err = self:mortise {"-e", lock} end
+  if status ~= 0 and status ~= 6 then return false, "somebody else: " .. err end
+  if not self:is_unborn(id) then return nil end
+  if status == 6 then return false, "it was not born, and is in the way: " .. err end
+  status, _, err = self:run_job(id)
+  return status == 0 and "resume", "run again: " .. err
+end
+
 -- Goes on with it until one is not killed. -> how it ended, or nil and why not
 function scene:recover(id, moments)
   local undoing = false
+  if not full and math.random(2) == 1 then
+    local ended, why = self:meet(id, math.random(2) == 1 and math.random(1, moments) or 0)
+    if ended ~= nil then return ended or nil, why end
+  end
   for deaths = math.random(0, full and 1 or 2), 0, -1 do
     local verb = (undoing or math.random() < 0.5) and "rollback" or "resume"
     local die_at = deaths > 0 and math.random(1, moments) or 0
-    local status, _, err = self:go_on(verb, id, die_at)
+    local status, out, err = self:go_on(verb, id, die_at)
+    local unborn = out:find("had not begun", 1, true) or err:find("there is no job", 1, true)
+      or err:find("never began", 1, true)
+    if unborn then return self:is_unborn(id) and "nothing" or nil, "it was born after all" end
     if status == 0 then return verb end
-    if err:find("there is no job", 1, true) then -- it died before there was a document of it
-      self:mortise {"jobs", "rollback", id}
-      return "nothing"
-    end
     if not ended_so(status, err) and not err:find("cannot be resumed", 1, true) then
       return nil, verb .. ": " .. err
     end
     undoing = undoing or verb == "rollback"
   end
   local status, _, err = self:go_on(undoing and "rollback" or "resume", id)
+  if err:find("never began", 1, true) then return "nothing" end
   if status == 0 then return undoing and "rollback" or "resume" end
   return nil, err
 end

@@ -6,6 +6,7 @@ local check_path = require "mortise.path"
 local context = require "mortise.context"
 local core = require "mortise.core"
 local errors = require "mortise.errors"
+local guards = require "mortise.guards"
 local hooks = require "mortise.hooks"
 local json = require "mortise.json"
 local names = require "mortise.names"
@@ -259,13 +260,6 @@ end
 
 local over = {done = true, undone = true}
 
-local function advice(id, state, change)
-  local rollback = ("`mortise jobs rollback %s`"):format(id)
-  if state == "undoing" then return ("job %s is half undone: %s goes on"):format(id, rollback) end
-  local resume = by_function.is(change) and by_function.command or "mortise jobs resume " .. id
-  return ("job %s stands half-done: `%s` goes on, %s undoes it"):format(id, resume, rollback)
-end
-
 -- How `work` is run, if a function makes its change; nil: as any other.
 local function runner(self)
   if not by_function.is(self._spec.change) then return nil end
@@ -286,7 +280,13 @@ end
 local function take_lock(self, session, verb)
   local lock = self._spec.lock
   local ok, held = pcall(orphans.past, self._client, self._orphan, function()
-    return session:acquire(lock.kind, lock.index, lock.paths, {wait_ms = self._wait, adopts = verb ~= "run"})
+    local held = session:acquire(lock.kind, lock.index, lock.paths,
+      {wait_ms = self._wait, adopts = verb ~= "run"})
+    if verb ~= "run" then return held end
+    local other, path = guards.in_the_way(self._client, lock, self.id)
+    if not other then return held end
+    held:release()
+    guards.refuse(other, path)
   end)
   if ok then return held end
   explain_own(self, held)
@@ -355,10 +355,18 @@ local function conclude(self, verb, result)
   hooks.done(self, result)
 end
 
+-- Raises not_found where there is nothing to resume or to undo; what its dead process holds is given back.
+local function need_begun(self)
+  records.index(self._client)
+  if records.get(self._client, self.id) then return end
+  if guards.clear(self._client, self.id, self._wait) == 0 then records.need(self._client, self.id) end
+  guards.refuse_unborn(self.id)
+end
+
 -- A session that is left by an error leaves its locks as the job's guard. `standing`: only if it still
 -- stands.
 local function attempt(self, verb, standing)
-  if verb ~= "run" then records.index(self._client) end
+  if verb ~= "run" then need_begun(self) end
   local session <close> = self._client:_lock_core():open_session(self.id)
   local asked_ms = core.now_ms()
   local held = take_lock(self, session, verb)
@@ -376,7 +384,7 @@ local function attempt(self, verb, standing)
   if not stands then session:close() end
   if core.is_error(result) and now.state == "undone" and not now.began then result.ambiguous = false end
   if core.is_error(result) then result.job, result.result = self.id, finished(self, now, began_ms) end
-  if stands then context.add(result, advice(self.id, now.state, self._spec.change)) end
+  if stands then context.add(result, records.advice(self.id, now.state, self._spec.change)) end
   error(result, 0)
 end
 
@@ -391,8 +399,8 @@ end
 
 local function raise_orphaned(record)
   error(core.error {
-    code = "orphaned_job", message = advice(record.job, record.state, record.spec.change), job = record.job,
-    retryable = false,
+    code = "orphaned_job", job = record.job, retryable = false,
+    message = records.advice(record.job, record.state, record.spec.change),
   }, 0)
 end
 
@@ -415,10 +423,9 @@ local function earlier(self)
 end
 
 -- A function can go on only with a job whose journal was written for one.
-local function check_function(self)
+local function check_function(self, record)
   if not by_function.is(self._spec.change) then return end
   if not self._function then by_function.refuse("invalid_argument", self.id) end
-  local record = records.get(self._client, self.id)
   if record and not by_function.is(record.spec.change) then
     errors.bad("job %s was begun with another change, which is no function", self.id)
   end
@@ -439,6 +446,7 @@ function Job:run()
   self._touched = true
   records.ready(self._client)
   purge.some(self._client)
+  guards.sweep(self._client)
   local result
   if self._once then
     result = orphans.past(self._client, self._orphan, function() return earlier(self) end)
@@ -448,11 +456,14 @@ function Job:run()
   return result or carry_out(self, "run")
 end
 
--- Does what is left of one whose process is gone, or which stopped. One that is done stays as it is.
+-- Does what is left of one whose process is gone, or which stopped: all of it, where nothing was begun. One
+-- that is done stays as it is.
 -- Only the script has a change that is a function.
 function Job:resume()
-  check_function(self)
-  return carry_out(self, "resume")
+  local record = records.get(self._client, self.id)
+  local refused = record and record.state == "undone" and not record.began
+  check_function(self, not refused and record or nil)
+  return carry_out(self, refused and "run" or "resume")
 end
 
 -- Undoes what it has done: each document that still is what the job made of it becomes what it was, byte for
@@ -478,6 +489,10 @@ function Job:plan()
     by_function.refuse("invalid_argument", self.id)
   end
   self._touched = true
+  if not self._begun and (self._orphan.on_orphan or "fail") == "fail" then
+    local other, path = guards.foreseen(self._client, self._spec.lock, self.id)
+    if other then guards.refuse(other, path) end
+  end
   local began_ms = core.now_ms()
   local o = work_options(self)
   if self._begun or stands then o.strategy = nil end -- it has been chosen
@@ -584,30 +599,9 @@ options.register({"get_job"}, job.get_rows)
 function job.get(client, id, given)
   local o = options.check("get_job", job.get_rows, given)
   local record, view = records.need(client, id)
+  if record.spec.unborn then guards.refuse_unborn(id) end
   o.begun, o.found = record.state ~= "undone", true
   return new(client, id, spec_of(view), o)
-end
-
--- {path, mode} of each entry that sessions of a job hold.
-function job.holds(client, id)
-  local list = {}
-  for lock in client:_each {kind = "locks", ns = client:namespace()} do
-    for _, entry in ipairs(lock.holders) do
-      if entry.job == id then list[#list + 1] = {lock.path, entry.mode} end
-    end
-  end
-  return list
-end
-
--- Gives back what a process holds that died before it wrote the job's document. -> how many entries
-function job.clear(client, id, wait_ms)
-  core.job_id_check(id)
-  local list = job.holds(client, id)
-  if #list == 0 then return 0 end
-  local session <close> = client:_lock_core():open_session(id)
-  session:acquire_paths(list, {wait_ms = wait_ms, adopts = true})
-  session:close()
-  return #list
 end
 
 -- Ends, as `o.on_orphan` says, what a process has left half-done, and gives its lock back; with nothing to do
@@ -615,10 +609,9 @@ end
 -- half undone can only be undone.
 function job.recover(client, id, o)
   local record, view = records.get(client, id)
-  if not record then return job.clear(client, id, o.wait) end
-  local is_over = over[record.state]
-  if (o.on_orphan or "fail") == "fail" and not is_over then raise_orphaned(record) end
-  local undoes = is_over or o.on_orphan == "rollback" or record.state == "undoing"
+  if not record or records.over[record.state] then return guards.clear(client, id, o.wait) end
+  if (o.on_orphan or "fail") == "fail" then raise_orphaned(record) end
+  local undoes = o.on_orphan == "rollback" or record.state == "undoing"
   local also = {wait = o.wait, on_orphan = o.on_orphan, change = o.own == id and o.change or nil}
   local found = new(client, id, spec_of(view), also)
   if not undoes and by_function.is(found._spec.change) and not found._function then

@@ -3,7 +3,7 @@ local core = require "mortise.core"
 local errors = require "mortise.errors"
 local warn = require "mortise.warn"
 
-local records = require("mortise.later") "mortise.records"
+local guards = require("mortise.later") "mortise.guards"
 
 local orphans = {}
 
@@ -35,22 +35,22 @@ local function recover(client, id, o)
   error(why, 0)
 end
 
--- A late request of a process that died at its end can leave the guard of a job that is over.
-local function is_over(client, id)
-  local ok, record = pcall(records.get, client, id)
-  return ok and record ~= nil and over[record.state]
+-- A process that died before its job began, or after its end, can leave what guards nothing.
+local function is_left(client, id)
+  return guards.is_left[guards.meaning(client, id)]
 end
 
 -- Returns what attempt() does. While the guard of a dead job stops that, recovers the job as `o.on_orphan`
--- says, or gives back what is left of one that is over, and attempts it again. Of several who do so at the
--- same time one recovers the job, and the others wait for its lock, each as long as its `o.wait` says.
+-- says, or gives back what is left of one that is over or never began, and attempts it again. Of several
+-- who do so at the same time one recovers the job, and the others wait for its lock, each as long as its
+-- `o.wait` says.
 function orphans.past(client, o, attempt)
   local recovers = (o.on_orphan or "fail") ~= "fail"
   for _ = 1, recoveries_max do
     local ok, result = pcall(attempt)
     if ok then return result end
     if errors.code(result) ~= "orphaned_job" or not result.job then error(result, 0) end
-    if not (recovers or is_over(client, result.job)) then error(result, 0) end
+    if not (recovers or is_left(client, result.job)) then error(result, 0) end
     recover(client, result.job, o)
   end
   return attempt()

@@ -131,6 +131,13 @@ local function has_begun(body)
   return #body.also > 0 or body.undo_by == "inverse"
 end
 
+-- Has it given its lock back for the moment (core/job/job.c, mt_job_yield)?
+local function lets_others_in(view)
+  local body = view.body
+  local lets = view.state == "stopped" and body.spec.yield_every ~= nil
+  return lets and body.reason:find "^others are let in" ~= nil or nil
+end
+
 local function read_sound(view)
   local body = view.body
   return check(core.object {
@@ -141,6 +148,7 @@ local function read_sound(view)
     strategy = body.strategy ~= "" and body.strategy or nil,
     strategy_reason = body.strategy_why ~= "" and body.strategy_why or nil,
     swept = body.sweeps and body.swept or nil, counts = read_counts(body), total = body.total or 0,
+    lets_in = lets_others_in(view),
     rate = body.speed, by = body.by and read_by(body.by) or nil,
     spec = core.json_decode(core.json(body.spec)),
   })
@@ -178,12 +186,12 @@ local function add_progress(record)
 end
 
 -- Adds who is at each: `alive`, and whether it `stands` half-done, to be resumed or rolled back.
-local function judge(client, list)
+local function judge(client, list, namespace)
   local ids, now = {}, core.wall_ms()
   for _, record in ipairs(list) do
     if at_work[record.state] then ids[#ids + 1] = record.session end
   end
-  local known = #ids > 0 and client:_read_sessions(ids) or {}
+  local known = #ids > 0 and client:_read_sessions(ids, namespace) or {}
   for _, record in ipairs(list) do
     local session = at_work[record.state] and known[record.session]
     record.alive = session and not sessions.judge(session, now).dead or false
@@ -198,17 +206,18 @@ end
 -- The id of a job's document.
 function records.document_id(client, id) return client:namespace() .. ":" .. id end
 
--- The job's record and the view of its document; nil where there is none.
-function records.get(client, id)
+-- The job's record and the view of its document; nil where there is none. `namespace`: not this client's.
+function records.get(client, id, namespace)
   core.job_id_check(argument.name("get_job", "id", id))
   local index = find_index(client)
-  local view = index and client:get(index, records.document_id(client, id))
+  local view = index and client:get(index, namespace and namespace .. ":" .. id
+    or records.document_id(client, id))
   if not view then return nil end
   local record = records.read(view)
   if not record then
     errors.raise("corrupt_table", "the document of job %s is not as this program writes it", id)
   end
-  return judge(client, {record})[1], view
+  return judge(client, {record}, namespace)[1], view
 end
 
 -- The same; raises not_found where there is none.
@@ -218,12 +227,13 @@ function records.need(client, id)
   errors.raise("not_found", "there is no job %s in namespace %s", id, client:namespace())
 end
 
--- All of this namespace, the oldest first; one whose document is of no use has the state "damaged".
-function records.list(client)
+-- Those of this namespace, in these states or in any.
+local function list_of(client, wanted)
   local index, list = records.index_to_list(client), core.array {}
-  local query = {bool = {filter = {{term = {kind = "job"}}, {term = {ns = client:namespace()}}}}}
+  local filter = {{term = {kind = "job"}}, {term = {ns = client:namespace()}}}
+  if wanted then filter[#filter + 1] = {terms = {state = wanted}} end
   if not index then return list end
-  for view in client:scan(index, {query = query}) do
+  for view in client:scan(index, {query = {bool = {filter = filter}}}) do
     list[#list + 1] = records.read(view)
       or core.object {job = view._id, state = "damaged", created = 0, stands = false}
   end
@@ -232,6 +242,18 @@ function records.list(client)
     return core.before(a.job, b.job)
   end)
   return judge(client, list)
+end
+
+-- All of this namespace, the oldest first; one whose document is of no use has the state "damaged".
+function records.list(client) return list_of(client) end
+
+-- Those that stand half-done.
+function records.standing(client)
+  local list = core.array {}
+  for _, record in ipairs(list_of(client, {"running", "stopped", "undoing"})) do
+    if record.stands then list[#list + 1] = record end
+  end
+  return list
 end
 
 -- Only under the job's lock.
@@ -254,6 +276,14 @@ end
 function records.has_random_id(record)
   local name = record.spec.name
   return type(name) == "string" and record.job:sub(1, #name + 1) == name .. "-" and #record.job == #name + 9
+end
+
+-- What is said of one that stands.
+function records.advice(id, state, change)
+  local rollback = ("`mortise jobs rollback %s`"):format(id)
+  if state == "undoing" then return ("job %s is half undone: %s goes on"):format(id, rollback) end
+  local resume = by_function.is(change) and by_function.command or "mortise jobs resume " .. id
+  return ("job %s stands half-done: `%s` goes on, %s undoes it"):format(id, resume, rollback)
 end
 
 -- What may be done about it: {verb = "resume" or "rollback", command =, why =}, the likelier first.

@@ -95,13 +95,14 @@ sessions.stray = {
 
 local late_ms = 60000 -- allowed difference of clocks
 
--- The verdict on what a session of this verdict holds for a job: nobody takes that over.
-function sessions.guarding(verdict, job)
+-- The verdict on what a session of this verdict holds for a job: nobody takes that over, unless it guards
+-- nothing any more, as `left` says.
+function sessions.guarding(verdict, job, left)
   if not verdict.dead then return verdict end
   local result = {}
   for name, value in pairs(verdict) do result[name] = value end
-  result.orphaned = true
-  result.text = verdict.text:gsub("will be taken over$", function() return "guards job " .. job end)
+  result.orphaned = not left or nil
+  result.text = verdict.text:gsub("will be taken over$", function() return left or "guards job " .. job end)
   return result
 end
 

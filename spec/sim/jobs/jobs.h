@@ -108,7 +108,7 @@ typedef struct jobs_doc {
 } jobs_doc;
 
 typedef struct jobs_counts {
-  uint64_t processes, killed, takeovers, done, undone, standing, writes, again, late, batches,
+  uint64_t processes, killed, takeovers, done, undone, standing, cleared, writes, again, late, batches,
       others, calls, orders, yields;
 } jobs_counts;
 
@@ -137,6 +137,7 @@ typedef struct jobs_sim {
   size_t n_journal, cap_journal;
   mt_job_record ended; /* as the document says */
   int64_t last_ms;     /* when the last process began that went forward */
+  unsigned cleared;    /* since this process nothing stood half-done, and the guards of those before it are gone */
   jobs_orders orders;
   unsigned ordered; /* how often they could have been given */
   jobs_counts counts;

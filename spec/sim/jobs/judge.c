@@ -218,6 +218,7 @@ static void check_record(jobs_sim *s, const shelf_written *w) {
     return;
   }
   sim_trace(s->w, "the job is %s, attempt %zu", mt_job_state_name(r->state), r->attempts);
+  if (w->who < s->cleared) jobs_fail(s, "who has no guard any more writes the job's document");
   if (r->state == MT_JOB_RUNNING) s->last_ms = s->processes[w->who].born_ms;
   if (r->attempts > attempts) s->processes[w->who].began_ms = sim_now(s->w);
   jobs_orders_record(&s->processes[w->who], r);
@@ -418,8 +419,19 @@ static void check_calm(jobs_process *p) {
   }
 }
 
+/* It gives back what those before it held, of which nobody knows more than what it found. */
+static void note_cleared(jobs_process *p) {
+  jobs_sim *s = p->sim;
+  bool over = s->ended.state == MT_JOB_DONE || s->ended.state == MT_JOB_UNDONE;
+  if (p->job.error.code) return;
+  if (!over) jobs_fail(s, "the guard of a job that stands, or may be born yet, was given back");
+  s->cleared = p->number;
+  s->counts.cleared++;
+}
+
 void jobs_judge_process(jobs_process *p) {
   const mt_job *j = &p->job;
+  if (j->verb == MT_JOB_CLEAR) note_cleared(p);
   if (strstr(j->error.message, "cancelled by") && !p->told_cancel)
     jobs_fail(p->sim, "it was cancelled, and nobody has told it to");
   if (j->verb == MT_JOB_UNDO && j->result.conflicts && !others_wrote(p->sim) &&

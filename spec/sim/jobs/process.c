@@ -227,7 +227,7 @@ static void set_job(jobs_process *p, mt_job_verb verb) {
                     .table = SHELF_JOBS,
                     .ns = "default",
                     .id = "job",
-                    .change = verb == MT_JOB_UNDO ? NULL : &p->rename.change,
+                    .change = verb >= MT_JOB_UNDO ? NULL : &p->rename.change,
                     .checkpoint_ms = draw(p, KILL, 2, 1, 100)};
   make_change(p);
   make_inverse(p);
@@ -242,7 +242,7 @@ static void take_session(jobs_process *p, const jobs_process *former) {
 }
 
 void jobs_process_begin(jobs_sim *s, mt_job_verb verb, const jobs_process *former) {
-  static const char *const names[] = {"run", "resume", "undo"};
+  static const char *const names[] = {"run", "resume", "undo", "clear"};
   jobs_process *p = &s->processes[s->n];
   *p = (jobs_process){.sim = s, .number = (unsigned)s->n++, .born_ms = sim_now(s->w)};
   sim_trace(s->w, "process %u begins to %s", p->number, names[verb]);

@@ -40,10 +40,18 @@ bool jobs_may_begin(const jobs_sim *s) {
   return s->n < JOBS_PROCESSES - CALM_PROCESSES;
 }
 
-/* What the next one is to do; a new job where there is none yet. */
+/* Undone, and nothing of it was ever begun: it may run again. */
+static bool was_unborn(const jobs_sim *s) {
+  return s->ended.state == MT_JOB_UNDONE && !mt_job_record_began(&s->ended);
+}
+
+/* What the next one is to do; a new job where there is none yet. Who only wants the job's paths sees whether anything
+ * stands half-done, more often where there is none. */
 static mt_job_verb choose(const jobs_sim *s) {
   bool undo = sim_below(s->w, jobs_own(1001, (unsigned)s->n), 6) == 0;
-  if (!s->ended.state) return MT_JOB_RUN;
+  bool clear = sim_below(s->w, jobs_own(1004, (unsigned)s->n), s->ended.state ? 12 : 2) == 0;
+  if (clear && !s->profile.rivals) return MT_JOB_CLEAR;
+  if (!s->ended.state || was_unborn(s)) return MT_JOB_RUN;
   if (s->ended.state == MT_JOB_UNDOING) return MT_JOB_UNDO;
   return undo ? MT_JOB_UNDO : MT_JOB_RESUME;
 }
@@ -53,7 +61,7 @@ void jobs_next(void *ctx) {
   bool over = s->ended.state == MT_JOB_DONE || s->ended.state == MT_JOB_UNDONE;
   if (s->calm || s->failure || !jobs_may_begin(s)) return;
   if (over && sim_below(s->w, jobs_own(1002, (unsigned)s->n), 2)) return;
-  if (s->ended.state == MT_JOB_UNDONE || (jobs_at_work(s) && !s->profile.rivals)) return;
+  if ((s->ended.state == MT_JOB_UNDONE && !was_unborn(s)) || (jobs_at_work(s) && !s->profile.rivals)) return;
   s->counts.takeovers++;
   jobs_process_begin(s, choose(s), NULL);
 }
@@ -190,11 +198,11 @@ static void add(jobs_counts *to, const jobs_counts *from) {
 
 static void print_counts(const jobs_counts *c, uint64_t schedules, uint64_t failures) {
   printf("%" PRIu64 " schedules, %" PRIu64 " processes, %" PRIu64 " killed, %" PRIu64
-         " take-overs, %" PRIu64 " done, %" PRIu64 " undone, %" PRIu64 " standing, %" PRIu64
+         " take-overs, %" PRIu64 " done, %" PRIu64 " undone, %" PRIu64 " standing, %" PRIu64 " cleared, %" PRIu64
          " batches, %" PRIu64 " writes (%" PRIu64 " of what was there), %" PRIu64
          " requests of nobody, %" PRIu64 " calls of functions, %" PRIu64 " orders, %" PRIu64
          " times others were let in, %" PRIu64 " failures\n",
-         schedules, c->processes, c->killed, c->takeovers, c->done, c->undone, c->standing,
+         schedules, c->processes, c->killed, c->takeovers, c->done, c->undone, c->standing, c->cleared,
          c->batches, c->writes, c->again, c->late, c->calls, c->orders, c->yields, failures);
 }
 

@@ -1,6 +1,7 @@
 -- Who holds and who waits for which path: entries of the lock table with their owners, for `mortise locks`.
 local core = require "mortise.core"
 local duration = require "mortise.duration"
+local guards = require "mortise.guards"
 local sessions = require "mortise.sessions"
 local stripes = require "mortise.stripes"
 
@@ -66,6 +67,24 @@ end
 
 -- ---- Owners --------------------------------------------------------------------------------------
 
+local function job_of(entry)
+  return not entry.damaged and type(entry.job) == "string" and entry.job ~= "" and entry.job or nil
+end
+
+-- Adds what dead sessions of jobs that do not stand have `left`: guards.left_text.
+local function learn_jobs(client, locks, known)
+  for _, lock in ipairs(locks) do
+    for _, entry in ipairs(lock.holders or {}) do
+      local owner = job_of(entry) and known[lock.ns][entry.session]
+      if owner and owner.verdict.dead and owner.meaning == nil then
+        local record
+        owner.meaning, record = guards.meaning(client, entry.job, lock.ns)
+        owner.left = guards.is_left[owner.meaning] and guards.left_text(entry.job, record) or nil
+      end
+    end
+  end
+end
+
 -- Reads the sessions of the entries of these locks into `known`: {[namespace] = {[id] = {record=,
 -- verdict=}}}, without `record` for a missing session.
 local function learn(client, locks, known, now)
@@ -88,6 +107,7 @@ local function learn(client, locks, known, now)
       known[ns][id] = {record = found[id], verdict = sessions.judge(found[id], now)}
     end
   end
+  learn_jobs(client, locks, known)
 end
 
 local function is_wanted(value)
@@ -107,11 +127,12 @@ end
 
 local function entry_of(lock, entry, owner, waits)
   local job = type(entry.job) == "string" and entry.job ~= "" and entry.job or nil
-  local guards = job and not waits and not entry.damaged
+  local is_guard = job and not waits and not entry.damaged
   return {
     namespace = lock.ns, path = lock.path, mode = entry.mode, session = entry.session, n = entry.n,
     since = entry.since, job = job, record = owner.record, waits = waits or false,
-    verdict = guards and sessions.guarding(owner.verdict, job) or owner.verdict, damaged = entry.damaged,
+    verdict = is_guard and sessions.guarding(owner.verdict, job, owner.left) or owner.verdict,
+    damaged = entry.damaged,
   }
 end
 

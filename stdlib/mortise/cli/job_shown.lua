@@ -15,6 +15,7 @@ local job_shown = {}
 -- ---- Its parts as text ---------------------------------------------------------------------------
 
 local function state_text(record)
+  if record.guarded == false then return record.state .. ", no lock" end
   if record.stands and record.state ~= "stopped" then return record.state .. ", left" end
   if record.waits then return record.state .. ", paused" end
   return record.state
@@ -38,6 +39,7 @@ local function change_text(spec)
     return ("%s: %s becomes %s"):format(fields, rename.from, rename.to)
   end
   if by_function.is(spec.change) then return "a Lua function" end
+  if spec.unborn then return "not known: it never began" end
   local list = {}
   for i, each in ipairs(spec.change) do list[i] = (next(each)) end
   return table.concat(list, ", ")
@@ -126,6 +128,10 @@ function job_shown.print_one(record, limits)
   say("state", "%s%s", state_text(record), record.reason and ": " .. record.reason or "")
   if now then say("so far", "%s", progress.line(now)) end
   say_who(record)
+  if record.guarded == false then
+    say("lock", "it has lost it: nothing keeps others away from what stands half-done; resume and rollback "
+      .. "take it anew")
+  end
   if record.waits then say("waits", "%s", record.waits) end
   if limits then
     say("limits", "%s%s", job_orders.limits_text(limits), limits.by and ", by " .. limits.by or "")
@@ -200,22 +206,38 @@ local function cells_of(record)
   }
 end
 
--- `hidden`: how many others there are.
-function job_shown.print_list(list, hidden)
-  local function note(...) output.line(io.stderr, "mortise: note: ", ...) end
-  local standing
+local function note(...) output.line(io.stderr, "mortise: note: ", ...) end
+
+local function note_standing(list)
+  local first = {}
+  for _, record in ipairs(list) do
+    local is_guarded = record.stands and record.guarded ~= false
+    if record.stands then first[is_guarded] = first[is_guarded] or record.job end
+  end
+  if first[true] then
+    note("what stands half-done keeps its lock; mortise jobs show ", first[true], " says what may be done")
+  end
+  if first[false] then
+    note("what stands half-done without its lock is open to others; mortise jobs show ", first[false],
+      " says what may be done")
+  end
+end
+
+-- `hidden`: how many others there are; `unborn`: the ids of those that never began and whose dead process
+-- left its lock.
+function job_shown.print_list(list, hidden, unborn)
   if #list == 0 then
     output.line(io.stdout, hidden == 0 and "there are no jobs" or "there are no such jobs")
   else
     local rows = {{"JOB", "STATE", "DONE", "CHANGED", "RATE", "LEFT", "INDEX", "LOCKS", "UPDATED"}}
     for _, record in ipairs(list) do
       rows[#rows + 1] = cells_of(record)
-      standing = standing or record.stands and record.job
     end
     output.columns(rows, 8)
   end
-  if standing then
-    note("what stands half-done keeps its lock; mortise jobs show ", standing, " says what may be done")
+  note_standing(list)
+  for _, id in ipairs(unborn) do
+    note("job ", id, " never began, since its process died: whoever wants its paths gives its lock back")
   end
   if hidden > 0 then note(("%d more are not shown (--all)"):format(hidden)) end
 end

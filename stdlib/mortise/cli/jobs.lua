@@ -3,7 +3,7 @@ local confirm = require "mortise.cli.confirm"
 local core = require "mortise.core"
 local duration = require "mortise.duration"
 local errors = require "mortise.errors"
-local job = require "mortise.job"
+local guards = require "mortise.guards"
 local job_orders = require "mortise.cli.job_orders"
 local job_shown = require "mortise.cli.job_shown"
 local mortise = require "mortise"
@@ -25,7 +25,8 @@ is undone stand in the store, so that any process may go on with it.
 
 ls         lists the jobs of the namespace: what stands, what runs, then the latest that ended. One whose
            process is gone, or which was stopped, stands half-done: its lock guards its paths until it is
-           resumed or rolled back.
+           resumed or rolled back. One that has lost its lock, as by `mortise locks break
+           --abandon`, is said to have none.
 show       all about one, and what may be done; with --rejected or --conflicts the documents that were
            refused, or that others had changed, each on a line, however many.
 wait       shows how far it is until nobody is at work on it any more. The exit status is 0 if it is done or
@@ -61,10 +62,14 @@ resume and rollback take the job's lock over from its dead process, and give it 
 local verbs = {}
 
 function verbs.ls(client, ctx)
-  local list, hidden = job_shown.choose(client:jobs(), ctx.options)
-  if not ctx.options.json then return job_shown.print_list(list, hidden) end
+  local all, unborn = guards.mark(client, client:jobs()), core.array {}
+  for _, each in ipairs(guards.left(client)) do
+    if not each.record then unborn[#unborn + 1] = each.job end
+  end
+  local list, hidden = job_shown.choose(all, ctx.options)
+  if not ctx.options.json then return job_shown.print_list(list, hidden, unborn) end
   for _, record in ipairs(list) do job_shown.object(record) end
-  output.json {jobs = list, hidden = hidden}
+  output.json {jobs = list, hidden = hidden, unborn = unborn}
 end
 
 -- A line for each document: text, or JSON.
@@ -78,6 +83,17 @@ local function print_aside(each, as_json)
   end
 end
 
+-- Why a job has no document, if anything tells.
+local function why_none(client, id)
+  for _, each in ipairs(guards.left(client)) do
+    if each.job == id then
+      return ("; its process died before it began, and left its lock: whoever wants that gives it back, as "
+        .. "`mortise jobs rollback %s` does"):format(id)
+    end
+  end
+  return #guards.entries(client, id) > 0 and "; its process waits for its lock, and has not begun" or ""
+end
+
 function verbs.show(client, ctx, id)
   local o = ctx.options
   if o.rejected then print_aside(client:get_job(id):rejected(), o.json) end
@@ -86,9 +102,9 @@ function verbs.show(client, ctx, id)
   local record = records.get(client, id)
   if not record then
     errors.raise("not_found", "there is no job %s in namespace %s%s", id, client:namespace(),
-      #job.holds(client, id) > 0 and ("; its process died before it began: `mortise jobs rollback %s` gives "
-      .. "its lock back"):format(id) or "")
+      why_none(client, id))
   end
+  guards.mark(client, {record})
   local limits = not records.over[record.state] and orders.limits(client, record) or nil
   if not ctx.options.json then return job_shown.print_one(record, limits) end
   record.limits = limits
@@ -153,9 +169,22 @@ local function go_on(client, ctx, verb, id)
     duration.text(result.seconds * 1000)))
 end
 
+-- Of a job without a document: gives back what its dead process has left. -> was there anything?
+local function has_given_back(client, ctx, id)
+  local n = guards.clear(client, id)
+  if n == 0 then return false end
+  if ctx.options.json then
+    output.json {job = id, state = "none", released = n}
+  else
+    output.line(io.stdout, ("job %s had not begun: its lock was given back"):format(id))
+  end
+  return true
+end
+
 -- Of one that someone is at work on, only the pause is ended.
 function verbs.resume(client, ctx, id)
   local record = records.get(client, id)
+  if not record and has_given_back(client, ctx, id) then return end
   if record and record.alive and orders.is_paused(client, record) then
     return job_orders.give(client, ctx, "go_on", id)
   end
@@ -163,13 +192,7 @@ function verbs.resume(client, ctx, id)
 end
 
 function verbs.rollback(client, ctx, id)
-  if not records.get(client, id) then
-    local n = job.clear(client, id)
-    if n > 0 then
-      if ctx.options.json then return output.json {job = id, state = "none", released = n} end
-      return output.line(io.stdout, ("job %s had not begun: its lock was given back"):format(id))
-    end
-  end
+  if not records.get(client, id) and has_given_back(client, ctx, id) then return end
   go_on(client, ctx, "rollback", id)
 end
 

@@ -1,5 +1,6 @@
 /* Breaking a session's locks by hand:
- *   client:break_session(id) -> breaking    `id` in full; it proceeds while anything waits
+ *   client:break_session(id, guards) -> breaking    `id` in full; it proceeds while anything waits. `guards`: what
+ *       it holds for a job goes too
  *   client:clear_damaged(path) -> breaking  removes only the damaged entries there
  * A breaking (closable; closing aborts it if it has not ended):
  * - :progress() -> {phase=, marked=, gone=, lease_ms=, left_ms=, evicted=}; raises the error that
@@ -63,11 +64,10 @@ static int breaking_progress(lua_State *L) {
   return 1;
 }
 
-typedef mt_breaker *start_fn(mortise_client *client, const char *what, mortise_error *err);
-
-static int start_breaking(lua_State *L, start_fn *begin) {
+static int start_breaking(lua_State *L, bool is_session) {
   mt_check_client(L, 1);
   const char *what = mt_check_string(L, 2);
+  bool guards = lua_toboolean(L, 3);
   mortise_error err;
   mt_driver *d = mt_driver_get(L);
   mt_task_check(L, d);
@@ -77,18 +77,20 @@ static int start_breaking(lua_State *L, start_fn *begin) {
   lua_pushvalue(L, 1);
   lua_setiuservalue(L, -2, 1);
   mt_box *box = mt_check_client(L, 1);
-  handle->breaker = begin(box->client, what, &err);
+  handle->breaker = is_session
+                        ? mt_breaker_start(box->client, what, guards, &err)
+                        : mt_breaker_clear(box->client, what, &err);
   if (!handle->breaker) mt_error_raise(L, &err);
   mt_depend(&box->dependents, &handle->dependent);
   return 1;
 }
 
 static int client_break_session(lua_State *L) {
-  return start_breaking(L, mt_breaker_start);
+  return start_breaking(L, true);
 }
 
 static int client_clear_damaged(lua_State *L) {
-  return start_breaking(L, mt_breaker_clear);
+  return start_breaking(L, false);
 }
 
 const luaL_Reg mt_break_methods[] = {

@@ -33,8 +33,8 @@ static bool breaker_knows_dead(void *ctx, const char *owner_json) {
   return mt_identity_gone(k->client->base.identity, owner_json);
 }
 
-static mt_breaker *start_breaker(mortise_client *client, const char *session, const char *path,
-                                 mortise_error *err) {
+static mt_breaker *start_breaker(mortise_client *client, const char *session, bool guards,
+                                 const char *path, mortise_error *err) {
   if (!mt_client_manager(client, err)) return NULL; /* this also determines our identity */
   mt_breaker *k = mt_calloc(1, sizeof *k);
   if (k && path) k->path = mt_strdup(path);
@@ -48,6 +48,7 @@ static mt_breaker *start_breaker(mortise_client *client, const char *session, co
   const mortise_options *o = mt_client_options(client);
   const mt_breaking_config config = {.ns = o->ns,
                                      .session = session,
+                                     .guards = guards,
                                      .path = k->path,
                                      .by = client->base.identity->json,
                                      .margin_ms = o->margin_ms,
@@ -59,8 +60,9 @@ static mt_breaker *start_breaker(mortise_client *client, const char *session, co
   return k;
 }
 
-mt_breaker *mt_breaker_start(mortise_client *client, const char *session, mortise_error *err) {
-  if (mt_session_valid(session)) return start_breaker(client, session, NULL, err);
+mt_breaker *mt_breaker_start(mortise_client *client, const char *session, bool guards,
+                             mortise_error *err) {
+  if (mt_session_valid(session)) return start_breaker(client, session, guards, NULL, err);
   mt_error_set(err, MORTISE_INVALID_ARGUMENT, "`%.80s` is no session: 32 hex digits", session);
   return NULL;
 }
@@ -72,7 +74,7 @@ mt_breaker *mt_breaker_clear(mortise_client *client, const char *path, mortise_e
                  MT_PATH_MAX);
     return NULL;
   }
-  return start_breaker(client, NULL, path, err);
+  return start_breaker(client, NULL, false, path, err);
 }
 
 const mt_breaking *mt_breaker_state(const mt_breaker *k) {

@@ -9,8 +9,9 @@
 typedef struct mt_breaker mt_breaker;
 
 /* Starts breaking; it proceeds while the client's loop runs. `session`: 32 hex digits, in the
- * client's namespace. The client must outlive it. NULL with `err`. */
-mt_breaker *mt_breaker_start(mortise_client *client, const char *session, mortise_error *err);
+ * client's namespace; `guards`: what it holds for a job goes too. The client must outlive it. NULL with `err`. */
+mt_breaker *mt_breaker_start(mortise_client *client, const char *session, bool guards,
+                             mortise_error *err);
 /* Removes only the damaged entries at this path, which may be one that no client would make. */
 mt_breaker *mt_breaker_clear(mortise_client *client, const char *path, mortise_error *err);
 /* Its progress; borrowed. */

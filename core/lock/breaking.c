@@ -64,24 +64,29 @@ static bool succeeded(mt_breaking *b, const mortise_error *err) {
 
 /* ---- Evicting ------------------------------------------------------------------------------- */
 
-static bool of_session(const mt_breaking *b, mt_json entries) {
+static bool of_session(const mt_breaking *b, mt_json entries, bool guards) {
   for (mt_json_iter it = mt_json_items(entries); mt_json_next(&it);)
-    if (mt_json_is(mt_json_get(it.value, "session"), b->session)) return true;
+    if (mt_json_is(mt_json_get(it.value, "session"), b->session) &&
+        (guards || mt_json_get(it.value, "job").type != MT_JSON_STRING))
+      return true;
   return false;
 }
 
-/* Makes items of the page's documents that have entries of the session. */
+/* Makes items of the page's documents that have entries of the session to be evicted. A place in a queue guards
+ * nothing. */
 static size_t collect_paths(mt_breaking *b, mt_json page) {
   size_t n = 0;
   mt_buf_clear(&b->paths);
   for (mt_json_iter it = mt_json_items(page); n < EVICT_ITEMS && mt_json_next(&it);) {
-    if (!of_session(b, mt_json_get(it.value, "holders")) &&
-        !of_session(b, mt_json_get(it.value, "queue")))
+    if (!of_session(b, mt_json_get(it.value, "holders"), b->config.guards) &&
+        !of_session(b, mt_json_get(it.value, "queue"), true))
       continue;
     mt_place place;
     if (!mt_place_read_json(it.value, &b->paths, &place)) continue;
-    b->items[n++] =
-        (mt_lock_item){.verb = MT_LOCK_EVICT, .place = place, .session = b->session, .guard = true};
+    b->items[n++] = (mt_lock_item){.verb = MT_LOCK_EVICT,
+                                   .place = place,
+                                   .session = b->session,
+                                   .guard = b->config.guards};
   }
   const char *at = b->paths.p; /* the buffer grows no more */
   for (size_t i = 0; i < n; at += b->items[i++].place.path.n) b->items[i].place.path.p = at;

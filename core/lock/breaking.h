@@ -3,7 +3,7 @@
  * An acknowledged write marks the session `broken`; from then on no heartbeat extends its owner's
  * deadline. We then wait for the session's lease plus our margin, counted from that
  * acknowledgement, expire it by a compare-and-set against the mark's version, and evict its
- * entries. So nobody is granted its locks before the owner has stopped relying on them
+ * entries, but for what guards a job. So nobody is granted its locks before the owner has stopped relying on them
  * (docs/protocol.md). The wait is skipped when the session has already ended, when its owner ran on
  * this machine and is gone, or when its document is damaged, since no client relies on a damaged
  * session.
@@ -18,6 +18,7 @@
 
 typedef struct mt_breaking_config {
   const char *ns, *session; /* copied */
+  bool guards; /* evict what guards a job too */
   const char *path; /* borrowed; NULL: break the session; else only remove damaged entries at the
                        place with this name */
   const char *by;   /* JSON object, borrowed: who breaks it, for its owner; NULL: unknown */

@@ -216,14 +216,22 @@ stores.each("a job's guard", function(store)
     nothing_left()
   end)
 
-  it("is broken by hand", function()
-    local id = leave("job-1", "/a/b")
-    local breaking <close> = own:break_session(id)
+  -- -> of how many documents
+  local function break_it(...)
+    local breaking <close> = own:break_session(...)
     for _ = 1, 500 do
       if breaking:progress().phase == "done" then break end
       core.sleep(10)
     end
     assert.equal("done", breaking:progress().phase)
+    return breaking:progress().evicted
+  end
+
+  it("stays when its session is broken by hand, unless more is asked for", function()
+    local id = leave("job-1", "/a/b")
+    assert.equal(0, break_it(id))
+    assert.equal("job-1", failure_of(take, own, "/").job)
+    assert.equal(3, break_it(id, true))
     take(own, "/"):release()
     nothing_left()
   end)

@@ -239,9 +239,10 @@ function Client:_purge_sessions() return self:_open_core():purge_sessions() end
 -- From now on this client removes at once what sessions left that it can prove dead, but for guards of jobs.
 function Client:_clear_the_dead() self:_open_core():clear_the_dead() end
 
--- Ends a session and its locks without its owner's consent, see bindings/lua_break.c. -> a breaking
-function Client:_break_session(id)
-  return self:_open_core():break_session(argument.name("_break_session", "id", id))
+-- Ends a session and its locks without its owner's consent, `guards` of a job too, see bindings/lua_break.c.
+-- -> a breaking
+function Client:_break_session(id, guards)
+  return self:_open_core():break_session(argument.name("_break_session", "id", id), guards)
 end
 
 -- Removes the damaged entries at a path, see there. -> a breaking

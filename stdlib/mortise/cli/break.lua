@@ -3,6 +3,7 @@ local confirm = require "mortise.cli.confirm"
 local core = require "mortise.core"
 local duration = require "mortise.duration"
 local errors = require "mortise.errors"
+local guards = require "mortise.guards"
 local holds = require "mortise.cli.holds"
 local mortise = require "mortise"
 local normalised = require "mortise.path"
@@ -176,22 +177,30 @@ end
 
 local shown_most = 20
 
+-- What becomes of what they guard.
+local function explain_guard(say, job, abandon)
+  if abandon then
+    say("they guard job %s: what that has changed half-way stays as it is, and others get at it", job)
+    say("resume the job or roll it back where you can, in place of this")
+  else
+    say("they guard job %s: what stands half-done keeps its lock until it is resumed or rolled back", job)
+  end
+end
+
 -- `found`, `entries` and `job` as from holds_of.
-local function explain(session, id, found, entries, job)
+local function explain(session, id, found, entries, job, abandon)
   local now = core.wall_ms()
   local verdict = sessions.judge(session, now)
   local lines = {("session %s of %s"):format(id, sessions.owner_text(session and session.owner))}
   local function say(format, ...) lines[#lines + 1] = "  " .. format:format(...) end
   if session then say("opened %s ago, %s", holds.age(session.opened, now), verdict.text) end
-  say("all of its locks go, %d %s:", entries, entries == 1 and "entry" or "entries")
+  say(job and not abandon and "it loses all of its locks, %d %s:" or "all of its locks go, %d %s:", entries,
+    entries == 1 and "entry" or "entries")
   for i = 1, math.min(#found, shown_most) do
     say("  %s  %s  since %s", found[i].path, found[i].mode, holds.age(found[i].since, now))
   end
   if #found > shown_most then say("  and %d more", #found - shown_most) end
-  if job then
-    say("they guard job %s: what that has changed half-way stays as it is, and others get at it", job)
-    say("resume the job or roll it back where you can, in place of this")
-  end
+  if job then explain_guard(say, job, abandon) end
   if verdict.damaged then
     say("its document is damaged, so nobody can say how long its owner would believe: others get in at once")
     say("make sure that no process works under it")
@@ -268,13 +277,34 @@ local function clear(client, path, quiet)
   return {evicted = evicted}
 end
 
-local function go(client, id, path, quiet)
+local function go(client, id, path, o)
+  local quiet = o.json
   if id == "damaged" then return clear(client, path, quiet) end
-  local state <close> = client:_break_session(id)
+  local state <close> = client:_break_session(id, o.abandon)
   local ok, result = pcall(follow, state, quiet)
   if ok then return result end
   io.stderr:write(hint)
   error(result, 0)
+end
+
+-- Of a job whose process is gone there is only its guard, which stays.
+local function check_guard(client, record, job, o)
+  if not job or o.abandon or not sessions.judge(record, core.wall_ms()).dead then return end
+  if guards.is_left[guards.meaning(client, job)] then return end
+  error(core.error {
+    code = "orphaned_job", job = job, retryable = false,
+    message = ("nobody is at work there any more: this guards job %s, which stands half-done. `mortise jobs "
+      .. "resume %s` goes on, `mortise jobs rollback %s` undoes it; --abandon leaves what it has changed as "
+      .. "it is, and lets others at it"):format(job, job, job),
+  }, 0)
+end
+
+local clear_ms = 10000
+
+-- What is left for the job: given back if that does not stand half-done. -> how many entries; does it stand?
+local function give_back(client, job)
+  if not guards.is_left[guards.meaning(client, job)] then return 0, #guards.entries(client, job) > 0 end
+  return guards.clear(client, job, clear_ms), false
 end
 
 function breaking.run(ctx)
@@ -292,25 +322,33 @@ function breaking.run(ctx)
   else
     found, entries, job = holds_of(client, id, path)
   end
+  check_guard(client, record, job, ctx.options)
   if not ctx.options.json then
     local lines = damaged and explain_damaged(path, entries)
-      or explain(record, id, found, entries, job)
+      or explain(record, id, found, entries, job, ctx.options.abandon)
     for _, line in ipairs(lines) do output.line(io.stderr, line) end
   end
   if not confirmed(ctx) then return 3 end
   if find(client, ctx, path) ~= id then return 3 end -- answering may have taken a while
-  local result = go(client, id, path, ctx.options.json)
+  local result, removed, stands = go(client, id, path, ctx.options), 0, false
+  if job and not ctx.options.abandon then removed, stands = give_back(client, job) end
+  removed = removed + result.evicted
   if ctx.options.json then
     for _, each in ipairs(found) do each.since = holds.iso(each.since) end
     output.json {
-      session = id, holds = core.array(found), entries = entries, removed = result.evicted,
+      session = id, holds = core.array(found), entries = entries, removed = removed,
+      guards = stands and job or nil,
       waited = not (damaged or result.gone or record and record.damaged),
     }
   elseif damaged then
     output.line(io.stdout, "what was damaged at ", path, " is gone")
   else
-    io.stdout:write(("%s is over: %d %s removed\n"):format(id:sub(1, shortest), result.evicted,
-      result.evicted == 1 and "entry" or "entries"))
+    io.stdout:write(("%s is over: %d %s removed\n"):format(id:sub(1, shortest), removed,
+      removed == 1 and "entry" or "entries"))
+  end
+  if stands and not ctx.options.json then
+    output.line(io.stdout, ("job %s stands half-done and keeps its lock: mortise jobs show %s says what may "
+      .. "be done"):format(job, job))
   end
 end
 

@@ -3,8 +3,10 @@ local config = require "mortise.config"
 local core = require "mortise.core"
 local duration = require "mortise.duration"
 local errors = require "mortise.errors"
+local guards = require "mortise.guards"
 local mortise = require "mortise"
 local output = require "mortise.cli.output"
+local records = require "mortise.records"
 local sessions = require "mortise.sessions"
 local stripes = require "mortise.stripes"
 
@@ -15,7 +17,8 @@ local command = {
 Checks, one after another: the settings; that the store answers, and its version; the lock table; the
 index of jobs; the rights, by taking a lock of its own and giving it back; the clocks; the sessions'
 heartbeats and what dead ones left, which every client that works here removes bit by bit; --fix removes it
-now, which takes up to one lease of theirs, but never what guards a job. On a server it also removes the
+now, which takes up to one lease of theirs, but never what guards a job that stands half-done. That there is
+one is wrong, and worse where it has lost its lock. On a server it also removes the
 documents of sessions that ended more than a week ago. Each finding says what to do. Exit status 1 when
 something is wrong.]],
   options = {
@@ -284,6 +287,47 @@ local function add_the_dead(findings, found, ctx)
   end
 end
 
+local clear_ms = 60000
+
+-- What a dead session left for a job: it guards what stands half-done, or nothing.
+local function add_guard(findings, client, each, ctx)
+  local meaning, record = guards.meaning(client, each.job)
+  if not guards.is_left[meaning] then
+    add(findings, "jobs", "wrong", ("job %s is not finished: %s (%s) left %d entries that guard it")
+      :format(each.job, sessions.owner_text(each.session and each.session.owner), each.id:sub(1, 8),
+        each.entries),
+      ("resume the job or roll it back (`mortise jobs show %s`): nobody takes them over"):format(each.job))
+  elseif ctx.options.fix then
+    local n = guards.clear(client, each.job, clear_ms)
+    add(findings, "jobs", "fine", ("%d entries were given back, %s"):format(n,
+      guards.left_text(each.job, record)))
+  else
+    add(findings, "jobs", "warning", ("%d entries were %s"):format(each.entries,
+      guards.left_text(each.job, record)), "nothing: the next who wants them, or the next job, gives them "
+      .. "back; `mortise doctor --fix` does so now")
+  end
+end
+
+local function add_guards(findings, client, found, ctx)
+  for _, each in ipairs(found.jobs) do
+    try(findings, "jobs", function() add_guard(findings, client, each, ctx) end)
+  end
+end
+
+-- Jobs that stand half-done and keep nobody away.
+local function check_standing(findings, client)
+  local ok, list = pcall(records.standing, client)
+  if not ok and errors.code(list) == "not_found" then return end -- check_jobs says it
+  if not ok then error(list, 0) end
+  for _, record in ipairs(guards.mark(client, list)) do
+    if record.guarded == false then
+      add(findings, "jobs", "wrong",
+        ("job %s stands half-done without its lock: others get at what it has changed"):format(record.job),
+        ("resume it or roll it back (`mortise jobs show %s`): either takes its lock anew"):format(record.job))
+    end
+  end
+end
+
 -- `just`: this session was opened a moment ago.
 local function check_sessions(findings, client, own, just, ctx)
   local found = survey(client, own)
@@ -297,13 +341,7 @@ local function check_sessions(findings, client, own, just, ctx)
     add(findings, "sessions", "warning", ("%s is damaged"):format(id),
       "see what it holds (`mortise locks`), then `mortise locks break --session` it")
   end
-  for _, each in ipairs(found.jobs) do
-    add(findings, "sessions", "warning", ("job %s is not finished: %s (%s) left %d entries that guard it")
-      :format(each.job, sessions.owner_text(each.session and each.session.owner), each.id:sub(1, 8),
-        each.entries),
-      ("resume the job or roll it back (`mortise jobs show %s`): nobody takes them over"):format(
-        each.job))
-  end
+  add_guards(findings, client, found, ctx)
   add_the_dead(findings, found, ctx)
   add(findings, "sessions", "fine", ("%d others are alive"):format(found.alive))
   if #found.paths > 0 then
@@ -347,6 +385,7 @@ local function check_lists(findings, client, just, ctx)
   local session = client:session()
   try(findings, "sessions", function()
     check_sessions(findings, client, session and session.id, just, ctx)
+    check_standing(findings, client)
     purge_sessions(findings, client)
   end)
 end

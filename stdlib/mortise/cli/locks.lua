@@ -30,8 +30,10 @@ down to it. --who PATH says of each of these what may be done about it.
 ends a session whose owner cannot be stopped otherwise, with all of its locks: the one that holds PATH
 (or NAMESPACE:PATH) as the list showed it in its column HOLD, or the one of that id. It says what that
 means and asks. The session is marked, so that its heartbeat is refused; then its lease is waited for,
-because until then its owner may believe in its locks; then its entries are removed. Exit status 3 when
-that hold is not there any more. Prefer to end the process: that gives back in order.
+because until then its owner may believe in its locks; then its entries are removed. What guards a job that
+stands half-done stays, until that is resumed or rolled back: with --abandon it goes too, and others get at
+what was changed half-way. Exit status 3 when that hold is not there any more. Prefer to end the process:
+that gives back in order.
 
 What no client of mortise has written is shown as damaged, and nobody takes it over. With HOLD
 `damaged` all of that at PATH is removed, and nothing else; its session's own document, where that is
@@ -48,6 +50,7 @@ damaged, is broken like any other, but not waited for. PATH may be typed with th
       help = "break: the hold, as the list shows it"},
     {name = "session", type = "string", flag = "--session", value = "ID",
       help = "break: the session, or the first digits of its id"},
+    {name = "abandon", type = "boolean", flag = "--abandon", help = "break: what guards a job, too"},
     confirm.row,
     output.json_row,
   },
@@ -59,7 +62,7 @@ damaged, is broken like any other, but not waited for. PATH may be typed with th
 -- A list takes none of the options of `break`. -> the namespace and path to list; nil: all.
 local function check_list(ctx)
   local o, text = ctx.options, ctx.options.who or ctx.arguments[1]
-  if #ctx.arguments > 1 or o.hold or o.session or o.yes or (o.who and ctx.arguments[1]) then
+  if #ctx.arguments > 1 or o.hold or o.session or o.yes or o.abandon or (o.who and ctx.arguments[1]) then
     errors.bad("usage: mortise locks %s", command.usage)
   end
   if not text then return nil, nil end
@@ -168,7 +171,9 @@ local function advice_of(entry, namespace)
   elseif entry.verdict.orphaned then
     return {("resume job %s, or roll it back: it is not finished"):format(entry.job),
       "mortise jobs show " .. entry.job,
-      "or, to leave what it changed as it is: " .. break_line(entry, namespace)}
+      ("or, to leave what it changed as it is: %s --abandon"):format(break_line(entry, namespace))}
+  elseif entry.verdict.dead and entry.job and not entry.waits then
+    return {"nothing: the next who wants it gives it back, and so does the next job that begins"}
   elseif entry.verdict.dead then
     return {"nothing: the next who wants it takes it over"}
   elseif entry.damaged then

@@ -99,7 +99,7 @@ stores.each("a job's session", function(store)
     open {lease = "1s"}
     local session <close> = own:open_session "job-1"
     local lock, beside = take(session, "/a"), take(own, "/b")
-    local breaking <close> = own:break_session(session:info().id)
+    local breaking <close> = own:break_session(session:info().id, true)
     local ok, why = pcall(core.sleep, 5000) -- raised into what the task that holds it does
     assert.is_false(ok)
     assert.equal("lock_lost", why.code)

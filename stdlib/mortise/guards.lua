@@ -163,6 +163,18 @@ function guards.mark(client, list)
   return list
 end
 
+-- Takes the lock of one that has lost it, and leaves it there as its guard, so that who wants its paths is
+-- told; others who have one there are waited for. -> false: it does not stand any more
+function guards.restore(client, record, wait_ms)
+  local lock = record.spec.lock
+  local session <close> = client:_lock_core():open_session(record.job)
+  session:acquire(lock.kind, lock.index, lock.paths, {wait_ms = wait_ms, adopts = true})
+  local now = records.get(client, record.job)
+  local stands = now and now.stands or false
+  if stands then session:leave() end
+  return stands
+end
+
 local function set_of(list)
   local set = {}
   for _, path in ipairs(list) do set[path] = true end

@@ -18,7 +18,7 @@ Checks, one after another: the settings; that the store answers, and its version
 index of jobs; the rights, by taking a lock of its own and giving it back; the clocks; the sessions'
 heartbeats and what dead ones left, which every client that works here removes bit by bit; --fix removes it
 now, which takes up to one lease of theirs, but never what guards a job that stands half-done. That there is
-one is wrong, and worse where it has lost its lock. On a server it also removes the
+one is wrong, and worse where it has lost its lock, which --fix takes anew. On a server it also removes the
 documents of sessions that ended more than a week ago. Each finding says what to do. Exit status 1 when
 something is wrong.]],
   options = {
@@ -314,17 +314,25 @@ local function add_guards(findings, client, found, ctx)
   end
 end
 
+local function add_unguarded(findings, client, record, ctx)
+  local said = ("job %s stands half-done without its lock"):format(record.job)
+  local function restore() return guards.restore(client, record, clear_ms) end
+  if ctx.options.fix and try(findings, "jobs", restore) then
+    return add(findings, "jobs", "wrong", said .. ", which was taken anew: others are kept away",
+      ("resume it or roll it back (`mortise jobs show %s`)"):format(record.job))
+  end
+  add(findings, "jobs", "wrong", said .. ": others get at what it has changed",
+    ("resume it or roll it back (`mortise jobs show %s`): either takes its lock anew, as `mortise doctor "
+    .. "--fix` does"):format(record.job))
+end
+
 -- Jobs that stand half-done and keep nobody away.
-local function check_standing(findings, client)
+local function check_standing(findings, client, ctx)
   local ok, list = pcall(records.standing, client)
   if not ok and errors.code(list) == "not_found" then return end -- check_jobs says it
   if not ok then error(list, 0) end
   for _, record in ipairs(guards.mark(client, list)) do
-    if record.guarded == false then
-      add(findings, "jobs", "wrong",
-        ("job %s stands half-done without its lock: others get at what it has changed"):format(record.job),
-        ("resume it or roll it back (`mortise jobs show %s`): either takes its lock anew"):format(record.job))
-    end
+    if record.guarded == false then add_unguarded(findings, client, record, ctx) end
   end
 end
 
@@ -385,7 +393,7 @@ local function check_lists(findings, client, just, ctx)
   local session = client:session()
   try(findings, "sessions", function()
     check_sessions(findings, client, session and session.id, just, ctx)
-    check_standing(findings, client)
+    check_standing(findings, client, ctx)
     purge_sessions(findings, client)
   end)
 end

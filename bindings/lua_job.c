@@ -1,5 +1,6 @@
 /* Making changes of many documents (lua_work.h), and what they need:
- *   client:plan{index=, CHANGE}    of which nothing is written: `changed` is how many would be
+ *   client:plan{index=, peeks=, identifies=, CHANGE}    of which nothing is written: `changed` is how many would
+ *       be. `peeks`: it ends when it has its samples. `identifies`: the result has `identity`
  *   lock:change{index=, CHANGE}    without a journal: running another one finishes what it left
  *   lock:job{verb=, id=, spec=, standing=, index=, rate=, waits_at_start=, CHANGE}
  *       verb "run", "resume" or "undo", which needs the CHANGE of the former two; or "clear" (MT_JOB_CLEAR), which
@@ -33,7 +34,7 @@ typedef struct job_options {
   const char *verb, *id, *spec, *index, *query, *transforms, *fields, *from, *to, *strength,
       *stamp_field, *strategy;
   int64_t page, slices, in_flight, passes, bytes, rate;
-  bool merge, allow_empty, ids, by_function, waits_at_start, standing;
+  bool merge, allow_empty, ids, by_function, waits_at_start, standing, peeks, identifies;
 } job_options;
 
 static const mt_option rows[] = {MT_TEXT_OPTION(job_options, verb),
@@ -60,6 +61,8 @@ static const mt_option rows[] = {MT_TEXT_OPTION(job_options, verb),
                                  MT_FLAG_OPTION(job_options, by_function),
                                  MT_FLAG_OPTION(job_options, waits_at_start),
                                  MT_FLAG_OPTION(job_options, standing),
+                                 MT_FLAG_OPTION(job_options, peeks),
+                                 MT_FLAG_OPTION(job_options, identifies),
                                  MT_NO_OPTION};
 
 /* What an attempt before has moved lies below `to`, and may be all there was below `from`. */
@@ -202,6 +205,8 @@ static int client_plan(lua_State *L) {
   set_up_change(&self->rename.change, &o, box->client);
   self->rename.change.plan = true;
   self->rename.change.preview = &self->preview;
+  self->rename.change.peeks = o.peeks;
+  self->preview.identifies = o.identifies;
   mt_work_ready(self, &box->dependents);
   return 1;
 }

@@ -4,10 +4,12 @@
  *                                 number is an integer
  *   tostring(value) -> string     like Lua's, but a float is the shortest text that reads back
  *   lower(string) -> string       only of ASCII letters
+ *   sha256(string) -> string      64 hex digits
  *   before(a, b) -> boolean       two strings, by their bytes
  * All other code uses these or takes only strings (tools/lint). */
 #include "bindings/lua_text.h"
 
+#include "base/hash.h"
 #include "base/json.h"
 #include "base/number.h"
 
@@ -52,6 +54,13 @@ static int core_tostring(lua_State *L) {
   return 1;
 }
 
+static int core_sha256(lua_State *L) {
+  char out[65];
+  if (!mt_sha256_hex(mt_check_slice(L, 1), out)) return luaL_error(L, "out of memory");
+  lua_pushstring(L, out);
+  return 1;
+}
+
 static int core_lower(lua_State *L) {
   mt_slice s = mt_check_slice(L, 1);
   luaL_Buffer b;
@@ -69,5 +78,6 @@ static int core_before(lua_State *L) {
 const luaL_Reg mt_text_functions[] = {{"number", core_number},
                                       {"tostring", core_tostring},
                                       {"lower", core_lower},
+                                      {"sha256", core_sha256},
                                       {"before", core_before},
                                       {NULL, NULL}};

@@ -11,6 +11,8 @@
 
 #include "job/unit.h"
 
+#include <inttypes.h>
+
 static const char work_name[] = "mortise.work";
 
 /* ---- Its end -------------------------------------------------------------------------------- */
@@ -159,6 +161,11 @@ static void push_preview(lua_State *L, const mt_preview *p) {
   luaL_addchar(&b, ']');
   luaL_pushresult(&b);
   lua_setfield(L, -2, "samples");
+  if (!p->identifies) return;
+  char identity[33];
+  snprintf(identity, sizeof identity, "%016" PRIx64 "%016" PRIx64, p->identity[0], p->identity[1]);
+  lua_pushstring(L, identity);
+  lua_setfield(L, -2, "identity");
 }
 
 static void push_foretold(lua_State *L, const mt_lua_work *self) {

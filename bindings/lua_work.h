@@ -11,7 +11,8 @@
  *                                duration_ms=, rejects={{id=, type=, reason=}, ...}}; a job's has
  *                                also {state=, reason=, attempts=, began=}; `began`: something may
  *                                have been changed, by any attempt. A plan's has {bytes= (that
- *                                would be written), samples= (preview.h, as JSON text)}
+ *                                would be written), samples= (preview.h, as JSON text), identity= (32 hex
+ *                                digits, where it was asked for)}
  *   :progress() -> done, total, conflicts, rejected, rate, waits     for other tasks while it runs;
  *                                `rate`: the limit, documents a second; `waits`: what a job waits for;
  *                                or nil

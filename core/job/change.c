@@ -539,7 +539,7 @@ static void on_page_scanned(void *ctx, mt_req *req) {
   mt_units_take(&o->units, page);
   if (o->c->offered) o->c->offered(o->c);
   /* The server fetches the next page while this one is changed. */
-  if (mt_units_room(&o->units) && !o->units.paused) scan_next_page(o);
+  if (mt_units_room(&o->units) && !o->units.paused && !o->c->peeks) scan_next_page(o);
   mt_units_step(&o->units);
   tell_progress(o);
   pump_change(o);
@@ -555,6 +555,10 @@ static void kick_after(change_op *o, int64_t ms) {
   mt_timer_start(loop, &o->kick, mt_loop_now(loop) + ms, NULL);
 }
 
+static bool has_peeked(const change_op *o) {
+  return o->c->peeks && o->c->preview->n == MT_PREVIEW_SAMPLES;
+}
+
 /* Starts whatever can be started. To be called at the end of each event. */
 static void pump_change(change_op *o) {
   mt_units_step(&o->units);
@@ -565,6 +569,7 @@ static void pump_change(change_op *o) {
   int64_t wait_ms = mt_units_wait_ms(&o->units);
   if (wait_ms) kick_after(o, wait_ms);
   if (o->request || o->knowing || sweeps_now(o)) return;
+  if (!o->scanned && has_peeked(o)) end_scan(o);
   if (!o->scanned && mt_units_room(&o->units) && !o->units.paused) scan_next_page(o);
   if (!o->scanned || o->units.busy) return;
   bool until_none = repeats(o->c), idle = until_none && !o->again && only_idle(o);

@@ -42,6 +42,7 @@ typedef struct mt_change {
       *journal; /* lists each batch before it is written (unit.h); NULL: there is none */
   bool plan;    /* writes nothing, makes one pass, and counts in `changed` what would be changed */
   mt_preview *preview; /* for a plan: gets the writes; initialised by the caller; may be NULL */
+  bool peeks; /* a plan that ends when its preview has all of its samples; only `matched` and `beside` are of all */
   /* Called when the index is known to be fit. It may set `query` and `beside`. May be NULL. */
   mortise_status (*described)(struct mt_change *c, const mt_describe *d, mortise_error *err);
   /* How the store makes the change by itself, ready except for its index and query; NULL: it does not. `counted`

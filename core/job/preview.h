@@ -10,11 +10,16 @@ enum {
 };
 
 typedef struct mt_preview {
+  bool identifies; /* in: what would be written is identified; else it is only counted */
   uint64_t bytes; /* bytes of all bodies that would be sent */
   uint32_t n;     /* how many samples there are: the first documents that were found */
   /* JSON objects {"index":, "id":, "new_id": if it gets another one, "before":, "after":}, separated by commas. `before` and `after` are whole
    * sources, and both are missing if one of them is too large. A document that would be deleted has no `after`. */
   mt_buf samples;
+  /* Of all documents, with what they are and what they would become: the same for two plans only if both would do
+   * the same, in whatever order. Sums of each document's SHA-256, of 64 bits each. */
+  uint64_t identity[2];
+  mt_buf text; /* its own */
 } mt_preview;
 
 void mt_preview_init(mt_preview *p);

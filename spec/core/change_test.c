@@ -14,7 +14,7 @@ typedef struct fixture {
   fake_lock lock;
   mt_rename rename;
   int done, step;
-  bool plan, late;
+  bool plan, late, peeks;
   mt_preview preview; /* of a plan */
   bool strict; /* sets neither `merge` nor `allow_empty` */
   uint64_t told, told_total;
@@ -96,6 +96,7 @@ static mortise_status start(fixture *f, const char *from, const char *to, uint32
   c->options.page = page;
   c->plan = f->plan;
   c->preview = f->plan ? &f->preview : NULL;
+  c->peeks = f->peeks;
   f->told = 0;
   return mt_change_start(c, err);
 }
@@ -652,6 +653,21 @@ static void test_plan(void **state) {
   assert_moved(f, 100);
 }
 
+/* It reads no more than its samples take, and knows how many match all the same. */
+static void test_peek(void **state) {
+  fixture *f = *state;
+  fill(f, 1000);
+  f->plan = f->peeks = true;
+  mt_preview_init(&f->preview);
+  const mt_change_result *r = run(f, 3);
+  assert_int_equal(f->rename.change.error.code, MORTISE_OK);
+  assert_int_equal(r->matched, 1000);
+  assert_int_equal(f->preview.n, MT_PREVIEW_SAMPLES);
+  assert_true(r->changed < 20);
+  f->rename.change.preview = NULL;
+  mt_preview_deinit(&f->preview);
+}
+
 static void test_refused_renames(void **state) {
   fixture *f = *state;
   mortise_error err;
@@ -771,6 +787,7 @@ int main(void) {
       TEST(test_pause),
       TEST(test_pace),
       TEST(test_plan),
+      TEST(test_peek),
       TEST(test_refused_renames),
       TEST(test_callback),
       TEST(test_memory),

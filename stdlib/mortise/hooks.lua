@@ -30,7 +30,7 @@ local look_ms = 10
 -- What is called before anything is written, for a job of the core that waits; or nil. It ends with
 -- `begin()`, which may be nil.
 function hooks.starter(self, begin)
-  if not (self._hooks.on_start or begin) then return nil end
+  if not (self._hooks.on_start or self._check or begin) then return nil end
   return function(work)
     local matched, beside = work:counts()
     while not matched do
@@ -38,6 +38,7 @@ function hooks.starter(self, begin)
       matched, beside = work:counts()
     end
     local counts = core.object {matched = matched, beside = beside}
+    if self._check then self._check(counts) end
     if self._hooks.on_start then ask(self, "on_start", counts) end
     if begin then begin() end
     self._started = true

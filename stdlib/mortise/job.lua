@@ -483,7 +483,12 @@ end
 -- new_id= (where it gets another), before=, after=, fields={{field=, before=, after=}, ...}}, ...}, strategy=
 -- and strategy_reason= (who would make it, and why, where `strategy` is given), ...}; before and after are
 -- JSON texts. Of one that stands half-done, what is left of it: `stands` is true.
-function Job:plan()
+function Job:plan() return job.foretell(self, {}) end
+
+-- The same for commands. `how.peeks`: only as far as its samples take, so that of the numbers only `matched`
+-- and `beside` are of all; `how.identifies`: with `identity`, which two plans share only if they would do the
+-- same; `how.quiet`: on_progress is not called.
+function job.foretell(self, how)
   local stands = foreseen(self)
   if by_function.is(self._spec.change) and not self._function then
     by_function.refuse("invalid_argument", self.id)
@@ -495,10 +500,12 @@ function Job:plan()
   end
   local began_ms = core.now_ms()
   local o = work_options(self)
+  o.peeks, o.identifies = how.peeks, how.identifies
   if self._begun or stands then o.strategy = nil end -- it has been chosen
   if (self._begun or stands) and self._spec.rename then o.merge, o.allow_empty = true, true end
   local work = self._client:_open_core():plan(o)
-  local result = watched(work, self._on_progress, "planning job " .. self.id, nil, runner(self))
+  local watcher = not how.quiet and self._on_progress or nil
+  local result = watched(work, watcher, "planning job " .. self.id, nil, runner(self))
   result = finished(self, result, began_ms)
   result.stands = stands
   return plan.complete(result, self._spec, self._client:url())
@@ -584,6 +591,15 @@ function job.watch(self, show)
     own(...)
   end or show
 end
+
+-- For commands: `check({matched=, beside=})` is called under the job's lock before anything is written, and
+-- before `on_start`. Its error ends the job.
+function job.before(self, check) self._check = check end
+
+function job.client(self) return self._client end
+
+-- For commands: what it is, as its document has it.
+function job.spec(self) return core.json_decode(spec_text(self._spec)) end
 
 job.get_rows = {
   {name = "wait", type = "duration", help = "how long to wait for the lock"},

@@ -16,7 +16,8 @@ function confirm.can_ask(ctx)
   return not ctx.options.json and output.is_terminal(0) and output.is_terminal(2)
 end
 
-local function ask(question)
+-- The question itself. -> the answer
+function confirm.ask(question)
   output.clear()
   io.stderr:write(question, " (y/N) ")
   local answer = core.lower(io.stdin:read "l" or "")
@@ -29,15 +30,7 @@ function confirm.required(ctx, question)
   if not confirm.can_ask(ctx) then
     errors.bad("nobody can be asked whether to do this; to do it unasked: %s", typed.same_with(ctx, "--yes"))
   end
-  return ask(question)
-end
-
--- The same for what is done unasked where nobody can be asked, as in a script. `show` (may be nil) is called
--- before a question, to say what it is about.
-function confirm.offered(ctx, question, show)
-  if ctx.options.yes or not confirm.can_ask(ctx) then return true end
-  if show then show() end
-  return ask(question)
+  return confirm.ask(question)
 end
 
 return confirm

@@ -55,7 +55,7 @@ local function all(cli)
     "and where it came from. Times are like 30s, 250ms, 1m30s, or seconds.",
     "",
     "Exit status: 0 done, 1 script error, 2 usage, 3 lock not had, 4 store unavailable, 5 lock lost,",
-    "6 a job needs recovery, 130 interrupted, 141 nobody read the output.",
+    "6 a job needs recovery, 7 nothing to do (--dry-run), 130 interrupted, 141 nobody read the output.",
     "",
   }, "\n")
 end

@@ -1,9 +1,13 @@
 -- mortise job run FILE
+local confirm = require "mortise.cli.confirm"
 local core = require "mortise.core"
 local duration = require "mortise.duration"
 local errors = require "mortise.errors"
 local job = require "mortise.job"
+local kept_plan = require "mortise.cli.kept_plan"
+local large = require "mortise.cli.large"
 local mortise = require "mortise"
+local options = require "mortise.options"
 local output = require "mortise.cli.output"
 local plan = require "mortise.cli.plan"
 local progress = require "mortise.cli.progress"
@@ -14,18 +18,19 @@ local command = {
   usage = "run FILE [ARGS] [-- ARGS]",
   help = [[
 Runs a Lua script as `mortise run` does, and then the job that it returns: `return mortise.job{...}`, or the
-table alone. The job shows its progress, and --json prints its result.
+table alone. The job shows its progress, and --json prints its result. At a terminal it asks before it
+changes more than 1,000 documents. --dry-run ends with status 7 if there is nothing to do.
 
 A job that was cut off stands half-done. If the script gives it an id (`id` or `once`), --resume goes on with
 it, or runs it where it was never begun; --rollback undoes it. `mortise jobs` does the same for any job whose
 change is not a Lua function, without its script.]],
-  options = {
+  options = options.join({
     {name = "resume", type = "boolean", flag = "--resume", help = "go on with it if it stands half-done"},
     {name = "rollback", type = "boolean", flag = "--rollback", help = "undo it"},
     {name = "dry_run", type = "boolean", flag = "--dry-run",
       help = "only say what it would change: takes no lock, writes nothing"},
-    output.json_row,
-  },
+    output.json_row, confirm.row,
+  }, kept_plan.rows),
   script = true,
   verb = "run",
   arguments = {1, math.huge},
@@ -45,20 +50,20 @@ local function check_id(found, o)
     .. "`mortise jobs` lists those there are", flag)
 end
 
--- The method to call.
+-- The method to call, and the job's record, if it was looked for and there is one.
 local function verb_of(found, o)
   check_id(found, o)
   if o.dry_run then return "plan" end
   local record = found:status()
-  if o.rollback then return "rollback" end
-  if o.resume then return record and "resume" or "run" end
+  if o.rollback then return "rollback", record end
+  if o.resume then return record and "resume" or "run", record end
   if record and record.stands then
     error(core.error {
       code = "orphaned_job", job = found.id, retryable = false,
       message = ("job %s stands half-done: --resume goes on, --rollback undoes it"):format(found.id),
     }, 0)
   end
-  return "run"
+  return "run", record
 end
 
 local ended = {resume = "done", rollback = "undone"}
@@ -66,7 +71,6 @@ local said = {run = "is done", resume = "is done", rollback = "is undone"}
 
 local function report(o, verb, found, result)
   if o.json then return output.json(result) end
-  if verb == "plan" then return plan.print(result, "job " .. found.id) end
   if result.already then
     return output.line(io.stdout, ("job %s was %s already"):format(found.id, result.state))
   end
@@ -74,19 +78,45 @@ local function report(o, verb, found, result)
     result.changed, duration.text(result.seconds * 1000)))
 end
 
-local function work(o, found)
-  local verb = verb_of(found, o)
-  job.watch(found, progress.watcher(found.id))
-  if verb ~= "plan" then
-    output.last_words(("mortise: interrupted: mortise jobs show %s says how it stands"):format(found.id))
+-- -> exit status
+local function show_plan(ctx, client, found)
+  local o = ctx.options
+  local ok, result = pcall(job.foretell, found, {identifies = o.plan ~= nil})
+  output.status(nil)
+  if not ok then error(result, 0) end
+  if o.plan then kept_plan.write(o.plan, client, found, result, ctx.arguments) end
+  if o.json then output.json(result) else plan.print(result, "job " .. found.id) end
+  return plan.status(result)
+end
+
+-- May it be done? One that is done already changes nothing.
+local function agreed(ctx, client, found, verb, record)
+  local file = ctx.options.from_plan
+  if file then
+    kept_plan.expect(file, client, found, ctx.arguments)
+  elseif verb == "run" and not (record and record.state == "done") then
+    return large.run(ctx, client, found, "job " .. found.id .. " on " .. job.spec(found).index)
+  elseif verb == "rollback" then
+    return not record or large.rollback(ctx, client, record)
   end
-  local was = ended[verb] and found:status()
+  return true
+end
+
+-- -> exit status
+local function work(ctx, found)
+  local o, client = ctx.options, job.client(found)
+  local verb, record = verb_of(found, o)
+  job.watch(found, progress.watcher(found.id))
+  if verb == "plan" then return show_plan(ctx, client, found) end
+  if not agreed(ctx, client, found, verb, record) then return 1 end
+  output.last_words(("mortise: interrupted: mortise jobs show %s says how it stands"):format(found.id))
   local ok, result = pcall(found[verb], found)
   output.status(nil)
   if not ok then error(result, 0) end
-  result.already = result.already or was and was.state == ended[verb] or nil
+  result.already = result.already or record and record.state == ended[verb] or nil
   output.last_words(nil)
   report(o, verb, found, result)
+  return 0
 end
 
 local function check(ctx)
@@ -95,15 +125,18 @@ local function check(ctx)
     if ctx.options[name] then chosen = chosen + 1 end
   end
   if chosen > 1 then errors.bad "job run: one of --resume, --rollback and --dry-run" end
+  kept_plan.check(ctx.options)
 end
 
 function command.works_on(arguments) return arguments[1] end
 
 function command.run(ctx)
   check(ctx)
-  return run.run(ctx, function(chunk)
-    return function(...) work(ctx.options, to_job(chunk(...), ctx.arguments[1])) end
+  local status
+  local code = run.run(ctx, function(chunk)
+    return function(...) status = work(ctx, to_job(chunk(...), ctx.arguments[1])) end
   end)
+  return code ~= 0 and code or status or 0
 end
 
 return command

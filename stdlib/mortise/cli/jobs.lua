@@ -6,6 +6,7 @@ local errors = require "mortise.errors"
 local guards = require "mortise.guards"
 local job_orders = require "mortise.cli.job_orders"
 local job_shown = require "mortise.cli.job_shown"
+local large = require "mortise.cli.large"
 local mortise = require "mortise"
 local options = require "mortise.options"
 local orders = require "mortise.orders"
@@ -32,14 +33,15 @@ show       all about one, and what may be done; with --rejected or --conflicts t
 wait       shows how far it is until nobody is at work on it any more. The exit status is 0 if it is done or
            undone then, 1 if documents were set aside or it was refused, 6 if it stands half-done, and 3 if
            it is still at work after --for TIME.
-plan       what it would change now; takes no lock, writes nothing.
+plan       what it would change now; takes no lock, writes nothing. The exit status is 7 if that is nothing.
 pause      whoever is at work on it, anywhere, sends nothing more until it is resumed, and keeps the lock.
 throttle   how fast it may go, from now on and after it was taken over.
 cancel     whoever is at work on it ends, and it stands half-done.
 resume     lets one go on that is paused; does what is left of one that stands half-done. One that is done
            stays as it is.
 rollback   undoes what it has done: each document that still is what the job made of it becomes what it
-           was. What others have changed since is left, counted, and the exit status is 1.
+           was. What others have changed since is left, counted, and the exit status is 1. At a terminal it
+           asks before it undoes more than 1,000 documents.
 purge      removes what is over, so that it can no longer be undone: one, or all that ended --older TIME ago
            (without it, as long ago as each is to be kept, which is 7 days unless it says otherwise). It lists
            them first, and asks at a terminal; elsewhere it needs --yes.
@@ -142,8 +144,8 @@ end
 
 function verbs.plan(client, ctx, id)
   local result = client:get_job(id):plan()
-  if ctx.options.json then return output.json(result) end
-  plan.print(result, "job " .. id)
+  if ctx.options.json then output.json(result) else plan.print(result, "job " .. id) end
+  return plan.status(result)
 end
 
 -- What is written if a second interrupt ends the program.
@@ -192,7 +194,9 @@ function verbs.resume(client, ctx, id)
 end
 
 function verbs.rollback(client, ctx, id)
-  if not records.get(client, id) and has_given_back(client, ctx, id) then return end
+  local record = records.get(client, id)
+  if not record and has_given_back(client, ctx, id) then return end
+  if record and not large.rollback(ctx, client, record) then return 1 end
   go_on(client, ctx, "rollback", id)
 end
 

@@ -4,19 +4,22 @@ local output = require "mortise.cli.output"
 
 local plan = {}
 
+plan.nothing_to_do = 7 -- an exit status
+
 local codes = {minus = "31", plus = "32", head = "1"}
 
 -- On a terminal, unless NO_COLOR is set (no-color.org).
-local function is_coloured()
+local function is_coloured(handle)
   local none = os.getenv "NO_COLOR"
-  return output.is_terminal(1) and (not none or none == "") and os.getenv "TERM" ~= "dumb"
+  if not output.is_terminal(handle == io.stdout and 1 or 2) then return false end
+  return (not none or none == "") and os.getenv "TERM" ~= "dumb"
 end
 
-local function line(kind, text)
-  if not is_coloured() then return output.line(io.stdout, text) end
-  io.stdout:write("\27[", codes[kind], "m")
-  output.line_part(io.stdout, text)
-  io.stdout:write("\27[0m\n")
+local function coloured(handle, kind, text)
+  if not is_coloured(handle) then return output.line(handle, text) end
+  handle:write("\27[", codes[kind], "m")
+  output.line_part(handle, text)
+  handle:write("\27[0m\n")
 end
 
 local units = {"kB", "MB", "GB", "TB"}
@@ -29,15 +32,21 @@ local function size_text(bytes)
   return ("%d.%d %s"):format(tenths // 10, tenths % 10, units[unit])
 end
 
-local function print_sample(sample)
+local function print_sample(sample, handle)
+  local function line(kind, text) coloured(handle, kind, text) end
   line("head", sample.index .. "/" .. sample.id)
   if sample.new_id then line("plus", "+ _id: " .. output.shortened(sample.new_id, 200)) end
-  if sample.large then return output.line(io.stdout, "  (too large to be shown)") end
+  if sample.large then return output.line(handle, "  (too large to be shown)") end
   if sample.deleted then return line("minus", "- " .. output.shortened(sample.before, 200)) end
   for _, each in ipairs(sample.fields) do
     if each.before then line("minus", ("- %s: %s"):format(each.field, output.shortened(each.before, 200))) end
     if each.after then line("plus", ("+ %s: %s"):format(each.field, output.shortened(each.after, 200))) end
   end
+end
+
+-- At most so many of them, to standard output or standard error.
+function plan.print_samples(samples, handle, most)
+  for i = 1, math.min(#samples, most) do print_sample(samples[i], handle) end
 end
 
 local function locks_text(locks)
@@ -69,13 +78,18 @@ function plan.print(result, what)
     output.line(io.stdout, ("made by the %s: %s"):format(result.strategy, result.strategy_reason))
   end
   output.line(io.stdout, "it would lock ", locks_text(result.locks))
-  for _, sample in ipairs(result.samples) do print_sample(sample) end
+  plan.print_samples(result.samples, io.stdout, #result.samples)
   local shown = #result.samples
   if result.changed > shown then
     output.line(io.stdout, ("and %d more; nothing was changed"):format(result.changed - shown))
   else
     output.line(io.stdout, "nothing was changed")
   end
+end
+
+-- The exit status of a plan that is not followed by a run: is there something to do?
+function plan.status(result)
+  return result.changed + (result.deleted or 0) > 0 and 0 or plan.nothing_to_do
 end
 
 return plan

@@ -1,7 +1,12 @@
 -- mortise rename
+local confirm = require "mortise.cli.confirm"
 local core = require "mortise.core"
 local duration = require "mortise.duration"
+local job = require "mortise.job"
+local kept_plan = require "mortise.cli.kept_plan"
+local large = require "mortise.cli.large"
 local mortise = require "mortise"
+local options = require "mortise.options"
 local output = require "mortise.cli.output"
 local plan = require "mortise.cli.plan"
 local progress = require "mortise.cli.progress"
@@ -16,8 +21,9 @@ Renames a directory: in every document of INDEX whose field is FROM or lies belo
 becomes TO. It locks both trees, and ends when none is left under the old path. Documents that lie
 below TO already are in its way, unless --merge joins them. It is a job: one that was stopped or
 killed keeps its locks until `mortise jobs resume` does what is left, or `mortise jobs rollback`
-undoes it.]],
-  options = {
+undoes it. At a terminal it asks before it changes more than 1,000 documents. --dry-run ends with
+status 7 if there is nothing to do.]],
+  options = options.join({
     {name = "merge", type = "boolean", flag = "--merge",
       help = "there may be documents below TO already"},
     {name = "allow_empty", type = "boolean", flag = "--allow-empty",
@@ -31,8 +37,8 @@ undoes it.]],
       help = "who makes the change: this process, the server by itself, or whichever is likely to be faster"},
     {name = "dry_run", type = "boolean", flag = "--dry-run",
       help = "only show what would change: takes no lock, writes nothing"},
-    output.json_row,
-  },
+    output.json_row, confirm.row,
+  }, kept_plan.rows),
   arguments = {3, 3},
 }
 
@@ -122,22 +128,35 @@ local function make(ctx, client)
   return moving
 end
 
-local function show_plan(ctx, moving)
-  local ok, result = pcall(moving.plan, moving)
+local function what_of(ctx) return ("%s: %s becomes %s"):format(table.unpack(ctx.arguments)) end
+
+-- -> exit status
+local function show_plan(ctx, client, moving)
+  local o = ctx.options
+  local ok, result = pcall(job.foretell, moving, {identifies = o.plan ~= nil})
   output.status(nil)
   if not ok then
     advise(ctx, result)
     error(result, 0)
   end
-  if ctx.options.json then return output.json(result) end
-  local index, from, to = table.unpack(ctx.arguments)
-  plan.print(result, ("%s: %s becomes %s"):format(index, from, to))
+  if o.plan then kept_plan.write(o.plan, client, moving, result) end
+  if o.json then output.json(result) else plan.print(result, what_of(ctx)) end
+  return plan.status(result)
+end
+
+-- May it be done?
+local function agreed(ctx, client, moving)
+  if not ctx.options.from_plan then return large.run(ctx, client, moving, what_of(ctx)) end
+  kept_plan.expect(ctx.options.from_plan, client, moving)
+  return true
 end
 
 function command.run(ctx)
+  kept_plan.check(ctx.options)
   local client <close> = mortise.connect {}
   local moving = make(ctx, client)
-  if ctx.options.dry_run then return show_plan(ctx, moving) end
+  if ctx.options.dry_run then return show_plan(ctx, client, moving) end
+  if not agreed(ctx, client, moving) then return 1 end
   output.last_words("mortise: interrupted before it was known how far it came\n" ..
     how_to_go_on(ctx, moving.id))
   local ok, result = pcall(moving.run, moving)

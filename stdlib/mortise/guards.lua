@@ -105,9 +105,9 @@ end
 -- there, if it does. -> how many entries there were
 function guards.clear(client, id, wait_ms)
   core.job_id_check(id)
-  records.ready(client)
   local list = guards.entries(client, id)
   if #list == 0 then return 0 end
+  records.ready(client)
   local session <close> = client:_lock_core():open_session(id)
   local held = session:acquire_paths(list, {wait_ms = wait_ms, adopts = true})
   held:job({verb = "clear", id = id, spec = unborn_spec(list)}):run()

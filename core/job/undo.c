@@ -22,8 +22,8 @@ static mt_again restore_deleted(mt_item *item, const mt_journal_entry *e, const 
   return ours ? mt_rewrite_as(item, MT_WRITE_INDEX, e->source) : MT_AGAIN_CONFLICT;
 }
 
-static mt_again restore(mt_rewrite *w, mt_item *item, const mt_journal_entry *e,
-                        const mt_doc *doc) {
+static mt_again restore_one(mt_rewrite *w, mt_item *item, const mt_journal_entry *e,
+                            const mt_doc *doc) {
   mt_now now = mt_rewrite_look(w, item, e, doc);
   bool ours = now == MT_NOW_AFTER;
   if (now == MT_NOW_BEFORE) return mt_rewrite_with(w, item, doc->source);
@@ -35,6 +35,15 @@ static mt_again restore(mt_rewrite *w, mt_item *item, const mt_journal_entry *e,
   return mt_rewrite_as(item, MT_WRITE_INDEX, e->source);
 }
 
+/* Whatever others have made of it, the opposite change finds it like all that lies there: it is not left. */
+static mt_again restore(mt_rewrite *w, mt_item *item, const mt_journal_entry *e,
+                        const mt_doc *doc) {
+  const mt_undo *u = w->ctx;
+  bool found = u->record->inverse && e->kind != MT_JOURNAL_DELETE;
+  mt_again what = restore_one(w, item, e, doc);
+  return what == MT_AGAIN_CONFLICT && found ? MT_AGAIN_DONE : what;
+}
+
 static void finish_undo(mt_undo *u) {
   u->done(u->ctx, u);
 }
@@ -44,9 +53,10 @@ static void account_restored(mt_undo *u) {
   const mt_rewrite *w = u->now;
   mt_change_result *r = u->result;
   uint64_t restored = w->written - w->untouched, rejected = r->rejected - u->rejected_before;
-  r->matched += w->written + w->right + w->left + rejected;
+  uint64_t right = u->record->inverse ? 0 : w->right; /* the opposite change counts what it finds */
+  r->matched += w->written + right + w->left + rejected;
   r->changed += restored;
-  r->unchanged += w->right + w->untouched;
+  r->unchanged += right + w->untouched;
   r->conflicts += w->left;
   u->record->counts.restored += restored;
   u->record->counts.left += w->left + rejected;

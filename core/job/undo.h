@@ -2,6 +2,8 @@
  * written back as it was, by compare-and-set. A document that others have changed since stays as it is, and
  * is counted.
  *
+ * Where the opposite change follows, the journal has only what that would not restore to the byte.
+ *
  * Every document of the journal is written, even one that the job seems never to have changed. A request of
  * a dead process may still be on its way, and only a newer write of the document makes it fail. */
 #ifndef MT_JOB_UNDO_H

@@ -44,7 +44,7 @@ static void dying_bulk(mt_store *s, mt_bulk *r) {
   if (was_dead || l->fate == LOST) return;
   late_bulk_bring(&l->f->late, l->f->theirs.store); /* of the one before, if it has not come yet */
   l->f->late = late_bulk_of(r);
-  l->f->late_at = 1 + (int)mt_test_below(l->f->random, 40);
+  l->f->late_at = l->dies_writing ? NEVER : 1 + (int)mt_test_below(l->f->random, 40);
   if (l->fate == APPLIED) late_bulk_bring(&l->f->late, l->f->theirs.store);
 }
 

@@ -58,7 +58,7 @@ typedef struct life {
   int events, bulks, die_at;
   death fate;
   bool dead, holds;  /* `holds`: what it writes into the index waits in `held` */
-  bool dies_writing; /* it dies with the first documents that it writes, */
+  bool dies_writing; /* it dies with the first documents that it writes, which come when the test brings them, */
   bool dies_listing; /* or when it has listed what it leaves as it is */
   mt_bulk *held[MT_WRITER_LANES];
   size_t n_held;

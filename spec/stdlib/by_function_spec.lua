@@ -111,6 +111,23 @@ stores.each("a job's function", function(store)
     assert.same({2, 701, 9}, {calls, other:get(index, "d7").n, other:get(index, "d8").n})
   end)
 
+  it("does not count what others delete before it does, nor make that again", function()
+    local before = sources()
+    local job = making(function(doc)
+      if doc.n == 7 then other:delete(index, "d7") end
+      if doc.n == 7 or doc.n > 38 then return mortise.delete end
+      doc.n = -doc.n
+    end)
+    local result = job:run()
+    assert.same({"done", 40, 37, 2, 1}, {result.state, result.matched, result.changed, result.deleted,
+      result.unchanged})
+    assert.equal(2, job:status().counts.deleted)
+    local undone = other:get_job(job.id):rollback()
+    assert.same({"undone", 39, 0}, {undone.state, undone.changed, undone.conflicts})
+    before.d7 = nil
+    assert.same(before, sources())
+  end)
+
   it("is planned, with samples", function()
     local before = sources()
     local plan = making(treat, {query = {range = {n = {gt = 37}}}}):plan()

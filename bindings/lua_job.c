@@ -2,7 +2,7 @@
  *   client:plan{index=, peeks=, identifies=, CHANGE}    of which nothing is written: `changed` is how many would
  *       be. `peeks`: it ends when it has its samples. `identifies`: the result has `identity`
  *   lock:change{index=, CHANGE}    without a journal: running another one finishes what it left
- *   lock:job{verb=, id=, spec=, standing=, index=, rate=, waits_at_start=, CHANGE}
+ *   lock:job{verb=, id=, spec=, standing=, index=, rate=, waits_at_start=, patience_ms=, CHANGE}
  *       verb "run", "resume" or "undo", which needs the CHANGE of the former two; or "clear" (MT_JOB_CLEAR), which
  *       needs none. `spec` is kept in a new job's document. `standing`: resumed or undone only if it still stands half-done. A rename checks as
  *       another does, until something of it was changed.
@@ -10,7 +10,10 @@
  *   core.job_table() -> JSON       that index's settings and mappings
  *   core.job_id_check(id)          raises invalid_argument
  *   core.change_check{CHANGE}      raises what such a change would
+ *   core.exact_field(json, field) -> name      by which searches find the field's values exactly, as the
+ *                                  description of an index says it; raises unsupported
  *   core.transforms                their names
+ * `patience_ms`: how long a job waits while the store takes no writes.
  * CHANGE is {transforms=}, or {by_function=true}, which the caller makes (lua_work.h), or {fields=, from=, to=,
  * merge=, allow_empty=, ids=}, which renames a tree; and {query=, page=, slices=, in_flight=, passes=, bytes=, strength=,
  * stamp_field=}. `spec`, `query` and `transforms` are JSON text, `fields` is one name a line. If there are documents
@@ -18,10 +21,12 @@
  * `allow_empty`. */
 #include "bindings/lua_job.h"
 
+#include "bindings/lua_buf.h"
 #include "bindings/lua_client.h"
 #include "bindings/lua_error.h"
 #include "bindings/lua_lock.h"
 #include "bindings/lua_options.h"
+#include "bindings/lua_text.h"
 #include "bindings/lua_work.h"
 
 #include "base/clock.h"
@@ -33,7 +38,7 @@
 typedef struct job_options {
   const char *verb, *id, *spec, *index, *query, *transforms, *fields, *from, *to, *strength,
       *stamp_field, *strategy;
-  int64_t page, slices, in_flight, passes, bytes, rate;
+  int64_t page, slices, in_flight, passes, bytes, rate, patience_ms;
   bool merge, allow_empty, ids, by_function, waits_at_start, standing, peeks, identifies;
 } job_options;
 
@@ -55,6 +60,7 @@ static const mt_option rows[] = {MT_TEXT_OPTION(job_options, verb),
                                  MT_INT_OPTION(job_options, passes, 1, 1000),
                                  MT_INT_OPTION(job_options, bytes, 1, 1 << 30),
                                  MT_INT_OPTION(job_options, rate, 1, UINT32_MAX),
+                                 MT_INT_OPTION(job_options, patience_ms, 0, INT32_MAX),
                                  MT_FLAG_OPTION(job_options, merge),
                                  MT_FLAG_OPTION(job_options, allow_empty),
                                  MT_FLAG_OPTION(job_options, ids),
@@ -154,6 +160,7 @@ static void set_up_change(mt_change *c, const job_options *o, const mortise_clie
   c->options.in_flight = (uint32_t)o->in_flight;
   c->options.passes = (uint32_t)o->passes;
   c->options.bytes = (size_t)o->bytes;
+  c->options.patience_ms = o->patience_ms;
   c->options.stamp_field = o->stamp_field;
   if (o->strength && !strcmp(o->strength, "stamp")) c->options.strength = MT_STRENGTH_STAMP;
 }
@@ -249,6 +256,7 @@ static void set_up_job(mt_lua_work *self, const job_options *o, const mt_lock_ha
   j->change = j->verb >= MT_JOB_UNDO ? NULL : &self->rename.change;
   j->waits_at_start = o->waits_at_start;
   j->limits.rate = (uint32_t)o->rate;
+  j->patience_ms = o->patience_ms;
   j->wall_ms = mt_clock_wall_ms;
 }
 
@@ -287,6 +295,17 @@ static int core_job_id_check(lua_State *L) {
   return 0;
 }
 
+static int core_exact_field(lua_State *L) {
+  enum { NAME_MAX_BYTES = 8192 };
+  mortise_error err;
+  bool ignores = false;
+  mt_slice json = mt_check_slice(L, 1), field = mt_check_slice(L, 2);
+  mt_buf *name = mt_buf_push(L, NAME_MAX_BYTES);
+  if (mt_exact_field(json, field, name, &ignores, &err)) mt_error_raise(L, &err);
+  lua_pushlstring(L, name->p, name->n);
+  return 1;
+}
+
 /* By making one, which is thrown away. */
 static int core_change_check(lua_State *L) {
   mt_driver *d = mt_driver_get(L);
@@ -315,5 +334,6 @@ const luaL_Reg mt_job_client_methods[] = {
     {"plan", client_plan}, {"jobs_index", client_jobs_index}, {NULL, NULL}};
 const luaL_Reg mt_job_functions[] = {{"job_table", core_job_table},
                                      {"job_id_check", core_job_id_check},
+                                     {"exact_field", core_exact_field},
                                      {"change_check", core_change_check},
                                      {NULL, NULL}};

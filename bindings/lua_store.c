@@ -1,6 +1,7 @@
 /* Methods of a client about indices and single requests (JSON goes in and out as text):
  *   :describe(index) -> {exists=, source_disabled=, source_filtered=, source_synthetic=,
- *       final_pipeline=, data_stream=, excludes_vectors=, shards=, name=, json=}
+ *       final_pipeline=, data_stream=, excludes_vectors=, shards=, name=, json=, unfit=}
+ *       `unfit` says why whole documents must not be written into it; nil where they may
  *   :index_create(index[, body])      conflict if it exists
  *   :index_drop(index)                not_found if it does not
  *   :mget(index, ids[, routing]) -> array of documents, false for a missing one; `routing`
@@ -19,6 +20,8 @@
 #include "bindings/lua_options.h"
 #include "bindings/lua_text.h"
 #include "bindings/op.h"
+
+#include "job/change.h"
 
 static mt_slice opt_slice(lua_State *L, int index) {
   return lua_isnoneornil(L, index) ? (mt_slice){NULL, 0} : mt_check_slice(L, index);
@@ -39,7 +42,7 @@ static void set_boolean(lua_State *L, const char *key, bool value) {
 static int push_describe(lua_State *L, mt_lua_call *call, int index) {
   (void)index;
   const mt_describe *r = &call->r.describe;
-  lua_createtable(L, 0, 10);
+  lua_createtable(L, 0, 11);
   set_boolean(L, "exists", r->exists);
   set_boolean(L, "source_disabled", r->source_disabled);
   set_boolean(L, "source_filtered", r->source_filtered);
@@ -53,6 +56,11 @@ static int push_describe(lua_State *L, mt_lua_call *call, int index) {
   lua_setfield(L, -2, "name");
   lua_pushstring(L, r->json);
   lua_setfield(L, -2, "json");
+  mortise_error err;
+  if (r->exists && mt_change_fit(r, &err)) {
+    lua_pushstring(L, err.message);
+    lua_setfield(L, -2, "unfit");
+  }
   return 1;
 }
 

@@ -208,7 +208,7 @@ static void push_limit(lua_State *L, uint32_t limit) {
 }
 
 static int work_progress(lua_State *L) {
-  const mt_lua_work *self = check_work(L);
+  mt_lua_work *self = check_work(L);
   const mt_job_record *r = &self->job.record;
   bool undoes = self->kind == MT_WORK_JOB && self->job.verb == MT_JOB_UNDO;
   lua_pushinteger(L, (lua_Integer)(undoes ? r->counts.restored : self->changed));
@@ -216,8 +216,9 @@ static int work_progress(lua_State *L) {
   lua_pushinteger(L, (lua_Integer)work_result_now(self)->conflicts);
   lua_pushinteger(L, (lua_Integer)work_result_now(self)->rejected);
   push_limit(L, undoes ? 0 : self->job.limits.rate);
-  if (r->waits[0])
-    lua_pushstring(L, r->waits);
+  const char *waits = self->kind == MT_WORK_JOB ? mt_job_waits(&self->job) : "";
+  if (*waits)
+    lua_pushstring(L, waits);
   else
     lua_pushnil(L);
   return 6;

@@ -21,6 +21,11 @@ static mortise_status code_of_status(int status) {
   }
 }
 
+/* A block forbids everybody the same, until it is lifted: that is no matter of rights. */
+static bool is_block(const mt_http_req *req, const mortise_error *err) {
+  return req->status == 403 && !strcmp(err->type, "cluster_block_exception");
+}
+
 static size_t put_text(char *out, size_t size, size_t n, const char *text) {
   for (; *text && n + 1 < size; text++) out[n++] = *text;
   out[n] = '\0';
@@ -126,6 +131,7 @@ mortise_status mt_http_status(const mt_http_req *req, const char *what, mortise_
     read_answered_error(mt_json_get(root, "error"), err);
   else
     read_first_line(mt_buf_slice(&req->answer), err);
+  if (is_block(req, err)) err->code = MORTISE_UNAVAILABLE;
   say(req, what, err);
   /* A failing server, or one that a proxy gave up on, may have done it or may still. */
   err->ambiguous = req->status >= 500 || req->status == 408;

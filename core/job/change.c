@@ -4,6 +4,7 @@
 #include "base/pump.h"
 #include "job/flow.h"
 #include "job/known.h"
+#include "job/retry.h"
 #include "job/unit.h"
 
 #include <inttypes.h>
@@ -33,6 +34,9 @@ struct change_op {
   mt_scan_next next;
   mt_scan *scan;
   mt_timer kick; /* reserved */
+  mt_retry retry;
+  void (*later)(change_op *o); /* sends again what `retry` waits for */
+  mt_done_fn *count_done;
   uint32_t page;
   bool fixed_page;
   unsigned scans_lost;
@@ -49,6 +53,10 @@ struct change_op {
 static void finish_change(change_op *o);
 static void pump_change(change_op *o);
 static void refresh_index(change_op *o);
+static void count_matches(change_op *o, mt_slice query, mt_done_fn *done);
+static void count_again(change_op *o);
+static void open_pass(change_op *o);
+static void open_again(change_op *o);
 static void on_beside(void *ctx, mt_req *req);
 static bool count_swept(change_op *o);
 static void on_first_counted(void *ctx, mt_req *req);
@@ -83,6 +91,7 @@ static void free_change_op(change_op *o) {
   mt_describe_deinit(&o->describe);
   if (o->c->sweep) mt_sweep_deinit(o->c->sweep);
   mt_timer_release(s->loop, &o->kick);
+  mt_retry_deinit(&o->retry);
   mt_free(o);
 }
 
@@ -178,6 +187,28 @@ static bool arrived(change_op *o, mt_req *req, const char *what) {
     fail_op(o, &req->error);
   }
   return may_go_on(o);
+}
+
+static void on_retry(void *ctx) {
+  change_op *o = ctx;
+  if (may_go_on(o))
+    o->later(o);
+  else
+    finish_change(o);
+}
+
+/* To be called before `arrived`. True: the request is sent again when the store may have time for it. */
+static bool waits_out(change_op *o, const mt_req *req, void (*again)(change_op *o)) {
+  if (o->failed || !mt_retry_after(&o->retry, &req->error)) return false;
+  o->request = NULL;
+  o->later = again;
+  return true;
+}
+
+const char *mt_change_waits(const mt_change *c) {
+  const change_op *o = c->op;
+  const char *why = o ? mt_retry_why(&o->retry) : NULL;
+  return why || !o || !o->writer ? why : mt_writer_waits(o->writer);
 }
 
 mortise_status mt_change_fit(const mt_describe *d, mortise_error *err) {
@@ -279,6 +310,7 @@ static void all_counted(change_op *o) {
 
 static void on_beside(void *ctx, mt_req *req) {
   change_op *o = ctx;
+  if (waits_out(o, req, count_again)) return;
   if (!arrived(o, req, "counting what is there already")) {
     finish_change(o);
     return;
@@ -287,8 +319,13 @@ static void on_beside(void *ctx, mt_req *req) {
   all_counted(o);
 }
 
+static void count_again(change_op *o) {
+  count_matches(o, o->count.query, o->count_done);
+}
+
 static void count_matches(change_op *o, mt_slice query, mt_done_fn *done) {
   o->count = (mt_count){.index = o->c->index, .query = query};
+  o->count_done = done;
   send_request(o, &o->count.req, done);
   o->c->store->docs->count(o->c->store, &o->count);
 }
@@ -302,6 +339,7 @@ static void on_open(void *ctx, mt_req *req) {
   change_op *o = ctx;
   if (!req->error.code) o->scan = o->open.scan;
   if (req->error.code && try_smaller(o, &req->error)) return;
+  if (waits_out(o, req, open_again)) return;
   if (!arrived(o, req, "opening the scan")) {
     finish_change(o);
     return;
@@ -313,6 +351,11 @@ static void on_open(void *ctx, mt_req *req) {
     count_matches(o, o->c->beside, on_beside);
   else
     all_counted(o);
+}
+
+static void open_again(change_op *o) {
+  o->again = true;
+  open_pass(o);
 }
 
 static void open_pass(change_op *o) {
@@ -336,6 +379,7 @@ static void open_pass(change_op *o) {
 /* Before it is known whether the store or this process makes the first pass. */
 static void on_first_counted(void *ctx, mt_req *req) {
   change_op *o = ctx;
+  if (waits_out(o, req, count_again)) return;
   if (!arrived(o, req, "counting what matches")) {
     finish_change(o);
     return;
@@ -435,6 +479,7 @@ static bool worth_a_pass(const change_op *o) {
 
 static void on_matches_counted(void *ctx, mt_req *req) {
   change_op *o = ctx;
+  if (waits_out(o, req, count_again)) return;
   if (!arrived(o, req, "counting what is left")) {
     finish_change(o);
     return;
@@ -481,6 +526,7 @@ static bool looks_again(change_op *o) {
 
 static void on_index_refreshed(void *ctx, mt_req *req) {
   change_op *o = ctx;
+  if (waits_out(o, req, refresh_index)) return;
   if (!arrived(o, req, "refreshing the index"))
     finish_change(o);
   else if (o->c->known)
@@ -568,7 +614,7 @@ static void pump_change(change_op *o) {
   }
   int64_t wait_ms = mt_units_wait_ms(&o->units);
   if (wait_ms) kick_after(o, wait_ms);
-  if (o->request || o->knowing || sweeps_now(o)) return;
+  if (o->request || o->retry.waits || o->knowing || sweeps_now(o)) return;
   if (!o->scanned && has_peeked(o)) end_scan(o);
   if (!o->scanned && mt_units_room(&o->units) && !o->units.paused) scan_next_page(o);
   if (!o->scanned || o->units.busy) return;
@@ -611,6 +657,8 @@ static mortise_status make_change_op(change_op *o, mortise_error *err) {
                              .stamp_field = c->options.stamp_field,
                              .in_flight = MT_WRITER_LANES,
                              .tries = TRIES,
+                             .patience_ms = c->options.patience_ms,
+                             .auth_ends = true,
                              .sent = on_sent,
                              .sent_ctx = o};
   mt_flow_init(&o->flow, o->page);
@@ -632,7 +680,13 @@ static mortise_status make_change_op(change_op *o, mortise_error *err) {
   mortise_status status = mt_units_init(&o->units, MT_WRITER_LANES + PAGES_AHEAD, err);
   if (status) return status;
   o->kick = (mt_timer){.fire = on_change_kick, .ctx = o};
+  o->retry = (mt_retry){.again = on_retry,
+                              .ctx = o,
+                              .loop = c->store->loop,
+                              .env = c->env,
+                              .most_ms = c->plan ? 0 : c->options.patience_ms};
   if (mt_timer_reserve(c->store->loop, &o->kick, err)) return MORTISE_OUT_OF_MEMORY;
+  if (mt_retry_init(&o->retry, err)) return MORTISE_OUT_OF_MEMORY;
   if (!c->plan) o->writer = mt_writer_new(c->store, c->env, c->permit, &config, err);
   if (!c->plan && !o->writer) return err->code;
   keep_pace(o);

@@ -64,6 +64,7 @@ typedef struct mt_change {
     uint32_t in_flight; /* write requests at once; 0: flow.h adapts */
     uint32_t passes;    /* at most; 0: 8 */
     size_t bytes;       /* of a write request; 0: the writer's default */
+    int64_t patience_ms; /* how long it waits while the store takes no writes, or a shard is away; 0: half a minute */
     mt_strength strength;
     const char *stamp_field; /* as mt_writer_config's; borrowed */
   } options;
@@ -105,6 +106,9 @@ void mt_change_abandon(mt_change *c);
 
 /* Lists the numbers of its journal's batches that are not accounted for yet, at most `n`. */
 size_t mt_change_open_batches(const mt_change *c, uint64_t *numbers, size_t n);
+
+/* What it waits for, where it has been waiting for more than a second; NULL: nothing. Until its next step. */
+const char *mt_change_waits(const mt_change *c);
 
 /* Has it changed a document, or may it have done so, or may it still do so? */
 bool mt_change_applied(const mt_change *c);

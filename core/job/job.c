@@ -135,8 +135,27 @@ static void note_progress(job_op *o) {
   mt_tally_note(&o->noted, &j->record, j->change, &o->journal, j->env->now_ms(j->env->ctx));
 }
 
+/* Who paused it; or why the store lets it do nothing. */
+static void note_waits(job_op *o) {
+  const mt_control *orders = &o->steering.now;
+  mt_job_record *r = &o->j->record;
+  bool reverts = o->phase == JOB_REVERTING;
+  const mt_change *c = o->phase == JOB_CHANGING ? o->j->change : NULL;
+  const char *store = reverts ? mt_revert_waits(&o->revert) : c ? mt_change_waits(c) : NULL;
+  if (!store) store = mt_writer_waits(o->restores);
+  if (!store) store = mt_writer_waits(o->batches);
+  if (!store) store = mt_writer_waits(o->records);
+  if (orders->paused)
+    snprintf(r->waits, sizeof r->waits, "paused by %s", orders->by);
+  else if (o->paused || !store)
+    snprintf(r->waits, sizeof r->waits, "%s", o->why);
+  else
+    snprintf(r->waits, sizeof r->waits, "waits for the store: %.200s", store);
+}
+
 static void on_note(void *ctx) {
   job_op *o = ctx;
+  note_waits(o);
   mt_steering_look(&o->steering);
   /* They may have been read before the record was, where the job was taken over in a race. */
   if (o->steering.now.n) o->j->record.orders = o->steering.now.n;
@@ -372,12 +391,9 @@ static void stop_work(job_op *o) {
 
 /* A pause holds up neither the finishing of what a former owner had under way nor the end of the job. */
 static void hold_or_go_on(job_op *o) {
-  const mt_control *orders = &o->steering.now;
-  mt_job_record *r = &o->j->record;
-  bool held = o->paused || orders->paused;
+  bool held = o->paused || o->steering.now.paused;
   if (o->phase == JOB_ENDING) return;
-  snprintf(r->waits, sizeof r->waits, "%s", o->why);
-  if (orders->paused) snprintf(r->waits, sizeof r->waits, "paused by %s", orders->by);
+  note_waits(o);
   if (o->phase == JOB_CHANGING) mt_change_pause(o->j->change, held || o->hold);
   mt_revert_pause(&o->revert, held);
   o->undo.paused = held;
@@ -453,9 +469,12 @@ static void on_job_claimed(void *ctx, mt_claim *c) {
 
 static mortise_status make_writers(job_op *o, mortise_error *err) {
   const mt_job *j = o->j;
-  mt_writer_config one = {.docs = MT_JOB_UNITS_MAX, .in_flight = 1, .tries = TRIES};
-  mt_writer_config many = {.docs = 1, .in_flight = MT_WRITER_LANES, .tries = TRIES};
-  mt_writer_config back = {.tries = TRIES};
+  mt_writer_config back = {.tries = TRIES, .patience_ms = j->patience_ms, .auth_ends = true};
+  mt_writer_config one = back, many = back;
+  one.docs = MT_JOB_UNITS_MAX;
+  one.in_flight = 1;
+  many.docs = 1;
+  many.in_flight = MT_WRITER_LANES;
   o->records = mt_writer_new(j->store, j->env, j->permit, &one, err);
   o->batches = o->records ? mt_writer_new(j->store, j->env, j->permit, &many, err) : NULL;
   o->restores = o->batches ? mt_writer_new(j->store, j->env, j->permit, &back, err) : NULL;
@@ -537,6 +556,12 @@ void mt_job_pause(mt_job *j, const char *why) {
   o->paused = why != NULL;
   snprintf(o->why, sizeof o->why, "%s", why ? why : "");
   hold_or_go_on(o);
+}
+
+const char *mt_job_waits(mt_job *j) {
+  job_op *o = j->op;
+  if (o && o->phase != JOB_ENDING) note_waits(o);
+  return j->record.waits;
 }
 
 void mt_job_yield(mt_job *j) {

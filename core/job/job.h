@@ -25,7 +25,7 @@
 #include "job/strategy.h"
 
 typedef struct mt_job {
-  /* in, as all up to `checkpoint_ms`; borrowed until the end */
+  /* in, as all up to `patience_ms`; borrowed until the end */
   /* from the loop; may free the job's memory; NULL: pumped */
   void (*done)(void *ctx, struct mt_job *j);
   void *ctx;
@@ -55,6 +55,7 @@ typedef struct mt_job {
   mt_limits limits;         /* in/out: how fast it may go; orders (control.h) change it */
   bool waits_at_start;      /* it is paused (mt_job_pause) from the start */
   int64_t checkpoint_ms;    /* how often its document is written; 0: 1,000 */
+  int64_t patience_ms;      /* as mt_change's, for its own documents and for undoing */
   /* out; mt_job_deinit frees what it owns */
   bool finished;
   bool yielded; /* it was stopped by mt_job_yield */
@@ -72,6 +73,8 @@ mortise_status mt_job_start(mt_job *j, mortise_error *err);
 /* A paused job reads no further page and sends nothing more until it is resumed. */
 void mt_job_pause(mt_job *j,
                   const char *why); /* NULL: it goes on; `why` is shown where it is not "" */
+/* What it waits for, as its document says it; "": nothing. */
+const char *mt_job_waits(mt_job *j);
 /* Asks the job to end. `done` is called with INTERRUPTED, and the job's document then says that the job is stopped,
  * or undone if a new job has not written anything yet. */
 void mt_job_cancel(mt_job *j);

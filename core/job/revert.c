@@ -57,6 +57,10 @@ void mt_revert_pause(mt_revert *v, bool paused) {
   if (v->now) mt_change_pause(v->now, paused);
 }
 
+const char *mt_revert_waits(const mt_revert *v) {
+  return v->now ? mt_change_waits(v->now) : NULL;
+}
+
 void mt_revert_cancel(mt_revert *v) {
   if (v->now) mt_change_cancel(v->now);
 }

@@ -26,6 +26,7 @@ typedef struct mt_revert {
 
 void mt_revert_start(mt_revert *v);
 void mt_revert_pause(mt_revert *v, bool paused);
+const char *mt_revert_waits(const mt_revert *v); /* as mt_change_waits */
 void mt_revert_cancel(mt_revert *v);
 void mt_revert_abandon(mt_revert *v); /* `done` is not called any more */
 

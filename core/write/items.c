@@ -345,6 +345,18 @@ void mt_item_read(mt_lane *l, mt_item *item, const mt_doc *doc) {
     resolve_conflict(l, item, doc);
 }
 
+bool mt_item_forbidden(const mt_writer *w, const mt_write *sent) {
+  bool refused = sent->result == MT_WRITE_REJECTED && (sent->status == 401 || sent->status == 403);
+  return w->config.auth_ends && refused;
+}
+
+static void note_busy(mt_writer *w, const mt_write *sent) {
+  bool blocked = !strcmp(sent->type, "cluster_block_exception");
+  mt_error_set(&w->last, MORTISE_UNAVAILABLE, "the store %s: %s",
+               blocked ? "takes no writes" : "is busy", sent->reason);
+  w->last.http_status = sent->status;
+}
+
 bool mt_item_written(mt_lane *l, mt_item *item, mt_write *sent) {
   mt_write *w = &item->write;
   if (item->probes) return is_probed(item, sent);
@@ -361,13 +373,13 @@ bool mt_item_written(mt_lane *l, mt_item *item, mt_write *sent) {
     settle_item(item, MT_OUTCOME_ALREADY);
     return true;
   case MT_WRITE_BUSY:
-    mt_error_set(&l->w->last, MORTISE_UNAVAILABLE, "the store is busy: %s", sent->reason);
-    l->w->last.http_status = sent->status;
+    note_busy(l->w, sent);
     return false;
   case MT_WRITE_NONE:
     item->dirty = item->doubted = item->reread = true;
     return false;
   default:
+    if (mt_item_forbidden(l->w, sent)) return false;
     break;
   }
   memcpy(w->type, sent->type, sizeof w->type);

@@ -15,6 +15,7 @@ enum {
   TRIES = 8,
   BACKOFF_MS = 50,
   BACKOFF_DOUBLINGS = 6,
+  SHOWN_MS = 1000, /* a shorter wait is not worth telling */
   BAD_SINGLES = 8, /* this many refused one-document requests are not the documents' fault */
   STAMPED_MAX = 1 << 30,
 };
@@ -73,20 +74,48 @@ static void on_lane_timer(void *ctx) {
   reap(w);
 }
 
+/* How long it has been without progress. */
+static int64_t stuck_for_ms(const mt_lane *l) {
+  const mt_writer *w = l->w;
+  return l->tries ? w->env->now_ms(w->env->ctx) - l->stuck_ms : 0;
+}
+
+/* Does the store answer, so that it is the writer's patience that counts? */
+static bool is_patient(const mt_writer *w) {
+  return w->config.patience_ms && (w->last.http_status || w->last.type[0]);
+}
+
+static void note_try(mt_lane *l) {
+  if (!l->tries) l->stuck_ms = l->w->env->now_ms(l->w->env->ctx);
+  l->tries++;
+}
+
+/* True once it was tried often or long enough; the lane has failed then. */
+static bool gives_up(mt_lane *l) {
+  mt_writer *w = l->w;
+  mortise_error why = w->last;
+  bool patient = is_patient(w);
+  if (patient ? stuck_for_ms(l) < w->config.patience_ms : l->tries <= w->config.tries) return false;
+  if (patient)
+    mt_error_prefix(&why, "given up after %" PRId64 " s", stuck_for_ms(l) / 1000);
+  else
+    mt_error_prefix(&why, "given up after %" PRIu32 " tries", l->tries);
+  lane_fail(l, &why);
+  return true;
+}
+
 /* Waits longer after each try without progress, and gives up after the last. */
 static void back_off(mt_lane *l) {
   mt_writer *w = l->w;
-  if (++l->tries > w->config.tries) {
-    mortise_error why = w->last;
-    mt_error_prefix(&why, "given up after %" PRIu32 " tries", l->tries);
-    lane_fail(l, &why);
-    return;
-  }
+  note_try(l);
+  if (gives_up(l)) return;
   uint32_t doublings = l->tries - 1 < BACKOFF_DOUBLINGS ? l->tries - 1 : BACKOFF_DOUBLINGS;
   int64_t most = w->config.backoff_ms << doublings;
   int64_t jitter = (int64_t)(w->env->random(w->env->ctx) % (uint64_t)(most / 2 + 1));
+  int64_t wait = most - jitter, left = w->config.patience_ms - stuck_for_ms(l);
+  if (is_patient(w) && wait > left) wait = left;
   mortise_error err;
-  int64_t at = mt_loop_now(w->store->loop) + most - jitter;
+  int64_t at = mt_loop_now(w->store->loop) + wait;
   if (mt_timer_start(w->store->loop, &l->timer, at, &err)) lane_fail(l, &err);
 }
 
@@ -146,6 +175,22 @@ static void bulk_failed(mt_lane *l, const mortise_error *e) {
   }
 }
 
+/* True if the user may not write one of the items: the lane has failed then. */
+static bool is_forbidden(mt_lane *l) {
+  const mt_write *found = NULL;
+  for (size_t i = 0; i < l->n && !found; i++)
+    if (mt_item_forbidden(l->w, &l->wire[i])) found = &l->wire[i];
+  if (!found) return false;
+  mortise_error err;
+  mt_slice index = found->index.p ? found->index : mt_slice_of(l->batch->index);
+  mt_error_set(&err, MORTISE_AUTH, "this user may not write into %.*s: %s",
+               (int)(index.n < MT_WRITER_INDEX ? index.n : MT_WRITER_INDEX), index.p, found->reason);
+  err.http_status = found->status;
+  snprintf(err.type, sizeof err.type, "%s", found->type);
+  lane_fail(l, &err);
+  return true;
+}
+
 static void bulk_answered(mt_lane *l) {
   size_t moved = 0, waiting = 0;
   mt_error_set(&l->w->last, MORTISE_UNAVAILABLE, "a bulk left items without an answer");
@@ -159,6 +204,7 @@ static void bulk_answered(mt_lane *l) {
   if (moved) l->tries = 0;
   l->bad = 0;
   l->limit = l->limit > l->w->config.docs / 2 ? l->w->config.docs : l->limit * 2;
+  if (is_forbidden(l)) return;
   if (waiting) {
     back_off(l);
   } else {
@@ -608,6 +654,14 @@ void mt_writer_submit(mt_writer *w, mt_write_batch *b) {
 void mt_writer_pace(mt_writer *w, uint32_t docs, uint32_t in_flight) {
   w->docs = docs < w->config.docs ? docs : w->config.docs;
   w->in_flight = in_flight < w->config.in_flight ? in_flight : w->config.in_flight;
+}
+
+const char *mt_writer_waits(const mt_writer *w) {
+  for (uint32_t i = 0; i < w->config.in_flight; i++) {
+    const mt_lane *l = &w->lanes[i];
+    if (l->batch && stuck_for_ms(l) >= SHOWN_MS) return w->last.message;
+  }
+  return NULL;
 }
 
 void mt_writer_stop(mt_writer *w, const mortise_error *why) {

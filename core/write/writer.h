@@ -113,9 +113,13 @@ typedef struct mt_writer_config {
   size_t bytes;       /* in a request, unless one document is larger; 0: 2 MiB */
   uint32_t in_flight; /* requests at the same time; 0: 2; at most MT_WRITER_LANES */
   uint32_t tries;     /* tries without progress before giving up; 0: 8 */
+  /* Instead of that, where the store answers that it takes no writes now (429, 503, a block): how long without
+   * progress; 0: as `tries` says */
+  int64_t patience_ms;
   int64_t backoff_ms; /* the first wait, doubling up to 64 times that, with jitter; 0: 50 */
   mt_strength strength;
   const char *stamp_field; /* a name, or a path through objects; NULL: MT_STAMP_FIELD */
+  bool auth_ends; /* an item that the user may not write ends its batch with AUTH, and is not done; else it is REJECTED */
   void (*sent)(void *ctx, const mt_sent *sent); /* of each bulk, from the loop; NULL: nobody asks */
   void *sent_ctx;
 } mt_writer_config;
@@ -137,6 +141,10 @@ void mt_writer_submit(mt_writer *w, mt_write_batch *b);
 /* From its next request on: so many documents in one, and requests at the same time; at most what the
  * config says. */
 void mt_writer_pace(mt_writer *w, uint32_t docs, uint32_t in_flight);
+
+/* Why it has been waiting for more than a second before it sends something once more; NULL: it has not. Until its next
+ * step. */
+const char *mt_writer_waits(const mt_writer *w);
 
 /* Sends nothing more: batches finish with this error once requests in flight have been answered. */
 void mt_writer_stop(mt_writer *w, const mortise_error *why);

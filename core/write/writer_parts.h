@@ -26,6 +26,7 @@ typedef struct mt_lane {
   bool out_of_memory; /* for the stamped bodies */
   mt_locks_admin verify;
   uint32_t tries, bad;
+  int64_t stuck_ms; /* with `tries`: when the first of them failed */
   char index[MT_WRITER_INDEX];
   mt_bulk bulk;
   mt_mget mget;
@@ -65,6 +66,8 @@ void mt_item_read(mt_lane *l, mt_item *item, const mt_doc *doc);
 /* Continues with the answer to its write. True if it made progress: it is settled or must be read.
  * False: retry later. */
 bool mt_item_written(mt_lane *l, mt_item *item, mt_write *sent);
+/* Was it refused because the user may not write it, where that ends the batch? */
+bool mt_item_forbidden(const mt_writer *w, const mt_write *sent);
 /* Puts stamps into the bodies of the request's items and drops items that may not be sent. */
 void mt_lane_stamp(mt_lane *l);
 

@@ -137,11 +137,10 @@ static void update(fake_docs *f, fake_doc *d, mt_write *w) {
 }
 
 static mt_write_result ask_test(fake_docs *f, mt_write *w) {
+  snprintf(w->type, sizeof w->type, "fake");
+  snprintf(w->reason, sizeof w->reason, "as the test said");
   w->result = f->item ? f->item(f->ctx, f, w) : MT_WRITE_NONE;
-  if (w->result) {
-    snprintf(w->type, sizeof w->type, "fake");
-    snprintf(w->reason, sizeof w->reason, "as the test said");
-  }
+  if (!w->result) w->type[0] = w->reason[0] = '\0';
   return w->result;
 }
 

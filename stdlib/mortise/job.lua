@@ -12,6 +12,7 @@ local json = require "mortise.json"
 local names = require "mortise.names"
 local options = require "mortise.options"
 local plan = require "mortise.plan"
+local preflight = require "mortise.preflight"
 local orders = require "mortise.orders"
 local overload = require "mortise.overload"
 local orphans = require "mortise.orphans"
@@ -27,6 +28,14 @@ local Job = {__name = "mortise.job"}
 Job.__index = Job
 
 local job = {class = Job}
+
+job.default_patience_ms = 5 * 60 * 1000
+
+job.patience_row = {
+  name = "wait_for_writes", type = "duration", flag = "--wait-for-writes", value = "TIME",
+  default_text = "5m",
+  help = "how long it waits while the store takes no writes: a block, a full disk, a shard that is away",
+}
 
 job.rows = {
   {name = "name", type = "string", help = "the beginning of its id; needed unless `id` is given"},
@@ -44,6 +53,7 @@ job.rows = {
   yielding.row,
   {name = "on_progress", type = "function", help = "called with the numbers done and in all"},
   overload.row,
+  job.patience_row,
   {name = "keep", type = "duration", default_text = "7d",
     help = "how long it can be undone at least once it is over; then whoever runs a job next removes it"},
   {name = "strategy", type = "string", default = "client", values = {"client", "server", "auto"},
@@ -127,10 +137,12 @@ local function to_rename(given)
   return rename
 end
 
--- The fields of a rename, as the core takes them.
-function job.field_lines(rename)
-  return type(rename.field) == "table" and table.concat(rename.field, "\n") or rename.field
+-- The fields of a rename, as a list, and as the core takes them.
+function job.field_list(rename)
+  return type(rename.field) == "table" and rename.field or {rename.field}
 end
+
+function job.field_lines(rename) return table.concat(job.field_list(rename), "\n") end
 
 -- A spec's list of transforms as JSON text, or nil; is the change a function?
 function job.transforms(spec)
@@ -192,6 +204,7 @@ local function to_spec(o)
     change = not rename and to_change(o.change) or nil, merge = o.merge, allow_empty = o.allow_empty,
     batch = o.batch, slices = o.slices, concurrency = o.concurrency, passes = o.passes, rate = o.rate,
     keep = o.keep, max_load = overload.check(o.max_load), yield_every = o.yield_every,
+    wait_for_writes = o.wait_for_writes,
     tune = o.tune or nil, strategy = o.strategy ~= "client" and o.strategy or nil,
   }
   if rename then
@@ -243,8 +256,16 @@ local function work_options(self)
     fields = spec.rename and job.field_lines(rename),
     from = rename.from, to = rename.to, ids = rename.ids, merge = spec.merge, allow_empty = spec.allow_empty,
     page = spec.batch, slices = spec.slices, in_flight = spec.concurrency, passes = spec.passes,
-    strategy = spec.strategy,
+    strategy = spec.strategy, patience_ms = self._patience or spec.wait_for_writes or job.default_patience_ms,
   }
+end
+
+-- Raises what keeps it from changing its index, before its lock is taken. `begun`: some of it was changed
+-- before.
+local function check_index(self, begun)
+  local spec = self._spec
+  local looks = spec.rename and not (spec.allow_empty or begun)
+  preflight.check(self._client, spec.index, looks and job.field_list(spec.rename) or nil)
 end
 
 local internal = {duration_ms = true, reason = true, began = true, yielded = true}
@@ -366,7 +387,7 @@ end
 -- A session that is left by an error leaves its locks as the job's guard. `standing`: only if it still
 -- stands.
 local function attempt(self, verb, standing)
-  if verb ~= "run" then need_begun(self) end
+  if verb == "run" then check_index(self) else need_begun(self) end
   local session <close> = self._client:_lock_core():open_session(self.id)
   local asked_ms = core.now_ms()
   local held = take_lock(self, session, verb)
@@ -503,6 +524,7 @@ function job.foretell(self, how)
   o.peeks, o.identifies = how.peeks, how.identifies
   if self._begun or stands then o.strategy = nil end -- it has been chosen
   if (self._begun or stands) and self._spec.rename then o.merge, o.allow_empty = true, true end
+  check_index(self, self._begun or stands)
   local work = self._client:_open_core():plan(o)
   local watcher = not how.quiet and self._on_progress or nil
   local result = watched(work, watcher, "planning job " .. self.id, nil, runner(self))
@@ -570,7 +592,7 @@ local function new(client, id, spec, also)
   return setmetatable({
     id = id, name = spec.name, _client = client, _spec = spec, _wait = also.wait, _once = also.once,
     _given_id = also.id ~= nil, _found = also.found,
-    _on_progress = also.on_progress, _begun = also.begun,
+    _on_progress = also.on_progress, _begun = also.begun, _patience = also.wait_for_writes,
     _function = change, _hooks = to_hooks(also),
     _orphan = {on_orphan = also.on_orphan, wait = also.wait, own = id, change = change},
   }, Job)
@@ -582,6 +604,9 @@ function job.new(client, given)
   local id = make_id(o)
   return new(client, id, to_spec(o), o)
 end
+
+-- For commands: how long it waits for writes, whatever it says itself; nil: as it says.
+function job.set_patience(self, wait_ms) self._patience = wait_ms or self._patience end
 
 -- For commands: `show` is called as `on_progress` is, and before it.
 function job.watch(self, show)
@@ -603,6 +628,7 @@ function job.spec(self) return core.json_decode(spec_text(self._spec)) end
 
 job.get_rows = {
   {name = "wait", type = "duration", help = "how long to wait for the lock"},
+  job.patience_row,
   orphans.row,
   {name = "on_progress", type = "function", help = "called with the numbers done and in all"},
 }

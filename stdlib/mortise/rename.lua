@@ -6,6 +6,7 @@ local job = require "mortise.job"
 local json = require "mortise.json"
 local options = require "mortise.options"
 local orphans = require "mortise.orphans"
+local preflight = require "mortise.preflight"
 local watched = require "mortise.watched"
 
 local rows = options.join({
@@ -19,6 +20,7 @@ local rows = options.join({
   orphans.row,
   {name = "query", type = "query", help = "one more query that documents must match"},
   {name = "on_progress", type = "function", help = "called with the numbers done and in all"},
+  job.patience_row,
   {name = "strategy", type = "string", default = "client", values = {"client", "server", "auto"},
     help = "of its job: who makes the change"},
   {name = "page", type = "count", default_text = core.scan_page, help = "documents a page of the scan"},
@@ -46,7 +48,7 @@ local function change_under(lock, o)
     index = o.index, fields = job.field_lines(o), from = o.from, to = o.to, query = json.body(o.query),
     page = o.page, slices = o.slices, in_flight = o.in_flight, passes = o.passes,
     strength = o.strength, stamp_field = o.stamp_field, merge = o.merge, allow_empty = o.allow_empty,
-    ids = o.ids,
+    ids = o.ids, patience_ms = o.wait_for_writes or job.default_patience_ms,
   }
   local ok, result = pcall(watched, moving, o.on_progress, ("renaming %s in %s"):format(o.from, o.index))
   if ok then return finished(result) end
@@ -65,8 +67,9 @@ local function check_lock(lock, o)
 end
 
 local function bare(client, o)
+  if o.lock then check_lock(o.lock, o) end
+  preflight.check(client, o.index, not o.allow_empty and job.field_list(o) or nil)
   if o.lock then
-    check_lock(o.lock, o)
     return change_under(o.lock, o)
   end
   local asked = core.now_ms()
@@ -88,6 +91,7 @@ local function as_job(client, o)
     allow_empty = o.allow_empty, wait = o.wait and o.wait / 1000, on_orphan = o.on_orphan, query = o.query,
     on_progress = o.on_progress, batch = o.page, slices = o.slices, concurrency = o.in_flight,
     passes = o.passes, strategy = o.strategy,
+    wait_for_writes = o.wait_for_writes and o.wait_for_writes / 1000,
   })
 end
 

@@ -29,6 +29,7 @@ change is not a Lua function, without its script.]],
     {name = "rollback", type = "boolean", flag = "--rollback", help = "undo it"},
     {name = "dry_run", type = "boolean", flag = "--dry-run",
       help = "only say what it would change: takes no lock, writes nothing"},
+    job.patience_row,
     output.json_row, confirm.row,
   }, kept_plan.rows),
   script = true,
@@ -107,6 +108,7 @@ local function work(ctx, found)
   local o, client = ctx.options, job.client(found)
   local verb, record = verb_of(found, o)
   job.watch(found, progress.watcher(found.id))
+  job.set_patience(found, o.wait_for_writes)
   if verb == "plan" then return show_plan(ctx, client, found) end
   if not agreed(ctx, client, found, verb, record) then return 1 end
   output.last_words(("mortise: interrupted: mortise jobs show %s says how it stands"):format(found.id))

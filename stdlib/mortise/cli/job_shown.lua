@@ -17,7 +17,7 @@ local job_shown = {}
 local function state_text(record)
   if record.guarded == false then return record.state .. ", no lock" end
   if record.stands and record.state ~= "stopped" then return record.state .. ", left" end
-  if record.waits then return record.state .. ", paused" end
+  if record.waits then return record.state .. (record.waits:find "^paused" and ", paused" or ", waits") end
   return record.state
 end
 

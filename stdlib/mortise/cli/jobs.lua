@@ -4,6 +4,7 @@ local core = require "mortise.core"
 local duration = require "mortise.duration"
 local errors = require "mortise.errors"
 local guards = require "mortise.guards"
+local job = require "mortise.job"
 local job_orders = require "mortise.cli.job_orders"
 local job_shown = require "mortise.cli.job_shown"
 local large = require "mortise.cli.large"
@@ -54,6 +55,7 @@ resume and rollback take the job's lock over from its dead process, and give it 
       help = "wait: how long at most; without it as long as somebody is at work"},
     {name = "older", type = "duration", flag = "--older", value = "TIME",
       help = "purge: those that ended so long ago"},
+    job.patience_row,
     confirm.row,
   }),
   arguments = {0, 2},
@@ -159,6 +161,7 @@ local ended = {resume = "done", rollback = "undone"}
 
 local function go_on(client, ctx, verb, id)
   local found = client:get_job(id, {on_progress = progress.watcher(id)})
+  job.set_patience(found, ctx.options.wait_for_writes)
   local was = found:status().state
   set_last_words(id, verb)
   local ok, result = pcall(found[verb], found)
@@ -227,6 +230,9 @@ local function check(ctx)
   job_orders.check(verb, ctx.options)
   for name, of in pairs(belongs_to) do
     if ctx.options[name] and verb ~= of then errors.bad("jobs %s: --%s belongs to %s", verb, name, of) end
+  end
+  if ctx.options.wait_for_writes and not (verb == "resume" or verb == "rollback") then
+    errors.bad("jobs %s: %s belongs to resume and rollback", verb, job.patience_row.flag)
   end
   return verb, id
 end

@@ -35,6 +35,7 @@ status 7 if there is nothing to do.]],
     {name = "strategy", type = "string", default = "client", flag = "--strategy",
       value = "client|server|auto", values = {"client", "server", "auto"},
       help = "who makes the change: this process, the server by itself, or whichever is likely to be faster"},
+    job.patience_row,
     {name = "dry_run", type = "boolean", flag = "--dry-run",
       help = "only show what would change: takes no lock, writes nothing"},
     output.json_row, confirm.row,
@@ -123,6 +124,7 @@ local function make(ctx, client)
     rename = {from = from, to = to, field = fields_of(ctx), ids = ctx.options.ids},
     merge = ctx.options.merge, allow_empty = ctx.options.allow_empty,
     strategy = ctx.options.strategy,
+    wait_for_writes = ctx.options.wait_for_writes and ctx.options.wait_for_writes / 1000,
     on_progress = watch(ctx, function() return moving.id end),
   }
   return moving

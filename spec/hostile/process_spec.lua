@@ -38,7 +38,7 @@ describe("a secret on the command line", function()
   local show = [[for word in io.open("/proc/self/cmdline"):read "a":gmatch "[^%z]+" do print(word) end]]
 
   it("is overwritten where others see it, and the script gets it", function()
-    local out = shown("-e", show .. " print(...)", "http://u:hunter2@h:1/a", "--password", "hunter3",
+    local out = shown("-e", show .. " print(...)", "--", "http://u:hunter2@h:1/a", "--password", "hunter3",
       "--api-key=hunter4", "--bearer=", "https://a:hunter5@x,b:hunter@6@y", "plain@word", "--passwords", "7",
       "http://h:1?api_key=hunter8", "https://h/#hunter9", "http://h?key=a@hunter0", "http://u:p?hunter1@h")
     local lines, last = out:match "^(.*\n)([^\n]*)\n$"
@@ -58,7 +58,7 @@ describe("a secret on the command line", function()
     for _, row in ipairs(settings.rows) do
       if row.secret then
         local flag = "--" .. row.name:gsub("_", "-")
-        local lines = shown("-e", show, flag .. "=hunter2", flag, "hunter3")
+        local lines = shown("-e", show, "--", flag .. "=hunter2", flag, "hunter3")
         assert.is_nil(lines:find "hunter%d", lines)
         assert.matches(flag .. "=*******\n" .. flag .. "\n*******\n", lines, 1, true)
         n = n + 1

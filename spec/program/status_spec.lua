@@ -56,7 +56,7 @@ stores.each("what goes on", function(store)
     end
     local status, _, err = run("--progress", "loud", "locks")
     assert.equal(2, status)
-    assert.matches("%-%-progress loud: auto, plain, json or none", err)
+    assert.matches("%-%-progress loud: one of auto, plain, json, none", err)
     holder:kill "TERM"
   end)
 

@@ -54,6 +54,14 @@ elseif way == "undo" then
 else
   result = select(2, run(ways[way]))
 end
+-- The most that this program has had in memory, in kB. What wait4 tells begins with the memory of the parent.
+local function peak()
+  for line in io.lines "/proc/self/status" do
+    local kb = line:match "^VmHWM:[ \t]*([0-9]+) kB"
+    if kb then return math.tointeger(kb) end
+  end
+end
+
 print(core.json {
-  changed = result.changed, round_trips = result.round_trips or 0, bytes = result.bytes or 0,
+  changed = result.changed, round_trips = result.round_trips or 0, bytes = result.bytes or 0, peak_kb = peak(),
 })

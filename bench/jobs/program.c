@@ -4,7 +4,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,7 +25,8 @@ static bool take_result(mt_slice said, sample *s) {
   return !mt_json_parse(last, "what the program says", &root, NULL) &&
          mt_json_uint(mt_json_get(root, "changed"), &s->docs) &&
          mt_json_uint(mt_json_get(root, "round_trips"), &s->trips) &&
-         mt_json_uint(mt_json_get(root, "bytes"), &s->bytes);
+         mt_json_uint(mt_json_get(root, "bytes"), &s->bytes) &&
+         mt_json_uint(mt_json_get(root, "peak_kb"), &s->peak);
 }
 
 bool run_program(const char *program, const char *store, const char *way, const char *index,
@@ -44,7 +44,6 @@ bool run_program(const char *program, const char *store, const char *way, const 
                                NULL};
   char part[4096];
   int ends[2], status = 1;
-  struct rusage used = {0};
   mt_buf said;
   snprintf(number, sizeof number, "%zu", documents);
   if (pipe(ends)) return false;
@@ -54,8 +53,7 @@ bool run_program(const char *program, const char *store, const char *way, const 
   mt_buf_init(&said, SAID_MAX);
   for (ssize_t n; (n = read(ends[0], part, sizeof part)) > 0;) mt_buf_add(&said, part, (size_t)n);
   close(ends[0]);
-  bool ok = pid > 0 && wait4(pid, &status, 0, &used) == pid && status == 0;
-  s->peak = (uint64_t)used.ru_maxrss;
+  bool ok = pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
   ok = ok && take_result(mt_buf_slice(&said), s);
   mt_buf_deinit(&said);
   return ok;

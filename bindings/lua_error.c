@@ -282,7 +282,10 @@ static void add_named(luaL_Buffer *b, const char *name, const char *value) {
 static void add_blocker_line(luaL_Buffer *b, const mortise_blocker *who) {
   char pid[24];
   snprintf(pid, sizeof pid, "%lld", (long long)who->pid);
-  add_named(b, "\n  ", who->path);
+  const char *quote = mt_utf8_quote(mt_slice_of(who->path));
+  luaL_addstring(b, "\n  ");
+  add_named(b, quote, who->path);
+  luaL_addstring(b, quote);
   add_named(b, who->queued ? ": waited for in " : ": held in ", who->mode);
   add_since(b, who->since_ms);
   luaL_addstring(b, who->program[0] ? " by " : " by a session");

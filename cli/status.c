@@ -1,5 +1,7 @@
 #include "status.h"
 
+#include "base/utf8.h"
+
 #include <locale.h>
 #include <pthread.h>
 #include <signal.h>
@@ -221,7 +223,8 @@ static void on_waiting(const mortise_notice *n) {
   w->wait = n->wait;
   w->since_ms = boottime_ms() - n->for_ms;
   name(who, sizeof who, n);
-  snprintf(w->what, sizeof w->what, "%s in %s%s", n->path, n->mode, who);
+  const char *quote = mt_utf8_quote(mt_slice_of(n->path));
+  snprintf(w->what, sizeof w->what, "%s%s%s in %s%s", quote, n->path, quote, n->mode, who);
   show_waits();
 }
 

@@ -74,3 +74,7 @@ void mt_utf8_tame(char *s) {
   }
   *to = '\0';
 }
+
+const char *mt_utf8_quote(mt_slice path) {
+  return path.n && path.p[path.n - 1] == ' ' ? "\"" : "";
+}

@@ -19,6 +19,12 @@ size_t mt_utf8_command(const char *p, size_t n);
  * terminated. */
 void mt_utf8_tame(char *s);
 
+/* The quote before and after a path in a message: the end of one that ends with a blank could not be seen.
+ * A format has MT_QUOTED for it, and its arguments MT_QUOTED_OF. */
+const char *mt_utf8_quote(mt_slice path);
+#define MT_QUOTED "%s%.*s%s"
+#define MT_QUOTED_OF(path) mt_utf8_quote(path), (int)(path).n, (path).p, mt_utf8_quote(path)
+
 /* A character that is printed as it is: most are, and need no closer look. */
 static inline bool mt_utf8_plain(char c) {
   return c >= 0x20 && c < 0x7F;

@@ -1,6 +1,7 @@
 #include "job/rename.h"
 
 #include "base/json_edit.h"
+#include "base/utf8.h"
 #include "lock/path.h"
 #include "transform/query.h"
 
@@ -169,8 +170,8 @@ static mortise_status search_fields(mt_change *c, const mt_describe *d, mortise_
 }
 
 /* A long path is cut, so that the text after it stays in the message. */
-static int shown_length(mt_slice path) {
-  return path.n < 160 ? (int)path.n : 160;
+static mt_slice shown_path(mt_slice path) {
+  return (mt_slice){path.p, path.n < 160 ? path.n : 160};
 }
 
 /* If nothing lies below `to` yet, is the rename undone by renaming back all that lies there then? Not if it has a
@@ -188,20 +189,22 @@ static mortise_status refuse_beside(mt_change *c, mortise_error *err) {
   uint64_t n = c->result.beside;
   c->reversible = !n && is_reversible(r);
   if (!n || !c->result.matched || r->merge) return MORTISE_OK;
+  const mt_slice to = shown_path(r->what.to);
   return mt_error_set(err, MORTISE_CONFLICT,
-                      "%" PRIu64 " document%s below %.*s already; `merge` is needed to join them",
-                      n, n == 1 ? " lies" : "s lie", shown_length(r->what.to), r->what.to.p);
+                      "%" PRIu64 " document%s below " MT_QUOTED
+                      " already; `merge` is needed to join them",
+                      n, n == 1 ? " lies" : "s lie", MT_QUOTED_OF(to));
 }
 
 static mortise_status concluded(mt_change *c, mortise_error *err) {
   const mt_rename *r = (const mt_rename *)c;
   uint64_t n = c->result.beside;
-  char also[64] = "";
+  const mt_slice from = shown_path(r->what.from), to = shown_path(r->what.to);
+  char also[256] = "";
   if (mt_result_settled(&c->result) || r->allow_empty) return MORTISE_OK;
-  if (n) snprintf(also, sizeof also, "; %" PRIu64 " below ", n);
-  return mt_error_set(err, MORTISE_NOT_FOUND, "there are no documents below %.*s%s%.*s",
-                      shown_length(r->what.from), r->what.from.p, also,
-                      n ? shown_length(r->what.to) : 0, r->what.to.p);
+  if (n) snprintf(also, sizeof also, "; %" PRIu64 " below " MT_QUOTED, n, MT_QUOTED_OF(to));
+  return mt_error_set(err, MORTISE_NOT_FOUND, "there are no documents below " MT_QUOTED "%s",
+                      MT_QUOTED_OF(from), also);
 }
 
 static mortise_status check_path(mortise_status (*check)(mt_slice, mt_slice *, mortise_error *),

@@ -1,5 +1,7 @@
 #include "lock/blocker.h"
 
+#include "base/utf8.h"
+
 #include <stdio.h>
 
 /* Fills one description; reads the owner from its JSON. */
@@ -46,8 +48,9 @@ static void say_who(mt_buf *b, const char *own, const mt_step *step) {
 }
 
 static void say_step(mt_buf *b, const mt_step *step, bool first) {
-  mt_buf_addf(b, first ? "%.*s wanted in %s is %s by " : ", which waits for %.*s in %s, %s by ",
-              (int)step->path.n, step->path.p, mt_mode_name(step->mode),
+  mt_buf_addf(b, first ? MT_QUOTED " wanted in %s is %s by "
+                       : ", which waits for " MT_QUOTED " in %s, %s by ",
+              MT_QUOTED_OF(step->path), mt_mode_name(step->mode),
               step->queued ? "queued for" : "held");
 }
 

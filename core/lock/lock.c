@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include "base/must.h"
+#include "base/utf8.h"
 #include "lock/wait.h"
 
 enum { PATH_SHOWN = 200 };
@@ -165,9 +166,10 @@ mortise_status mt_lock_check(const mt_lock *lock, mortise_error *err) {
   if (mt_session_dead(&lock->holds->session, mt_manager_now(lock->manager))) {
     char why[MT_SESSION_BREAKER + 64];
     mt_session_why(&lock->holds->session, why, sizeof why);
-    const mt_slice path = lock->wants[0].path; /* cut, so that the reason still fits */
-    return mt_error_set(err, MORTISE_LOCK_LOST, "the lock on %.*s%s is lost: %s",
-                        (int)(path.n < PATH_SHOWN ? path.n : PATH_SHOWN), path.p,
+    mt_slice path = lock->wants[0].path;
+    if (path.n > PATH_SHOWN) path.n = PATH_SHOWN; /* cut, so that the reason still fits */
+    return mt_error_set(err, MORTISE_LOCK_LOST, "the lock on " MT_QUOTED "%s is lost: %s",
+                        MT_QUOTED_OF(path),
                         lock->n_wants > 1 ? " and others" : "", why);
   }
   mt_error_clear(err);

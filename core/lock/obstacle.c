@@ -1,5 +1,6 @@
 #include "lock/obstacle.h"
 
+#include "base/utf8.h"
 #include "lock/blocker.h"
 #include "lock/lock.h"
 #include "lock/takeover.h"
@@ -37,20 +38,20 @@ void mt_obstacle_timeout(const mt_wait *w, mortise_blockers *all, mortise_error 
   const mortise_blocker *b = &all->list[0];
   if (all->shown && b->damaged)
     mt_error_set(err, MORTISE_LOCK_TIMEOUT,
-                 "%.*s wanted in %s is %s in %s by session %s, which is damaged in the lock table: "
+                 MT_QUOTED " wanted in %s is %s in %s by session %s, which is damaged in the lock table: "
                  "nobody takes it over, `mortise locks break` does%s",
-                 (int)part->place.path.n, part->place.path.p, mt_mode_name(part->mode),
+                 MT_QUOTED_OF(part->place.path), mt_mode_name(part->mode),
                  b->queued ? "queued for" : "held", b->mode, *b->session ? b->session : "?",
                  all->total > 1 ? "; and others" : "");
   else if (all->shown)
-    mt_error_set(err, MORTISE_LOCK_TIMEOUT, "%.*s wanted in %s is %s in %s by %s pid %lld%s%s%s",
-                 (int)part->place.path.n, part->place.path.p, mt_mode_name(part->mode),
+    mt_error_set(err, MORTISE_LOCK_TIMEOUT, MT_QUOTED " wanted in %s is %s in %s by %s pid %lld%s%s%s",
+                 MT_QUOTED_OF(part->place.path), mt_mode_name(part->mode),
                  b->queued ? "queued for" : "held", b->mode,
                  w->in_line ? "another task of this process," : b->host, (long long)b->pid,
                  b->script[0] ? " running " : "", b->script, all->total > 1 ? ", and others" : "");
   else
-    mt_error_set(err, MORTISE_LOCK_TIMEOUT, "%.*s wanted in %s was not had in time",
-                 (int)part->place.path.n, part->place.path.p, mt_mode_name(part->mode));
+    mt_error_set(err, MORTISE_LOCK_TIMEOUT, MT_QUOTED " wanted in %s was not had in time",
+                 MT_QUOTED_OF(part->place.path), mt_mode_name(part->mode));
   err->retryable = true;
 }
 
@@ -74,8 +75,8 @@ void mt_obstacle_orphaned(const mt_wait *w, const mt_lock_entry *orphan, mortise
       all->list[all->shown++] = others.list[i];
   all->total = others.total;
   mt_error_set(err, MORTISE_ORPHANED_JOB,
-               "%.*s wanted in %s is held in %s for job %s, whose session %s is dead: it guards "
+               MT_QUOTED " wanted in %s is held in %s for job %s, whose session %s is dead: it guards "
                "what the job has not finished until somebody resumes it or rolls it back",
-               (int)part->place.path.n, part->place.path.p, mt_mode_name(part->mode),
+               MT_QUOTED_OF(part->place.path), mt_mode_name(part->mode),
                mt_mode_name(orphan->mode), orphan->job, orphan->session);
 }

@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "base/must.h"
 #include "base/pump.h"
+#include "base/utf8.h"
 #include "lock/successor.h"
 #include "lock/takeover.h"
 
@@ -304,7 +305,8 @@ static bool evict_dead_blocker(mt_manager *m, mt_hold *h, const mt_lock_item *it
 
 static void refuse_asks(mt_manager *m, mt_hold *h, mortise_status code, const char *why) {
   mortise_error err;
-  mt_error_set(&err, code, "%s: %s", h->path, why);
+  const mt_slice path = mt_slice_of(h->path);
+  mt_error_set(&err, code, MT_QUOTED ": %s", MT_QUOTED_OF(path), why);
   answer_all(m, h, NULL, &err);
 }
 
@@ -354,7 +356,9 @@ static bool release_answered(mt_manager *m, mt_hold *h, const mt_lock_item *item
                  "%s: a release was refused; it ends with the session", h->path);
     m->holds->replace = true;
     mortise_error err;
-    mt_error_set(&err, MORTISE_REJECTED, "%s: the store refuses to take the lock back", h->path);
+    const mt_slice path = mt_slice_of(h->path);
+    mt_error_set(&err, MORTISE_REJECTED, MT_QUOTED ": the store refuses to take the lock back",
+                 MT_QUOTED_OF(path));
     mt_pending_done(h, &err);
   }
   /* ABSENT may come from a stale primary and proves nothing. */
@@ -368,13 +372,15 @@ static bool release_answered(mt_manager *m, mt_hold *h, const mt_lock_item *item
  * has done so. */
 static void adopt_answered(mt_manager *m, mt_hold *h, const mt_lock_item *item) {
   mortise_error err;
+  const mt_slice path = mt_slice_of(h->path);
   bool gone = item->result == MT_LOCK_ABSENT || item->result == MT_LOCK_STALE;
   mt_error_set(&err, gone ? MORTISE_CONFLICT : MORTISE_REJECTED,
                gone
-                   ? "%s: what session %s held there for job %s is another session's now, which has taken "
-                     "the job over"
-                   : "%s: the store refuses to let the lock of session %s for job %s be taken over",
-               h->path, h->evict, m->job);
+                   ? MT_QUOTED ": what session %s held there for job %s is another session's now, "
+                               "which has taken the job over"
+                   : MT_QUOTED ": the store refuses to let the lock of session %s for job %s be "
+                               "taken over",
+               MT_QUOTED_OF(path), h->evict, m->job);
   h->evict[0] = '\0';
   h->adopts = false;
   m->hooks->adopted(m, h, item->result == MT_LOCK_ACKED ? NULL : &err);

@@ -386,6 +386,28 @@ stores.each("commands", function(store)
     client:close()
   end)
 
+  it("shows a path that ends with a blank in quotes", function()
+    local client = stores.connect(store, {namespace = namespace})
+    local index = stores.fill(client, {a = {path = "/p /a"}, b = {path = "/q "}})
+    local lock <close> = client:acquire {tree = "/p/q "}
+    assert.matches('lock on "/p/q " %(held', tostring(lock))
+    for _, words in ipairs {{"locks"}, {"locks", "/p/q "}, {"locks", "--who", "/p/q "}} do
+      assert.matches('"/p/q " +X', ok(table.unpack(words)))
+    end
+    assert.matches('nothing is held at, above or below "/n "', ok("locks", "/n "))
+    local status, _, err = run(with("-e", 'mortise.acquire {tree = "/p/q ", wait = 0}'))
+    assert.equal(3, status)
+    assert.matches('"/p/q " wanted in X is held in X by .*\n  "/p/q ": held in X', err)
+    assert.matches(': "/p " becomes /r: 1 of 1 .*it would lock / IX, "/p " X, /r X',
+      ok("rename", index, "/p ", "/r", "--dry-run"))
+    assert.matches('1 document lies below "/q " already', select(3, run(with("rename", index, "/p ", "/q "))))
+    assert.matches('no documents below "/s "', select(3, run(with("rename", index, "/s ", "/t"))))
+    assert.matches(': "/p " is now "/r ": 1 documents', ok("rename", index, "/p ", "/r "))
+    assert.matches('"/p " "/r "', ok "jobs")
+    client:drop_index(index)
+    client:close()
+  end)
+
   it("rename", function()
     local client = stores.connect(store)
     local index = stores.fill(client, {a = {path = "/o/l/d"}, b = {path = "/old"}})

@@ -9,6 +9,7 @@ local options = require "mortise.options"
 local place = require "mortise.place"
 local protect = require "mortise.protect"
 local scan = require "mortise.scan"
+local visible = require "mortise.visible"
 local warn = require "mortise.warn"
 local writer = require "mortise.writer"
 
@@ -100,8 +101,10 @@ function Lock:__close(why)
 end
 
 local function paths_text(self)
-  local shown = table.concat(self.paths, " ", 1, math.min(#self.paths, 3))
-  return #self.paths > 3 and ("%s and %d more"):format(shown, #self.paths - 3) or shown
+  local shown = {}
+  for i = 1, math.min(#self.paths, 3) do shown[i] = visible(self.paths[i]) end
+  local text = table.concat(shown, " ")
+  return #self.paths > 3 and ("%s and %d more"):format(text, #self.paths - 3) or text
 end
 
 -- The core's lock is collected with it and released by its own finalizer.

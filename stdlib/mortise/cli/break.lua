@@ -10,6 +10,7 @@ local normalised = require "mortise.path"
 local output = require "mortise.cli.output"
 local sessions = require "mortise.sessions"
 local stripes = require "mortise.stripes"
+local visible = require "mortise.visible"
 
 local breaking = {}
 
@@ -60,7 +61,7 @@ local function add_lines(lines, known, path, entries, word)
   for _, entry in ipairs(entries) do
     local session = known[entry.session]
     if not entry.again then
-      lines[#lines + 1] = ("%s  %s %s  %s  by %s"):format(path, entry.mode, word, holds.name(entry),
+      lines[#lines + 1] = ("%s  %s %s  %s  by %s"):format(visible(path), entry.mode, word, holds.name(entry),
         sessions.owner_text(session and session.owner))
     end
   end
@@ -101,7 +102,7 @@ local function by_hold(client, ctx, path)
   add_lines(lines, known, path, lock.holders, "held")
   add_lines(lines, known, path, lock.queue, "waited for")
   if #lock.holders == 0 then lines[#lines + 1] = "nobody holds it now" end
-  return refuse(ctx, "not_held", ("%s is not held as %s (any more); nothing was done"):format(path,
+  return refuse(ctx, "not_held", ("%s is not held as %s (any more); nothing was done"):format(visible(path),
     ctx.options.hold), lines)
 end
 
@@ -197,7 +198,7 @@ local function explain(session, id, found, entries, job, abandon)
   say(job and not abandon and "it loses all of its locks, %d %s:" or "all of its locks go, %d %s:", entries,
     entries == 1 and "entry" or "entries")
   for i = 1, math.min(#found, shown_most) do
-    say("  %s  %s  since %s", found[i].path, found[i].mode, holds.age(found[i].since, now))
+    say("  %s  %s  since %s", visible(found[i].path), found[i].mode, holds.age(found[i].since, now))
   end
   if #found > shown_most then say("  and %d more", #found - shown_most) end
   if job then explain_guard(say, job, abandon) end
@@ -231,7 +232,7 @@ end
 local function explain_damaged(path, entries)
   return {
     ("%d %s of %s as no client of mortise writes them"):format(entries, entries == 1 and "entry" or "entries",
-      path),
+      visible(path)),
     "  they go, and nothing else at that path: others get in at once",
     "  make sure that no process works under them",
   }
@@ -341,7 +342,7 @@ function breaking.run(ctx)
       waited = not (damaged or result.gone or record and record.damaged),
     }
   elseif damaged then
-    output.line(io.stdout, "what was damaged at ", path, " is gone")
+    output.line(io.stdout, "what was damaged at ", visible(path), " is gone")
   else
     io.stdout:write(("%s is over: %d %s removed\n"):format(id:sub(1, shortest), removed,
       removed == 1 and "entry" or "entries"))

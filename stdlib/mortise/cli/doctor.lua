@@ -9,6 +9,7 @@ local output = require "mortise.cli.output"
 local records = require "mortise.records"
 local sessions = require "mortise.sessions"
 local stripes = require "mortise.stripes"
+local visible = require "mortise.visible"
 
 local command = {
   summary = "check the store, its lock table, the rights and the sessions",
@@ -354,7 +355,7 @@ local function check_sessions(findings, client, own, just, ctx)
   add(findings, "sessions", "fine", ("%d others are alive"):format(found.alive))
   if #found.paths > 0 then
     add(findings, "sessions", "warning", ("at %d paths entries are damaged, first at %s"):format(#found.paths,
-      found.paths[1]), "nobody takes them over: `mortise locks break PATH --hold damaged`")
+      visible(found.paths[1])), "nobody takes them over: `mortise locks break PATH --hold damaged`")
   end
   if found.alive > 256 then
     add(findings, "sessions", "warning", "more than 256 sessions share the root's entry",

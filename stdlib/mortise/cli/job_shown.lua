@@ -9,6 +9,7 @@ local output = require "mortise.cli.output"
 local progress = require "mortise.cli.progress"
 local records = require "mortise.records"
 local sessions = require "mortise.sessions"
+local visible = require "mortise.visible"
 
 local job_shown = {}
 
@@ -27,7 +28,9 @@ end
 
 local function paths_text(lock)
   if lock.kind == "global" then return "everything" end
-  local text = table.concat(lock.paths, " ", 1, math.min(#lock.paths, 3))
+  local shown = {}
+  for i = 1, math.min(#lock.paths, 3) do shown[i] = visible(lock.paths[i]) end
+  local text = table.concat(shown, " ")
   if lock.kind ~= "tree" then text = lock.index .. ": " .. text end
   return #lock.paths > 3 and ("%s and %d more"):format(text, #lock.paths - 3) or text
 end
@@ -36,7 +39,7 @@ local function change_text(spec)
   local rename = spec.rename
   if rename then
     local fields = job.field_lines(rename):gsub("\n", ", ")
-    return ("%s: %s becomes %s"):format(fields, rename.from, rename.to)
+    return ("%s: %s becomes %s"):format(fields, visible(rename.from), visible(rename.to))
   end
   if by_function.is(spec.change) then return "a Lua function" end
   if spec.unborn then return "not known: it never began" end

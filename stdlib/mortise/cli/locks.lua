@@ -9,6 +9,7 @@ local normalised = require "mortise.path"
 local output = require "mortise.cli.output"
 local printable = require "mortise.printable"
 local sessions = require "mortise.sessions"
+local visible = require "mortise.visible"
 
 local command = {
   summary = "list who holds and who waits for what; end a session by hand",
@@ -101,6 +102,7 @@ end
 local function place_of(entry, namespace)
   local path = entry.namespace and entry.namespace ~= namespace
     and entry.namespace .. ":" .. entry.path or entry.path
+  path = visible(path)
   return entry.more and ("%s (and %d more)"):format(path, entry.more) or path
 end
 
@@ -207,7 +209,7 @@ local function print_who(entry, now, namespace)
   if not entry.waits then
     say("since", "%s ago (%s)", holds.age(entry.since, now), holds.iso(entry.since) or "?")
   elseif entry.queued_at ~= entry.path then
-    say("line", "at %s", entry.queued_at)
+    say("line", "at %s", visible(entry.queued_at))
   end
   say("who", "%s@%s, pid %s", core.tostring(who.user or "?"), core.tostring(who.host or "?"),
     core.tostring(who.pid or "?"))
@@ -230,7 +232,7 @@ local function print_end(state, ctx, client)
   if state.n > 0 then return end
   local what = ctx.options.who or ctx.arguments[1]
   if what then
-    output.line(io.stdout, "nothing is held at, above or below ", what)
+    output.line(io.stdout, "nothing is held at, above or below ", visible(what))
   elseif ctx.options.waiting or ctx.options.mine then
     io.stdout:write("nothing of that is in ", client:url(), "\n")
   else

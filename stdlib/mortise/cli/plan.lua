@@ -1,6 +1,7 @@
 -- What a plan says, for people.
 local duration = require "mortise.duration"
 local output = require "mortise.cli.output"
+local visible = require "mortise.visible"
 
 local plan = {}
 
@@ -51,7 +52,7 @@ end
 
 local function locks_text(locks)
   local list = {}
-  for i = 1, math.min(#locks, 10) do list[i] = ("%s %s"):format(locks[i].path, locks[i].mode) end
+  for i = 1, math.min(#locks, 10) do list[i] = ("%s %s"):format(visible(locks[i].path), locks[i].mode) end
   local more = #locks > #list and (", and %d more"):format(#locks - #list) or ""
   return table.concat(list, ", ") .. more
 end

@@ -12,6 +12,7 @@ local plan = require "mortise.cli.plan"
 local progress = require "mortise.cli.progress"
 local printable = require "mortise.printable"
 local typed = require "mortise.cli.typed"
+local visible = require "mortise.visible"
 
 local command = {
   summary = "rename a tree of documents",
@@ -53,8 +54,8 @@ end
 local function how_far(ctx, id, changed, unknown, total)
   local index, _, to = table.unpack(ctx.arguments)
   local perhaps = unknown > 0 and (", perhaps %d more"):format(unknown) or ""
-  return ("%d of %d documents of %s are below %s now%s\n%s"):format(changed, total, index, to, perhaps,
-    how_to_go_on(ctx, id))
+  return ("%d of %d documents of %s are below %s now%s\n%s"):format(changed, total, index, visible(to),
+    perhaps, how_to_go_on(ctx, id))
 end
 
 -- The error's own text stays one line; only text added here has several.
@@ -93,8 +94,8 @@ local function print_result(ctx, result)
   end
   local index, from, to = table.unpack(ctx.arguments)
   local beside = result.beside > 0 and (", beside %d that lay there"):format(result.beside) or ""
-  io.stdout:write(("%s: %s is now %s: %d documents changed in %s%s\n"):format(index, from, to,
-    result.changed, duration.text(result.seconds * 1000), beside))
+  io.stdout:write(("%s: %s is now %s: %d documents changed in %s%s\n"):format(index, visible(from),
+    visible(to), result.changed, duration.text(result.seconds * 1000), beside))
   if result.changed > 0 then
     io.stdout:write("to undo it: ", typed.command(ctx, "jobs", "rollback", result.job), "\n")
   end
@@ -130,7 +131,10 @@ local function make(ctx, client)
   return moving
 end
 
-local function what_of(ctx) return ("%s: %s becomes %s"):format(table.unpack(ctx.arguments)) end
+local function what_of(ctx)
+  local index, from, to = table.unpack(ctx.arguments)
+  return ("%s: %s becomes %s"):format(index, visible(from), visible(to))
+end
 
 -- -> exit status
 local function show_plan(ctx, client, moving)

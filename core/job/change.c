@@ -134,12 +134,12 @@ static void finish_change(change_op *o) {
   MT_FINISH(c);
 }
 
-/* The change ran to its end. It fails if some documents could not be changed. */
+/* The change ran to its end. It fails if some documents could not be changed; of a plan that is what it says. */
 static void conclude(change_op *o) {
   mt_change_result *r = &o->c->result;
   mortise_error *e = &o->c->error;
   if (o->c->known) r->matched = mt_result_settled(r) + r->conflicts + r->rejected;
-  if (r->rejected) {
+  if (r->rejected && !o->c->plan) {
     const mt_reject *first = &r->rejects[0];
     mt_error_set(e, MORTISE_REJECTED,
                  "%" PRIu64 " of %" PRIu64

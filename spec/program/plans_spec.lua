@@ -112,6 +112,25 @@ stores.each("before much is changed", function(store)
     assert.equal(7, (mortise("rename", index, "/none", "/b", "--dry-run", "--allow-empty")))
   end)
 
+  it("documents that could not be changed are a part of what is said", function()
+    fill(1001)
+    for i = 1, 20 do client:index(index, "d" .. i, {path = "/a/" .. i, size = "large"}) end
+    client:refresh(index)
+    local cast = program.write(([[return {id = "cast", index = %q, lock = "/a",
+      change = {{cast = {field = "size", to = "integer"}}, {set = {field = "value", value = "x"}}}}]]):format(
+      index), ".lua")
+    local status, out, err = mortise("job", "run", cast, "--dry-run", "--plan", kept)
+    assert.same({1, ""}, {status, err})
+    says(out, "981 of 1001 documents that match would change", "20 could not be changed, the first is d")
+    assert.equal(20, core.json_decode(assert(io.open(kept)):read "a").effect.rejected)
+    local text
+    status, text = terminal.answer("n", words("job", "run", cast))
+    os.remove(cast)
+    assert.equal(1, status)
+    says(text, "Change 1001 documents? (y/N)", "nothing was changed")
+    assert.equal(0, set "x")
+  end)
+
   it("a kept plan is done exactly", function()
     fill(20)
     ok("job", "run", file, index, "-", "--dry-run", "--plan", kept)
@@ -127,6 +146,10 @@ stores.each("before much is changed", function(store)
     ok("rename", index, "/a", "/b", "--dry-run", "--plan", kept, "--json")
     ok("rename", index, "/a", "/b", "--from-plan", kept)
     assert.equal(20, moved())
+    status, _, err = mortise("rename", index, "/a", "/b", "--from-plan", kept)
+    assert.equal(1, status)
+    says(err, "matched 0 documents, planned were 20")
+    assert.is_nil(err:find("--merge", 1, true))
   end)
 
   it("a kept plan is refused if it is to do something else, or it would", function()

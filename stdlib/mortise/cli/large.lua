@@ -26,7 +26,7 @@ local function asked(question)
 end
 
 -- What these are, the run finds as well, before it has changed anything; and it says more of them.
-local of_the_run = {conflict = true, not_found = true, rejected = true, unsupported = true}
+local of_the_run = {conflict = true, not_found = true, unsupported = true}
 
 -- A job that is about to be run: `what` names it. -> may it be? Counting is cheap, and no more is read than
 -- the first documents take.

@@ -88,8 +88,10 @@ function plan.print(result, what)
   end
 end
 
--- The exit status of a plan that is not followed by a run: is there something to do?
+-- The exit status of a plan that is not followed by a run: is there something to do? Where documents could
+-- not be changed, it is that of such a run.
 function plan.status(result)
+  if result.rejected > 0 then return 1 end
   return result.changed + (result.deleted or 0) > 0 and 0 or plan.nothing_to_do
 end
 

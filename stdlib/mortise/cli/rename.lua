@@ -70,7 +70,8 @@ local function advise(ctx, why)
   if not r then return end
   if r.state == "stopped" and why.code == "interrupted" then
     set_lines(why, how_far(ctx, r.job, r.changed, r.unknown, r.matched))
-  elseif r.state == "undone" and why.code == "conflict" and r.beside > 0 and not ctx.options.merge then
+  elseif r.state == "undone" and why.code == "conflict" and r.beside > 0
+    and not (ctx.options.merge or ctx.options.from_plan) then
     set_lines(why, printable(why.message) .. "\nto do so: " .. typed.same_with(ctx, "--merge"))
   end
 end

@@ -253,8 +253,9 @@ void scene_adopt(cell *c) {
 
 /* ---- Breaking ------------------------------------------------------------------------------- */
 
+/* With `guards`, since only its evictions say so, by which faults find them. */
 static bool break_session(cell *c, const char *id, mortise_error *err) {
-  mt_breaker *breaker = mt_breaker_start(c->parties[A].client, id, false, err);
+  mt_breaker *breaker = mt_breaker_start(c->parties[A].client, id, true, err);
   int64_t end = mt_test_ns() / 1000000 + BREAK;
   if (!breaker) return false;
   const mt_breaking *state = mt_breaker_state(breaker);

@@ -12,14 +12,16 @@
 
 /* ---- The store ------------------------------------------------------------------------------ */
 
-static mt_store *open_store(const mortise_options *o, mt_loop *loop, const mt_log *log,
+static mt_store *open_store(const mortise_options *o, mt_loop *loop, const mt_log *log, bool again,
                             mortise_error *err) {
   if (strncmp(o->store, "sqlite:", 7) == 0) {
     if (!o->store[7]) {
       mt_error_set(err, MORTISE_INVALID_ARGUMENT, "store: `sqlite:` names no file");
       return NULL;
     }
-    mt_store *store = mt_sqlite_open(loop, o->store + 7, o->request_ms, log, err);
+    mt_store *store =
+        again ? mt_sqlite_open_again(loop, o->store + 7, o->request_ms, log, err)
+              : mt_sqlite_open(loop, o->store + 7, o->request_ms, log, err);
     if (!store && err && err->code == MORTISE_INVALID_ARGUMENT) mt_error_prefix(err, "store");
     return store;
   }
@@ -88,7 +90,7 @@ mortise_client *mt_client_open(const mortise_options *options, mt_loop *loop,
   c->log = (mt_log){log_line, c};
   c->own_loop = loop ? NULL : mt_loop_new(err);
   c->loop = loop ? loop : c->own_loop;
-  c->store = c->loop ? open_store(&c->options, c->loop, &c->log, err) : NULL;
+  c->store = c->loop ? open_store(&c->options, c->loop, &c->log, false, err) : NULL;
   if (c->store) return c;
   mt_client_free(c);
   return NULL;
@@ -185,7 +187,7 @@ static mortise_status start_look(mortise_client *c, mortise_error *err) {
 
 static mt_store *open_another(void *ctx, mt_loop *loop, mortise_error *err) {
   const mortise_client *c = ctx;
-  return open_store(&c->options, loop, &c->log, err);
+  return open_store(&c->options, loop, &c->log, true, err);
 }
 
 static void session_closed(void *ctx);

@@ -432,14 +432,15 @@ static mortise_status init_event(sqlite_store *s, mortise_error *err) {
   return mt_watch_set(s->base.loop, &s->watch, EPOLLIN, err);
 }
 
-static mortise_status init_store(sqlite_store *s, const char *file, mortise_error *err) {
+static mortise_status init_store(sqlite_store *s, const char *file, bool again,
+                                 mortise_error *err) {
   size_t size = strlen(file) + sizeof "sqlite:";
   s->url = mt_alloc(size);
   if (!s->url) return mt_error_memory(err);
   snprintf(s->url, size, "sqlite:%s", file);
   s->base.url = s->url;
   mortise_status status = init_event(s, err);
-  if (status) return status;
+  if (status || again) return status;
   status = mt_db_place(&s->documents.db, err);
   if (status || mt_file_is_missing(file)) return status;
   mt_patience patience = {mt_clock_boot_ms() + s->base.request_ms, NULL};
@@ -456,8 +457,8 @@ static mortise_status check_name(const char *file, mortise_error *err) {
   return MORTISE_OK;
 }
 
-mt_store *mt_sqlite_open(mt_loop *loop, const char *file, int64_t request_ms, const mt_log *log,
-                         mortise_error *err) {
+static mt_store *open_file(mt_loop *loop, const char *file, int64_t request_ms, const mt_log *log,
+                           bool again, mortise_error *err) {
   if (check_name(file, err)) return NULL;
   sqlite_store *s = mt_calloc(1, sizeof *s);
   if (!s) {
@@ -475,8 +476,18 @@ mt_store *mt_sqlite_open(mt_loop *loop, const char *file, int64_t request_ms, co
   pthread_mutex_init(&s->mutex, NULL);
   mortise_status status = init_worker(&s->documents, s, &mt_docs_kind, file, "", err);
   mortise_status second = init_worker(&s->locks, s, &mt_locks_kind, file, "-locks", err);
-  if (!status && !second) status = init_store(s, file, err);
+  if (!status && !second) status = init_store(s, file, again, err);
   if (!status && !second) return &s->base;
   close_sqlite(&s->base);
   return NULL;
+}
+
+mt_store *mt_sqlite_open(mt_loop *loop, const char *file, int64_t request_ms, const mt_log *log,
+                         mortise_error *err) {
+  return open_file(loop, file, request_ms, log, false, err);
+}
+
+mt_store *mt_sqlite_open_again(mt_loop *loop, const char *file, int64_t request_ms,
+                               const mt_log *log, mortise_error *err) {
+  return open_file(loop, file, request_ms, log, true, err);
 }

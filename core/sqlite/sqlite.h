@@ -10,4 +10,9 @@
 mt_store *mt_sqlite_open(mt_loop *loop, const char *file, int64_t request_ms, const mt_log *log,
                          mortise_error *err);
 
+/* The same for a file that this process has open already: it is looked at only when it is used, which a session's
+ * heartbeat never does, whose requests concern the locks. */
+mt_store *mt_sqlite_open_again(mt_loop *loop, const char *file, int64_t request_ms,
+                               const mt_log *log, mortise_error *err);
+
 #endif

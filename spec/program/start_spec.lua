@@ -45,6 +45,19 @@ describe("the program's start", function()
     assert.matches("reference", (loaded_after "local _ = mortise.no_such_name "))
   end)
 
+  it("opens the documents' file once, not for the heartbeat too", function()
+    local file = stores.temporary ".db"
+    local status, out, err = run {"--store", "sqlite:" .. file, "-e", [[
+      mortise.init()
+      mortise.with_tree_lock("/a", function()
+        for line in io.popen "ls -l /proc/$PPID/fd":lines() do print(line:match "-> (.*)$") end
+      end)
+    ]]}
+    assert.same({0, ""}, {status, err})
+    local _, n = ("\n" .. out):gsub("\n" .. file:gsub("%p", "%%%0") .. "%f[\n]", "")
+    assert.equal(1, n, out)
+  end)
+
   it("says which library cannot be loaded", function()
     local folder = stores.temporary ""
     assert(os.execute("mkdir -p " .. folder))

@@ -2,9 +2,9 @@
  *   client:plan{index=, peeks=, identifies=, CHANGE}    of which nothing is written: `changed` is how many would
  *       be. `peeks`: it ends when it has its samples. `identifies`: the result has `identity`
  *   lock:change{index=, CHANGE}    without a journal: running another one finishes what it left
- *   lock:job{verb=, id=, spec=, standing=, index=, rate=, waits_at_start=, patience_ms=, CHANGE}
- *       verb "run", "resume" or "undo", which needs the CHANGE of the former two; or "clear" (MT_JOB_CLEAR), which
- *       needs none. `spec` is kept in a new job's document. `standing`: resumed or undone only if it still stands half-done. A rename checks as
+ *   lock:job{verb=, id=, spec=, standing=, index=, rate=, waits_at_start=, patience_ms=, accepted=, CHANGE}
+ *       verb "run", "resume", "accept" or "undo", which need the CHANGE of the former two; or "clear" (MT_JOB_CLEAR), which
+ *       needs none. `spec` is kept in a new job's document, `accepted` in that of one that is accepted. `standing`: resumed or undone only if it still stands half-done. A rename checks as
  *       another does, until something of it was changed.
  *   client:jobs_index() -> name    of the index that holds jobs and their journals
  *   core.job_table() -> JSON       that index's settings and mappings
@@ -13,10 +13,11 @@
  *   core.exact_field(json, field) -> name      by which searches find the field's values exactly, as the
  *                                  description of an index says it; raises unsupported
  *   core.transforms                their names
+ *   core.bound_check(text)         the same of a CHANGE's max_rejected
  * `patience_ms`: how long a job waits while the store takes no writes.
  * CHANGE is {transforms=}, or {by_function=true}, which the caller makes (lua_work.h), or {fields=, from=, to=,
  * merge=, allow_empty=, ids=}, which renames a tree; and {query=, page=, slices=, in_flight=, passes=, bytes=, strength=,
- * stamp_field=}. `spec`, `query` and `transforms` are JSON text, `fields` is one name a line. If there are documents
+ * stamp_field=, max_rejected= (result.h)}. `spec`, `query` and `transforms` are JSON text, `fields` is one name a line. If there are documents
  * below `to`, a rename raises conflict without `merge`; if there are none below `from`, not_found without
  * `allow_empty`. */
 #include "bindings/lua_job.h"
@@ -37,7 +38,7 @@
 
 typedef struct job_options {
   const char *verb, *id, *spec, *index, *query, *transforms, *fields, *from, *to, *strength,
-      *stamp_field, *strategy;
+      *stamp_field, *strategy, *max_rejected, *accepted;
   int64_t page, slices, in_flight, passes, bytes, rate, patience_ms;
   bool merge, allow_empty, ids, by_function, waits_at_start, standing, peeks, identifies;
 } job_options;
@@ -54,6 +55,8 @@ static const mt_option rows[] = {MT_TEXT_OPTION(job_options, verb),
                                  MT_TEXT_OPTION(job_options, strength),
                                  MT_TEXT_OPTION(job_options, stamp_field),
                                  MT_TEXT_OPTION(job_options, strategy),
+                                 MT_TEXT_OPTION(job_options, max_rejected),
+                                 MT_TEXT_OPTION(job_options, accepted),
                                  MT_INT_OPTION(job_options, page, 1, MT_SCAN_PAGE_MAX),
                                  MT_INT_OPTION(job_options, slices, 1, 1024),
                                  MT_INT_OPTION(job_options, in_flight, 1, MT_WRITER_LANES),
@@ -121,12 +124,15 @@ static mortise_status set_rename(mt_lua_work *self, const job_options *o, mortis
 }
 
 static mortise_status set_change(mt_lua_work *self, const job_options *o, mortise_error *err) {
+  mortise_status status = MORTISE_OK;
   if (o->by_function) {
     self->rename.change.query = mt_slice_of(o->query);
     mt_work_by_function(self);
-    return MORTISE_OK;
+  } else {
+    status = o->transforms ? set_list(self, o, err) : set_rename(self, o, err);
   }
-  return o->transforms ? set_list(self, o, err) : set_rename(self, o, err);
+  mt_slice bound = mt_slice_of(o->max_rejected ? o->max_rejected : "");
+  return status ? status : mt_bound_parse(bound, &self->rename.change.bound, err);
 }
 
 static bool has_change(const job_options *o) {
@@ -233,10 +239,10 @@ static int lock_change(lua_State *L) {
 }
 
 static mt_job_verb check_verb(lua_State *L, const char *name) {
-  static const char *const names[] = {"run", "resume", "undo", "clear"};
-  for (int i = 0; name && i < 4; i++)
+  static const char *const names[] = {"run", "resume", "accept", "undo", "clear"};
+  for (int i = 0; name && i < 5; i++)
     if (!strcmp(name, names[i])) return (mt_job_verb)i;
-  mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "job: verb is run, resume, undo or clear");
+  mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "job: verb is run, resume, accept, undo or clear");
 }
 
 static void set_up_job(mt_lua_work *self, const job_options *o, const mt_lock_handle *lock) {
@@ -252,6 +258,8 @@ static void set_up_job(mt_lua_work *self, const job_options *o, const mt_lock_ha
   j->ns = mt_client_options(client)->ns;
   j->id = o->id;
   j->standing = o->standing;
+  j->bound = self->rename.change.bound;
+  j->accepted = o->accepted ? o->accepted : "";
   j->spec = mt_slice_of(o->spec);
   j->change = j->verb >= MT_JOB_UNDO ? NULL : &self->rename.change;
   j->waits_at_start = o->waits_at_start;
@@ -306,6 +314,13 @@ static int core_exact_field(lua_State *L) {
   return 1;
 }
 
+static int core_bound_check(lua_State *L) {
+  mt_bound bound;
+  mortise_error err;
+  if (mt_bound_parse(mt_slice_of(mt_check_string(L, 1)), &bound, &err)) mt_error_raise(L, &err);
+  return 0;
+}
+
 /* By making one, which is thrown away. */
 static int core_change_check(lua_State *L) {
   mt_driver *d = mt_driver_get(L);
@@ -336,4 +351,5 @@ const luaL_Reg mt_job_functions[] = {{"job_table", core_job_table},
                                      {"job_id_check", core_job_id_check},
                                      {"exact_field", core_exact_field},
                                      {"change_check", core_change_check},
+                                     {"bound_check", core_bound_check},
                                      {NULL, NULL}};

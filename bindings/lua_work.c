@@ -144,6 +144,8 @@ static void push_job_state(lua_State *L, const mt_job *j) {
   lua_setfield(L, -2, "state");
   lua_pushstring(L, j->record.reason);
   lua_setfield(L, -2, "reason");
+  lua_pushstring(L, j->record.halted);
+  lua_setfield(L, -2, "halted");
   if (j->record.strategy[0]) push_strategy(L, j->record.strategy, j->record.strategy_why);
   mt_set_count(L, "attempts", j->record.attempts);
   lua_pushboolean(L, j->began);

@@ -42,6 +42,7 @@ struct change_op {
   unsigned scans_lost;
   bool scanned, failed, counted, knowing;
   bool unopened;       /* matches are counted, but the first pass's scan is not open */
+  bool curtailed;      /* more was set aside than may be */
   bool swept;          /* the store has done what it makes by itself */
   uint64_t swept_from; /* documents that matched before the sweep */
   bool again;          /* the pass begins again, with smaller pages or another scan */
@@ -95,19 +96,6 @@ static void free_change_op(change_op *o) {
   mt_free(o);
 }
 
-static void say_how_far(const change_op *o) {
-  const mt_change_result *r = &o->c->result;
-  mortise_error *e = &o->c->error;
-  char tail[160];
-  int n = snprintf(tail, sizeof tail, "; %" PRIu64 " of %" PRIu64 " documents had been changed",
-                   r->changed + r->deleted, r->matched);
-  if (r->unknown)
-    snprintf(tail + n, sizeof tail - (size_t)n, ", perhaps %" PRIu64 " more", r->unknown);
-  size_t room = sizeof e->message - strlen(tail) - 1, at = strlen(e->message);
-  if (at > room) at = room;
-  memcpy(e->message + at, tail, strlen(tail) + 1);
-}
-
 static bool is_sweeping(const change_op *o) {
   return o->c->sweep && o->c->sweep->active;
 }
@@ -123,7 +111,7 @@ static void finish_change(change_op *o) {
   if (is_sweeping(o)) mt_sweep_stop(o->c->sweep);
   if (o->units.busy || o->request || o->knowing || is_sweeping(o)) return;
   if (o->failed) {
-    if (!c->plan) say_how_far(o);
+    if (!c->plan) mt_result_say_how_far(&c->result, &c->error);
     c->error.ambiguous = mt_change_applied(c);
   }
   c->result.round_trips = c->store->stats.requests - o->requests0;
@@ -134,28 +122,33 @@ static void finish_change(change_op *o) {
   MT_FINISH(c);
 }
 
+static bool is_bound_passed(const change_op *o) {
+  const mt_change *c = o->c;
+  return !c->plan && mt_bound_exceeded(&c->bound, c->result.rejected, c->result.matched + c->beyond);
+}
+
+/* Is what still matches what was set aside, or, where it matches on, what the last pass saw to? */
+static bool is_rest_aside(const change_op *o) {
+  const mt_change_result *r = &o->c->result;
+  uint64_t seen = o->units.idle + mt_result_settled(r) - o->settled_before;
+  return r->left <= r->rejected + r->conflicts + (o->c->matches_on ? seen : 0);
+}
+
+static mt_change_end reached_end(const change_op *o) {
+  const mt_change_result *r = &o->c->result;
+  if (!(r->rejected + r->conflicts) || r->unknown) return MT_CHANGE_CUT_OFF;
+  if (o->curtailed) return MT_CHANGE_SHORT;
+  return is_rest_aside(o) ? MT_CHANGE_WHOLE : MT_CHANGE_CUT_OFF;
+}
+
 /* The change ran to its end. It fails if some documents could not be changed; of a plan that is what it says. */
 static void conclude(change_op *o) {
-  mt_change_result *r = &o->c->result;
-  mortise_error *e = &o->c->error;
-  if (o->c->known) r->matched = mt_result_settled(r) + r->conflicts + r->rejected;
-  if (r->rejected && !o->c->plan) {
-    const mt_reject *first = &r->rejects[0];
-    mt_error_set(e, MORTISE_REJECTED,
-                 "%" PRIu64 " of %" PRIu64
-                 " documents could not be changed, the first is %.100s: %s",
-                 r->rejected, r->matched, first->id, first->reason);
-  } else if (r->conflicts) {
-    mt_error_set(e, MORTISE_CONFLICT,
-                 "%" PRIu64 " of %" PRIu64 " documents were changed by someone else each time",
-                 r->conflicts, r->matched);
-  } else if (r->left) {
-    mt_error_set(e, MORTISE_REJECTED,
-                 "%" PRIu64 " documents still match after %" PRIu32 " passes%s", r->left, r->passes,
-                 o->units.idle ? ", though nothing in them was to be changed" : "");
-  } else if (o->c->concluded) {
-    o->c->concluded(o->c, e);
-  }
+  mt_change *c = o->c;
+  mt_change_result *r = &c->result;
+  if (c->known && !o->curtailed) r->matched = mt_result_settled(r) + r->conflicts + r->rejected;
+  c->end = reached_end(o);
+  bool good = c->plan || !mt_result_check(r, o->curtailed, o->units.idle > 0, &c->error);
+  if (good && c->concluded) c->concluded(c, &c->error);
   finish_change(o);
 }
 
@@ -585,7 +578,8 @@ static void on_page_scanned(void *ctx, mt_req *req) {
   mt_units_take(&o->units, page);
   if (o->c->offered) o->c->offered(o->c);
   /* The server fetches the next page while this one is changed. */
-  if (mt_units_room(&o->units) && !o->units.paused && !o->c->peeks) scan_next_page(o);
+  bool reads_on = !o->c->peeks && !is_bound_passed(o);
+  if (mt_units_room(&o->units) && !o->units.paused && reads_on) scan_next_page(o);
   mt_units_step(&o->units);
   tell_progress(o);
   pump_change(o);
@@ -616,8 +610,16 @@ static void pump_change(change_op *o) {
   if (wait_ms) kick_after(o, wait_ms);
   if (o->request || o->retry.waits || o->knowing || sweeps_now(o)) return;
   if (!o->scanned && has_peeked(o)) end_scan(o);
+  if (!o->scanned && is_bound_passed(o)) {
+    o->curtailed = true;
+    end_scan(o);
+  }
   if (!o->scanned && mt_units_room(&o->units) && !o->units.paused) scan_next_page(o);
   if (!o->scanned || o->units.busy) return;
+  if (o->curtailed) {
+    conclude(o);
+    return;
+  }
   bool until_none = repeats(o->c), idle = until_none && !o->again && only_idle(o);
   if (idle) o->c->result.left = 0;
   if ((until_none && !idle) || (o->c->known && o->again) || looks_again(o))
@@ -700,6 +702,7 @@ mortise_status mt_change_start(mt_change *c, mortise_error *err) {
   c->finished = false;
   memset(&c->result, 0, sizeof c->result);
   c->asked_store = false;
+  c->end = MT_CHANGE_CUT_OFF;
   mt_error_clear(&c->error);
   mt_error_clear(err);
   if (c->ids && !c->journal && !c->plan)

@@ -14,6 +14,13 @@
 #include "job/transform.h"
 #include "write/writer.h"
 
+/* How far a change came that has set documents aside. */
+typedef enum mt_change_end {
+  MT_CHANGE_CUT_OFF = 0, /* or nothing was set aside, or a request of it may still come */
+  MT_CHANGE_WHOLE,       /* all that could be changed is */
+  MT_CHANGE_SHORT,       /* its bound was passed before it had looked at all */
+} mt_change_end;
+
 typedef struct mt_change {
   /* in, as all up to `options`; borrowed until the end */
   void (*done)(void *ctx, struct mt_change *c); /* as base/pump.h says, as is `finished` */
@@ -50,6 +57,9 @@ typedef struct mt_change {
    * left. Needs until_none. */
   mt_sweep *sweep;
   bool sweeps;
+  /* How many documents may be set aside. As soon as there are more it reads no further page. Not for a plan. */
+  mt_bound bound;
+  uint64_t beyond; /* set at any time: documents that an earlier attempt has finished, and that match no longer */
   /* another query, or empty: its matches are counted into the result before anything is written */
   mt_slice beside;
   /* Called before anything is written, when `matched` and `beside` are known. An error ends the change. May be
@@ -74,6 +84,7 @@ typedef struct mt_change {
    * document yet, and searches find every document there. */
   bool reversible;
   mt_change_result result; /* what was done, also after a failure */
+  mt_change_end end;       /* CUT_OFF unless the error is that some documents were set aside */
   /* REJECTED or CONFLICT if it ran to its end but could not change some documents; UNSUPPORTED or NOT_FOUND if the
    * index is not fit; LOCK_LOST, INTERRUPTED and others. The message says how many documents were changed. */
   mortise_error error;

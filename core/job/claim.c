@@ -123,7 +123,10 @@ static void on_proven_over(void *ctx) {
 }
 
 static const char *const cannot_be[] = {
-    [MT_JOB_RESUME] = "resumed", [MT_JOB_UNDO] = "undone", [MT_JOB_CLEAR] = "cleared"};
+    [MT_JOB_RESUME] = "resumed",
+    [MT_JOB_ACCEPT] = "accepted",
+    [MT_JOB_UNDO] = "undone",
+    [MT_JOB_CLEAR] = "cleared"};
 
 static void take_over(mt_claim *c) {
   mt_job_record *r = c->keeper->record;
@@ -140,6 +143,14 @@ static void take_over(mt_claim *c) {
   if (c->verb == MT_JOB_CLEAR || !mt_job_record_may(r, next)) {
     mt_error_set(&err, MORTISE_CONFLICT, "job %s is %s: it cannot be %s", r->id,
                  mt_job_state_name(r->state), cannot_be[c->verb]);
+    end_claim(c, &err);
+    return;
+  }
+  if (c->verb == MT_JOB_ACCEPT && !r->halted[0]) {
+    mt_error_set(&err, MORTISE_CONFLICT,
+                 "job %s cannot be accepted as it is: only one can that has looked at its documents and "
+                 "could not change some",
+                 r->id);
     end_claim(c, &err);
     return;
   }

@@ -18,6 +18,7 @@ typedef enum mt_job_verb {
   MT_JOB_RUN,    /* begins a new job; CONFLICT if there is a job of that id */
   MT_JOB_RESUME, /* goes on with a job that this or another process left half-done; a job
                     that is done stays as it is */
+  MT_JOB_ACCEPT, /* ends a job as it is that stands because of what it has set aside */
   MT_JOB_UNDO,   /* undoes a job, even one that is done; a job that is undone stays as it is */
   MT_JOB_CLEAR,  /* ends nothing: proves that nothing stands half-done, because the job is over, or was never
                     begun, so that what guards it may be given back; CONFLICT if it stands */

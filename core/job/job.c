@@ -110,7 +110,9 @@ static void end_as(job_op *o, mt_job_state state) {
   j->record.waits[0] = '\0';
   if (j->record.state != state) o->stood = j->record.state;
   j->record.state = state;
-  snprintf(j->record.reason, sizeof j->record.reason, "%s", j->error.code ? j->error.message : "");
+  bool accepts = j->verb == MT_JOB_ACCEPT && state == MT_JOB_DONE;
+  snprintf(j->record.reason, sizeof j->record.reason, "%s",
+           j->error.code ? j->error.message : accepts ? j->accepted : "");
   if (j->permit->check(j->permit->lock, &lost) || j->error.code == MORTISE_LOCK_LOST)
     finish_job(o);
   else
@@ -205,6 +207,21 @@ static void add_unsure(job_op *o) {
   keep_error(o, &err);
 }
 
+/* `failed`: whatever the change says. Where more was set aside than may be, somebody has to decide. */
+static mt_job_state end_of_change(job_op *o, const mt_change *c, bool failed, bool nothing) {
+  mt_job_record *r = &o->j->record;
+  uint64_t aside = r->counts.conflicts + r->counts.rejected;
+  bool is_short = c->end == MT_CHANGE_SHORT;
+  failed |= c->error.code && c->end == MT_CHANGE_CUT_OFF;
+  if (!failed && !aside) return MT_JOB_DONE;
+  if (nothing) return MT_JOB_UNDONE;
+  if (failed) return MT_JOB_STOPPED;
+  if (!is_short && !mt_bound_exceeded(&c->bound, aside, c->result.matched + c->beyond))
+    return MT_JOB_DONE;
+  snprintf(r->halted, sizeof r->halted, "%s", is_short ? "short" : "whole");
+  return MT_JOB_STOPPED;
+}
+
 static void on_changed(void *ctx, mt_change *c) {
   job_op *o = ctx;
   mt_job *j = o->j;
@@ -216,15 +233,16 @@ static void on_changed(void *ctx, mt_change *c) {
   r->counts.conflicts = c->result.conflicts + r->counts.unsure;
   r->counts.rejected = c->result.rejected;
   mt_job_mark(r->aside, r->attempts, c->result.looks);
-  mt_job_balance(r, c->matches_on && !c->error.code);
+  mt_job_balance(r, c->matches_on && (!c->error.code || c->end == MT_CHANGE_WHOLE));
   j->result = c->result;
+  bool failed = j->error.code != MORTISE_OK;
   if (c->error.code) keep_error(o, &c->error);
   if (o->inverse_now && !mt_change_applied(c)) r->inverse = false;
   bool unsure = mt_launch_end(&o->launch) || o->was_loose || c->result.unknown;
   r->loose = r->inverse && j->error.code && unsure;
   add_unsure(o);
   bool nothing = !mt_job_record_began(r) && !o->journal.next; /* then there is nothing to undo */
-  end_as(o, !j->error.code ? MT_JOB_DONE : nothing ? MT_JOB_UNDONE : MT_JOB_STOPPED);
+  end_as(o, end_of_change(o, c, failed, nothing));
 }
 
 /* Before the first write the job's document must say whether the opposite change undoes this one, and how many documents
@@ -241,7 +259,10 @@ static mortise_status on_change_counted(mt_change *c, mortise_error *err) {
   o->journal.only_inexact = r->inverse;
   bool must_say = o->inverse_now || (c->matches_on && matched > r->total);
   if (must_say || !r->total) r->total = matched;
-  if (r->inverse) mt_job_count_earlier(r, matched);
+  if (r->inverse) {
+    mt_job_count_earlier(r, matched);
+    c->beyond = r->counts.changed;
+  }
   bool chooses = r->inverse && matched;
   if (chooses) {
     r->loose = true;
@@ -278,6 +299,8 @@ static void start_change(void *ctx) {
   c->journal = &o->journal;
   o->counted = c->counted;
   c->counted = on_change_counted;
+  c->bound = j->bound;
+  c->beyond = c->matches_on || c->known ? 0 : j->record.counts.matched;
   if (c->known) c->known->of = o->of;
   if (c->known) c->known->record = &j->record;
   o->launch = (mt_launch){.decided = announce,
@@ -422,9 +445,24 @@ static void on_orders(void *ctx, const mt_control *orders) {
 
 /* ---- Beginning ------------------------------------------------------------------------------ */
 
+/* Nothing of it is under way. */
+static void accept_job(job_op *o) {
+  const mt_job_record *r = &o->j->record;
+  mt_change_result *result = &o->j->result;
+  *result = (mt_change_result){0};
+  result->matched = r->counts.matched;
+  result->changed = r->counts.changed;
+  result->deleted = r->counts.deleted;
+  result->unchanged = r->counts.unchanged;
+  result->conflicts = r->counts.conflicts;
+  result->rejected = r->counts.rejected;
+  end_as(o, MT_JOB_DONE);
+}
+
 static void begin_attempt(job_op *o) {
   mortise_error err;
   mt_job_record *r = &o->j->record;
+  r->halted[0] = '\0';
   mt_job_count_anew(r);
   if (o->j->change->known) { /* the function is asked about them once more */
     r->counts.matched -= r->counts.unchanged;
@@ -461,6 +499,8 @@ static void on_job_claimed(void *ctx, mt_claim *c) {
     start_undo(o);
   else if (c->verb == MT_JOB_UNDO)
     begin_undo(o);
+  else if (c->verb == MT_JOB_ACCEPT)
+    accept_job(o);
   else
     begin_attempt(o);
 }

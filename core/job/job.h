@@ -51,6 +51,9 @@ typedef struct mt_job {
    * `done` and `ctx`. May be NULL for other jobs. */
   mt_change *touch, *back;
   void (*progress)(void *ctx, struct mt_job *j, uint64_t changed, uint64_t total); /* may be NULL */
+  /* RUN, RESUME: a job that has set more aside stands; else it is done once all that could be changed is */
+  mt_bound bound;
+  const char *accepted;     /* ACCEPT: what its document says then: who it was */
   int64_t (*wall_ms)(void); /* the time shown to people; NULL: no time is stored */
   mt_limits limits;         /* in/out: how fast it may go; orders (control.h) change it */
   bool waits_at_start;      /* it is paused (mt_job_pause) from the start */

@@ -148,6 +148,7 @@ void mt_job_record_encode(const mt_job_record *r, mt_buf *out) {
   add_record_numbers(out, "also", r->also, r->n_also);
   add_record_numbers(out, "undo", (uint64_t[]){r->undo_attempt, r->undo_number}, 2);
   mt_json_add_text(out, "undo_by", mt_slice_of(r->inverse ? "inverse" : "journal"));
+  mt_json_add_text(out, "halted", mt_slice_of(r->halted));
   mt_buf_adds(out, r->loose ? ",\"loose\":true" : ",\"loose\":false");
   mt_json_add_key(out, "total");
   mt_buf_addu(out, r->total);
@@ -247,6 +248,7 @@ static bool take_body(mt_job_record *r, mt_json body) {
   mt_json_uint(mt_json_get(body, "orders"), &r->orders);
   r->spec = spec.raw;
   r->inverse = mt_json_is(mt_json_get(body, "undo_by"), "inverse");
+  mt_json_copy(mt_json_get(body, "halted"), r->halted, sizeof r->halted);
   mt_json_bool(mt_json_get(body, "loose"), &r->loose);
   mt_json_uint(mt_json_get(body, "total"), &r->total);
   mt_json_copy(mt_json_get(body, "strategy"), r->strategy, sizeof r->strategy);

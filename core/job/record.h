@@ -44,6 +44,9 @@ typedef struct mt_job_record {
   uint64_t undo_attempt, undo_number;
   /* the opposite change undoes the job, and the journal lists only what that does not restore */
   bool inverse;
+  /* "whole" or "short": it stands, or stood until it was accepted, since it has set aside more than it may
+   * (mt_change_end); else "" */
+  char halted[8];
   bool loose;     /* with `inverse`: writes that the journal does not list may come late */
   /* How many documents matched before anything was written; 0: not known yet. With `inverse` or a list it is written
    * down before the first write. */

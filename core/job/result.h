@@ -41,6 +41,24 @@ static inline uint64_t mt_result_settled(const mt_change_result *r) {
   return r->changed + r->deleted + r->unchanged;
 }
 
+/* How many documents may be set aside: at most so many, or so many in a million of those that match. Without `limits`
+ * any number may. */
+typedef struct mt_bound {
+  bool limits;
+  uint64_t documents, in_a_million;
+} mt_bound;
+
+/* Text like "10" or "0.5%"; empty: any number. */
+mortise_status mt_bound_parse(mt_slice text, mt_bound *out, mortise_error *err);
+bool mt_bound_exceeded(const mt_bound *b, uint64_t aside, uint64_t matched);
+
+/* At the end: REJECTED or CONFLICT if some documents could not be changed, or still match. `curtailed`: it has not
+ * looked at all; `idle`: some that match were not to be changed. */
+mortise_status mt_result_check(const mt_change_result *r, bool curtailed, bool idle,
+                               mortise_error *err);
+/* Appends how many documents had been changed to the message of an error. */
+void mt_result_say_how_far(const mt_change_result *r, mortise_error *e);
+
 /* Counts a document that was set aside, and keeps its details if it is one of the first. */
 void mt_result_reject(mt_change_result *r, mt_slice id, const char *type, const char *reason);
 

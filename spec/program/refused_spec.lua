@@ -90,7 +90,7 @@ stores.each("a job whose requests are refused", function(store)
         {namespace = namespace, lease = "5s", wait = "30s"})
       local job = client:job {
         name = "refused", index = index, rename = kind.rename, change = kind.change, lock = kind.lock,
-        merge = kind.merge, query = kind.change and {prefix = {path = "/a/"}} or nil,
+        merge = kind.merge, max_rejected = 0, query = kind.change and {prefix = {path = "/a/"}} or nil,
       }
       local ok, ends, counts = pcall(run, job)
       local hits = between:stop()

@@ -71,7 +71,7 @@ stores.each("a job's function", function(store)
     local before = sources()
     local job = making(treat)
     local why = fails("rejected", job.run, job)
-    assert.same({"stopped", 40, 10, 10, 10, 10}, {why.result.state, why.result.matched, why.result.changed,
+    assert.same({"done", 40, 10, 10, 10, 10}, {why.result.state, why.result.matched, why.result.changed,
       why.result.deleted, why.result.unchanged, why.result.rejected})
     assert.is_nil(other:get(index, "d4"))
     assert.same({1, 2, -3, "it"}, {other:get(index, "d1").n, other:get(index, "d2").n,

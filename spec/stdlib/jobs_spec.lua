@@ -192,10 +192,10 @@ stores.each("a job", function(store)
   it("whose change fails half-way is resumed, once what was wrong is mended, or rolled back", function()
     client:index(index, "d13", {path = "/a/13", n = "many"}, {refresh = true})
     local before = sources()
-    local job = casting()
+    local job = casting {max_rejected = 0, batch = 100}
     local why = fails("rejected", job.run, job)
     says(why.message, "1 of 41 documents could not be changed, the first is d13",
-      "stands half-done: `mortise jobs resume " .. job.id)
+      "goes on without", "`mortise jobs rollback " .. job.id)
     assert.same({"d13", 40}, {why.result.rejects[1].id, why.result.changed})
     fails("orphaned_job", other.acquire, other, {tree = "/a"})
     fails("rejected", job.resume, job)
@@ -215,7 +215,7 @@ stores.each("a job", function(store)
     assert.equal("undone", job:status().state)
   end)
 
-  it("lists all that was set aside, however much, until it is done", function()
+  it("lists all that was set aside, however much", function()
     local items, n = {}, 2500
     for i = 1, n do items[i] = {op = "index", id = "bad" .. i, doc = {path = "/a/bad" .. i, n = "many"}} end
     client:bulk(index, items, {refresh = true})
@@ -231,12 +231,6 @@ stores.each("a job", function(store)
     assert.is_nil(job:conflicts()())
     local counts = job:status().counts
     assert.same({n, 40, n + 40}, {counts.rejected, counts.changed, counts.matched})
-    for i = 1, n do items[i] = {op = "delete", id = "bad" .. i} end
-    client:bulk(index, items, {refresh = true})
-    job:resume()
-    assert.is_nil(job:rejected()())
-    counts = job:status().counts
-    assert.same({0, 40, n, n + 40}, {counts.rejected, counts.changed, counts.unchanged, counts.matched})
     client:index(index, "d13", {path = "/a/13", n = "others"}, {refresh = true})
     fails("conflict", job.rollback, job)
     local left = {}

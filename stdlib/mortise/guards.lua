@@ -222,7 +222,7 @@ function guards.refuse(record, path)
   error(core.error {
     code = "orphaned_job", job = record.job, retryable = false,
     message = ("%s is in the way: %s"):format(path,
-      records.advice(record.job, record.state, record.spec.change)),
+      records.advice(record.job, record.state, record.spec.change, record.halted)),
   }, 0)
 end
 

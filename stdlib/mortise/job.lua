@@ -54,6 +54,8 @@ job.rows = {
   {name = "on_progress", type = "function", help = "called with the numbers done and in all"},
   overload.row,
   job.patience_row,
+  {name = "max_rejected", type = "any", default_text = "none; 0 for a rename",
+    help = "how many documents may be set aside, or \"1%\" of them: more, and it stops and stands"},
   {name = "keep", type = "duration", default_text = "7d",
     help = "how long it can be undone at least once it is over; then whoever runs a job next removes it"},
   {name = "strategy", type = "string", default = "client", values = {"client", "server", "auto"},
@@ -150,6 +152,17 @@ function job.transforms(spec)
   return not is_function and spec.change or nil, is_function
 end
 
+-- How many documents may be set aside, as text; nil: it is not said.
+function job.to_bound(value)
+  if value == nil then return nil end
+  local text = type(value) == "number" and core.tostring(math.tointeger(value) or value) or value
+  if type(text) ~= "string" or text == "" then
+    errors.bad "job: option `max_rejected` is a number of documents, or text like \"1%%\""
+  end
+  core.bound_check(text)
+  return text
+end
+
 -- What is locked: {kind=, index=, paths=}
 local function to_lock(o, rename)
   local lock = o.lock
@@ -205,7 +218,8 @@ local function to_spec(o)
     batch = o.batch, slices = o.slices, concurrency = o.concurrency, passes = o.passes, rate = o.rate,
     keep = o.keep, max_load = overload.check(o.max_load), yield_every = o.yield_every,
     wait_for_writes = o.wait_for_writes,
-    tune = o.tune or nil, strategy = o.strategy ~= "client" and o.strategy or nil,
+    max_rejected = job.to_bound(o.max_rejected), tune = o.tune or nil,
+    strategy = o.strategy ~= "client" and o.strategy or nil,
   }
   if rename then
     check_cover(spec.lock, rename)
@@ -256,7 +270,8 @@ local function work_options(self)
     fields = spec.rename and job.field_lines(rename),
     from = rename.from, to = rename.to, ids = rename.ids, merge = spec.merge, allow_empty = spec.allow_empty,
     page = spec.batch, slices = spec.slices, in_flight = spec.concurrency, passes = spec.passes,
-    strategy = spec.strategy, patience_ms = self._patience or spec.wait_for_writes or job.default_patience_ms,
+    strategy = spec.strategy, max_rejected = self._max_rejected or spec.max_rejected or spec.rename and "0",
+    patience_ms = self._patience or spec.wait_for_writes or job.default_patience_ms,
   }
 end
 
@@ -268,7 +283,7 @@ local function check_index(self, begun)
   preflight.check(self._client, spec.index, looks and job.field_list(spec.rename) or nil)
 end
 
-local internal = {duration_ms = true, reason = true, began = true, yielded = true}
+local internal = {duration_ms = true, reason = true, began = true, yielded = true, halted = true}
 
 local function finished(self, result, began_ms)
   local out = core.object {job = self.id, seconds = (core.now_ms() - began_ms) / 1000}
@@ -331,18 +346,20 @@ local function work_under(self, session, held, verb, standing, before)
   o.standing = standing
   o.rate = self._spec.rate
   o.verb, o.id, o.spec = verb, self.id, verb == "run" and spec_text(self._spec) or nil
-  local on_start = verb ~= "undo" and not before and hooks.starter(self, tuner(self)) or nil
+  if verb == "accept" then o.accepted = orders.accepted() end
+  local changes = verb == "run" or verb == "resume"
+  local on_start = changes and not before and hooks.starter(self, tuner(self)) or nil
   o.waits_at_start = on_start ~= nil
   local work = held:job(o)
   local watcher = self._on_progress
-  if verb ~= "undo" then watcher = hooks.watcher(self) end
+  if changes then watcher = hooks.watcher(self) end
   self._started = on_start == nil
-  local guard <close> = overload.guard(self._client, work, verb ~= "undo" and self._spec.max_load or nil,
+  local guard <close> = overload.guard(self._client, work, changes and self._spec.max_load or nil,
     function() return self._started end)
-  local every_ms = verb ~= "undo" and self._spec.yield_every or nil
+  local every_ms = changes and self._spec.yield_every or nil
   local ok, result = pcall(yielding.while_wanted, self._client, session, held, work, every_ms, function()
     return watched(work, yielding.progress(watcher, before), "job " .. self.id, on_start,
-      verb ~= "undo" and runner(self) or nil)
+      changes and runner(self) or nil)
   end)
   if guard and guard.why ~= nil then result = guard.why end
   if not ok then pcall(work.settle, work) end -- nothing of it is in flight when the session ends
@@ -365,7 +382,7 @@ end
 
 -- It went well, and its lock is held still.
 local function conclude(self, verb, result)
-  if verb == "undo" then return end
+  if verb == "undo" or verb == "accept" then return end
   local why = hooks.verify(self, result)
   if why then
     why.job, why.result = self.id, result
@@ -405,7 +422,14 @@ local function attempt(self, verb, standing)
   if not stands then session:close() end
   if core.is_error(result) and now.state == "undone" and not now.began then result.ambiguous = false end
   if core.is_error(result) then result.job, result.result = self.id, finished(self, now, began_ms) end
-  if stands then context.add(result, records.advice(self.id, now.state, self._spec.change)) end
+  if stands then
+    context.add(result, records.advice(self.id, now.state, self._spec.change,
+      now.halted ~= ""))
+  elseif now.state == "done" then
+    context.add(result, ("job %s is done: `mortise jobs show %s --%s` lists what was set aside, "
+      .. "`mortise jobs rollback %s` undoes the rest"):format(self.id, self.id,
+      now.rejected > 0 and "rejected" or "conflicts", self.id))
+  end
   error(result, 0)
 end
 
@@ -421,7 +445,7 @@ end
 local function raise_orphaned(record)
   error(core.error {
     code = "orphaned_job", job = record.job, retryable = false,
-    message = records.advice(record.job, record.state, record.spec.change),
+    message = records.advice(record.job, record.state, record.spec.change, record.halted),
   }, 0)
 end
 
@@ -431,7 +455,10 @@ local function earlier(self)
   local record = records.get(self._client, self.id)
   if not record then return nil end
   if record.state == "done" and self._once then
-    return core.object {job = self.id, state = "done", already = true, changed = 0}
+    return core.object {
+      job = self.id, state = "done", already = true, changed = 0,
+      rejected = record.counts.rejected, conflicts = record.counts.conflicts,
+    }
   elseif record.stands then
     raise_orphaned(record)
   elseif record.alive then
@@ -490,6 +517,10 @@ end
 -- Undoes what it has done: each document that still is what the job made of it becomes what it was, byte for
 -- byte. Raises conflict, with all else undone, where others have changed documents since.
 function Job:rollback() return carry_out(self, "undo") end
+
+-- Ends one as it is that stands because of what it has set aside, and gives its lock back: that stays listed,
+-- and it can be undone still. Needs no function.
+function Job:accept() return carry_out(self, "accept") end
 
 -- Does it stand half-done? nil where there are no jobs yet.
 local function foreseen(self)
@@ -591,7 +622,7 @@ local function new(client, id, spec, also)
   local change = by_function.is(spec.change) and also.change or nil
   return setmetatable({
     id = id, name = spec.name, _client = client, _spec = spec, _wait = also.wait, _once = also.once,
-    _given_id = also.id ~= nil, _found = also.found,
+    _given_id = also.id ~= nil, _found = also.found, _max_rejected = job.to_bound(also.max_rejected),
     _on_progress = also.on_progress, _begun = also.begun, _patience = also.wait_for_writes,
     _function = change, _hooks = to_hooks(also),
     _orphan = {on_orphan = also.on_orphan, wait = also.wait, own = id, change = change},
@@ -626,10 +657,18 @@ function job.client(self) return self._client end
 -- For commands: what it is, as its document has it.
 function job.spec(self) return core.json_decode(spec_text(self._spec)) end
 
+-- For commands: another `max_rejected`, as text; nil: its own.
+function job.allow(self, max_rejected)
+  local text = job.to_bound(max_rejected)
+  self._max_rejected = text or self._max_rejected
+  self._spec.max_rejected = text or self._spec.max_rejected
+end
+
 job.get_rows = {
   {name = "wait", type = "duration", help = "how long to wait for the lock"},
   job.patience_row,
   orphans.row,
+  {name = "max_rejected", type = "any", help = "another one for its resume"},
   {name = "on_progress", type = "function", help = "called with the numbers done and in all"},
 }
 

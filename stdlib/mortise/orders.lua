@@ -28,6 +28,11 @@ local function me()
   return sessions.owner_text {user = own.user, host = own.host, pid = own.pid}
 end
 
+-- What the document of a job says that is accepted as it is.
+function orders.accepted()
+  return "accepted by " .. me()
+end
+
 local function document_id(client, id) return records.document_id(client, id) .. ":control" end
 
 -- The orders as they stand, and the view that has them; nil where there are none.

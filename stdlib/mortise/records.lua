@@ -144,6 +144,7 @@ local function read_sound(view)
     job = view.job, state = view.state, reason = body.reason ~= "" and body.reason or nil,
     created = view.created / 1000, updated = view.updated / 1000, attempts = #body.batches,
     began = has_begun(body), session = body.session,
+    halted = body.halted ~= "" and body.halted or nil,
     waits = body.waits ~= "" and body.waits or nil, orders = body.orders or 0,
     strategy = body.strategy ~= "" and body.strategy or nil,
     strategy_reason = body.strategy_why ~= "" and body.strategy_why or nil,
@@ -278,11 +279,16 @@ function records.has_random_id(record)
   return type(name) == "string" and record.job:sub(1, #name + 1) == name .. "-" and #record.job == #name + 9
 end
 
--- What is said of one that stands.
-function records.advice(id, state, change)
+-- What is said of one that stands; `halted`: because of what it has set aside.
+function records.advice(id, state, change, halted)
   local rollback = ("`mortise jobs rollback %s`"):format(id)
   if state == "undoing" then return ("job %s is half undone: %s goes on"):format(id, rollback) end
   local resume = by_function.is(change) and by_function.command or "mortise jobs resume " .. id
+  if halted then
+    return ("job %s stands, since it has set aside more than its `max_rejected` allows: `%s --max-rejected "
+      .. "100%%` goes on without, `mortise jobs accept %s` ends it as it is, %s undoes it"):format(id, resume,
+      id, rollback)
+  end
   return ("job %s stands half-done: `%s` goes on, %s undoes it"):format(id, resume, rollback)
 end
 
@@ -300,7 +306,9 @@ function records.next_steps(record)
   if not record.stands then return {} end
   if record.state == "undoing" then return {step("rollback", "goes on undoing it")} end
   local command = by_function.is(record.spec.change) and by_function.command or nil
-  return {step("resume", "does what is left", command), step("rollback", "undoes what it did")}
+  local steps = {step("resume", "does what is left", command), step("rollback", "undoes what it did")}
+  if record.halted then table.insert(steps, 2, step("accept", "ends it as it is")) end
+  return steps
 end
 
 return records

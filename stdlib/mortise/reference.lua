@@ -82,6 +82,7 @@ reference.groups = {
     {"run", "()", "takes its lock and does it; the result"},
     {"resume", "()", "does what is left of one that was cut off"},
     {"rollback", "()", "undoes what it has done"},
+    {"accept", "()", "ends one as it is that stands because of what it has set aside"},
     {"rejected", "()", "for `for`: each document that was refused, {id=, index=, type=, reason=}"},
     {"conflicts", "()", "for `for`: each document that others had changed each time"},
     {"status", "()", "its record; nil before its first run"},

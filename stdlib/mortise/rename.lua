@@ -23,6 +23,8 @@ local rows = options.join({
   job.patience_row,
   {name = "strategy", type = "string", default = "client", values = {"client", "server", "auto"},
     help = "of its job: who makes the change"},
+  {name = "max_rejected", type = "any", default_text = "0",
+    help = "how many documents may be set aside, or \"1%\" of them, before its job stands"},
   {name = "page", type = "count", default_text = core.scan_page, help = "documents a page of the scan"},
   {name = "slices", type = "count", help = "of the scan"},
   {name = "in_flight", type = "count", help = "write requests at the same time"},
@@ -48,7 +50,8 @@ local function change_under(lock, o)
     index = o.index, fields = job.field_lines(o), from = o.from, to = o.to, query = json.body(o.query),
     page = o.page, slices = o.slices, in_flight = o.in_flight, passes = o.passes,
     strength = o.strength, stamp_field = o.stamp_field, merge = o.merge, allow_empty = o.allow_empty,
-    ids = o.ids, patience_ms = o.wait_for_writes or job.default_patience_ms,
+    ids = o.ids, max_rejected = job.to_bound(o.max_rejected),
+    patience_ms = o.wait_for_writes or job.default_patience_ms,
   }
   local ok, result = pcall(watched, moving, o.on_progress, ("renaming %s in %s"):format(o.from, o.index))
   if ok then return finished(result) end
@@ -90,7 +93,7 @@ local function as_job(client, o)
     rename = {from = o.from, to = o.to, field = o.field, ids = o.ids},
     allow_empty = o.allow_empty, wait = o.wait and o.wait / 1000, on_orphan = o.on_orphan, query = o.query,
     on_progress = o.on_progress, batch = o.page, slices = o.slices, concurrency = o.in_flight,
-    passes = o.passes, strategy = o.strategy,
+    passes = o.passes, strategy = o.strategy, max_rejected = o.max_rejected,
     wait_for_writes = o.wait_for_writes and o.wait_for_writes / 1000,
   })
 end

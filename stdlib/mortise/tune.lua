@@ -88,7 +88,7 @@ function tune.prepare(client, id, spec, verb)
   local known = may_begin and record and record.spec.tuned or nil
   if verb ~= "run" then spec.tune = record and record.spec.tune end
   spec.tuned = known
-  if verb == "undo" or not spec.tune then return end
+  if verb == "undo" or verb == "accept" or not spec.tune then return end
   local ok, list = try("job " .. id .. " goes on without `tune`", look, client, spec.index, known)
   if not ok then return end
   spec.tuned = list

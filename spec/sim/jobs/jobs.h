@@ -81,6 +81,7 @@ typedef struct jobs_process {
 typedef struct jobs_profile {
   jobs_kind kind;
   unsigned docs, fault_level, others, orders, yields, misfortunes;
+  bool bounded;      /* none may be set aside */
   unsigned poisoned; /* in a thousand: documents whose change the mapping rejects */
   bool revisions;    /* the store says how often a document was written */
   bool rivals;       /* a process begins while the one before still believes in its lock */
@@ -108,8 +109,8 @@ typedef struct jobs_doc {
 } jobs_doc;
 
 typedef struct jobs_counts {
-  uint64_t processes, killed, takeovers, done, undone, standing, cleared, writes, again, late, batches,
-      others, calls, orders, yields;
+  uint64_t processes, killed, takeovers, done, undone, standing, cleared, accepted, writes, again, late,
+      batches, others, calls, orders, yields;
 } jobs_counts;
 
 /* The orders as they stand, and who was given some. */
@@ -136,6 +137,7 @@ typedef struct jobs_sim {
   struct jobs_entry *journal; /* what was written to it */
   size_t n_journal, cap_journal;
   mt_job_record ended; /* as the document says */
+  bool accepted;       /* it is done since somebody took it as it was */
   int64_t last_ms;     /* when the last process began that went forward */
   unsigned cleared;    /* since this process nothing stood half-done, and the guards of those before it are gone */
   jobs_orders orders;

@@ -209,6 +209,18 @@ static bool is_journaled(jobs_sim *s, unsigned doc, const shelf_written *w) {
   return false;
 }
 
+/* It is done with more set aside than may be only where somebody takes it so. */
+static void check_aside(jobs_sim *s, const shelf_written *w, mt_job_state before) {
+  const mt_job_record *r = &s->ended;
+  bool accepts = s->processes[w->who].job.verb == MT_JOB_ACCEPT;
+  if (r->state != MT_JOB_DONE || before == MT_JOB_DONE) return;
+  s->accepted = accepts;
+  s->counts.accepted += accepts;
+  if (accepts && !r->halted[0]) jobs_fail(s, "what was cut off is accepted");
+  if (!accepts && s->profile.bounded && r->counts.rejected + r->counts.conflicts)
+    jobs_fail(s, "it is done with more set aside than may be");
+}
+
 static void check_record(jobs_sim *s, const shelf_written *w) {
   mt_job_record *r = &s->ended;
   mt_job_state before = r->state;
@@ -225,6 +237,7 @@ static void check_record(jobs_sim *s, const shelf_written *w) {
   if (before != r->state && !mt_job_state_may(before, r->state))
     jobs_fail(s, "the state was changed as it may not be");
   if (r->attempts < attempts) jobs_fail(s, "an attempt was forgotten");
+  check_aside(s, w, before);
   uint64_t settled = r->counts.changed + r->counts.deleted + r->counts.unchanged;
   if (r->counts.matched != settled + r->counts.conflicts + r->counts.rejected)
     jobs_fail(s, "the counts do not balance");
@@ -345,14 +358,16 @@ static bool any_poisoned(const jobs_sim *s) {
   return false;
 }
 
-/* All that could be changed is; what others wrote since the last of those who did it began may be. */
+/* All that could be changed is, unless it has not looked at all; what others wrote since the last of those who did it
+ * began may be. */
 static void check_all_changed(jobs_sim *s) {
+  bool is_short = !strcmp(s->ended.halted, "short");
   for (unsigned i = 0; i < JOBS_DOCS; i++) {
     const jobs_doc *d = &s->docs[i];
     const char *now = source_of(s, i);
     char *changed;
     bool changes = jobs_change(s, d->base, &changed), refused = changed && poisoned(s, i);
-    bool late = d->others && d->base_ms >= s->last_ms;
+    bool late = is_short || (d->others && d->base_ms >= s->last_ms);
     bool is_left = d->written || d->unsure || (d->listed && d->remade);
     if (s->profile.kind == JOBS_FUNCTION) late |= d->others && is_left;
     bool good =
@@ -385,7 +400,7 @@ static void check_counts(jobs_sim *s) {
   bool is_same = r->counts.unsure == unsure || (s->profile.rivals && r->counts.unsure < unsure);
   if (r->state != MT_JOB_UNDONE && (!is_same || r->counts.conflicts < r->counts.unsure))
     jobs_fail(s, "what is listed for good is not what is counted");
-  if (others_wrote(s) || r->state != MT_JOB_DONE) return;
+  if (others_wrote(s) || r->state != MT_JOB_DONE || !strcmp(r->halted, "short")) return;
   uint64_t all = s->profile.docs - (s->profile.kind == JOBS_INVERSE);
   if (r->counts.matched != all) jobs_fail(s, "the counts are not of all documents");
   if (s->profile.kind != JOBS_FUNCTION) return;
@@ -397,6 +412,8 @@ void jobs_judge_end(jobs_sim *s) {
   s->counts.done += s->ended.state == MT_JOB_DONE;
   s->counts.undone += s->ended.state == MT_JOB_UNDONE;
   s->counts.standing += s->ended.state == MT_JOB_STOPPED;
+  if (s->ended.state == MT_JOB_STOPPED && !s->profile.bounded)
+    jobs_fail(s, "it stands, and there is no bound");
   if (s->ended.state == MT_JOB_UNDONE)
     check_all_undone(s);
   else if (s->ended.state == MT_JOB_DONE || s->ended.state == MT_JOB_STOPPED)

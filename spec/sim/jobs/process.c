@@ -227,6 +227,8 @@ static void set_job(jobs_process *p, mt_job_verb verb) {
                     .table = SHELF_JOBS,
                     .ns = "default",
                     .id = "job",
+                    .bound = {.limits = p->sim->profile.bounded},
+                    .accepted = "accepted by another",
                     .change = verb >= MT_JOB_UNDO ? NULL : &p->rename.change,
                     .checkpoint_ms = draw(p, KILL, 2, 1, 100)};
   make_change(p);
@@ -242,7 +244,7 @@ static void take_session(jobs_process *p, const jobs_process *former) {
 }
 
 void jobs_process_begin(jobs_sim *s, mt_job_verb verb, const jobs_process *former) {
-  static const char *const names[] = {"run", "resume", "undo", "clear"};
+  static const char *const names[] = {"run", "resume", "accept", "undo", "clear"};
   jobs_process *p = &s->processes[s->n];
   *p = (jobs_process){.sim = s, .number = (unsigned)s->n++, .born_ms = sim_now(s->w)};
   sim_trace(s->w, "process %u begins to %s", p->number, names[verb]);

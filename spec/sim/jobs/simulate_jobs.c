@@ -53,6 +53,7 @@ static mt_job_verb choose(const jobs_sim *s) {
   if (clear && !s->profile.rivals) return MT_JOB_CLEAR;
   if (!s->ended.state || was_unborn(s)) return MT_JOB_RUN;
   if (s->ended.state == MT_JOB_UNDOING) return MT_JOB_UNDO;
+  if (sim_below(s->w, jobs_own(1005, (unsigned)s->n), 4) == 0) return MT_JOB_ACCEPT;
   return undo ? MT_JOB_UNDO : MT_JOB_RESUME;
 }
 
@@ -97,6 +98,8 @@ static void end_calmly(jobs_sim *s) {
   bool undo = s->ended.state >= MT_JOB_UNDOING || sim_below(s->w, jobs_own(1003, 0), 4) == 0;
   if (!s->ended.state) run_calmly(s, MT_JOB_RUN);
   run_calmly(s, undo && s->ended.state ? MT_JOB_UNDO : MT_JOB_RESUME);
+  if (s->ended.state == MT_JOB_STOPPED && sim_below(s->w, jobs_own(1003, 2), 2))
+    run_calmly(s, MT_JOB_ACCEPT);
   if (!undo && sim_below(s->w, jobs_own(1003, 1), 2)) run_calmly(s, MT_JOB_UNDO);
 }
 
@@ -120,7 +123,7 @@ static void choose_profile(jobs_sim *s) {
   p->fault_level = levels[draw(s, 3, 5)];
   p->others = draw(s, 4, 3) == 0 && p->kind != JOBS_MOVES ? 300 : 0;
   p->misfortunes = draw(s, 5, 4) * 100;
-  p->poisoned = draw(s, 6, 8) == 0 ? 100 : 0;
+  p->poisoned = draw(s, 6, 5) == 0 ? 100 : 0;
   /* Without a journal only the lock keeps a former owner away; and where ids change: one who still has it creates a
    * document at a sealed id with a later version. */
   bool guarded = p->kind == JOBS_INVERSE || p->kind == JOBS_EMPTY || p->kind == JOBS_MOVES;
@@ -133,6 +136,7 @@ static void choose_profile(jobs_sim *s) {
   p->yields = is_list && draw(s, 12, 2) ? 500 : 0;
   p->known = draw(s, 13, 3) ? 0 : 2;
   p->revisions = draw(s, 14, 2);
+  p->bounded = draw(s, 15, 2);
 }
 
 /* Each kind of fault more or less often, some not at all. */
@@ -199,10 +203,11 @@ static void add(jobs_counts *to, const jobs_counts *from) {
 static void print_counts(const jobs_counts *c, uint64_t schedules, uint64_t failures) {
   printf("%" PRIu64 " schedules, %" PRIu64 " processes, %" PRIu64 " killed, %" PRIu64
          " take-overs, %" PRIu64 " done, %" PRIu64 " undone, %" PRIu64 " standing, %" PRIu64 " cleared, %" PRIu64
+         " accepted, %" PRIu64
          " batches, %" PRIu64 " writes (%" PRIu64 " of what was there), %" PRIu64
          " requests of nobody, %" PRIu64 " calls of functions, %" PRIu64 " orders, %" PRIu64
          " times others were let in, %" PRIu64 " failures\n",
-         schedules, c->processes, c->killed, c->takeovers, c->done, c->undone, c->standing, c->cleared,
+         schedules, c->processes, c->killed, c->takeovers, c->done, c->undone, c->standing, c->cleared, c->accepted,
          c->batches, c->writes, c->again, c->late, c->calls, c->orders, c->yields, failures);
 }
 

@@ -27,6 +27,9 @@ change is not a Lua function, without its script.]],
   options = options.join({
     {name = "resume", type = "boolean", flag = "--resume", help = "go on with it if it stands half-done"},
     {name = "rollback", type = "boolean", flag = "--rollback", help = "undo it"},
+    {name = "max_rejected", type = "string", flag = "--max-rejected", value = "N|N%",
+      default_text = "its own",
+      help = "how many documents may be set aside; more, and it stops and stands"},
     {name = "dry_run", type = "boolean", flag = "--dry-run",
       help = "only say what it would change: takes no lock, writes nothing"},
     job.patience_row,
@@ -73,7 +76,9 @@ local said = {run = "is done", resume = "is done", rollback = "is undone"}
 local function report(o, verb, found, result)
   if o.json then return output.json(result) end
   if result.already then
-    return output.line(io.stdout, ("job %s was %s already"):format(found.id, result.state))
+    local aside = (result.rejected or 0) + (result.conflicts or 0)
+    return output.line(io.stdout, ("job %s was %s already%s"):format(found.id, result.state, aside > 0
+      and (", but for %d documents that were set aside"):format(aside) or ""))
   end
   output.line(io.stdout, ("job %s %s: %d documents changed in %s"):format(found.id, said[verb],
     result.changed, duration.text(result.seconds * 1000)))
@@ -107,6 +112,7 @@ end
 local function work(ctx, found)
   local o, client = ctx.options, job.client(found)
   local verb, record = verb_of(found, o)
+  job.allow(found, o.max_rejected)
   job.watch(found, progress.watcher(found.id))
   job.set_patience(found, o.wait_for_writes)
   if verb == "plan" then return show_plan(ctx, client, found) end

@@ -43,16 +43,20 @@ resume     lets one go on that is paused; does what is left of one that stands h
 rollback   undoes what it has done: each document that still is what the job made of it becomes what it
            was. What others have changed since is left, counted, and the exit status is 1. At a terminal it
            asks before it undoes more than 1,000 documents.
+accept     ends one as it is that stands because it has set aside more documents than it may: these stay
+           listed, and rollback still undoes the rest.
 purge      removes what is over, so that it can no longer be undone: one, or all that ended --older TIME ago
            (without it, as long ago as each is to be kept, which is 7 days unless it says otherwise). It lists
            them first, and asks at a terminal; elsewhere it needs --yes.
 
-resume and rollback take the job's lock over from its dead process, and give it back at the end.]],
+resume, rollback and accept take the job's lock over from its dead process, and give it back at the end.]],
   options = options.join({output.json_row}, job_shown.list_rows, job_orders.rows(), {
     {name = "rejected", type = "boolean", flag = "--rejected", help = "show: documents that were refused"},
     {name = "conflicts", type = "boolean", flag = "--conflicts", help = "show: those others had changed"},
     {name = "for", type = "duration", flag = "--for", value = "TIME",
       help = "wait: how long at most; without it as long as somebody is at work"},
+    {name = "max_rejected", type = "string", flag = "--max-rejected", value = "N|N%",
+      help = "resume: how many documents may be set aside, instead of what the job says"},
     {name = "older", type = "duration", flag = "--older", value = "TIME",
       help = "purge: those that ended so long ago"},
     job.patience_row,
@@ -160,7 +164,9 @@ local said = {resume = "is done", rollback = "is undone"}
 local ended = {resume = "done", rollback = "undone"}
 
 local function go_on(client, ctx, verb, id)
-  local found = client:get_job(id, {on_progress = progress.watcher(id)})
+  local found = client:get_job(id, {
+    on_progress = progress.watcher(id), max_rejected = ctx.options.max_rejected,
+  })
   job.set_patience(found, ctx.options.wait_for_writes)
   local was = found:status().state
   set_last_words(id, verb)
@@ -172,6 +178,18 @@ local function go_on(client, ctx, verb, id)
   if was == ended[verb] then return output.line(io.stdout, ("job %s was %s already"):format(id, was)) end
   output.line(io.stdout, ("job %s %s: %d documents changed in %s"):format(id, said[verb], result.changed,
     duration.text(result.seconds * 1000)))
+end
+
+function verbs.accept(client, ctx, id)
+  local found = client:get_job(id)
+  local before = found:status()
+  local result = found:accept()
+  if ctx.options.json then return output.json(result) end
+  if before.state == "done" then return output.line(io.stdout, ("job %s was done already"):format(id)) end
+  local rest = before.halted == "short" and before.left or 0
+  output.line(io.stdout, ("job %s is done as it is: %d documents changed, %d set aside%s"):format(id,
+    result.changed, result.rejected + result.conflicts,
+    rest > 0 and (", %d not looked at"):format(rest) or ""))
 end
 
 -- Of a job without a document: gives back what its dead process has left. -> was there anything?
@@ -204,13 +222,14 @@ function verbs.rollback(client, ctx, id)
 end
 
 local verb_names = {"ls", "show", "wait", "plan", "pause", "resume", "throttle", "cancel", "rollback",
-  "purge"}
+  "accept", "purge"}
 
 local without_id = {ls = true, purge = true}
 
 -- The verb of each option that is one verb's.
 local belongs_to = {
-  all = "ls", state = "ls", rejected = "show", conflicts = "show", ["for"] = "wait", older = "purge",
+  all = "ls", state = "ls", rejected = "show", conflicts = "show", ["for"] = "wait", max_rejected = "resume",
+  older = "purge",
 }
 
 local function check(ctx)
@@ -229,7 +248,9 @@ local function check(ctx)
   end
   job_orders.check(verb, ctx.options)
   for name, of in pairs(belongs_to) do
-    if ctx.options[name] and verb ~= of then errors.bad("jobs %s: --%s belongs to %s", verb, name, of) end
+    if ctx.options[name] and verb ~= of then
+      errors.bad("jobs %s: --%s belongs to %s", verb, (name:gsub("_", "-")), of)
+    end
   end
   if ctx.options.wait_for_writes and not (verb == "resume" or verb == "rollback") then
     errors.bad("jobs %s: %s belongs to resume and rollback", verb, job.patience_row.flag)

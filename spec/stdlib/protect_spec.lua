@@ -158,6 +158,18 @@ stores.each("a plain write under a lock", function(store)
     assert.equal(9, client:get(index, "b").n)
   end)
 
+  it("is none where mortise itself writes down what it does with jobs", function()
+    local id = stores.name "job"
+    local change = {{set = {field = "n", value = 5}}}
+    client:job({id = id, index = index, lock = {named = {"a", "b"}}, change = change}):run()
+    when_lost(function()
+      client:get_job(id):rollback()
+      require("mortise.purge").one(client, id)
+    end)
+    fails("not_found", client.get_job, client, id)
+    assert.equal(1, client:get(index, "a").n)
+  end)
+
   it("is refused in a task that goes on after the end of the block in which it was started", function()
     local child
     client:with_tree_lock("/a", function()

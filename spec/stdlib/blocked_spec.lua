@@ -47,7 +47,7 @@ stores.each("a job whose index is blocked meanwhile", function(store)
     given.on_progress = function(done, _, more)
       seen.waits = more.waits or seen.waits
       if done > 0 and not seen.set then set(setting, true) end
-      seen.set = done > 0
+      seen.set = seen.set or done > 0
     end
     return client:job(given), seen
   end

@@ -1,6 +1,7 @@
 -- mortise doctor
 local config = require "mortise.config"
 local core = require "mortise.core"
+local doctor_index = require "mortise.cli.doctor_index"
 local duration = require "mortise.duration"
 local errors = require "mortise.errors"
 local guards = require "mortise.guards"
@@ -13,21 +14,24 @@ local visible = require "mortise.visible"
 
 local command = {
   summary = "check the store, its lock table, the rights and the sessions",
-  usage = "[--fix] [--verbose] [--json]",
+  usage = "[INDEX] [--fix] [--verbose] [--json]",
   help = [[
-Checks, one after another: the settings; that the store answers, and its version; the lock table; the
-index of jobs; the rights, by taking a lock of its own and giving it back; the clocks; the sessions'
-heartbeats and what dead ones left, which every client that works here removes bit by bit; --fix removes it
-now, which takes up to one lease of theirs, but never what guards a job that stands half-done. That there is
-one is wrong, and worse where it has lost its lock, which --fix takes anew. On a server it also removes the
-documents of sessions that ended more than a week ago. Each finding says what to do. Exit status 1 when
+Checks, one after another: the settings; that the store answers, and its version; the lock table, and
+whether it is as this program makes it; the index of jobs; the rights, by taking a lock of its own and giving
+it back; the clocks; the sessions' heartbeats and what dead ones left, which every client that works here
+removes bit by bit; --fix removes it now, which takes up to one lease of theirs, but never what guards a job
+that stands half-done. That there is one is wrong, and worse where it has lost its lock, which --fix takes
+anew. On a server it also removes the documents of sessions that ended more than a week ago. With INDEX, also
+whether a rename or a job could change its documents: that it is there and takes writes, that searches find
+its paths, and that this user may write; nothing is written. Each finding says what to do. Exit status 1 when
 something is wrong.]],
   options = {
     {name = "fix", type = "boolean", flag = "--fix", help = "remove what dead sessions left"},
     {name = "verbose", type = "boolean", flag = "--verbose", help = "list the dead sessions one by one"},
+    doctor_index.row,
     output.json_row,
   },
-  arguments = {0, 0},
+  arguments = {0, 1},
 }
 
 -- ---- Findings ------------------------------------------------------------------------------------
@@ -138,8 +142,31 @@ local function check_jobs(findings, client)
   if client:url():find "^sqlite:" then
     return add(findings, "jobs", "fine", "none yet: the first one makes their index")
   end
-  add(findings, "jobs", "warning", ("their index %s is missing"):format(index),
-    "run `mortise init` once, where jobs are to run")
+  add(findings, "jobs", "wrong", ("their index %s is missing: the table is older than this program")
+    :format(index), "run `mortise init` once more, with the rights it prints")
+end
+
+-- {id -> source} of the scripts that `mortise init` stores.
+local function wanted_scripts(client)
+  local wanted = {}
+  for id, body in client:init({print = true}).text:gmatch "PUT /_scripts/([^/]+)/update\n([^\n]+)" do
+    wanted[id] = core.json_decode(body).script.source
+  end
+  return wanted
+end
+
+-- Are the stored scripts this program's? The least role may not read them; who may not is not told.
+local function check_scripts(findings, client)
+  if client:url():find "^sqlite:" then return end
+  for id, source in pairs(try(findings, "lock table", function() return wanted_scripts(client) end) or {}) do
+    local status, text = client:raw("GET", "/_scripts/" .. id)
+    local stored = status == 200 and core.json_decode(text).script or {}
+    if status == 404 or status == 200 and stored.source ~= source then
+      return add(findings, "lock table", "wrong", ("its script %s is %s"):format(id,
+        status == 404 and "missing" or "another than this program's"),
+        "run `mortise init` once more, with the rights it prints, by the newest mortise in use")
+    end
+  end
 end
 
 -- Taking and releasing one lock uses every right needed at run time. -> was it granted; are the rights there,
@@ -399,19 +426,26 @@ local function check_lists(findings, client, just, ctx)
   end)
 end
 
+-- Of a table that is there.
+local function check_use(findings, client, ctx)
+  check_scripts(findings, client)
+  check_jobs(findings, client)
+  local had, may = check_rights(findings, client)
+  if not may then return end
+  check_lists(findings, client, had, ctx)
+  check_answers(findings, client)
+end
+
 function command.findings(ctx)
   local findings = {}
   if not check_settings(findings) then return findings end
   local client = try(findings, "store", function() return mortise.connect {} end)
   if not client then return findings end
   local guard <close> = client
-  if not (check_server(findings, guard) and check_table(findings, guard)) then return findings end
-  check_jobs(findings, guard)
-  local had, may = check_rights(findings, guard)
-  if may then
-    check_lists(findings, guard, had, ctx)
-    check_answers(findings, guard)
-  end
+  if not check_server(findings, guard) then return findings end
+  if check_table(findings, guard) then check_use(findings, guard, ctx) end
+  doctor_index.check(guard, ctx, function(...) return add(findings, ...) end,
+    function(check, fn) return (try(findings, check, fn)) end)
   return findings
 end
 
@@ -426,7 +460,10 @@ local function print_all(findings)
   end
 end
 
+function command.works_on(arguments) return table.concat({"doctor", table.unpack(arguments)}, " ") end
+
 function command.run(ctx)
+  doctor_index.check_options(ctx)
   local findings = command.findings(ctx)
   local good = true
   for _, each in ipairs(findings) do good = good and each.state ~= "wrong" end

@@ -1,10 +1,11 @@
 # Part of tools/server: --secure. TLS on both ports, a client certificate, an
 # administrator, and the users mortise_rw and mortise_ro with the roles of
-# roles.json, which are the least that mortise needs.
+# roles.json, which are the least that mortise needs; mortise_look may lock, but
+# not change documents.
 #
 # RUN/NAME-PORT/ then holds ca.pem, client.pem, client.key, secrets/ (one secret
 # a file, open to the owner only) and secure.env, for the shell:
-#   MORTISE_TEST_URL, _CA, _CERT, _KEY; MORTISE_TEST_{ADMIN,RW,RO}_USER and
+#   MORTISE_TEST_URL, _CA, _CERT, _KEY; MORTISE_TEST_{ADMIN,RW,RO,LOOK}_USER and
 #   _PASSWORD_FILE; MORTISE_TEST_BEARER_FILE, and _BEARER_INDEX: the index it may
 #   read and write; with Elasticsearch MORTISE_TEST_API_KEY_FILE (the rights of
 #   mortise_rw).
@@ -24,7 +25,7 @@ secure_settings() { "${family}_secure_settings"; }
 secure_files() {
   mkdir -m 700 "$run/secrets"
   local user
-  for user in admin mortise_rw mortise_ro; do secret_write "$user" "$(openssl rand -hex 16)"; done
+  for user in admin mortise_rw mortise_ro mortise_look; do secret_write "$user" "$(openssl rand -hex 16)"; done
   certificates || die "openssl could not make the certificates"
 }
 
@@ -86,6 +87,7 @@ role() { sed -n "s/^ *\"$family $1\": \(.*}\),*$/\1/p" "$here/roles.json"; }
 
 secure_users() {
   "${family}_secure_ready" && "${family}_secure_user" mortise_rw && "${family}_secure_user" mortise_ro &&
+    "${family}_secure_user" mortise_look &&
     "${family}_secure_tokens" || return 1
   secure_env >"$run/secure.env"
 }
@@ -107,7 +109,8 @@ MORTISE_TEST_CA='$run/ca.pem'
 MORTISE_TEST_CERT='$run/client.pem'
 MORTISE_TEST_KEY='$run/client.key'
 ENV
-  for who in "ADMIN $("${family}_admin") admin" "RW mortise_rw mortise_rw" "RO mortise_ro mortise_ro"; do
+  for who in "ADMIN $("${family}_admin") admin" "RW mortise_rw mortise_rw" "RO mortise_ro mortise_ro" \
+    "LOOK mortise_look mortise_look"; do
     # shellcheck disable=SC2086 # split on purpose
     set -- $who
     echo "MORTISE_TEST_$1_USER='$2'"

@@ -12,12 +12,13 @@
  *   core.change_check{CHANGE}      raises what such a change would
  *   core.exact_field(json, field) -> name      by which searches find the field's values exactly, as the
  *                                  description of an index says it; raises unsupported
+ *   core.within_query(json, field, paths) -> query     that finds at least all documents with a path there, as JSON
  *   core.transforms                their names
  *   core.bound_check(text)         the same of a CHANGE's max_rejected
  * `patience_ms`: how long a job waits while the store takes no writes.
  * CHANGE is {transforms=}, or {by_function=true}, which the caller makes (lua_work.h), or {fields=, from=, to=,
  * merge=, allow_empty=, ids=}, which renames a tree; and {query=, page=, slices=, in_flight=, passes=, bytes=, strength=,
- * stamp_field=, max_rejected= (result.h)}. `spec`, `query` and `transforms` are JSON text, `fields` is one name a line. If there are documents
+ * stamp_field=, max_rejected= (result.h), within= (within.h)}. `spec`, `query` and `transforms` are JSON text, `fields` is one name a line. If there are documents
  * below `to`, a rename raises conflict without `merge`; if there are none below `from`, not_found without
  * `allow_empty`. */
 #include "bindings/lua_job.h"
@@ -38,7 +39,7 @@
 
 typedef struct job_options {
   const char *verb, *id, *spec, *index, *query, *transforms, *fields, *from, *to, *strength,
-      *stamp_field, *strategy, *max_rejected, *accepted;
+      *stamp_field, *strategy, *max_rejected, *accepted, *within;
   int64_t page, slices, in_flight, passes, bytes, rate, patience_ms;
   bool merge, allow_empty, ids, by_function, waits_at_start, standing, peeks, identifies;
 } job_options;
@@ -57,6 +58,7 @@ static const mt_option rows[] = {MT_TEXT_OPTION(job_options, verb),
                                  MT_TEXT_OPTION(job_options, strategy),
                                  MT_TEXT_OPTION(job_options, max_rejected),
                                  MT_TEXT_OPTION(job_options, accepted),
+                                 MT_TEXT_OPTION(job_options, within),
                                  MT_INT_OPTION(job_options, page, 1, MT_SCAN_PAGE_MAX),
                                  MT_INT_OPTION(job_options, slices, 1, 1024),
                                  MT_INT_OPTION(job_options, in_flight, 1, MT_WRITER_LANES),
@@ -123,6 +125,15 @@ static mortise_status set_rename(mt_lua_work *self, const job_options *o, mortis
   return MORTISE_OK;
 }
 
+static mortise_status set_within(mt_lua_work *self, const job_options *o, mortise_error *err) {
+  mt_change *c = &self->rename.change;
+  mortise_status status = mt_within_parse(&self->within, mt_slice_of(o->within), err);
+  if (status) return status;
+  c->within = &self->within;
+  if (o->transforms) c->transform = mt_within_transform(&self->within, c->transform);
+  return MORTISE_OK;
+}
+
 static mortise_status set_change(mt_lua_work *self, const job_options *o, mortise_error *err) {
   mortise_status status = MORTISE_OK;
   if (o->by_function) {
@@ -131,6 +142,7 @@ static mortise_status set_change(mt_lua_work *self, const job_options *o, mortis
   } else {
     status = o->transforms ? set_list(self, o, err) : set_rename(self, o, err);
   }
+  if (!status && o->within) status = set_within(self, o, err);
   mt_slice bound = mt_slice_of(o->max_rejected ? o->max_rejected : "");
   return status ? status : mt_bound_parse(bound, &self->rename.change.bound, err);
 }
@@ -314,6 +326,24 @@ static int core_exact_field(lua_State *L) {
   return 1;
 }
 
+static int core_within_query(lua_State *L) {
+  enum { QUERY_MAX = 4 << 20 };
+  mortise_error err;
+  mt_slice json = mt_check_slice(L, 1), field = mt_check_slice(L, 2);
+  luaL_checktype(L, 3, LUA_TTABLE);
+  size_t n = lua_rawlen(L, 3);
+  mt_slice *paths = lua_newuserdatauv(L, (n + 1) * sizeof *paths, 0);
+  for (size_t i = 0; i < n; i++) { /* the table keeps them */
+    lua_rawgeti(L, 3, (lua_Integer)i + 1);
+    paths[i] = mt_check_slice(L, -1);
+    lua_pop(L, 1);
+  }
+  mt_buf *out = mt_buf_push(L, QUERY_MAX);
+  if (mt_below_query(json, field, paths, n, out, &err)) mt_error_raise(L, &err);
+  lua_pushlstring(L, out->p, out->n);
+  return 1;
+}
+
 static int core_bound_check(lua_State *L) {
   mt_bound bound;
   mortise_error err;
@@ -350,6 +380,7 @@ const luaL_Reg mt_job_client_methods[] = {
 const luaL_Reg mt_job_functions[] = {{"job_table", core_job_table},
                                      {"job_id_check", core_job_id_check},
                                      {"exact_field", core_exact_field},
+                                     {"within_query", core_within_query},
                                      {"change_check", core_change_check},
                                      {"bound_check", core_bound_check},
                                      {NULL, NULL}};

@@ -44,6 +44,7 @@ static void end_work(mt_owned *owned) {
   mt_job_deinit(&self->job);
   mt_preview_deinit(&self->preview);
   mt_known_deinit(&self->known);
+  mt_within_deinit(&self->within);
   mt_rename_deinit(&self->rename);
   mt_rename_deinit(&self->back);
   mt_transforms_deinit(&self->inverse);

@@ -32,6 +32,7 @@
 #include "job/job.h"
 #include "job/known.h"
 #include "job/rename.h"
+#include "job/within.h"
 
 typedef enum mt_work_kind {
   MT_WORK_PLAN,
@@ -48,6 +49,7 @@ typedef struct mt_lua_work {
   mt_transforms inverse; /* of the declared change, if it has one; freed with it */
   mt_rename back;        /* of a job that is undone: the opposite rename; freed with it */
   mt_job job;
+  mt_within within; /* of a list or a function, which change only what their lock concerns; freed with it */
   mt_known known; /* of a job that a function makes; freed with it */
   mt_preview preview;                                          /* of a plan; freed with this */
   mortise_status (*counted)(mt_change *c, mortise_error *err); /* the rename's, for its maker */

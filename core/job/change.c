@@ -674,6 +674,7 @@ static mortise_status make_change_op(change_op *o, mortise_error *err) {
                         .env = c->env,
                         .outside = c->offered != NULL,
                         .known = c->known,
+                        .within = c->within,
                         .ids = c->ids,
                         .idle_matches = c->until_none,
                         .failed = on_failed,

@@ -43,6 +43,8 @@ typedef struct mt_change {
    * there is another pass only if documents were in conflict. The caller initialises it with zeros, a job the rest.
    * NULL: it may see it. */
   struct mt_known *known;
+  /* A function is asked only about documents that it concerns, and what would leave is set aside. NULL: about all. */
+  const struct mt_within *within;
   /* Called when a page waits for mt_change_page, because the caller makes the change. NULL: `transform` makes it. */
   void (*offered)(struct mt_change *c);
   struct mt_unit_journal

@@ -105,6 +105,23 @@ mortise_status mt_exact_field(mt_slice json, mt_slice field, mt_buf *out, bool *
   return mt_buf_status(out, "the field's name", err);
 }
 
+mortise_status mt_below_query(mt_slice json, mt_slice field, const mt_slice *paths, size_t n,
+                              mt_buf *out, mortise_error *err) {
+  bool ignores = false;
+  mt_buf name;
+  mt_buf_init(&name, NAME_MAX_BYTES);
+  mortise_status status = mt_exact_field(json, field, &name, &ignores, err);
+  mt_slice hidden = ignores ? field : (mt_slice){NULL, 0};
+  mt_buf_adds(out, "{\"bool\":{\"should\":[");
+  for (size_t i = 0; i < n && !status; i++) {
+    if (i) mt_buf_addc(out, ',');
+    mt_prefix_query(out, mt_buf_slice(&name), paths[i], hidden, (mt_slice){NULL, 0});
+  }
+  mt_buf_adds(out, "],\"minimum_should_match\":1}}");
+  mt_buf_deinit(&name);
+  return status ? status : mt_buf_status(out, "the query", err);
+}
+
 /* ---- The change ----------------------------------------------------------------------------- */
 
 /* The names under which searches find its fields, borrowed from `text`. */

@@ -48,5 +48,9 @@ void mt_rename_deinit(mt_rename *r); /* after its end */
  * that name (ignore_above). `json` is the one of mt_describe. */
 mortise_status mt_exact_field(mt_slice json, mt_slice field, mt_buf *out, bool *ignores,
                               mortise_error *err);
+/* Appends Query DSL that finds at least all documents any of whose paths in `field` is one of these, or lies below one
+ * (more where searches do not find long values). Errors as mt_exact_field's. */
+mortise_status mt_below_query(mt_slice json, mt_slice field, const mt_slice *paths, size_t n,
+                              mt_buf *out, mortise_error *err);
 
 #endif

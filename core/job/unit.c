@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "job/known.h"
 #include "job/relocate.h"
+#include "job/within.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -25,7 +26,7 @@ static void units_fail(mt_units *all, const mortise_error *e) {
 }
 
 static void reject_document(mt_unit *u, const mt_doc *doc, const mortise_error *e) {
-  const char *type = mortise_status_name(e->code);
+  const char *type = e->type[0] ? e->type : mortise_status_name(e->code);
   mt_result_reject(u->all->result, doc->id, type, e->message);
   if (u->all->journal) mt_aside_add_left(&u->aside, doc->index, doc->id, true, type, e->message);
 }
@@ -33,6 +34,7 @@ static void reject_document(mt_unit *u, const mt_doc *doc, const mortise_error *
 /* Is it to be changed at all? One that is gone, or no longer matches since the scan was opened, is counted. */
 static bool is_wanted(const mt_units *all, const mt_doc *doc) {
   if (all->known && mt_known_skips(all->known, doc)) return false;
+  if (all->within && doc->found && !mt_within_concerns(all->within, doc->source)) return false;
   all->result->unchanged += !doc->found;
   return doc->found;
 }
@@ -171,7 +173,13 @@ void mt_unit_put(mt_unit *u, mt_transformed how, mt_slice body, const mortise_er
   const mt_doc *doc = &u->page->docs[u->asked - 1];
   size_t before = u->bodies.n;
   if (u->all->stopped) return;
+  mortise_error local;
   if (how == MT_CHANGED && mt_slice_eq(body, doc->source)) how = MT_UNCHANGED;
+  if (how == MT_CHANGED && u->all->within &&
+      mt_within_check(u->all->within, doc->source, body, &local)) {
+    how = MT_ASIDE;
+    err = &local;
+  }
   if (how == MT_CHANGED) mt_buf_addslice(&u->bodies, body);
   note_outcome(u, how, doc, before, err);
 }
@@ -227,7 +235,8 @@ static mt_again transform_again(void *ctx, mt_write_batch *b, mt_item *item, con
     next = MT_AGAIN_DONE;
     break;
   case MT_ASIDE:
-    snprintf(item->write.type, sizeof item->write.type, "%s", mortise_status_name(err.code));
+    snprintf(item->write.type, sizeof item->write.type, "%s",
+             err.type[0] ? err.type : mortise_status_name(err.code));
     snprintf(item->write.reason, sizeof item->write.reason, "%.159s", err.message);
     next = MT_AGAIN_REJECT;
     break;

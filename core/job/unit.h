@@ -90,6 +90,7 @@ struct mt_units {
   bool outside; /* the caller makes the change, with mt_unit_put, instead of `transform` */
   /* NULL, or the documents that are skipped because they were written already */
   const struct mt_known *known;
+  const struct mt_within *within; /* `outside`: NULL, or the documents that are given out */
   /* a document that needs no change still matches, so it does not count as finished */
   bool idle_matches;
   /* nothing more is sent: `stopped` is set by then */

@@ -161,7 +161,8 @@ calls.arguments = {
         merge = true}
     end,
     job = function(e)
-      return {name = "calls", index = e.index, query = {match_all = {}}, lock = {tree = path()}, batch = 2,
+      return {name = "calls", index = e.index, query = {match_all = {}}, field = false,
+        lock = {tree = path()}, batch = 2,
         change = {{default = {field = "n", value = {1, {}}}}, {remove = {field = "nosuch"}}}}
     end,
     get_job = function() return job_id(), {wait = 0} end, jobs = nothing,

@@ -2,6 +2,7 @@
 local context = require "mortise.context"
 local core = require "mortise.core"
 local errors = require "mortise.errors"
+local within = require "mortise.within"
 
 local hooks = {}
 
@@ -78,7 +79,7 @@ local shown_max = 20
 local function query_of(self)
   local spec, rename = self._spec, self._spec.rename
   if self._hooks.verify_query then return self._hooks.verify_query end
-  if not rename then return spec.query end
+  if not rename then return (within.narrow(self._client, spec)) end
   local either = {}
   for _, field in ipairs(type(rename.field) == "table" and rename.field or {rename.field}) do
     either[#either + 1] = {term = {[field] = rename.to}}

@@ -22,6 +22,7 @@ local request = require "mortise.request"
 local suggest = require "mortise.suggest"
 local tune = require "mortise.tune"
 local watched = require "mortise.watched"
+local within = require "mortise.within"
 local yielding = require "mortise.yielding"
 
 local Job = {__name = "mortise.job"}
@@ -42,7 +43,8 @@ job.rows = {
   {name = "id", type = "string", help = "its id, if it is not to be made from the name"},
   {name = "once", type = "boolean", help = "its id is its name: a second run of a finished one does nothing"},
   {name = "index", type = "string", required = true, help = "index or alias"},
-  {name = "query", type = "query", help = "Query DSL that documents must match"},
+  {name = "query", type = "query", help = "Query DSL that documents must match, of those that `lock` names"},
+  within.row,
   {name = "change", type = "any", help = "a list of transforms, or a function of each document"},
   {name = "rename", type = "table", help = "instead of it: {from=, to=, field=}, as mortise.rename's"},
   {name = "merge", type = "boolean", help = "of a rename: there may be documents below `to` already"},
@@ -222,8 +224,12 @@ local function to_spec(o)
     strategy = o.strategy ~= "client" and o.strategy or nil,
   }
   if rename then
+    if o.field ~= nil then errors.bad "job: `field` belongs into `rename`" end
     check_cover(spec.lock, rename)
-  elseif o.merge or o.allow_empty then
+  else
+    spec.field = within.of(o, spec.lock)
+  end
+  if not rename and (o.merge or o.allow_empty) then
     errors.bad "job: `merge` and `allow_empty` belong to `rename`"
   end
   local transforms, is_function = job.transforms(spec)
@@ -280,7 +286,8 @@ end
 local function check_index(self, begun)
   local spec = self._spec
   local looks = spec.rename and not (spec.allow_empty or begun)
-  preflight.check(self._client, spec.index, looks and job.field_list(spec.rename) or nil)
+  local field = within.field(spec)
+  preflight.check(self._client, spec.index, looks and job.field_list(spec.rename) or field and {field} or nil)
 end
 
 local internal = {duration_ms = true, reason = true, began = true, yielded = true, halted = true}
@@ -343,11 +350,12 @@ end
 -- result or error, how it stands
 local function work_under(self, session, held, verb, standing, before)
   local o = work_options(self)
+  local changes = verb == "run" or verb == "resume"
+  if changes then o.query, o.within = within.narrow(self._client, self._spec) end
   o.standing = standing
   o.rate = self._spec.rate
   o.verb, o.id, o.spec = verb, self.id, verb == "run" and spec_text(self._spec) or nil
   if verb == "accept" then o.accepted = orders.accepted() end
-  local changes = verb == "run" or verb == "resume"
   local on_start = changes and not before and hooks.starter(self, tuner(self)) or nil
   o.waits_at_start = on_start ~= nil
   local work = held:job(o)
@@ -533,8 +541,9 @@ end
 -- What the change would do, as of now: takes no lock, writes nothing. -> {matched=, changed=, rejected=,
 -- bytes= (of the changed documents), estimate= (seconds), locks={{path=, mode=}, ...}, samples={{index=, id=,
 -- new_id= (where it gets another), before=, after=, fields={{field=, before=, after=}, ...}}, ...}, strategy=
--- and strategy_reason= (who would make it, and why, where `strategy` is given), ...}; before and after are
--- JSON texts. Of one that stands half-done, what is left of it: `stands` is true.
+-- and strategy_reason= (who would make it, and why, where `strategy` is given), outside= (of `field = false`:
+-- how many of those that match lie outside of the locked paths), ...}; before and after are JSON texts. Of
+-- one that stands half-done, what is left of it: `stands` is true.
 function Job:plan() return job.foretell(self, {}) end
 
 -- The same for commands. `how.peeks`: only as far as its samples take, so that of the numbers only `matched`
@@ -556,11 +565,13 @@ function job.foretell(self, how)
   if self._begun or stands then o.strategy = nil end -- it has been chosen
   if (self._begun or stands) and self._spec.rename then o.merge, o.allow_empty = true, true end
   check_index(self, self._begun or stands)
+  o.query, o.within = within.narrow(self._client, self._spec)
   local work = self._client:_open_core():plan(o)
   local watcher = not how.quiet and self._on_progress or nil
   local result = watched(work, watcher, "planning job " .. self.id, nil, runner(self))
   result = finished(self, result, began_ms)
   result.stands = stands
+  if not how.peeks then result.outside = within.outside(self._client, self._spec) end
   return plan.complete(result, self._spec, self._client:url())
 end
 

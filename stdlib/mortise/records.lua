@@ -117,6 +117,7 @@ local function check(record)
   assert(not spec.rename or is_text_list {change.from, change.to})
   assert(not spec.rename or is_text_list(type(change.field) == "table" and change.field or {change.field}))
   assert(not spec.rename or change.ids == nil or change.ids == true)
+  assert(not spec.field or type(spec.field) == "string")
   assert(is_tuned(spec.tuned))
   for _, n in pairs(record.counts) do assert(math.type(n) == "integer") end
   assert(math.type(record.total) == "integer" and math.type(record.swept or 0) == "integer")

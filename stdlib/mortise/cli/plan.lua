@@ -75,6 +75,9 @@ function plan.print(result, what)
   if result.beside > 0 then
     output.line(io.stdout, ("%d lie below the new path already"):format(result.beside))
   end
+  if (result.outside or 0) > 0 then
+    output.line(io.stdout, ("%d of those that match lie outside of the locked paths"):format(result.outside))
+  end
   if result.strategy then
     output.line(io.stdout, ("made by the %s: %s"):format(result.strategy, result.strategy_reason))
   end

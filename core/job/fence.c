@@ -154,23 +154,16 @@ static mortise_status encode_rest(mt_fence *f, mortise_error *err) {
   mt_buf_init(&f->text, TEXT_MAX);
   mt_buf_init(&f->body, TEXT_MAX);
   for (size_t i = 0; i < b->n; i++) {
-    b->entries[i].unsure = f->fates[i] == FENCED_UNSURE;
-    if (f->fates[i] != FENCED_UNTOUCHED) mt_journal_add(&f->text, &b->entries[i]);
+    mt_fenced fate = f->fates ? f->fates[i] : FENCED_DONE;
+    b->entries[i].unsure = fate == FENCED_UNSURE;
+    if (fate != FENCED_UNTOUCHED) mt_journal_add(&f->text, &b->entries[i]);
   }
   mortise_status status = mt_buf_status(&f->text, "a batch of the journal", err);
   if (status) return status;
   return mt_journal_encode(&f->packer, f->of.ns, f->of.job, mt_buf_slice(&f->text), &f->body, err);
 }
 
-/* Does it say already what became of its documents? */
-static bool is_correct(const mt_fence *f) {
-  const mt_journal_batch *b = &f->rewrite.read.batch;
-  for (size_t i = 0; f->fates && i < b->n; i++)
-    if (f->fates[i] == FENCED_UNTOUCHED || (f->fates[i] == FENCED_UNSURE && !b->entries[i].unsure))
-      return false;
-  return true;
-}
-
+/* It is written over in any case, so that a former owner, who may know less, can correct it no more. */
 static void correct_journal(mt_fence *f) {
   mortise_error err;
   if (encode_rest(f, &err)) {
@@ -216,7 +209,7 @@ static void on_fenced(void *ctx, mt_rewrite *w) {
   f->deleted = w->deleted;
   f->unchanged = w->right;
   f->unsure = count_fates(f, FENCED_UNSURE);
-  if (is_correct(f))
+  if (!w->read.found)
     end_fence(f);
   else
     correct_journal(f);

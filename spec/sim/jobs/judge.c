@@ -129,11 +129,14 @@ static const char *source_at(const jobs_sim *s, unsigned doc, bool moved) {
   return d ? d->now.source : NULL;
 }
 
-/* Is the document what the batch has made of it? A function's is the job's whatever others have made of it since. */
+/* Is the document what the batch has made of it? A function's is the job's whatever others have made of it since. One
+ * that is gone does not say who deleted it: others their own, or, for a rival who has the job no longer, its owner. */
 static bool is_made(const jobs_sim *s, const jobs_entry *e) {
   char digest[MT_JOURNAL_DIGEST] = "";
   const char *now = source_at(s, e->doc, false);
-  if (!e->written || s->profile.kind == JOBS_FUNCTION) return e->written && s->docs[e->doc].written;
+  bool deletes = !*e->after, function = s->profile.kind == JOBS_FUNCTION;
+  if (deletes && (s->profile.rivals || !function)) return false;
+  if (!e->written || function) return e->written && s->docs[e->doc].written;
   if (now && !mt_journal_digest(mt_slice_of(now), digest)) abort();
   return !strcmp(digest, e->after);
 }

@@ -2,7 +2,7 @@
  *   client:plan{index=, peeks=, identifies=, CHANGE}    of which nothing is written: `changed` is how many would
  *       be. `peeks`: it ends when it has its samples. `identifies`: the result has `identity`
  *   lock:change{index=, CHANGE}    without a journal: running another one finishes what it left
- *   lock:job{verb=, id=, spec=, standing=, index=, rate=, waits_at_start=, patience_ms=, accepted=, CHANGE}
+ *   lock:job{verb=, id=, spec=, standing=, index=, rate=, waits_at_start=, patience_ms=, unlisted=, accepted=, CHANGE}
  *       verb "run", "resume", "accept" or "undo", which need the CHANGE of the former two; or "clear" (MT_JOB_CLEAR), which
  *       needs none. `spec` is kept in a new job's document, `accepted` in that of one that is accepted. `standing`: resumed or undone only if it still stands half-done. A rename checks as
  *       another does, until something of it was changed.
@@ -41,7 +41,7 @@ typedef struct job_options {
   const char *verb, *id, *spec, *index, *query, *transforms, *fields, *from, *to, *strength,
       *stamp_field, *strategy, *max_rejected, *accepted, *within;
   int64_t page, slices, in_flight, passes, bytes, rate, patience_ms;
-  bool merge, allow_empty, ids, by_function, waits_at_start, standing, peeks, identifies;
+  bool merge, allow_empty, ids, by_function, waits_at_start, standing, peeks, identifies, unlisted;
 } job_options;
 
 static const mt_option rows[] = {MT_TEXT_OPTION(job_options, verb),
@@ -71,6 +71,7 @@ static const mt_option rows[] = {MT_TEXT_OPTION(job_options, verb),
                                  MT_FLAG_OPTION(job_options, ids),
                                  MT_FLAG_OPTION(job_options, by_function),
                                  MT_FLAG_OPTION(job_options, waits_at_start),
+                                 MT_FLAG_OPTION(job_options, unlisted),
                                  MT_FLAG_OPTION(job_options, standing),
                                  MT_FLAG_OPTION(job_options, peeks),
                                  MT_FLAG_OPTION(job_options, identifies),
@@ -81,7 +82,9 @@ static mortise_status count_resumed(mt_change *c, mortise_error *err) {
   mt_lua_work *self = MT_CONTAINER(c, mt_lua_work, rename.change);
   self->rename.merge |= self->job.began;
   self->rename.allow_empty |= self->job.began;
-  return self->counted(c, err);
+  mortise_status status = self->counted(c, err);
+  self->job.counted |= !status;
+  return status;
 }
 
 static mortise_status set_list(mt_lua_work *self, const job_options *o, mortise_error *err) {
@@ -275,6 +278,7 @@ static void set_up_job(mt_lua_work *self, const job_options *o, const mt_lock_ha
   j->spec = mt_slice_of(o->spec);
   j->change = j->verb >= MT_JOB_UNDO ? NULL : &self->rename.change;
   j->waits_at_start = o->waits_at_start;
+  j->unlisted = o->unlisted;
   j->limits.rate = (uint32_t)o->rate;
   j->patience_ms = o->patience_ms;
   j->wall_ms = mt_clock_wall_ms;

@@ -9,11 +9,11 @@ local list = {{replace_prefix = {field = "path", from = from, to = to}}}
 local below = {prefix = {path = from .. "/"}}
 
 local ways = {
-  none = {rename = rename},                        -- undone by renaming back: no journal
+  none = {rename = rename, journal = false},       -- undone by renaming back
   server = {rename = rename, strategy = "server"}, -- by the server itself, likewise
   auto = {rename = rename, strategy = "auto"},
   tuned = {rename = rename, tune = true},
-  ids = {rename = rename, merge = true},         -- its inverse restores each document
+  ids = {rename = rename},                         -- its inverse restores each document
   images = {change = {list[1], {set = {field = "moved", value = true}}}, query = below, lock = {from, to}},
   lua = {
     change = function(doc) doc.path = to .. doc.path:sub(#from + 1) end,

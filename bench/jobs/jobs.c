@@ -8,11 +8,11 @@
  * end are in the figures. What it did is counted afterwards.
  *
  *   ubq, overlap   as of bench_rename
- *   none           a rename that needs no journal
+ *   none           a rename with journal = false
  *   server         the same by strategy = server: a job, its lock and its count around what ubq does
  *   auto           the same by whichever is likely to be faster, by the size of the documents
- *   tuned          `none` with tune = true
- *   ids            a rename whose journal has the ids of the documents
+ *   tuned          `ids` with tune = true
+ *   ids            a rename as it is by default: its journal has the ids of the documents
  *   images         a list of transforms whose journal has the documents as they were
  *   lua            the same rename by a Lua function, journaled as `images`
  *   undo           `ids`, rolled back: the time of the rollback alone

@@ -51,7 +51,8 @@ typedef struct job_op {
   mt_job_state stood; /* the state before the last write */
   bool paused;
   char why[MT_JOB_WAITS_MAX]; /* it is paused */
-  bool inverse_now;           /* this attempt is the first one that the opposite change can undo */
+  bool may_invert;            /* this attempt is the first one, and the opposite change can undo it */
+  bool inverse_now;           /* and is to: nothing is journaled that it restores */
   bool was_loose;             /* `loose` before this attempt */
   job_hold hold;
 } job_op;
@@ -245,6 +246,22 @@ static void on_changed(void *ctx, mt_change *c) {
   end_as(o, end_of_change(o, c, failed, nothing));
 }
 
+/* It is known who makes the change: the store keeps no journal. Any other keeps one, unless it is asked not to. */
+static void on_decided(void *ctx) {
+  job_op *o = ctx;
+  mt_job_record *r = &o->j->record;
+  o->inverse_now = o->may_invert && (o->j->unlisted || o->j->change->sweeps);
+  r->inverse |= o->inverse_now;
+  r->loose |= r->inverse;
+  o->journal.only_inexact = r->inverse;
+  if (r->inverse) {
+    announce(o);
+  } else {
+    o->hold = JOB_HELD_BY_NOTHING;
+    hold_or_go_on(o);
+  }
+}
+
 /* Before the first write the job's document must say whether the opposite change undoes this one, and how many documents
  * match, because nobody could find it out afterwards. An earlier attempt may have said it already. */
 static mortise_status on_change_counted(mt_change *c, mortise_error *err) {
@@ -254,18 +271,16 @@ static mortise_status on_change_counted(mt_change *c, mortise_error *err) {
   mortise_status status = o->counted ? o->counted(c, err) : MORTISE_OK;
   if (status) return status;
   o->j->counted = true;
-  o->inverse_now = !o->j->began && c->reversible && o->j->inverse.apply && matched;
-  r->inverse |= o->inverse_now;
-  o->journal.only_inexact = r->inverse;
-  bool must_say = o->inverse_now || (c->matches_on && matched > r->total);
+  o->may_invert = !o->j->began && c->reversible && o->j->inverse.apply && matched;
+  o->launch.invertible = r->inverse || o->may_invert;
+  bool chooses = o->launch.invertible && matched;
+  bool must_say = o->may_invert || (c->matches_on && matched > r->total);
   if (must_say || !r->total) r->total = matched;
   if (r->inverse) {
     mt_job_count_earlier(r, matched);
     c->beyond = r->counts.changed;
   }
-  bool chooses = r->inverse && matched;
   if (chooses) {
-    r->loose = true;
     o->hold = JOB_CHOOSING;
     hold_or_go_on(o);
   }
@@ -303,7 +318,7 @@ static void start_change(void *ctx) {
   c->beyond = c->matches_on || c->known ? 0 : j->record.counts.matched;
   if (c->known) c->known->of = o->of;
   if (c->known) c->known->record = &j->record;
-  o->launch = (mt_launch){.decided = announce,
+  o->launch = (mt_launch){.decided = on_decided,
                           .ctx = o,
                           .asked = j->strategy,
                           .list = j->inverse.apply ? j->list : NULL,

@@ -6,7 +6,8 @@
  * the former owner's next write of it fail. Then it closes the former attempt (replay.h) and goes on with
  * a new attempt. All of this happens under a lock that the caller holds, or has adopted, for this job.
  *
- * Some jobs are undone by the opposite change (mt_change's `reversible`). Documents that it restores to the byte
+ * Some jobs are undone by the opposite change (mt_change's `reversible`): those that a store makes by itself, and those
+ * that are asked to be `unlisted`. Documents that it restores to the byte
  * are not journaled, and the job's document says so before the first write. If the process dies, nobody knows which
  * documents it was writing. Nobody has to know, because each of its writes is a compare-and-set against a version
  * that was still to be changed. A resumed job is done when a search after a refresh finds nothing to be changed.
@@ -44,6 +45,9 @@ typedef struct mt_job {
    * that the inverse restores to the byte, so whoever undoes the job must give the same inverse. */
   mt_transform inverse;
   mt_strategy strategy; /* RUN, RESUME: who makes the change */
+  /* RUN, RESUME: nothing is journaled that the opposite change restores, where that can undo the job. Such an undo takes
+   * along what others have put there since. */
+  bool unlisted;
   /* The change, if it is declared; needed beside `inverse`. A store can make it by itself, and it shows whether a
    * document has been restored before. */
   const mt_transforms *list;

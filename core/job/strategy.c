@@ -125,11 +125,11 @@ static void measure(mt_launch *l) {
 
 mortise_status mt_launch_decide(mt_launch *l, mortise_error *err) {
   uint64_t matched = l->change->result.matched;
-  const char *why = why_not(l->list, l->record->inverse, l->change->ids);
+  const char *why = why_not(l->list, l->invertible, l->change->ids);
   if (l->asked == MT_STRATEGY_SERVER && why && matched)
     return mt_error_set(err, MORTISE_UNSUPPORTED, "strategy \"server\": %s", why);
   take_choice(l, chosen_by_rule(l->asked, why));
-  if (!l->record->inverse || !matched) return MORTISE_OK;
+  if (!l->invertible || !matched) return MORTISE_OK;
   if (l->asked != MT_STRATEGY_CLIENT && !why)
     measure(l);
   else

@@ -32,6 +32,7 @@ typedef struct mt_launch {
   mt_strategy asked;
   const mt_transforms *list; /* the change; NULL: the store cannot make it */
   const char *table;
+  bool invertible; /* when it is decided: the opposite change may undo the job */
   mt_change *change;
   mt_job_record *record; /* gets what was decided, and why */
   /* its own */
@@ -45,7 +46,7 @@ typedef struct mt_launch {
 /* Before the change is started. */
 mortise_status mt_launch_ready(mt_launch *l, mortise_error *err);
 /* From the change's `counted`: UNSUPPORTED, saying why, where the store was asked for and may not. Else `decided`
- * is called where documents match that need no journal; until then the change must be paused. Unless
+ * is called where documents match and it is `invertible`; until then the change must be paused. Unless
  * the client was asked for, it looks at some documents first. With AUTO, since they travel to this process and back, so
  * that the store is likely to be faster where they are large; and a page of the store's own is as large as they allow. */
 mortise_status mt_launch_decide(mt_launch *l, mortise_error *err);

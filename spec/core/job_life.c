@@ -231,6 +231,7 @@ void life_begin(life *l, job_fixture *f, mt_job_verb verb, int die_at, death fat
                     .checkpoint_ms = 1 + (int64_t)mt_test_below(f->random, 30)};
   if (f->by != BY_SOURCES) l->job.inverse = mt_transform_list(&l->inverse);
   l->job.list = &l->rename.list;
+  l->job.unlisted = f->by == BY_INVERSE;
   l->job.strategy = f->by == BY_SERVER ? MT_STRATEGY_SERVER : MT_STRATEGY_CLIENT;
   if (verb == MT_JOB_UNDO) {
     mt_rename_touch(&l->rename);

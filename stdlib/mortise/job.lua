@@ -21,6 +21,7 @@ local records = require "mortise.records"
 local request = require "mortise.request"
 local suggest = require "mortise.suggest"
 local tune = require "mortise.tune"
+local undoing = require "mortise.undoing"
 local watched = require "mortise.watched"
 local within = require "mortise.within"
 local yielding = require "mortise.yielding"
@@ -62,6 +63,8 @@ job.rows = {
     help = "how long it can be undone at least once it is over; then whoever runs a job next removes it"},
   {name = "strategy", type = "string", default = "client", values = {"client", "server", "auto"},
     help = "who makes the change: this process, the server by itself, or whichever is likely to be faster"},
+  {name = "journal", type = "boolean", default = true,
+    help = "false: of a rename, none where renaming back undoes it, which takes along what others put there"},
   {name = "rate", type = "count", help = "documents a second, at most"},
   {name = "batch", type = "count", help = "documents in a batch; else it adapts to the store"},
   {name = "slices", type = "count", help = "of the scan"},
@@ -81,6 +84,13 @@ job.rename_rows = {
 job.rows = options.join(job.rows, hooks.rows)
 
 options.register({"job"}, job.rows)
+
+job.rollback_rows = {
+  {name = "others", type = "integer", help = "of a rename without a journal: how many documents that are not "
+    .. "the job's may be renamed along"},
+}
+
+options.register({"job:rollback"}, job.rollback_rows)
 
 -- ---- What it is ----------------------------------------------------------------------------------
 
@@ -223,11 +233,15 @@ local function to_spec(o)
     max_rejected = job.to_bound(o.max_rejected), tune = o.tune or nil,
     strategy = o.strategy ~= "client" and o.strategy or nil,
   }
+  if not o.journal then spec.journal = false end
   if rename then
     if o.field ~= nil then errors.bad "job: `field` belongs into `rename`" end
     check_cover(spec.lock, rename)
   else
     spec.field = within.of(o, spec.lock)
+  end
+  if not (rename or o.journal) then
+    errors.bad "job: only a rename may have no journal: `journal` belongs to `rename`"
   end
   if not rename and (o.merge or o.allow_empty) then
     errors.bad "job: `merge` and `allow_empty` belong to `rename`"
@@ -276,7 +290,8 @@ local function work_options(self)
     fields = spec.rename and job.field_lines(rename),
     from = rename.from, to = rename.to, ids = rename.ids, merge = spec.merge, allow_empty = spec.allow_empty,
     page = spec.batch, slices = spec.slices, in_flight = spec.concurrency, passes = spec.passes,
-    strategy = spec.strategy, max_rejected = self._max_rejected or spec.max_rejected or spec.rename and "0",
+    strategy = spec.strategy, unlisted = spec.journal == false or nil,
+    max_rejected = self._max_rejected or spec.max_rejected or spec.rename and "0",
     patience_ms = self._patience or spec.wait_for_writes or job.default_patience_ms,
   }
 end
@@ -344,6 +359,23 @@ end
 -- What `tune` does before anything is written; or nil.
 local function tuner(self)
   return self._spec.tuned and function() tune.begin(self._client, self.id, self._spec) end
+end
+
+-- What undoing it would do now (undoing.lua).
+local function foresee(self, record)
+  local o = work_options(self)
+  o.merge, o.allow_empty, o.strategy, o.unlisted = true, true, nil, nil
+  return undoing.foresee(self._client, record, o)
+end
+
+-- Under the lock, before it is undone: how many of others' documents it takes along, which must not be too
+-- many. -> nil where that cannot be
+local function others_of(self, verb)
+  local record = verb == "undo" and records.get(self._client, self.id)
+  if not record or not record.renames_back then return nil end
+  local seen = foresee(self, record)
+  if self._most_others then undoing.check(seen, self._most_others) end
+  return seen.others
 end
 
 -- Does the work under the lock. `before`: what was done before others were let in. -> did it go well, the
@@ -417,9 +449,16 @@ local function attempt(self, verb, standing)
   local asked_ms = core.now_ms()
   local held = take_lock(self, session, verb)
   local began_ms = core.now_ms()
+  local fit, others = pcall(others_of, self, verb)
+  if not fit then
+    if not self:status().stands then session:close() end -- else its lock stays as it was
+    error(others, 0)
+  end
   local ok, result, now = work_in_turns(self, session, held, verb, standing)
+  if verb == "undo" then pcall(self._client.refresh, self._client, self._spec.index) end -- searches see it
   if ok then
     result = finished(self, result, began_ms)
+    result.others = others
     result.waited = (began_ms - asked_ms) / 1000
     local fine, why = pcall(conclude, self, verb, result)
     session:close()
@@ -523,8 +562,20 @@ function Job:resume()
 end
 
 -- Undoes what it has done: each document that still is what the job made of it becomes what it was, byte for
--- byte. Raises conflict, with all else undone, where others have changed documents since.
-function Job:rollback() return carry_out(self, "undo") end
+-- byte. Raises conflict, with all else undone, where others have changed documents since. A rename without a
+-- journal is undone by renaming back whatever lies below `to`; the result's `others` says how many of these
+-- are not the job's, at least. `others`: with more than that it raises conflict, with nothing undone.
+function Job:rollback(given)
+  self._most_others = options.check("rollback", job.rollback_rows, given or {}).others
+  return carry_out(self, "undo")
+end
+
+-- What a rollback would do, as of now: takes no lock, writes nothing. -> {job=, state=, by= ("journal" or
+-- "renaming back"), changed= (documents that would be written, at most), others= (at least so many of them
+-- are not the job's)}
+function Job:plan_rollback()
+  return foresee(self, (records.need(self._client, self.id)))
+end
 
 -- Ends one as it is that stands because of what it has set aside, and gives its lock back: that stays listed,
 -- and it can be undone still. Needs no function.

@@ -118,7 +118,7 @@ local function check(record)
   assert(not spec.rename or is_text_list(type(change.field) == "table" and change.field or {change.field}))
   assert(not spec.rename or change.ids == nil or change.ids == true)
   assert(not spec.field or type(spec.field) == "string")
-  assert(is_tuned(spec.tuned))
+  assert(is_tuned(spec.tuned) and (spec.journal == nil or spec.journal == false))
   for _, n in pairs(record.counts) do assert(math.type(n) == "integer") end
   assert(math.type(record.total) == "integer" and math.type(record.swept or 0) == "integer")
   return record
@@ -144,7 +144,7 @@ local function read_sound(view)
   return check(core.object {
     job = view.job, state = view.state, reason = body.reason ~= "" and body.reason or nil,
     created = view.created / 1000, updated = view.updated / 1000, attempts = #body.batches,
-    began = has_begun(body), session = body.session,
+    began = has_begun(body), session = body.session, renames_back = body.undo_by == "inverse" or nil,
     halted = body.halted ~= "" and body.halted or nil,
     waits = body.waits ~= "" and body.waits or nil, orders = body.orders or 0,
     strategy = body.strategy ~= "" and body.strategy or nil,

@@ -25,6 +25,7 @@ local rows = options.join({
     help = "of its job: who makes the change"},
   {name = "max_rejected", type = "any", default_text = "0",
     help = "how many documents may be set aside, or \"1%\" of them, before its job stands"},
+  {name = "journal", type = "boolean", default = true, help = "of its job; false: none, if none is needed"},
   {name = "page", type = "count", default_text = core.scan_page, help = "documents a page of the scan"},
   {name = "slices", type = "count", help = "of the scan"},
   {name = "in_flight", type = "count", help = "write requests at the same time"},
@@ -93,7 +94,7 @@ local function as_job(client, o)
     rename = {from = o.from, to = o.to, field = o.field, ids = o.ids},
     allow_empty = o.allow_empty, wait = o.wait and o.wait / 1000, on_orphan = o.on_orphan, query = o.query,
     on_progress = o.on_progress, batch = o.page, slices = o.slices, concurrency = o.in_flight,
-    passes = o.passes, strategy = o.strategy, max_rejected = o.max_rejected,
+    passes = o.passes, strategy = o.strategy, max_rejected = o.max_rejected, journal = o.journal,
     wait_for_writes = o.wait_for_writes and o.wait_for_writes / 1000,
   })
 end

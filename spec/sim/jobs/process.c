@@ -230,6 +230,7 @@ static void set_job(jobs_process *p, mt_job_verb verb) {
                     .bound = {.limits = p->sim->profile.bounded},
                     .accepted = "accepted by another",
                     .change = verb >= MT_JOB_UNDO ? NULL : &p->rename.change,
+                    .unlisted = p->sim->profile.kind == JOBS_EMPTY,
                     .checkpoint_ms = draw(p, KILL, 2, 1, 100)};
   make_change(p);
   make_inverse(p);

@@ -12,6 +12,7 @@ local output = require "mortise.cli.output"
 local plan = require "mortise.cli.plan"
 local progress = require "mortise.cli.progress"
 local run = require "mortise.cli.run"
+local undo = require "mortise.cli.undo"
 
 local command = {
   summary = "run the job that a script returns",
@@ -31,9 +32,9 @@ change is not a Lua function, without its script.]],
       default_text = "its own",
       help = "how many documents may be set aside; more, and it stops and stands"},
     {name = "dry_run", type = "boolean", flag = "--dry-run",
-      help = "only say what it would change: takes no lock, writes nothing"},
+      help = "only say what it would change, or undo: takes no lock, writes nothing"},
     job.patience_row,
-    output.json_row, confirm.row,
+    output.json_row, confirm.row, undo.row,
   }, kept_plan.rows),
   script = true,
   verb = "run",
@@ -57,7 +58,7 @@ end
 -- The method to call, and the job's record, if it was looked for and there is one.
 local function verb_of(found, o)
   check_id(found, o)
-  if o.dry_run then return "plan" end
+  if o.dry_run then return o.rollback and "plan_rollback" or "plan" end
   local record = found:status()
   if o.rollback then return "rollback", record end
   if o.resume then return record and "resume" or "run", record end
@@ -80,8 +81,8 @@ local function report(o, verb, found, result)
     return output.line(io.stdout, ("job %s was %s already%s"):format(found.id, result.state, aside > 0
       and (", but for %d documents that were set aside"):format(aside) or ""))
   end
-  output.line(io.stdout, ("job %s %s: %d documents changed in %s"):format(found.id, said[verb],
-    result.changed, duration.text(result.seconds * 1000)))
+  output.line(io.stdout, ("job %s %s: %d documents changed in %s%s"):format(found.id, said[verb],
+    result.changed, duration.text(result.seconds * 1000), undo.also(result)))
 end
 
 -- -> exit status
@@ -95,15 +96,15 @@ local function show_plan(ctx, client, found)
   return plan.status(result)
 end
 
--- May it be done? One that is done already changes nothing.
+-- May it be done? One that is done already changes nothing. -> that; and the method's options
 local function agreed(ctx, client, found, verb, record)
   local file = ctx.options.from_plan
   if file then
     kept_plan.expect(file, client, found, ctx.arguments)
   elseif verb == "run" and not (record and record.state == "done") then
     return large.run(ctx, client, found, "job " .. found.id .. " on " .. job.spec(found).index)
-  elseif verb == "rollback" then
-    return not record or large.rollback(ctx, client, record)
+  elseif verb == "rollback" and record then
+    return undo.agreed(ctx, client, found, record)
   end
   return true
 end
@@ -113,12 +114,14 @@ local function work(ctx, found)
   local o, client = ctx.options, job.client(found)
   local verb, record = verb_of(found, o)
   job.allow(found, o.max_rejected)
+  if verb == "plan_rollback" then return undo.show(ctx, found) end
   job.watch(found, progress.watcher(found.id))
   job.set_patience(found, o.wait_for_writes)
   if verb == "plan" then return show_plan(ctx, client, found) end
-  if not agreed(ctx, client, found, verb, record) then return 1 end
+  local may, given = agreed(ctx, client, found, verb, record)
+  if not may then return 1 end
   output.last_words(("mortise: interrupted: mortise jobs show %s says how it stands"):format(found.id))
-  local ok, result = pcall(found[verb], found)
+  local ok, result = pcall(found[verb], found, given)
   output.status(nil)
   if not ok then error(result, 0) end
   result.already = result.already or record and record.state == ended[verb] or nil
@@ -132,8 +135,12 @@ local function check(ctx)
   for _, name in ipairs {"resume", "rollback", "dry_run"} do
     if ctx.options[name] then chosen = chosen + 1 end
   end
+  if ctx.options.rollback and ctx.options.dry_run then chosen = chosen - 1 end
   if chosen > 1 then errors.bad "job run: one of --resume, --rollback and --dry-run" end
   kept_plan.check(ctx.options)
+  if ctx.options.others and not ctx.options.rollback then
+    errors.bad "job run: --others belongs to --rollback"
+  end
 end
 
 function command.works_on(arguments) return arguments[1] end

@@ -7,7 +7,6 @@ local guards = require "mortise.guards"
 local job = require "mortise.job"
 local job_orders = require "mortise.cli.job_orders"
 local job_shown = require "mortise.cli.job_shown"
-local large = require "mortise.cli.large"
 local mortise = require "mortise"
 local options = require "mortise.options"
 local orders = require "mortise.orders"
@@ -17,6 +16,7 @@ local progress = require "mortise.cli.progress"
 local purge = require "mortise.cli.purge"
 local records = require "mortise.records"
 local suggest = require "mortise.suggest"
+local undo = require "mortise.cli.undo"
 
 local command = {
   summary = "list jobs; steer, finish or undo one",
@@ -41,8 +41,10 @@ cancel     whoever is at work on it ends, and it stands half-done.
 resume     lets one go on that is paused; does what is left of one that stands half-done. One that is done
            stays as it is.
 rollback   undoes what it has done: each document that still is what the job made of it becomes what it
-           was. What others have changed since is left, counted, and the exit status is 1. At a terminal it
-           asks before it undoes more than 1,000 documents.
+           was. What others have changed since is left, counted, and the exit status is 1. --dry-run only
+           says what it would do. At a terminal it asks before it undoes more than 1,000 documents. A rename
+           without a journal is undone by renaming back whatever lies there: where that is not all the
+           job's, it asks, or needs --yes or --others N.
 accept     ends one as it is that stands because it has set aside more documents than it may: these stay
            listed, and rollback still undoes the rest.
 purge      removes what is over, so that it can no longer be undone: one, or all that ended --older TIME ago
@@ -59,8 +61,9 @@ resume, rollback and accept take the job's lock over from its dead process, and 
       help = "resume: how many documents may be set aside, instead of what the job says"},
     {name = "older", type = "duration", flag = "--older", value = "TIME",
       help = "purge: those that ended so long ago"},
+    {name = "dry_run", type = "boolean", flag = "--dry-run", help = "rollback: only say what it would do"},
     job.patience_row,
-    confirm.row,
+    undo.row, confirm.row,
   }),
   arguments = {0, 2},
 }
@@ -163,21 +166,26 @@ end
 local said = {resume = "is done", rollback = "is undone"}
 local ended = {resume = "done", rollback = "undone"}
 
-local function go_on(client, ctx, verb, id)
+local function find(client, ctx, id)
   local found = client:get_job(id, {
     on_progress = progress.watcher(id), max_rejected = ctx.options.max_rejected,
   })
   job.set_patience(found, ctx.options.wait_for_writes)
-  local was = found:status().state
+  return found
+end
+
+-- `given`: the method's options.
+local function go_on(ctx, verb, found, given)
+  local id, was = found.id, found:status().state
   set_last_words(id, verb)
-  local ok, result = pcall(found[verb], found)
+  local ok, result = pcall(found[verb], found, given)
   output.status(nil)
   if not ok then error(result, 0) end
   output.last_words(nil)
   if ctx.options.json then return output.json(result) end
   if was == ended[verb] then return output.line(io.stdout, ("job %s was %s already"):format(id, was)) end
-  output.line(io.stdout, ("job %s %s: %d documents changed in %s"):format(id, said[verb], result.changed,
-    duration.text(result.seconds * 1000)))
+  output.line(io.stdout, ("job %s %s: %d documents changed in %s%s"):format(id, said[verb], result.changed,
+    duration.text(result.seconds * 1000), undo.also(result)))
 end
 
 function verbs.accept(client, ctx, id)
@@ -211,14 +219,17 @@ function verbs.resume(client, ctx, id)
   if record and record.alive and orders.is_paused(client, record) then
     return job_orders.give(client, ctx, "go_on", id)
   end
-  go_on(client, ctx, "resume", id)
+  go_on(ctx, "resume", find(client, ctx, id))
 end
 
 function verbs.rollback(client, ctx, id)
   local record = records.get(client, id)
-  if not record and has_given_back(client, ctx, id) then return end
-  if record and not large.rollback(ctx, client, record) then return 1 end
-  go_on(client, ctx, "rollback", id)
+  if not record and not ctx.options.dry_run and has_given_back(client, ctx, id) then return end
+  local found = find(client, ctx, id)
+  if ctx.options.dry_run then return undo.show(ctx, found) end
+  local may, given = undo.agreed(ctx, client, found, record)
+  if not may then return 1 end
+  go_on(ctx, "rollback", found, given)
 end
 
 local verb_names = {"ls", "show", "wait", "plan", "pause", "resume", "throttle", "cancel", "rollback",
@@ -229,7 +240,7 @@ local without_id = {ls = true, purge = true}
 -- The verb of each option that is one verb's.
 local belongs_to = {
   all = "ls", state = "ls", rejected = "show", conflicts = "show", ["for"] = "wait", max_rejected = "resume",
-  older = "purge",
+  older = "purge", dry_run = "rollback", others = "rollback",
 }
 
 local function check(ctx)

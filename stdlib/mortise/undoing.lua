@@ -1,0 +1,51 @@
+-- What undoing a job would do. A job whose journal has all that it changed is undone by that: nobody else's
+-- document is touched. A rename without one (`journal = false`, or made by the server) is undone by renaming
+-- back all that lies below `to` by then, so that others' documents go along.
+local core = require "mortise.core"
+local errors = require "mortise.errors"
+
+local undoing = {}
+
+local LOOK_MS = 5
+
+-- How many documents lie below `from`, and below `to`.
+local function count_trees(client, options)
+  local matched, beside
+  local work = client:_open_core():plan(options)
+  local task = core.spawn(function() return pcall(work.run, work) end)
+  repeat
+    matched, beside = work:counts()
+    if not matched then core.sleep(LOOK_MS) end
+  until matched or task:done()
+  work:cancel()
+  local ok, why = task:join()
+  if not matched then matched, beside = work:counts() end
+  if not matched then error(ok and "it was not counted" or why, 0) end
+  return matched, beside
+end
+
+-- Of a job's record; `options`: the core's, for its change. -> {job=, state=, by= ("journal" or "renaming
+-- back"), changed= (documents that would be written at most), others= (at least so many of them are not the
+-- job's)}
+function undoing.foresee(client, record, options)
+  local counts = record.counts
+  local own = counts.changed + counts.deleted
+  local out = core.object {
+    job = record.job, state = record.state, by = "journal", others = 0,
+    changed = record.state == "undone" and 0 or own - counts.restored - counts.kept,
+  }
+  if not record.renames_back or record.state == "undone" then return out end
+  local below_from, below_to = count_trees(client, options)
+  if record.state ~= "done" then own = math.max(0, (record.total or own) - below_from) end
+  out.by, out.changed, out.others = "renaming back", below_to, math.max(0, below_to - own)
+  return out
+end
+
+-- Raises conflict if undoing it would take along more than `most` documents that are not the job's.
+function undoing.check(seen, most)
+  if seen.others <= most then return end
+  errors.raise("conflict", "at least %d of the %d documents that undoing job %s would rename back are not "
+    .. "the job's, which kept no journal", seen.others, seen.changed, seen.job)
+end
+
+return undoing

@@ -7,6 +7,7 @@
  *   orders.c         those who steer the job, from anywhere, and what must hold of that
  *   others.c         writers without a lock
  *   judge.c          what must always hold, and in the end
+ *   server.c         what the server does by itself
  *   road.c           requests on their way: lost, late, repeated, carried out bit by bit
  *   shelf.c          the documents; loop.c a process's loop in virtual time
  *   ../world.c       time and chance; ../shrink.c makes a failing schedule small
@@ -32,7 +33,7 @@ enum {
 typedef enum jobs_kind {
   JOBS_RENAME,  /* its path lies below /new; undone from the journal's sources */
   JOBS_INVERSE, /* the same, with ids only in the journal, since something lies below /new already */
-  JOBS_EMPTY,   /* the same, with no journal, since nothing does */
+  JOBS_EMPTY,   /* the same, with no journal, since nothing does; also by the server itself */
   JOBS_MOVES,   /* as JOBS_INVERSE, and each document gets another id, below /new */
   JOBS_LIST,    /* a list of transforms, after which it still matches */
   JOBS_DELETE,  /* the same, but that every third document is deleted */
@@ -70,6 +71,7 @@ typedef struct jobs_process {
   uint64_t steps;
   mt_job job;
   uint64_t requests, dies_at; /* with this one; 0: not so */
+  uint64_t events, interrupted_at; /* it is asked to end right after this event; 0: not so */
   uint64_t again;             /* documents that it wrote as they were */
   bool ended;                 /* by itself: it has given its lock back */
   bool told_pause, told_cancel; /* by an order to its session */
@@ -84,6 +86,7 @@ typedef struct jobs_profile {
   bool bounded;      /* none may be set aside */
   unsigned poisoned; /* in a thousand: documents whose change the mapping rejects */
   bool revisions;    /* the store says how often a document was written */
+  mt_strategy strategy; /* of JOBS_EMPTY */
   bool rivals;       /* a process begins while the one before still believes in its lock */
   uint32_t page, in_flight;
   size_t known;    /* documents of a part of what is known */
@@ -110,8 +113,15 @@ typedef struct jobs_doc {
 
 typedef struct jobs_counts {
   uint64_t processes, killed, takeovers, done, undone, standing, cleared, accepted, writes, again, late,
-      batches, others, calls, orders, yields;
+      batches, others, calls, orders, yields, tasks, interrupted;
 } jobs_counts;
+
+/* The request for a task, as it is on its way. */
+typedef struct jobs_start {
+  char name[MT_SERVER_TASK_NAME_MAX + 1], gate_id[64], gate_path[64];
+  const char *below;
+  int64_t not_after_ms;
+} jobs_start;
 
 /* The orders as they stand, and who was given some. */
 typedef struct jobs_orders {
@@ -128,6 +138,7 @@ typedef struct jobs_sim {
   jobs_profile profile;
   jobs_faults faults;
   struct jobs_call *calls;
+  struct jobs_task *tasks;
   mt_transforms list, inverse;
   jobs_process processes[JOBS_PROCESSES];
   size_t n;
@@ -161,6 +172,14 @@ void jobs_id(const jobs_sim *s, unsigned doc, bool moved, char out[32]);
 /* road.c */
 mt_store *jobs_store_new(jobs_process *process);
 void jobs_road_clear(jobs_sim *s);
+
+/* server.c */
+/* A task of the server's begins. -> its number */
+uint64_t jobs_task_begin(jobs_process *p, const jobs_start *r);
+mt_server_task_state jobs_task_look(jobs_sim *s, uint64_t number, bool cancel);
+/* The numbers of those that run, at most `most`. -> how many */
+size_t jobs_tasks_find(const jobs_sim *s, const char *name, uint64_t *numbers, size_t most);
+void jobs_tasks_clear(jobs_sim *s);
 
 /* process.c */
 /* `former`: in its session, which has let others in; else NULL. */

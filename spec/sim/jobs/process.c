@@ -15,9 +15,25 @@ static uint64_t next_random(void *ctx) {
   return sim_random(p->sim->w, sim_key_of(SIM_DICE, p->number, p->randoms++, D_RANDOM));
 }
 
+static bool over(const jobs_process *p) {
+  return p->gone || p->job.finished;
+}
+
+/* Before anything that the event has brought about. */
+static void interrupt(void *ctx) {
+  jobs_process *p = ctx;
+  if (over(p) || p->sim->calm) return;
+  sim_trace(p->sim->w, "process %u is asked to end after event %d", p->number, (int)p->events);
+  p->sim->counts.interrupted++;
+  mt_job_cancel(&p->job);
+}
+
 bool jobs_held_up(jobs_process *p, void (*fn)(void *ctx), void *ctx) {
   if (p->gone) return true;
-  if (p->stopped_until <= sim_now(p->sim->w)) return false;
+  if (p->stopped_until <= sim_now(p->sim->w)) {
+    if (++p->events == p->interrupted_at) sim_at(p->sim->w, sim_now(p->sim->w), interrupt, p);
+    return false;
+  }
   sim_at(p->sim->w, p->stopped_until, fn, ctx);
   return true;
 }
@@ -38,10 +54,6 @@ static int64_t remaining_ms(const void *lock) {
 
 static uint64_t fence(const void *lock) {
   return ((const jobs_process *)lock)->number;
-}
-
-static bool over(const jobs_process *p) {
-  return p->gone || p->job.finished;
 }
 
 static void beat(void *ctx) {
@@ -77,13 +89,6 @@ static void on_stop(void *ctx) {
   if (p->stopped_until > dead) sim_at(s->w, dead, jobs_next, s);
 }
 
-static void on_cancel(void *ctx) {
-  jobs_process *p = ctx;
-  if (over(p) || jobs_held_up(p, on_cancel, p)) return;
-  sim_trace(p->sim->w, "process %u is asked to end", p->number);
-  mt_job_cancel(&p->job);
-}
-
 static void on_pause(void *ctx) {
   jobs_process *p = ctx;
   if (over(p) || jobs_held_up(p, on_pause, p)) return;
@@ -110,7 +115,8 @@ static void meet_misfortunes(jobs_process *p) {
   unsigned level = p->sim->profile.misfortunes;
   if (meets(p, KILL, 3 * level)) p->dies_at = (uint64_t)draw(p, KILL, 0, 1, 60);
   happens_to(p, STOP, level, on_stop, p);
-  happens_to(p, CANCEL, level / 2, on_cancel, p);
+  if (meets(p, CANCEL, level)) /* after any event, the first ones most often */
+    p->interrupted_at = (uint64_t)draw(p, CANCEL, 0, 1, draw(p, CANCEL, 1, 10, 200));
   happens_to(p, PAUSE, level, on_pause, p);
   happens_to(p, YIELD, p->sim->profile.yields, on_yield, p);
   if (p->sim->profile.rivals) happens_to(p, RIVAL, 2 * level, jobs_next, p->sim);
@@ -230,7 +236,8 @@ static void set_job(jobs_process *p, mt_job_verb verb) {
                     .bound = {.limits = p->sim->profile.bounded},
                     .accepted = "accepted by another",
                     .change = verb >= MT_JOB_UNDO ? NULL : &p->rename.change,
-                    .unlisted = p->sim->profile.kind == JOBS_EMPTY,
+                    .unlisted = p->sim->profile.kind == JOBS_EMPTY && !p->sim->profile.strategy,
+                    .strategy = p->sim->profile.strategy,
                     .checkpoint_ms = draw(p, KILL, 2, 1, 100)};
   make_change(p);
   make_inverse(p);
@@ -238,6 +245,9 @@ static void set_job(jobs_process *p, mt_job_verb verb) {
 
 static void take_session(jobs_process *p, const jobs_process *former) {
   snprintf(p->session.id, sizeof p->session.id, "%032u", p->number);
+  snprintf(p->session.ns, sizeof p->session.ns, "default");
+  p->session.lease_ms = JOBS_LEASE;
+  p->session.margin_ms = JOBS_MARGIN;
   if (!former) return;
   memcpy(p->session.id, former->session.id, sizeof p->session.id);
   p->told_pause = former->told_pause;

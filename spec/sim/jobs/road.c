@@ -11,6 +11,7 @@ enum {
   REQUEST_MS = 3000,
   TRIP_MS = 8,
   PAGE_BYTES = 1 << 20,
+  TASKS = 8, /* that are found at once */
   /* Details of a call's keys. */
   D_TO = 0,
   D_BACK,
@@ -27,11 +28,16 @@ typedef enum call_kind {
   CALL_COUNT,
   CALL_REFRESH,
   CALL_OPEN,
-  CALL_NEXT
+  CALL_NEXT,
+  CALL_SEARCH,
+  CALL_START,
+  CALL_TASK,
+  CALL_FIND,
+  CALL_CLOCK
 } call_kind;
 
-static const char *const kind_names[] = {"describe", "mget", "bulk", "count",
-                                         "refresh",  "open", "next"};
+static const char *const kind_names[] = {"describe", "mget",   "bulk",  "count", "refresh", "open",
+                                         "next",     "search", "start", "task",  "find",    "clock"};
 
 /* A request under way, with a copy of its contents. */
 typedef struct jobs_call {
@@ -48,6 +54,12 @@ typedef struct jobs_call {
   size_t n, at; /* carried out up to there */
   mt_page *page;
   uint64_t count;
+  jobs_start start;
+  uint64_t task, found[TASKS];
+  size_t n_found;
+  bool cancels;
+  mt_server_task_state state;
+  int64_t heard_ms;
   mt_scan *scan;
   struct jobs_call *next;
 } jobs_call;
@@ -205,6 +217,10 @@ static bool carry_out(jobs_call *c) {
   if (c->kind == CALL_REFRESH) shelf_refresh(shelf_find(&c->sim->shelf, c->index));
   if (c->kind == CALL_OPEN && c->req) open_scan(c);
   if (c->kind == CALL_NEXT && c->req) next_page(c);
+  if (c->kind == CALL_START) c->task = jobs_task_begin(c->process, &c->start);
+  if (c->kind == CALL_TASK) c->state = jobs_task_look(c->sim, c->task, c->cancels);
+  if (c->kind == CALL_FIND)
+    c->n_found = jobs_tasks_find(c->sim, c->start.name, c->found, TASKS);
   return false;
 }
 
@@ -222,6 +238,29 @@ static void fail(jobs_call *c, const char *why, int status, bool ambiguous) {
   err->http_status = status;
   err->ambiguous = ambiguous;
   err->retryable = true;
+}
+
+/* Two large documents, or small ones. */
+static void hand_sample(const jobs_call *c, mt_search *r) {
+  bool large = dice(c, D_REST, 0, 1);
+  mt_buf out;
+  mt_buf_init(&out, PAGE_BYTES);
+  mt_buf_addf(&out, "{\"hits\":{\"hits\":[{\"_source\":{\"text\":\"%*s\"}}]}}", large ? 3000 : 3, "");
+  r->answer = mt_buf_take(&out, &r->answer_n);
+}
+
+static void hand_found(const jobs_call *c, mt_server_task_find *r) {
+  r->tasks = sim_must(mt_calloc(c->n_found + 1, sizeof *r->tasks));
+  r->n = c->n_found;
+  for (size_t i = 0; i < r->n; i++)
+    snprintf(r->tasks[i], MT_SERVER_TASK_ID, "node:%" PRIu64, c->found[i]);
+}
+
+/* The server's clock is the true one. */
+static void hand_clock(const jobs_call *c, mt_session_read *r) {
+  r->docs = sim_must(mt_calloc(1, sizeof *r->docs));
+  r->docs[0].state = MT_SESSION_LIVE;
+  r->docs[0].beat_ms = c->heard_ms;
 }
 
 static void hand_over(jobs_call *c) {
@@ -242,6 +281,12 @@ static void hand_over(jobs_call *c) {
   if (c->kind == CALL_MGET) ((mt_mget *)r)->page = c->page, c->page = NULL;
   if (c->kind == CALL_NEXT) ((mt_scan_next *)r)->page = c->page, c->page = NULL;
   if (c->kind == CALL_COUNT) ((mt_count *)r)->count = c->count;
+  if (c->kind == CALL_SEARCH) hand_sample(c, (mt_search *)r);
+  if (c->kind == CALL_TASK) ((mt_server_task *)r)->state = c->state;
+  if (c->kind == CALL_FIND) hand_found(c, (mt_server_task_find *)r);
+  if (c->kind == CALL_CLOCK) hand_clock(c, (mt_session_read *)r);
+  if (c->kind == CALL_START)
+    snprintf(((mt_update_by_query *)r)->task, MT_SERVER_TASK_ID, "node:%" PRIu64, c->task);
   if (c->kind == CALL_DESCRIBE) ((mt_describe *)r)->exists = true, ((mt_describe *)r)->shards = 1;
   if (c->kind != CALL_OPEN) return;
   mt_scan_open *open = (mt_scan_open *)r;
@@ -421,6 +466,37 @@ static void do_bulk(mt_store *s, mt_bulk *r) {
   c->items = copy_items(r->items, r->n);
 }
 
+static void do_search(mt_store *s, mt_search *r) {
+  call_new(s, &r->req, CALL_SEARCH, r->index);
+}
+
+static void do_update_by_query(mt_store *s, mt_update_by_query *r) {
+  jobs_call *c = call_new(s, &r->req, CALL_START, r->index);
+  jobs_start *to = &c->start;
+  r->req.writes = true;
+  to->below = searched(r->query);
+  to->not_after_ms = r->not_after_ms;
+  snprintf(to->name, sizeof to->name, "%s", r->name);
+  snprintf(to->gate_id, sizeof to->gate_id, "%s", r->gate->id);
+  snprintf(to->gate_path, sizeof to->gate_path, "%s", r->gate->path);
+}
+
+static void do_task(mt_store *s, mt_server_task *r) {
+  jobs_call *c = call_new(s, &r->req, CALL_TASK, SHELF_DOCS);
+  c->task = strtoull(strchr(r->task, ':') + 1, NULL, 10);
+  c->cancels = r->cancel;
+}
+
+static void do_task_find(mt_store *s, mt_server_task_find *r) {
+  jobs_call *c = call_new(s, &r->req, CALL_FIND, SHELF_DOCS);
+  snprintf(c->start.name, sizeof c->start.name, "%s", r->name);
+}
+
+static void do_session_read(mt_store *s, mt_session_read *r) {
+  jobs_call *c = call_new(s, &r->req, CALL_CLOCK, SHELF_DOCS);
+  c->heard_ms = atomic_load(&c->process->session.deadline_ms) - JOBS_LEASE;
+}
+
 static void do_scan_close(mt_store *s, mt_scan *scan) {
   (void)s;
   if (!scan) return;
@@ -452,9 +528,15 @@ mt_store *jobs_store_new(jobs_process *process) {
                                    .refresh = do_refresh,
                                    .scan_open = do_open,
                                    .scan_next = do_next,
-                                   .scan_close = do_scan_close};
+                                   .scan_close = do_scan_close,
+                                   .search = do_search,
+                                   .update_by_query = do_update_by_query,
+                                   .task = do_task,
+                                   .task_find = do_task_find};
+  static const mt_locks_ops locks = {.session_read = do_session_read};
   road_store *s = sim_must(calloc(1, sizeof *s));
   *s = (road_store){.base = {.docs = &docs,
+                             .locks = &locks,
                              .cancel = do_cancel,
                              .close = do_close,
                              .loop = process->loop,

@@ -137,6 +137,7 @@ static void choose_profile(jobs_sim *s) {
   p->known = draw(s, 13, 3) ? 0 : 2;
   p->revisions = draw(s, 14, 2);
   p->bounded = draw(s, 15, 2);
+  if (p->kind == JOBS_EMPTY) p->strategy = (mt_strategy)draw(s, 16, 3);
 }
 
 /* Each kind of fault more or less often, some not at all. */
@@ -178,6 +179,7 @@ void jobs_schedule(jobs_sim *s, uint64_t seed, const sim_key *only, size_t n_onl
 void jobs_clean(jobs_sim *s) {
   for (size_t i = 0; i < s->n; i++) jobs_process_clean(&s->processes[i]);
   jobs_road_clear(s);
+  jobs_tasks_clear(s);
   jobs_judge_clean(s);
   shelf_deinit(&s->shelf);
   sim_world_free(s->w);
@@ -206,9 +208,11 @@ static void print_counts(const jobs_counts *c, uint64_t schedules, uint64_t fail
          " accepted, %" PRIu64
          " batches, %" PRIu64 " writes (%" PRIu64 " of what was there), %" PRIu64
          " requests of nobody, %" PRIu64 " calls of functions, %" PRIu64 " orders, %" PRIu64
-         " times others were let in, %" PRIu64 " failures\n",
-         schedules, c->processes, c->killed, c->takeovers, c->done, c->undone, c->standing, c->cleared, c->accepted,
-         c->batches, c->writes, c->again, c->late, c->calls, c->orders, c->yields, failures);
+         " times others were let in, %" PRIu64 " tasks, %" PRIu64 " interrupted, %" PRIu64
+         " failures\n",
+         schedules, c->processes, c->killed, c->takeovers, c->done, c->undone, c->standing, c->cleared,
+         c->accepted, c->batches, c->writes, c->again, c->late, c->calls, c->orders, c->yields, c->tasks,
+         c->interrupted, failures);
 }
 
 static int run_many(const sim_options *o, sim_tracing tracing) {

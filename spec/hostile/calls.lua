@@ -187,7 +187,8 @@ calls.arguments = {
     flush = nothing, report = nothing, finish = function() return {} end, close = nothing,
   },
   job = {
-    plan = nothing, run = nothing, resume = nothing, rollback = nothing, status = nothing, accept = nothing,
+    plan = nothing, run = nothing, resume = nothing, rollback = nothing, plan_rollback = nothing,
+    status = nothing, accept = nothing,
     rejected = nothing,
     conflicts = nothing, pause = nothing, go_on = nothing, cancel = nothing,
     throttle = function() return {rate = 1000, batch = 2} end,

@@ -52,6 +52,10 @@ stores.each("what a job of the program sets aside", function(store)
     is_free()
     out = mortise("jobs", "show", "cast", "--rejected")
     assert.equal(10, select(2, out:gsub("\n", "\n")))
+    out, err, status = mortise("jobs", "resume", "cast") -- it does not forget them
+    assert.same({1, ""}, {status, err})
+    says(out, "job cast was done already, but for 10 documents", "mortise jobs show cast --rejected")
+    assert.equal(10, client:get_job("cast"):resume().rejected)
   end)
 
   it("makes it stand, where more is than may be, until it is accepted", function()

@@ -124,6 +124,36 @@ stores.each("documents", function(store)
     assert.equal("a", ids())
   end)
 
+  it("are views in a scan, also where others delete some meanwhile", function()
+    local gone = {}
+    for i = 1, 30 do client:create(index, "g" .. i, {path = "/g"}) end
+    client:refresh(index)
+    local n = 0
+    for doc in client:scan(index, {query = {term = {path = "/g"}}, page = 3, slices = 1}) do
+      assert.equal("/g", doc.path)
+      n = n + 1
+      for i = 1, n == 1 and 30 or 0 do
+        local id = "g" .. i
+        if id ~= doc._id and i % 2 == 0 then
+          client:delete(index, id)
+          gone[#gone + 1] = id
+        end
+      end
+    end
+    assert.is_true(n >= 30 - #gone and n <= 30)
+    local scan <close> = client:scan(index, {query = {term = {path = "/g"}}, page = 10, slices = 1})
+    local pages = 0
+    client:delete(index, scan:next()._id)
+    for page in function() return scan:next_page() end do
+      for _, doc in ipairs(page) do
+        assert.equal("/g", doc.path)
+        pages = pages + 1
+        pcall(client.delete, client, index, doc._id)
+      end
+    end
+    assert.is_true(pages >= 30 - #gone - 1)
+  end)
+
   it("are not scanned in an index whose name is too long for a request", function()
     assert.is_false((pcall(client.scan, client, ("i"):rep(1 << 17))))
     assert.is_false((pcall(client.scan, client, index .. (","):rep(1 << 16), {slices = 3})))

@@ -558,7 +558,11 @@ function Job:resume()
   local record = records.get(self._client, self.id)
   local refused = record and record.state == "undone" and not record.began
   check_function(self, not refused and record or nil)
-  return carry_out(self, refused and "run" or "resume")
+  local result = carry_out(self, refused and "run" or "resume")
+  if record and record.state == "done" then -- what it has set aside stays that
+    result.rejected, result.conflicts = record.counts.rejected, record.counts.conflicts
+  end
+  return result
 end
 
 -- Undoes what it has done: each document that still is what the job made of it becomes what it was, byte for

@@ -43,22 +43,28 @@ function scan.open(client, index, given, before)
   return self, nil, nil, self
 end
 
+-- Goes on to the page after this one (nil: to the first).
+local function fetch(self, page)
+  if page then
+    self._passed, self._page = self._passed + #page, nil -- there is none while the next one is fetched
+    collectgarbage("step", page_kilobytes)
+  end
+  if self._ended or not self._source then return end
+  if self._before then self._before() end
+  self._page, self._at = self._source:next(), 0
+  self._ended = not self._page
+end
+
 -- The next view, or nil at the end.
 function Scan:next()
-  while true do
+  while self._page or not self._ended and self._source do
     local page = self._page
     if page and self._at < #page then
       self._at = self._at + 1
-      return page[self._at]
+      if page[self._at] then return page[self._at] end -- else it is gone since the scan began
+    else
+      fetch(self, page)
     end
-    if self._ended or not self._source then return nil end
-    if page then
-      self._passed, self._page = self._passed + #page, nil -- there is none while the next one is fetched
-      collectgarbage("step", page_kilobytes)
-    end
-    if self._before then self._before() end
-    self._page, self._at = self._source:next(), 0
-    self._ended = not self._page
   end
 end
 
@@ -68,7 +74,7 @@ function Scan:next_page()
   local page = self._page
   if not list[1] then return nil end
   if not page then errors.bad "the scan was closed" end -- by a finalizer
-  for i = self._at + 1, #page do list[#list + 1] = page[i] end
+  for i = self._at + 1, #page do list[#list + 1] = page[i] or nil end
   self._at, self._lists = #page, true
   return list
 end

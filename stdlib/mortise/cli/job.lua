@@ -4,6 +4,7 @@ local core = require "mortise.core"
 local duration = require "mortise.duration"
 local errors = require "mortise.errors"
 local job = require "mortise.job"
+local job_shown = require "mortise.cli.job_shown"
 local kept_plan = require "mortise.cli.kept_plan"
 local large = require "mortise.cli.large"
 local mortise = require "mortise"
@@ -74,15 +75,21 @@ end
 local ended = {resume = "done", rollback = "undone"}
 local said = {run = "is done", resume = "is done", rollback = "is undone"}
 
+-- -> exit status
 local function report(o, verb, found, result)
-  if o.json then return output.json(result) end
+  local line, status = job_shown.already(found.id, result)
+  if not result.already then status = 0 end
+  if o.json then
+    output.json(result)
+    return status
+  end
   if result.already then
-    local aside = (result.rejected or 0) + (result.conflicts or 0)
-    return output.line(io.stdout, ("job %s was %s already%s"):format(found.id, result.state, aside > 0
-      and (", but for %d documents that were set aside"):format(aside) or ""))
+    output.line(io.stdout, line)
+    return status
   end
   output.line(io.stdout, ("job %s %s: %d documents changed in %s%s"):format(found.id, said[verb],
     result.changed, duration.text(result.seconds * 1000), undo.also(result)))
+  return 0
 end
 
 -- -> exit status
@@ -126,8 +133,7 @@ local function work(ctx, found)
   if not ok then error(result, 0) end
   result.already = result.already or record and record.state == ended[verb] or nil
   output.last_words(nil)
-  report(o, verb, found, result)
-  return 0
+  return report(o, verb, found, result)
 end
 
 local function check(ctx)

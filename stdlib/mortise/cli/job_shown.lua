@@ -124,6 +124,15 @@ function job_shown.line(record)
     record.reason and "; " .. record.reason or "")
 end
 
+-- Of one that is resumed or undone, and was that `already`: a line for it, and the exit status.
+function job_shown.already(id, result)
+  local line = ("job %s was %s already"):format(id, result.state)
+  local rejected, aside = result.rejected or 0, (result.rejected or 0) + (result.conflicts or 0)
+  if aside == 0 then return line, 0 end
+  return ("%s, but for %d documents that were set aside: mortise jobs show %s --%s"):format(line, aside, id,
+    rejected > 0 and "rejected" or "conflicts"), 1
+end
+
 -- Prints all about one. `limits`: what slows it down, or nil.
 function job_shown.print_one(record, limits)
   local spec, now = record.spec, not records.over[record.state] and progress_of(record)

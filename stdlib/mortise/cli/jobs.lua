@@ -182,8 +182,16 @@ local function go_on(ctx, verb, found, given)
   output.status(nil)
   if not ok then error(result, 0) end
   output.last_words(nil)
-  if ctx.options.json then return output.json(result) end
-  if was == ended[verb] then return output.line(io.stdout, ("job %s was %s already"):format(id, was)) end
+  local line, status = job_shown.already(id, result)
+  if was ~= ended[verb] then status = 0 end
+  if ctx.options.json then
+    output.json(result)
+    return status
+  end
+  if was == ended[verb] then
+    output.line(io.stdout, line)
+    return status
+  end
   output.line(io.stdout, ("job %s %s: %d documents changed in %s%s"):format(id, said[verb], result.changed,
     duration.text(result.seconds * 1000), undo.also(result)))
 end
@@ -219,7 +227,7 @@ function verbs.resume(client, ctx, id)
   if record and record.alive and orders.is_paused(client, record) then
     return job_orders.give(client, ctx, "go_on", id)
   end
-  go_on(ctx, "resume", find(client, ctx, id))
+  return go_on(ctx, "resume", find(client, ctx, id))
 end
 
 function verbs.rollback(client, ctx, id)
@@ -229,7 +237,7 @@ function verbs.rollback(client, ctx, id)
   if ctx.options.dry_run then return undo.show(ctx, found) end
   local may, given = undo.agreed(ctx, client, found, record)
   if not may then return 1 end
-  go_on(ctx, "rollback", found, given)
+  return go_on(ctx, "rollback", found, given)
 end
 
 local verb_names = {"ls", "show", "wait", "plan", "pause", "resume", "throttle", "cancel", "rollback",

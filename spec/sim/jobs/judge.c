@@ -439,11 +439,13 @@ static void check_calm(jobs_process *p) {
   }
 }
 
-/* It gives back what those before it held, of which nobody knows more than what it found. */
+/* It gives back what those before it held, of which nobody knows more than what it found. But only while it believes
+ * in its lock, since a release is not sent after that: one that hears too late that the job is over, after its lease
+ * has run out, gives nothing back. Another may then have taken over all that it had, and have the job stand. */
 static void note_cleared(jobs_process *p) {
   jobs_sim *s = p->sim;
   bool over = s->ended.state == MT_JOB_DONE || s->ended.state == MT_JOB_UNDONE;
-  if (p->job.error.code) return;
+  if (p->job.error.code || mt_session_dead(&p->session, sim_now(s->w))) return;
   if (!over) jobs_fail(s, "the guard of a job that stands, or may be born yet, was given back");
   s->cleared = p->number;
   s->counts.cleared++;

@@ -4,6 +4,7 @@ local core = require "mortise.core"
 local fails = require "spec.support.fails"
 local program = require "spec.support.program"
 local stores = require "spec.support.stores"
+local undoing = require "mortise.undoing"
 
 stores.each("undoing a rename", function(store)
   local client, namespace, index
@@ -75,6 +76,20 @@ stores.each("undoing a rename", function(store)
       expect_taken_along()
     end)
   end
+
+  it("takes nothing for others' that a dead process may have changed without counting it", function()
+    local done = rename("dead", {journal = false})
+    local paths = {index = index, fields = "path", from = "/a", to = "/b", merge = true, allow_empty = true}
+    local function others_of(state)
+      local record = done:status()
+      record.state, record.counts.changed = state, 0
+      record.total = state == "undoing" and 0 or record.total -- as the record of one that is undone has it
+      return undoing.foresee(client, record, paths).others
+    end
+    assert.same({0, 0}, {others_of "running", others_of "undoing"})
+    others()
+    assert.same({1, 1}, {others_of "running", others_of "undoing"})
+  end)
 
   it("has a journal where renaming back could not undo it, whatever was asked", function()
     client:create(index, "there", {path = "/b/there"})

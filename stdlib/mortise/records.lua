@@ -150,6 +150,7 @@ local function read_sound(view)
     strategy = body.strategy ~= "" and body.strategy or nil,
     strategy_reason = body.strategy_why ~= "" and body.strategy_why or nil,
     swept = body.sweeps and body.swept or nil, counts = read_counts(body), total = body.total or 0,
+    found = body.total or 0, -- `total` becomes another thing once it is undone
     lets_in = lets_others_in(view),
     rate = body.speed, by = body.by and read_by(body.by) or nil,
     spec = core.json_decode(core.json(body.spec)),

@@ -8,8 +8,8 @@ local undoing = {}
 
 local LOOK_MS = 5
 
--- How many documents lie below `from`, and below `to`.
-local function count_trees(client, options)
+-- How many documents lie below `to`.
+local function count_beside(client, options)
   local matched, beside
   local work = client:_open_core():plan(options)
   local task = core.spawn(function() return pcall(work.run, work) end)
@@ -21,12 +21,15 @@ local function count_trees(client, options)
   local ok, why = task:join()
   if not matched then matched, beside = work:counts() end
   if not matched then error(ok and "it was not counted" or why, 0) end
-  return matched, beside
+  return beside
 end
 
 -- Of a job's record; `options`: the core's, for its change. -> {job=, state=, by= ("journal" or "renaming
 -- back"), changed= (documents that would be written at most), others= (at least so many of them are not the
 -- job's)}
+--
+-- A dead process, or a server still at work for it, may have changed more than the record counts, but no more
+-- than was found at first: fewer would call the job's own documents others'.
 function undoing.foresee(client, record, options)
   local counts = record.counts
   local own = counts.changed + counts.deleted
@@ -35,8 +38,8 @@ function undoing.foresee(client, record, options)
     changed = record.state == "undone" and 0 or own - counts.restored - counts.kept,
   }
   if not record.renames_back or record.state == "undone" then return out end
-  local below_from, below_to = count_trees(client, options)
-  if record.state ~= "done" then own = math.max(0, (record.total or own) - below_from) end
+  if record.state ~= "done" then own = math.max(own, record.found) end
+  local below_to = count_beside(client, options)
   out.by, out.changed, out.others = "renaming back", below_to, math.max(0, below_to - own)
   return out
 end

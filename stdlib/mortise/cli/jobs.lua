@@ -208,7 +208,8 @@ function verbs.accept(client, ctx, id)
     rest > 0 and (", %d not looked at"):format(rest) or ""))
 end
 
--- Of a job without a document: gives back what its dead process has left. -> was there anything?
+-- Of a job without a document: gives back what its dead process has left, which undoes it. -> was there
+-- anything?
 local function has_given_back(client, ctx, id)
   local n = guards.clear(client, id)
   if n == 0 then return false end
@@ -223,7 +224,7 @@ end
 -- Of one that someone is at work on, only the pause is ended.
 function verbs.resume(client, ctx, id)
   local record = records.get(client, id)
-  if not record and has_given_back(client, ctx, id) then return end
+  if not record and guards.clear(client, id) > 0 then guards.refuse_unborn(id) end -- it is not done
   if record and record.alive and orders.is_paused(client, record) then
     return job_orders.give(client, ctx, "go_on", id)
   end

@@ -1,8 +1,9 @@
 /* `mortise.terminal`:
- *   readline(prompt) -> line      without its newline; nil at the end of the input. Waits like any
- *                                 operation, so other tasks run; ^C raises `interrupted` and clears
- *                                 the line. Without a terminal it reads plain lines and shows no
- *                                 prompt
+ *   line() -> line                of standard input, without its newline; nil at the end of the
+ *                                 input. Waits like any operation, so other tasks run, and ^C
+ *                                 raises `interrupted` whenever it comes
+ *   readline(prompt) -> line      the same with a prompt and an editor, which ^C clears. Without a
+ *                                 terminal it reads plain lines and shows no prompt
  *   add_history(line)
  *   complete(fn or nil)           fn(word, line, start) -> array of candidates for `word`, which
  *                                 begins at byte `start` of `line`
@@ -18,7 +19,7 @@
 
 #include "bindings/await.h"
 #include "bindings/interrupt.h"
-#include "bindings/lua_class.h"
+#include "bindings/lua_buf.h"
 #include "bindings/lua_error.h"
 #include "bindings/lua_options.h"
 #include "bindings/op.h"
@@ -54,32 +55,123 @@ void mt_terminal_restore(void) {
   if (has_saved) tcsetattr(STDIN_FILENO, TCSANOW, &saved);
 }
 
+/* ---- Waiting for input ---------------------------------------------------------------------- */
+
+/* A signal that comes right before a read that blocks is seen only after it. So nothing here reads before
+ * there is something, and what waits is the loop, which an interrupt ends. */
+typedef struct input_op {
+  mt_op op;
+  mt_watch watch;
+} input_op;
+
+static void on_input(void *ctx, uint32_t events) {
+  (void)events;
+  input_op *input = ctx;
+  mt_watch_stop(input->op.driver->loop, &input->watch);
+  mt_op_done(&input->op);
+}
+
+static input_op *new_input(lua_State *L, size_t size, int anchors, const mt_op_type *type) {
+  input_op *input = mt_lua_op_new(L, size, anchors, type);
+  input->watch.ready = on_input;
+  input->watch.ctx = input;
+  input->watch.fd = STDIN_FILENO;
+  return input;
+}
+
+static int wait_for_input(lua_State *L, input_op *input, int index) {
+  mortise_error err;
+  input->op.done = false;
+  if (mt_watch_set(input->op.driver->loop, &input->watch, EPOLLIN, &err)) mt_error_raise(L, &err);
+  mt_op_start(&input->op);
+  return mt_await(L, index);
+}
+
+static bool is_readable(void) {
+  struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+  return poll(&input, 1, 0) > 0;
+}
+
+/* ^C empties the terminal's queue, so input that was reported may be gone, and who then reads blocks all
+ * tasks. So the check for input takes a byte without waiting, through a descriptor of our own, because
+ * O_NONBLOCK affects everyone who shares a descriptor. Without such a descriptor, or a way to hand the byte
+ * over, polling right before is the best possible. */
+static int keyboard = -1;
+enum { NO_KEY = -2 }; /* EOF is a key */
+static int key = NO_KEY;
+
+static void open_keyboard(void) {
+  if (isatty(STDIN_FILENO))
+    keyboard = open("/proc/self/fd/0", O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+}
+
+static bool has_byte(void) {
+  unsigned char byte;
+  if (key != NO_KEY) return true;
+  if (keyboard < 0) return is_readable();
+  ssize_t n = read(keyboard, &byte, 1);
+  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+  key = n == 1 ? byte : EOF;
+  return true;
+}
+
+static int take_byte(void) {
+  int taken = key;
+  key = NO_KEY;
+  return taken == NO_KEY ? getc(stdin) : taken;
+}
+
 /* ---- Without an editor ---------------------------------------------------------------------- */
 
-/* getline's buffer, freed by __gc. */
-typedef struct plain_text {
-  char *p;
-  size_t cap;
-} plain_text;
+enum { LINE_BYTES_MAX = 64 << 20 };
 
-static int collect_text(lua_State *L) {
-  plain_text *t = lua_touserdata(L, 1);
-  free(t->p);
-  t->p = NULL;
-  return 0;
+typedef struct line_op {
+  input_op input;
+  mt_buf *text; /* its anchor */
+} line_op;
+
+static bool cancel_line(mt_op *op) {
+  mt_watch_stop(op->driver->loop, &((line_op *)op)->input.watch);
+  return false;
+}
+
+static int finish_line(lua_State *L, mt_op *op, int index) {
+  line_op *line = (line_op *)op;
+  int byte = NO_KEY;
+  while (has_byte() && (byte = take_byte()) != EOF && byte != '\n') {
+    mt_buf_addc(line->text, (char)byte);
+    byte = NO_KEY;
+  }
+  if (byte == NO_KEY) return wait_for_input(L, &line->input, index);
+  if (byte == EOF && ferror(stdin) && errno != EINTR)
+    mt_error_throw(L, MORTISE_UNAVAILABLE, "standard input cannot be read: %s", strerror(errno));
+  mt_buf_check(L, line->text, "a line of standard input");
+  if (byte == EOF && !line->text->n) return 0;
+  mt_slice text = mt_buf_slice(line->text);
+  lua_pushlstring(L, text.p, text.n);
+  return 1;
+}
+
+static const mt_op_type line_type = {cancel_line, finish_line, NULL, false, NULL};
+
+/* What the C library has read ahead would be invisible to poll; and what it does not read ahead, a script's
+ * own io.read finds. */
+static void read_nothing_ahead(void) {
+  static bool done;
+  if (keyboard < 0 && !done) setvbuf(stdin, NULL, _IONBF, 0);
+  done = true;
 }
 
 static int read_plain(lua_State *L) {
-  static const luaL_Reg metamethods[] = {{"__gc", collect_text}, {NULL, NULL}};
-  plain_text *t = lua_newuserdatauv(L, sizeof *t, 0);
-  *t = (plain_text){NULL, 0};
-  mt_class(L, "mortise.text", metamethods);
-  lua_setmetatable(L, -2);
-  ssize_t n = getline(&t->p, &t->cap, stdin);
-  if (n < 0) return 0;
-  if (n && t->p[n - 1] == '\n') n--;
-  lua_pushlstring(L, t->p, (size_t)n);
-  return 1;
+  read_nothing_ahead();
+  mt_buf *text = mt_buf_push(L, LINE_BYTES_MAX);
+  line_op *line = (line_op *)new_input(L, sizeof *line, 1, &line_type);
+  int index = lua_gettop(L);
+  line->text = text;
+  mt_op_anchor(L, index, 1, index - 1);
+  mt_op_start(&line->input.op);
+  mt_op_done(&line->input.op); /* there may be a line already, and a file cannot be watched */
+  return mt_await(L, index);
 }
 
 #if defined(MORTISE_LIBEDIT) || defined(MORTISE_READLINE)
@@ -87,8 +179,7 @@ static int read_plain(lua_State *L) {
 /* ---- With one: its state is the process's, so there is one prompt at a time ------------------ */
 
 typedef struct prompt {
-  mt_op op;
-  mt_watch watch;
+  input_op input;
   char *line; /* owned; NULL at the end of the input */
   bool got;
 } prompt;
@@ -104,7 +195,7 @@ bool mt_terminal_at_prompt(void) {
 static void hide_prompt(prompt *p) {
   if (showing != p) return;
   showing = NULL;
-  mt_watch_stop(p->op.driver->loop, &p->watch);
+  mt_watch_stop(p->input.op.driver->loop, &p->input.watch);
   rl_callback_handler_remove();
 }
 
@@ -116,13 +207,6 @@ static void on_line(char *line) {
   showing->line = line;
   showing->got = true;
   hide_prompt(showing); /* at once, or the editor shows the prompt again */
-}
-
-static void on_input(void *ctx, uint32_t events) {
-  (void)events;
-  prompt *p = ctx;
-  mt_watch_stop(p->op.driver->loop, &p->watch);
-  mt_op_done(&p->op);
 }
 
 static void clear_line(bool interrupted) {
@@ -149,40 +233,17 @@ static void deinit_prompt(mt_op *op) {
   p->line = NULL;
 }
 
-static int wait_for_input(lua_State *L, prompt *p, int index) {
-  mortise_error err;
-  p->op.done = false;
-  if (mt_watch_set(p->op.driver->loop, &p->watch, EPOLLIN, &err)) mt_error_raise(L, &err);
-  mt_op_start(&p->op);
-  return mt_await(L, index);
-}
-
-/* ^C empties the terminal's queue, so input that was reported may be gone; an editor that then
- * reads would block all tasks. So the check for input takes a byte without waiting, through a
- * descriptor of our own, because O_NONBLOCK affects everyone who shares a descriptor. Without such
- * a descriptor, or a way to hand the byte over, polling right before is the best possible. */
-static int keyboard = -1;
-enum { NO_KEY = -2 }; /* EOF is a key */
-static int key = NO_KEY;
-
-static int has_input(void) {
-  unsigned char byte;
-  if (key != NO_KEY) return true;
-  if (keyboard < 0) {
-    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
-    return poll(&input, 1, 0) > 0;
-  }
-  ssize_t n = read(keyboard, &byte, 1);
-  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return false;
-  key = n == 1 ? byte : EOF;
-  return true;
-}
-
 #if defined(MORTISE_READLINE)
+static int has_key(void) {
+  return has_byte();
+}
+
 static int take_key(FILE *input) {
-  int taken = key;
-  key = NO_KEY;
-  return taken == NO_KEY ? rl_getc(input) : taken;
+  return key == NO_KEY ? rl_getc(input) : take_byte();
+}
+#else
+static int has_key(void) { /* the editor reads by itself */
+  return is_readable();
 }
 #endif
 
@@ -190,11 +251,11 @@ static int take_key(FILE *input) {
  * callback. */
 static int finish_prompt(lua_State *L, mt_op *op, int index) {
   prompt *p = (prompt *)op;
-  if (!has_input()) return wait_for_input(L, p, index);
+  if (!has_key()) return wait_for_input(L, &p->input, index);
   asking = L;
   rl_callback_read_char();
   asking = NULL;
-  if (!p->got) return wait_for_input(L, p, index);
+  if (!p->got) return wait_for_input(L, &p->input, index);
   if (!p->line) return 0;
   lua_pushstring(L, p->line);
   return 1;
@@ -206,13 +267,10 @@ static int read_edited(lua_State *L, const char *text) {
   if (showing) return luaL_error(L, "there is a prompt already");
   if (mt_signals_ending) return 0;
   mt_signals_forget();
-  prompt *p = mt_lua_op_new(L, sizeof *p, 0, &prompt_type);
-  p->watch.ready = on_input;
-  p->watch.ctx = p;
-  p->watch.fd = STDIN_FILENO;
+  prompt *p = (prompt *)new_input(L, sizeof *p, 0, &prompt_type);
   showing = p;
   rl_callback_handler_install(text, on_line);
-  return wait_for_input(L, p, lua_gettop(L));
+  return wait_for_input(L, &p->input, lua_gettop(L));
 }
 
 /* ---- Completion ----------------------------------------------------------------------------- */
@@ -288,9 +346,7 @@ static void set_up_editor(void) {
 #if defined(MORTISE_READLINE)
   rl_catch_signals = 0; /* main.c handles them */
   rl_getc_function = take_key;
-  rl_input_available_hook = has_input;
-  if (isatty(STDIN_FILENO))
-    keyboard = open("/proc/self/fd/0", O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  rl_input_available_hook = has_key;
 #endif
   rl_readline_name = "mortise";
   rl_attempted_completion_function = complete_word;
@@ -330,6 +386,10 @@ static int terminal_readline(lua_State *L) {
   const char *text = lua_isnoneornil(L, 1) ? "" : mt_check_string(L, 1);
   lua_settop(L, 1);
   return isatty(STDIN_FILENO) ? read_edited(L, text) : read_plain(L);
+}
+
+static int terminal_line(lua_State *L) {
+  return read_plain(L);
 }
 
 static int terminal_isatty(lua_State *L) {
@@ -373,7 +433,8 @@ static int terminal_clear(lua_State *L) {
 }
 
 int mt_terminal_open(lua_State *L) {
-  static const luaL_Reg functions[] = {{"readline", terminal_readline},
+  static const luaL_Reg functions[] = {{"line", terminal_line},
+                                       {"readline", terminal_readline},
                                        {"add_history", terminal_add_history},
                                        {"complete", terminal_complete},
                                        {"progress", terminal_progress},
@@ -384,6 +445,7 @@ int mt_terminal_open(lua_State *L) {
                                        {"unread", terminal_unread},
                                        {"width", terminal_width},
                                        {NULL, NULL}};
+  open_keyboard();
   set_up_editor();
   luaL_newlib(L, functions);
 #if defined(MORTISE_READLINE)

@@ -20,7 +20,7 @@ end
 function confirm.ask(question)
   output.clear()
   io.stderr:write(question, " (y/N) ")
-  local answer = core.lower(io.stdin:read "l" or "")
+  local answer = core.lower(require("mortise.terminal").line() or "")
   return answer == "y" or answer == "yes"
 end
 

@@ -102,17 +102,26 @@ local function compiled(chunk, why)
   io.stderr:write("mortise: ", printable(why, true), "\n")
 end
 
--- Reads the file itself, for a better message than Lua's if it cannot be read.
-local function load_file(file)
-  if file == "-" then return compiled(loadfile(nil, "t")) end
+local function read_input()
+  local lines = {}
+  for line in require("mortise.terminal").line do lines[#lines + 1] = line end
+  return table.concat(lines, "\n")
+end
+
+local function read_file(file)
   local handle, why = io.open(file, "rb")
   if not handle then errors.bad("cannot run %s", why) end
   local text
   text, why = handle:read "a"
   handle:close()
-  if not text then errors.bad("cannot run %s: %s", file, why) end
+  return text or errors.bad("cannot run %s: %s", file, why)
+end
+
+-- Reads the file itself, for a better message than Lua's if it cannot be read.
+local function load_file(file)
+  local text = file == "-" and read_input() or read_file(file)
   text = text:gsub("^\xef\xbb\xbf", ""):gsub("^#[^\n]*", "") -- like Lua
-  return compiled(load(text, "@" .. printable(file), "t"))
+  return compiled(load(text, file == "-" and "=stdin" or "@" .. printable(file), "t"))
 end
 
 -- A job that was only made. A table may be another script's module.

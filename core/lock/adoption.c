@@ -8,6 +8,7 @@ enum {
   READ_PLACES = 1000,
   LOOK_MS = 1000, /* between looks at sessions that live */
   AGAIN_MS = 20,  /* where something else is being written, or a request failed for now */
+  SLOWER_MAX = 6, /* doublings of that pause where another one was quicker */
   PATH_ROOM = 16 << 10,
 };
 
@@ -26,6 +27,7 @@ struct mt_adoption {
   mt_manager *m;
   adoption_step step;
   bool once; /* a single try */
+  unsigned slower; /* how often another one has taken over what this one was about to */
   int64_t due_ms;
   mt_lock_read read;
   mt_place *places; /* all stripes of the parts' paths, owned: the dead may have used any */
@@ -218,13 +220,23 @@ static void adopt_more(mt_adoption *ad) {
   ad->due_ms = stuck ? mt_manager_now(ad->m) + AGAIN_MS : INT64_MAX;
 }
 
+/* Another one has the job now: it ends it, or dies, and then this one comes. */
+static void read_again(mt_adoption *ad) {
+  ad->at = 0;
+  begin_step(ad, STEP_READ, AGAIN_MS << ad->slower);
+  if (ad->slower < SLOWER_MAX) ad->slower++;
+}
+
 void mt_adoption_answered(mt_adoption *ad, const mt_hold *h, const mortise_error *err) {
   for (size_t i = 0; ad->step == STEP_ADOPT && i < ad->n; i++) {
     found *f = &ad->found[i];
     if (f->hold != h || f->adopted) continue;
     f->adopted = !err;
-    if (err) fail_adoption(ad, err);
     ad->due_ms = 0;
+    if (err && err->code == MORTISE_CONFLICT && !ad->once)
+      read_again(ad);
+    else if (err)
+      fail_adoption(ad, err);
     return;
   }
 }

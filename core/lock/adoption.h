@@ -3,7 +3,7 @@
  *
  * The lock documents are read; each session that holds something there for the same job is proven
  * dead, as by a waiter; then its entries are replaced by ours, from the root to the leaves: the first
- * alone, so that of two who try only one goes on, then the others. Nothing of it is believed: the
+ * alone, so that of two who try only one goes on, then the others. The other one reads again. Nothing of it is believed: the
  * grants that follow are. A hold that was adopted is a guard until all of the lock is had, and is not
  * given back where it is not. */
 #ifndef MT_LOCK_ADOPTION_H

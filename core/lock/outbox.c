@@ -368,19 +368,22 @@ static bool release_answered(mt_manager *m, mt_hold *h, const mt_lock_item *item
   return false;
 }
 
-/* Only an acknowledged write takes it over. Where nothing of the dead one is left, somebody else
- * has done so. */
+/* Only an acknowledged write takes it over. CONFLICT: nothing of the dead one is left, so somebody else was
+ * quicker. */
 static void adopt_answered(mt_manager *m, mt_hold *h, const mt_lock_item *item) {
+  static const struct refusal {
+    mortise_status code;
+    const char *why;
+  } gone = {MORTISE_CONFLICT, "another session has taken that over"},
+    newer = {MORTISE_CORRUPT_TABLE, "the store holds a newer number of this session"},
+    refused = {MORTISE_REJECTED, "the store refuses to let that be taken over"};
+  const struct refusal *r = item->result == MT_LOCK_ABSENT  ? &gone
+                            : item->result == MT_LOCK_STALE ? &newer
+                                                            : &refused;
   mortise_error err;
   const mt_slice path = mt_slice_of(h->path);
-  bool gone = item->result == MT_LOCK_ABSENT || item->result == MT_LOCK_STALE;
-  mt_error_set(&err, gone ? MORTISE_CONFLICT : MORTISE_REJECTED,
-               gone
-                   ? MT_QUOTED ": what session %s held there for job %s is another session's now, "
-                               "which has taken the job over"
-                   : MT_QUOTED ": the store refuses to let the lock of session %s for job %s be "
-                               "taken over",
-               MT_QUOTED_OF(path), h->evict, m->job);
+  mt_error_set(&err, r->code, MT_QUOTED ", held by session %s for job %s: %s", MT_QUOTED_OF(path),
+               h->evict, m->job, r->why);
   h->evict[0] = '\0';
   h->adopts = false;
   m->hooks->adopted(m, h, item->result == MT_LOCK_ACKED ? NULL : &err);

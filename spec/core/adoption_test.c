@@ -188,6 +188,43 @@ static void test_a_cycle_through_an_heir(void **state) {
   mt_test_expect_empty(&place);
 }
 
+/* ---- Two at once ---------------------------------------------------------------------------- */
+
+/* The second begins so many turns after the first: one is quicker, and the other comes after it. */
+static void race(mt_test_client c[2], int turns) {
+  mt_client_session *s[2];
+  mt_acquire a[2];
+  mt_want want[2];
+  for (int i = 0; i < 2; i++) s[i] = open_job(&c[i]);
+  begin_adopting(s[0], &a[0], &want[0]);
+  for (int i = 0; i < turns && !a[0].finished; i++) mt_loop_step(c[0].client->loop, 1000, NULL);
+  begin_adopting(s[1], &a[1], &want[1]);
+  while (!a[0].finished && !a[1].finished) mt_test_pump_until(c, 2, &a[0].finished, 10);
+  int first = a[0].finished ? 0 : 1, second = !first;
+  MT_CHECK(a[first].lock, "%d: the first: %s", turns, a[first].error.message);
+  MT_CHECK(!a[second].finished, "%d: the second: %s", turns, a[second].error.message);
+  mt_test_client heirs[] = {{.client = c[0].client, .manager = s[0]->manager},
+                            {.client = c[1].client, .manager = s[1]->manager}};
+  assert_int_equal(mt_test_give(&heirs[first], 1, 0, a[first].lock), MORTISE_OK);
+  end_job(&c[first], s[first], false);
+  MT_CHECK(mt_test_pump_until(c, 2, &a[second].finished, WAIT), "%d: the second hangs", turns);
+  MT_CHECK(a[second].lock, "%d: the second: %s", turns, a[second].error.message);
+  assert_int_equal(mt_test_give(&heirs[second], 1, 0, a[second].lock), MORTISE_OK);
+  end_job(&c[second], s[second], false);
+}
+
+static void test_two_heirs(void **state) {
+  (void)state;
+  mt_test_client c[] = {mt_test_client_open(&place, 0), mt_test_client_open(&place, 0)};
+  for (int turns = 0; turns < 12; turns += stride(2)) {
+    leave_guard(&c[0]);
+    race(c, turns);
+  }
+  mt_test_client_close(&c[0]);
+  mt_test_client_close(&c[1]);
+  mt_test_expect_empty(&place);
+}
+
 static int init_table(void **state) {
   (void)state;
   return mt_test_init_table(&place);
@@ -196,6 +233,7 @@ static int init_table(void **state) {
 int main(void) {
   static const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_a_cycle_through_an_heir),
+      cmocka_unit_test(test_two_heirs),
       cmocka_unit_test(test_cut_short),
       cmocka_unit_test(test_without_memory),
   };

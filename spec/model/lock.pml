@@ -242,7 +242,8 @@ take_over:
       :: !seen || table[path].number[s] == number -> skip
       :: seen && table[path].number[s] != number && table[path].mode[0] != NONE ->
          adopt(s, path, number)
-      :: seen && table[path].number[s] != number && table[path].mode[0] == NONE -> goto closed
+      :: seen && table[path].number[s] != number && table[path].mode[0] == NONE ->
+         goto recover /* another one was quicker */
       :: seen && copies > 0 -> hold_up(adopting, s);
          if
          :: goto take_over /* it asks again, with the same number */

@@ -140,7 +140,8 @@ end
 local looked_at = 256 -- paths of one job
 
 -- Adds `guarded` to those that stand: does its lock stand at its paths? Not to one that lets others in.
-function guards.mark(client, list)
+-- `namespace`: not this client's.
+function guards.mark(client, list, namespace)
   local paths, of = {}, {}
   for _, record in ipairs(list) do
     if record.stands and not record.lets_in then
@@ -149,7 +150,7 @@ function guards.mark(client, list)
     end
   end
   local held = {}
-  for _, lock in ipairs(#paths > 0 and client:_read_locks(paths) or {}) do
+  for _, lock in ipairs(#paths > 0 and client:_read_locks(paths, namespace) or {}) do
     for _, entry in ipairs(lock.holders) do
       if is_of_a_job(entry) and entry.mode == "X" then held[entry.job .. lock.path] = true end
     end
@@ -161,18 +162,6 @@ function guards.mark(client, list)
     end
   end
   return list
-end
-
--- Takes the lock of one that has lost it, and leaves it there as its guard, so that who wants its paths is
--- told; others who have one there are waited for. -> false: it does not stand any more
-function guards.restore(client, record, wait_ms)
-  local lock = record.spec.lock
-  local session <close> = client:_lock_core():open_session(record.job)
-  session:acquire(lock.kind, lock.index, lock.paths, {wait_ms = wait_ms, adopts = true})
-  local now = records.get(client, record.job)
-  local stands = now and now.stands or false
-  if stands then session:leave() end
-  return stands
 end
 
 local function set_of(list)
@@ -193,29 +182,77 @@ local function find_inside(list, set)
   end
 end
 
--- The record of another job that stands half-done at, above or below a path of this lock, and that path.
--- Where the lock is held this can only be one that has lost its guard.
-function guards.in_the_way(client, lock, own)
-  local mine = targets(lock)
-  local set = set_of(mine)
+-- A path of one list that is at, above or below one of the other.
+local function find_shared(list, others)
+  return find_inside(list, set_of(others)) or find_inside(others, set_of(list))
+end
+
+-- What fn(...) returns; nothing where the store has no jobs, or does not let this user see them.
+local function if_seen(fn, ...)
+  local ok, first, second = pcall(fn, ...)
+  if ok then return first, second end
+  local code = errors.code(first)
+  if code == "auth" then
+    warn("whether a job stands half-done there could not be seen: %s", first.message)
+  elseif code ~= "not_found" then
+    error(first, 0)
+  end
+end
+
+local function list_lost(client, namespace, path)
+  local list, lost = records.standing(client, namespace), {}
+  for _, record in ipairs(guards.mark(client, list, namespace)) do
+    local here = not path or find_shared({path}, targets(record.spec.lock))
+    if record.guarded == false and here then lost[#lost + 1] = record end
+  end
+  return lost
+end
+
+-- Those that stand half-done without their guard. `path` (nil: anywhere): at, above or below it; `namespace`:
+-- not this client's.
+function guards.lost(client, path, namespace)
+  return if_seen(list_lost, client, namespace, path) or {}
+end
+
+-- Takes the lock of one that has lost it, and leaves it there as its guard, so that who wants its paths is
+-- told; others who have one there are waited for. -> false: it does not stand any more
+function guards.restore(client, record, wait_ms)
+  local lock = record.spec.lock
+  local session <close> = client:_lock_core():open_session(record.job)
+  session:acquire(lock.kind, lock.index, lock.paths, {wait_ms = wait_ms, adopts = true})
+  local now = records.get(client, record.job)
+  local stands = now and now.stands or false
+  if stands then session:leave() end
+  return stands
+end
+
+local function find_standing(client, paths, own)
   for _, record in ipairs(records.standing(client)) do
     local others = record.job ~= own and not record.lets_in and targets(record.spec.lock) or {}
-    local path = find_inside(mine, set_of(others)) or find_inside(others, set)
+    local path = find_shared(paths, others)
     if path then return record, path end
   end
 end
 
+-- The record of another job that stands half-done at, above or below a path of this lock, and that path.
+-- Where the lock is held this can only be one that has lost its guard.
+function guards.in_the_way(client, lock, own) return find_standing(client, targets(lock), own) end
+
 -- The same, before anything is locked: a store that has no jobs, or does not let this user see them, is no
 -- error.
-function guards.foreseen(client, lock, own)
-  local ok, record, path = pcall(guards.in_the_way, client, lock, own)
-  if ok then return record, path end
-  local code = errors.code(record)
-  if code == "auth" then
-    warn("whether a job stands half-done there could not be seen: %s", record.message)
-  elseif code ~= "not_found" then
-    error(record, 0)
-  end
+function guards.foreseen(client, lock, own) return if_seen(guards.in_the_way, client, lock, own) end
+
+local told = setmetatable({}, {__mode = "k"}) -- {[client] = {[job] = true}}
+
+-- Warns, once of each job, where paths are locked at which one stands half-done that has lost its guard. That
+-- takes requests, so not every lock asks.
+function guards.tell(client, paths)
+  local record, path = if_seen(find_standing, client, paths)
+  told[client] = told[client] or {}
+  if not record or told[client][record.job] then return end
+  told[client][record.job] = true
+  warn("%s is locked, but a job that has lost its lock has left it half-changed: %s", path,
+    records.advice(record.job, record.state, record.spec.change, record.halted))
 end
 
 function guards.refuse(record, path)

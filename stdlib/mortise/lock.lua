@@ -28,6 +28,7 @@ for i, mode in ipairs(lock.modes) do strength[mode] = i end
 local kept
 
 function lock.keep() kept = kept or {} end
+function lock.keeps() return kept ~= nil end
 
 -- The kept locks in the order in which they were taken.
 function lock.kept()

@@ -7,6 +7,8 @@ local options = require "mortise.options"
 local orphans = require "mortise.orphans"
 local request = require "mortise.request"
 
+local guards = require("mortise.later") "mortise.guards"
+
 local locks = {}
 
 -- ---- Requests ------------------------------------------------------------------------------------
@@ -22,7 +24,9 @@ local function take(client, what, o)
   local held = orphans.past(client, o, function()
     return client:_lock_core():acquire(what.kind, what.index, what.paths, {mode = o.mode, wait_ms = o.wait})
   end)
-  return lock.new(client, held, what)
+  local taken = lock.new(client, held, what)
+  if lock.keeps() then guards.tell(client, taken.paths) end -- a person at a prompt can wait for that
+  return taken
 end
 
 -- acquire{tree=, mode=, wait=} -> lock; raises lock_timeout, deadlock, ...

@@ -230,10 +230,10 @@ function records.need(client, id)
   errors.raise("not_found", "there is no job %s in namespace %s", id, client:namespace())
 end
 
--- Those of this namespace, in these states or in any.
-local function list_of(client, wanted)
+-- Those of a namespace (nil: this client's), in these states or in any.
+local function list_of(client, wanted, namespace)
   local index, list = records.index_to_list(client), core.array {}
-  local filter = {{term = {kind = "job"}}, {term = {ns = client:namespace()}}}
+  local filter = {{term = {kind = "job"}}, {term = {ns = namespace or client:namespace()}}}
   if wanted then filter[#filter + 1] = {terms = {state = wanted}} end
   if not index then return list end
   for view in client:scan(index, {query = {bool = {filter = filter}}}) do
@@ -244,16 +244,16 @@ local function list_of(client, wanted)
     if a.created ~= b.created then return a.created < b.created end
     return core.before(a.job, b.job)
   end)
-  return judge(client, list)
+  return judge(client, list, namespace)
 end
 
 -- All of this namespace, the oldest first; one whose document is of no use has the state "damaged".
 function records.list(client) return list_of(client) end
 
--- Those that stand half-done.
-function records.standing(client)
+-- Those that stand half-done. `namespace`: not this client's.
+function records.standing(client, namespace)
   local list = core.array {}
-  for _, record in ipairs(list_of(client, {"running", "stopped", "undoing"})) do
+  for _, record in ipairs(list_of(client, {"running", "stopped", "undoing"}, namespace)) do
     if record.stands then list[#list + 1] = record end
   end
   return list

@@ -2,6 +2,7 @@
 local check_path = require "mortise.path"
 local core = require "mortise.core"
 local errors = require "mortise.errors"
+local guards = require "mortise.guards"
 local job = require "mortise.job"
 local json = require "mortise.json"
 local options = require "mortise.options"
@@ -45,8 +46,9 @@ local function finished(result)
   return core.object(result)
 end
 
-local function change_under(lock, o)
+local function change_under(client, lock, o)
   lock:check()
+  guards.tell(client, {o.from, o.to})
   local moving = lock._held:change {
     index = o.index, fields = job.field_lines(o), from = o.from, to = o.to, query = json.body(o.query),
     page = o.page, slices = o.slices, in_flight = o.in_flight, passes = o.passes,
@@ -74,13 +76,13 @@ local function bare(client, o)
   if o.lock then check_lock(o.lock, o) end
   preflight.check(client, o.index, not o.allow_empty and job.field_list(o) or nil)
   if o.lock then
-    return change_under(o.lock, o)
+    return change_under(client, o.lock, o)
   end
   local asked = core.now_ms()
   local given = {wait = o.wait and o.wait / 1000, on_orphan = o.on_orphan}
   return client:with_tree_lock({o.from, o.to}, given, function(lock)
     local waited = (core.now_ms() - asked) / 1000
-    local result = change_under(lock, o)
+    local result = change_under(client, lock, o)
     result.waited = waited
     return result
   end)

@@ -26,7 +26,8 @@ local function ago(seconds)
   return duration.text(core.wall_ms() - math.floor(seconds * 1000)) .. " ago"
 end
 
-local function paths_text(lock)
+-- What a job's lock is on, for people.
+function job_shown.paths_text(lock)
   if lock.kind == "global" then return "everything" end
   local shown = {}
   for i = 1, math.min(#lock.paths, 3) do shown[i] = visible(lock.paths[i]) end
@@ -152,7 +153,7 @@ function job_shown.print_one(record, limits)
   say("change", "%s", change_text(spec))
   if record.strategy then say("by", "%s: %s", record.strategy, record.strategy_reason or "") end
   if spec.query then say("query", "%s", core.json(spec.query)) end
-  say("locks", "%s", paths_text(spec.lock))
+  say("locks", "%s", job_shown.paths_text(spec.lock))
   say_counts(record)
   say_times(record)
   for i, step in ipairs(steps_of(record)) do say(i == 1 and "do" or "", "%s", step) end
@@ -214,7 +215,7 @@ local function cells_of(record)
     record.job, state_text(record), percent(record), core.tostring(record.counts.changed),
     record.rate and progress.rate_text(record.rate) or "",
     record.seconds_left and duration.text(record.seconds_left * 1000) or "",
-    record.spec.index, paths_text(record.spec.lock), ago(record.updated),
+    record.spec.index, job_shown.paths_text(record.spec.lock), ago(record.updated),
   }
 end
 

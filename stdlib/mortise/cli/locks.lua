@@ -3,7 +3,9 @@ local breaking = require "mortise.cli.break"
 local confirm = require "mortise.cli.confirm"
 local core = require "mortise.core"
 local errors = require "mortise.errors"
+local guards = require "mortise.guards"
 local holds = require "mortise.cli.holds"
+local job_shown = require "mortise.cli.job_shown"
 local mortise = require "mortise"
 local normalised = require "mortise.path"
 local output = require "mortise.cli.output"
@@ -20,7 +22,8 @@ since when, who (script or command, user and host, process), and whether that pr
 as can be told from here. Who waits is shown at the path it wants; "waits at" an ancestor of that where
 it has not said yet. What dead ones left stands apart: the next who wants it takes it over. So does what
 guards a job whose process is gone: nobody takes that over before the job is resumed or rolled back. Marks of
-intention (IS and IX, which every lock leaves on the paths above its own) are shown with --all.
+intention (IS and IX, which every lock leaves on the paths above its own) are shown with --all. A job of the
+namespace that stands half-done and has lost its guard holds nothing: it is named after the locks.
 
 With PATH (or NAMESPACE:PATH): what is held or waited for at it, below it, and above it what reaches
 down to it. --who PATH says of each of these what may be done about it.
@@ -94,6 +97,12 @@ local function go_through(client, ctx, see)
   end)
   if ok then state.stale = not fresh else state.failure = fresh end
   return state
+end
+
+-- The jobs that keep nobody away from what they have left half-done: they hold nothing that could be listed.
+local function lost_jobs(client, ctx)
+  local o = ctx.options
+  return (o.waiting or o.mine) and {} or guards.lost(client, ctx.path, ctx.namespace)
 end
 
 -- ---- For people ----------------------------------------------------------------------------------
@@ -240,6 +249,25 @@ local function print_end(state, ctx, client)
   end
 end
 
+local function print_lost(list)
+  if #list == 0 then return end
+  local rows = {{"JOB", "LOCK", "SAYS WHAT MAY BE DONE"}}
+  for i, record in ipairs(list) do
+    rows[i + 1] = {record.job, job_shown.paths_text(record.spec.lock), "mortise jobs show " .. record.job}
+  end
+  io.stdout:write "\nJobs that stand half-done and have lost their lock, so that they keep nobody away:\n"
+  output.columns(rows, 2)
+end
+
+local function print_who_lost(list)
+  for _, record in ipairs(list) do
+    output.line(io.stdout, ("%s  job %s stands half-done, and has lost its lock"):format(
+      job_shown.paths_text(record.spec.lock), record.job))
+    output.line(io.stdout, "  do     resume it or roll it back: mortise jobs show ", record.job)
+    output.line(io.stdout, "         or, to keep others away until then: mortise doctor --fix")
+  end
+end
+
 local function show(client, ctx)
   local entries, namespace, now = {}, client:namespace(), core.wall_ms()
   local state = go_through(client, ctx, function(entry)
@@ -251,12 +279,18 @@ local function show(client, ctx)
     end
   end)
   print_table(entries, client)
-  print_end(state, ctx, client)
+  print_end(state, ctx, client);
+  (ctx.options.who and print_who_lost or print_lost)(lost_jobs(client, ctx))
 end
 
 -- ---- For programs --------------------------------------------------------------------------------
 
--- Prints one object a line as they come, and at the end whether the list is complete.
+local function lost_object(record)
+  return core.object {job = record.job, state = record.state, paths = record.spec.lock.paths}
+end
+
+-- Prints one object a line as they come, and at the end the jobs without a lock and whether the list is
+-- complete.
 local function print_json(client, ctx)
   output.begin_json()
   io.stdout:write "{\"holds\":["
@@ -265,8 +299,12 @@ local function print_json(client, ctx)
     io.stdout:write(between, core.json(holds.object(entry)))
     between = ",\n"
   end)
+  local unguarded = core.array {}
+  for _, record in ipairs(not state.failure and lost_jobs(client, ctx) or {}) do
+    unguarded[#unguarded + 1] = lost_object(record)
+  end
   local rest = {
-    complete = not (state.cut or state.failure), refreshed = not state.stale,
+    unguarded = unguarded, complete = not (state.cut or state.failure), refreshed = not state.stale,
     error = state.failure and output.error_object(state.failure) or nil,
   }
   io.stdout:write("\n],", core.json(rest):sub(2), "\n")

@@ -20,9 +20,9 @@ static void take_stats(mt_elastic *e) {
 }
 
 void mt_req_soon(mt_elastic *e, mt_req *req) {
-  mt_req **at = &e->soon;
-  for (; *at; at = (mt_req **)(void *)&(*at)->op) MT_MUST(*at != req);
-  req->op = NULL;
+  void **at = (void **)&e->soon;
+  for (; *at && *at != e; at = &((mt_req *)*at)->op) MT_MUST(*at != req);
+  req->op = e;
   *at = req;
   mt_timer_start(e->store.loop, &e->timer, mt_loop_now(e->store.loop), NULL);
 }

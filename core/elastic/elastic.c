@@ -34,9 +34,13 @@ const mt_locks_ops mt_elastic_locks = {
     .lock_read = mt_elastic_lock_read,
 };
 
+static mt_req *next_soon(const mt_elastic *e, const mt_req *req) {
+  return req->op == e ? NULL : req->op;
+}
+
 static mt_req *take_soon(mt_elastic *e) {
   mt_req *req = e->soon;
-  if (req) e->soon = req->op;
+  if (req) e->soon = next_soon(e, req);
   return req;
 }
 
@@ -44,7 +48,7 @@ static mt_req *take_soon(mt_elastic *e) {
 static void run_soon(void *ctx) {
   mt_elastic *e = ctx;
   mt_req *last = e->soon;
-  while (last && last->op) last = last->op;
+  while (last && next_soon(e, last)) last = next_soon(e, last);
   for (mt_req *req; (req = take_soon(e));) {
     bool end = req == last;
     mt_req_finish(req);
@@ -53,9 +57,13 @@ static void run_soon(void *ctx) {
 }
 
 static bool forget_soon(mt_elastic *e, mt_req *req) {
-  for (mt_req **at = &e->soon; *at; at = (mt_req **)(void *)&(*at)->op) {
-    if (*at != req) continue;
-    *at = req->op;
+  mt_req *before = NULL;
+  for (mt_req *at = e->soon; at; before = at, at = next_soon(e, at)) {
+    if (at != req) continue;
+    if (before)
+      before->op = req->op;
+    else
+      e->soon = next_soon(e, req);
     req->op = NULL;
     return true;
   }
@@ -75,6 +83,7 @@ static bool cancel_request(mt_store *s, mt_req *req) {
 
 static void close_elastic(mt_store *s) {
   mt_elastic *e = mt_elastic_of(s);
+  for (mt_req *req; (req = take_soon(e));) req->op = NULL;
   mt_scans_free(e);
   while (e->calls) mt_call_drop(e->calls);
   mt_listings_free(e);

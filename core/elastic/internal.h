@@ -38,7 +38,7 @@ typedef struct mt_elastic {
   mt_call *calls; /* in progress */
   mt_scan *scans; /* open */
   mt_listing *listings; /* open */
-  mt_req *soon;   /* finish at the next step; linked by `op` */
+  mt_req *soon;   /* finish at the next step; linked by `op`, the last's points to this */
   mt_timer timer; /* reserved */
 } mt_elastic;
 

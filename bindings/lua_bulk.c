@@ -1,11 +1,12 @@
 /* Writing documents:
  *   client:bulk(index or nil, items[, refresh]) -> array of answers, one for each item
  * An item is {kind="create" | "index" | "update" | "delete", id=, index=, routing=, body=, seq_no=,
- * term=, skip_pipeline=}: `body` is JSON text or a document view; {"doc": ...} for an update;
- * `index` if it differs from the call's; `seq_no` and `term` together write only that version.
+ * term=, external_gte=, skip_pipeline=}: `body` is JSON text or a document view; {"doc": ...} for an update;
+ * `index` if it differs from the call's; `seq_no` and `term` together write only that version;
+ * `external_gte`, of an index or a delete, is its own (store.h).
  * Without an id (create, index) the server makes one. Any other key is an error.
  * An answer is {result="applied" | "noop" | "conflict" | "missing" | "busy" | "rejected", status=,
- * seq_no=, term=, type=, reason=}. The call raises an error if the whole request failed. It is
+ * created=, seq_no=, term=, type=, reason=, standing=}. The call raises an error if the whole request failed. It is
  * never split: keep batches to about a thousand small documents. */
 #include "bindings/lua_bulk.h"
 
@@ -26,7 +27,7 @@ static const char *const results[] = {"none",    "applied", "noop",    "conflict
 
 typedef struct fields {
   const char *kind, *id, *index, *routing, *body; /* never read: only declares the allowed names */
-  int64_t seq_no, term;
+  int64_t seq_no, term, external_gte;
   bool skip_pipeline, of_source;
 } fields;
 
@@ -37,6 +38,7 @@ static const mt_option rows[] = {MT_TEXT_OPTION(fields, kind),
                                  MT_TEXT_OPTION(fields, body),
                                  MT_INT_OPTION(fields, seq_no, 0, INT64_MAX),
                                  MT_INT_OPTION(fields, term, 0, INT64_MAX),
+                                 MT_INT_OPTION(fields, external_gte, 0, INT64_MAX),
                                  MT_FLAG_OPTION(fields, skip_pipeline),
                                  MT_FLAG_OPTION(fields, of_source),
                                  MT_NO_OPTION};
@@ -84,7 +86,9 @@ void mt_write_read(lua_State *L, mt_write *out, int keep, lua_Integer *kept) {
                    luaL_typename(L, -1));
   flatten_body(L);
   mt_options_fill(L, -1, rows, &f, "bulk item");
-  *out = (mt_write){.kind = kind_of(L, f.kind), .skip_pipeline = f.skip_pipeline};
+  *out = (mt_write){.kind = kind_of(L, f.kind),
+                    .external_gte = (uint64_t)f.external_gte,
+                    .skip_pipeline = f.skip_pipeline};
   out->id = keep_string(L, "id", keep, kept);
   out->index = keep_string(L, "index", keep, kept);
   out->routing = keep_string(L, "routing", keep, kept);
@@ -111,6 +115,14 @@ void mt_write_push(lua_State *L, const mt_write *w) {
     lua_setfield(L, -2, "seq_no");
     lua_pushinteger(L, (lua_Integer)w->version.term);
     lua_setfield(L, -2, "term");
+  }
+  if (w->result == MT_WRITE_APPLIED) {
+    lua_pushboolean(L, w->created);
+    lua_setfield(L, -2, "created");
+  }
+  if (w->standing) {
+    lua_pushinteger(L, (lua_Integer)w->standing);
+    lua_setfield(L, -2, "standing");
   }
   mt_set_text(L, "type", w->type);
   mt_set_text(L, "reason", w->reason);

@@ -64,6 +64,9 @@ struct mt_lua_call {
     mt_count count;
     mt_refresh refresh;
     mt_search search;
+    mt_shards shards;
+    mt_intervals intervals;
+    mt_range range;
     mt_scan_open scan_open;
     mt_scan_next scan_next;
     mt_raw raw;

@@ -29,6 +29,7 @@
 #include "bindings/lua_scan.h"
 #include "bindings/lua_session.h"
 #include "bindings/lua_settings.h"
+#include "bindings/lua_span.h"
 #include "bindings/lua_store.h"
 #include "bindings/lua_task.h"
 #include "bindings/lua_text.h"
@@ -99,7 +100,7 @@ static const luaL_Reg *const functions[] = {
 
 static const struct {
   const mt_lua_class *class;
-  const luaL_Reg *more[11]; /* methods that other files add; NULL ends them */
+  const luaL_Reg *more[12]; /* methods that other files add; NULL ends them */
 } classes[] = {
     {&mt_task_class, {NULL}},
     {&mt_view_class, {NULL}},
@@ -107,7 +108,7 @@ static const struct {
     {&mt_client_class,
      {mt_store_methods, mt_bulk_methods, mt_scan_methods, mt_session_methods, mt_acquire_methods,
       mt_holds_methods, mt_writer_methods, mt_list_methods, mt_break_methods, mt_job_client_methods,
-      NULL}},
+      mt_span_methods, NULL}},
     {&mt_session_class, {mt_acquire_methods, NULL}},
     {&mt_scan_class, {NULL}},
     {&mt_list_class, {NULL}},

@@ -22,7 +22,8 @@
  *   view(json[, {id=, index=, routing=, seq_no=, term=}]) -> document over these bytes
  *   is_view(value) -> "document", "object", "array" or nil
  * A page of documents: #page, page[i], page:close(), which frees its bytes; from then on its views
- * and running iterations over them raise an error. */
+ * and running iterations over them raise an error.
+ *   page:keys() -> ids, routings, seq_nos, terms     four arrays, without a view of each; false where there is none */
 #include "bindings/lua_doc.h"
 
 #include "bindings/driver.h"
@@ -63,14 +64,14 @@ static void unpin(mt_page_box *box) {
   if (box && !--box->pins && box->closed) mt_owned_end(&box->owned);
 }
 
-static mt_page *check_page(lua_State *L) {
-  mt_page_box *box = luaL_checkudata(L, 1, page_name);
+mt_page *mt_check_page(lua_State *L, int index) {
+  mt_page_box *box = luaL_checkudata(L, index, page_name);
   if (box->closed) luaL_error(L, "the page is closed");
   return box->page;
 }
 
 static int page_len(lua_State *L) {
-  lua_pushinteger(L, (lua_Integer)check_page(L)->n);
+  lua_pushinteger(L, (lua_Integer)mt_check_page(L, 1)->n);
   return 1;
 }
 
@@ -81,12 +82,49 @@ static int page_index(lua_State *L) {
     return 1;
   }
   lua_Integer i = luaL_checkinteger(L, 2);
-  const mt_page *page = check_page(L);
+  const mt_page *page = mt_check_page(L, 1);
   if (i < 1 || (size_t)i > page->n)
     lua_pushnil(L);
   else
     mt_doc_push(L, 1, &page->docs[i - 1]);
   return 1;
+}
+
+static void push_key(lua_State *L, mt_slice text) {
+  if (text.p)
+    lua_pushlstring(L, text.p, text.n);
+  else
+    lua_pushboolean(L, false);
+}
+
+static void push_version_number(lua_State *L, const mt_doc *doc, uint64_t number) {
+  if (doc->version.term)
+    lua_pushinteger(L, (lua_Integer)number);
+  else
+    lua_pushboolean(L, false);
+}
+
+static int push_page_keys(lua_State *L, const mt_page *page) {
+  for (int i = 0; i < 4; i++) lua_createtable(L, (int)page->n, 0);
+  for (size_t i = 0; i < page->n; i++) {
+    const mt_doc *doc = &page->docs[i];
+    push_key(L, doc->id);
+    push_key(L, doc->routing);
+    push_version_number(L, doc, doc->version.seq_no);
+    push_version_number(L, doc, doc->version.term);
+    for (int at = 5; at >= 2; at--) lua_rawseti(L, at, (lua_Integer)i + 1);
+  }
+  return 4;
+}
+
+static int page_keys(lua_State *L) {
+  mt_check_page(L, 1);
+  lua_settop(L, 1);
+  mt_page_box *box = lua_touserdata(L, 1);
+  box->pins++;
+  int n = push_page_keys(L, box->page);
+  unpin(box);
+  return n;
 }
 
 void mt_page_push(lua_State *L, mt_page **page) {
@@ -572,7 +610,7 @@ static const luaL_Reg metamethods[] = {{"__newindex", view_newindex},
                                        {NULL, NULL}};
 const mt_lua_class mt_view_class = {view_name, methods, metamethods, view_index, mt_view_encode};
 
-static const luaL_Reg page_methods[] = {{"close", close_page}, {NULL, NULL}};
+static const luaL_Reg page_methods[] = {{"close", close_page}, {"keys", page_keys}, {NULL, NULL}};
 static const luaL_Reg page_metamethods[] = {
     {"__len", page_len}, {"__gc", collect_page}, {"__close", close_page}, {NULL, NULL}};
 const mt_lua_class mt_page_class = {page_name, page_methods, page_metamethods, page_index, NULL};

@@ -15,6 +15,8 @@ struct mt_page;
 struct mt_doc;
 /* Pushes a page that takes ownership of `*page` and sets it to NULL. */
 MT_LJMP void mt_page_push(lua_State *L, struct mt_page **page);
+/* The page at `index`, which must not be closed. */
+MT_LJMP struct mt_page *mt_check_page(lua_State *L, int index);
 /* Pushes the view of one document of the page at index `page`. */
 MT_LJMP void mt_doc_push(lua_State *L, int page, const struct mt_doc *doc);
 

@@ -4,7 +4,7 @@
  *       `unfit` says why whole documents must not be written into it; nil where they may
  *   :index_create(index[, body])      conflict if it exists
  *   :index_drop(index)                not_found if it does not
- *   :mget(index, ids[, routing]) -> array of documents, false for a missing one; `routing`
+ *   :mget(index, ids[, routing[, no_source]]) -> array of documents, false for a missing one; `routing`
  *       is an array parallel to `ids`, with false or "" for none. Real-time
  *   :count(index[, query]) -> integer, exact
  *   :refresh(index)                   all shards, or an error
@@ -253,6 +253,7 @@ static int client_mget(lua_State *L) {
   mt_check_client(L, 1);
   const char *index = mt_check_string(L, 2);
   luaL_checktype(L, 3, LUA_TTABLE);
+  bool no_source = lua_toboolean(L, 5);
   lua_settop(L, 4);
   lua_Integer n = luaL_len(L, 3);
   luaL_argcheck(L, n >= 0 && n <= IDS_MAX, 3, "too many ids");
@@ -272,6 +273,7 @@ static int client_mget(lua_State *L) {
   call->r.mget.ids = ids;
   call->r.mget.routing = routing;
   call->r.mget.n = (size_t)n;
+  call->r.mget.no_source = no_source;
   mt_store *store = mt_lua_call_start(call, mt_check_client(L, 1), &call->r.mget.req);
   store->docs->mget(store, &call->r.mget);
   return mt_await(L, lua_gettop(L));

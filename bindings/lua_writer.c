@@ -152,6 +152,8 @@ static mt_item *push_items(lua_State *L, int from, lua_Integer n) {
       lua_pop(L, 1);
     }
     mt_write_read(L, &items[i - 1].write, keep, &kept);
+    if (items[i - 1].write.external_gte)
+      mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "an item of a writer has no external_gte: the lock protects it");
     lua_pop(L, 1);
   }
   return items;

@@ -71,6 +71,9 @@ static bool write_is_fit(const mt_bulk *r, mt_write *w) {
     write_refuse(w, bad, "a create compares with no version");
   else if (w->external && (w->if_version.term || (w->kind != MT_WRITE_CREATE && w->kind != MT_WRITE_DELETE)))
     write_refuse(w, bad, "only a create or a delete has an external version, and no other");
+  else if (w->external_gte &&
+           (w->if_version.term || w->external || (w->kind != MT_WRITE_INDEX && w->kind != MT_WRITE_DELETE)))
+    write_refuse(w, bad, "only an index or a delete has an external_gte version, and no other");
   else if (w->kind != MT_WRITE_DELETE && !w->body.n)
     write_refuse(w, "mapper_parsing_exception", "a document is required");
   else if (w->kind != MT_WRITE_DELETE && mt_utf8_valid(w->body) != w->body.n)
@@ -105,6 +108,10 @@ static void add_action(mt_buf *b, const mt_write *w) {
     mt_buf_addslice(b, MT_SLICE(",\"version_type\":\"external\",\"version\":"));
     mt_buf_addu(b, w->external);
   }
+  if (w->external_gte) {
+    mt_buf_addslice(b, MT_SLICE(",\"version_type\":\"external_gte\",\"version\":"));
+    mt_buf_addu(b, w->external_gte);
+  }
   bool indexes = w->kind == MT_WRITE_CREATE || w->kind == MT_WRITE_INDEX;
   if (w->skip_pipeline && indexes) mt_buf_addslice(b, MT_SLICE(",\"pipeline\":\"_none\""));
   mt_buf_addslice(b, MT_SLICE("}}\n"));
@@ -131,6 +138,7 @@ static size_t build_bulk(mt_bulk *r, mt_buf *b) {
     w->result = MT_WRITE_NONE;
     w->status = 0;
     w->version = (mt_version){0};
+    w->created = false;
     w->standing = 0;
     w->type[0] = w->reason[0] = '\0';
     if (write_is_fit(r, w)) add_write(b, w);
@@ -173,9 +181,10 @@ static void read_item(mt_write *w, const mt_answer *a) {
   w->status = a->status;
   if (w->result == MT_WRITE_APPLIED || w->result == MT_WRITE_NOOP) {
     w->version = a->version;
+    w->created = a->applied == MT_APPLIED_CREATED;
     return;
   }
-  if (w->external && w->result == MT_WRITE_CONFLICT) w->standing = standing_version(a->reason);
+  if ((w->external || w->external_gte) && w->result == MT_WRITE_CONFLICT) w->standing = standing_version(a->reason);
   mt_answer_text(a->type, w->type, sizeof w->type);
   mt_answer_text(a->reason, w->reason, sizeof w->reason);
   size_t n = strlen(w->reason);

@@ -41,6 +41,7 @@ static const char *const sql[DOCS_STATEMENTS] = {
     [DOCS_ENTRY_DROP] =
         "DELETE FROM entries WHERE idx = ?1 AND field = ?2 AND value = ?3 AND id = ?4",
     [DOCS_ENTRY_IS] = "SELECT id FROM entries WHERE idx = ?1 AND field = ?2 AND value = ?3",
+    [DOCS_ENTRY_ANY] = "SELECT 1 FROM entries WHERE idx = ?1 AND field = ?2 LIMIT 1",
     [DOCS_ENTRY_FROM] = "SELECT id, value FROM entries WHERE idx = ?1 AND field = ?2"
                         " AND value >= ?3 ORDER BY value, id",
 };
@@ -358,6 +359,7 @@ mortise_status mt_docs_index_drop(mt_work *w, mt_req *req, mortise_error *err) {
     sqlite3_bind_int64(stmt, 1, index.idx);
     status = mt_db_run(w->db, stmt, err);
   }
+  if (!status) status = mt_span_drop(w->db, index.idx, err);
   mt_index_deinit(&index);
   if (!status) status = mt_work_commit(w, err);
   if (!status) empty_trash(w);

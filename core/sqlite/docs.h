@@ -26,12 +26,13 @@ enum {
   DOCS_ENTRY_DROP,
   DOCS_ENTRY_IS,
   DOCS_ENTRY_FROM,
+  DOCS_ENTRY_ANY,
   DOCS_STATEMENTS
 };
 
 enum {
   MT_FIELDS_MAX = 16, /* keyword fields of one index that can be looked up by value */
-  /* The number of the field whose entries have an id as value, and the external version that it had last as id. They
+  /* The number of the field whose entries have an id as value, and the external version that stands there as id. They
    * stay as long as the index. */
   MT_FIELD_SEALED = MT_FIELDS_MAX,
   MT_ENTRY_MAX = 512, /* bytes of a value that are kept for that; matches are checked again */
@@ -43,6 +44,7 @@ typedef struct mt_index {
   char name[MT_INDEX_NAME_MAX + 1];
   int64_t idx; /* its number, never reused; 0: no such index */
   uint64_t next_seq_no;
+  bool sealed; /* while documents are written: some have external versions */
   char *body; /* owned: the body with which it was created */
   size_t n_fields;
   char fields[MT_FIELDS_MAX][128];
@@ -72,6 +74,11 @@ mortise_status mt_docs_find(mt_work *w, const mt_index *index, mt_query *q, mt_f
 /* Gets one document by id. The row points into the statement until its next use. */
 mortise_status mt_docs_get(mt_db *db, int64_t idx, mt_slice id, mt_row *row, bool *found,
                            mortise_error *err);
+
+/* The document in the statement's columns id, seq_no, routing and, with `source`, source; borrowed until the next step. */
+mortise_status mt_docs_row(mt_db *db, sqlite3_stmt *stmt, bool source, mt_row *row, mortise_error *err);
+/* Inside a write transaction: its documents are no longer found by number (span.c). */
+mortise_status mt_span_drop(mt_db *db, int64_t idx, mortise_error *err);
 
 /* A page under construction: slices point to the bytes only once they no longer move. */
 typedef struct mt_pager {

@@ -39,6 +39,13 @@ mortise_status mt_docs_get(mt_db *db, int64_t idx, mt_slice id, mt_row *row, boo
   return parse_source(db, row, mt_db_text(stmt, 2), err);
 }
 
+mortise_status mt_docs_row(mt_db *db, sqlite3_stmt *stmt, bool source, mt_row *row, mortise_error *err) {
+  *row = (mt_row){.seq_no = mt_db_u(stmt, 1)};
+  mortise_status status = take_id(db, stmt, &row->id, err);
+  if (sqlite3_column_type(stmt, 2) != SQLITE_NULL) row->routing = mt_db_text(stmt, 2);
+  return status || !source ? status : parse_source(db, row, mt_db_text(stmt, 3), err);
+}
+
 /* ---- every document ---- */
 
 static mortise_status look_at_all(mt_work *w, const mt_index *index, mt_query *q, mt_found_fn *use,
@@ -51,11 +58,8 @@ static mortise_status look_at_all(mt_work *w, const mt_index *index, mt_query *q
     mortise_status status = mt_db_step(w->db, stmt, &more, err);
     if (!status && more && i % LOOK_UP_EVERY == 0) status = mt_work_check(w, err);
     if (status || !more) return status;
-    mt_row row = {.seq_no = mt_db_u(stmt, 1)};
-    status = take_id(w->db, stmt, &row.id, err);
-    if (status) return status;
-    if (sqlite3_column_type(stmt, 2) != SQLITE_NULL) row.routing = mt_db_text(stmt, 2);
-    if (sources) status = parse_source(w->db, &row, mt_db_text(stmt, 3), err);
+    mt_row row;
+    status = mt_docs_row(w->db, stmt, sources, &row, err);
     if (!status && mt_query_matches(q, &row)) status = use(ctx, &row, err);
     if (status) return status;
   }

@@ -32,7 +32,8 @@ extern const mt_db_kind mt_docs_kind, mt_locks_kind;
 
 mt_work_fn mt_docs_describe, mt_docs_index_create, mt_docs_index_drop, mt_docs_mget, mt_docs_bulk,
     mt_docs_count, mt_docs_refresh, mt_docs_search, mt_docs_scan_open, mt_docs_scan_next,
-    mt_docs_update_by_query, mt_docs_task, mt_docs_task_find;
+    mt_docs_shards, mt_docs_intervals, mt_docs_range, mt_docs_range_end, mt_docs_update_by_query,
+    mt_docs_task, mt_docs_task_find;
 void mt_docs_scan_free(mt_scan *scan);
 
 mt_work_fn mt_locks_init, mt_locks_session, mt_locks_session_read, mt_locks_batch, mt_locks_list,

@@ -300,6 +300,10 @@ DOCS(refresh, mt_refresh, mt_work_missing)
 DOCS(search, mt_search, mt_work_missing)
 DOCS(scan_open, mt_scan_open, mt_work_missing)
 DOCS(scan_next, mt_scan_next, mt_work_missing)
+DOCS(shards, mt_shards, mt_work_missing)
+DOCS(intervals, mt_intervals, mt_work_missing)
+DOCS(range, mt_range, mt_work_missing)
+DOCS(range_end, mt_index_admin, mt_work_missing)
 DOCS(update_by_query, mt_update_by_query, mt_work_missing)
 DOCS(task, mt_server_task, mt_docs_task)
 DOCS(task_find, mt_server_task_find, mt_docs_task_find)
@@ -347,6 +351,10 @@ static const mt_docs_ops docs_ops = {
     .scan_open = submit_scan_open,
     .scan_next = submit_scan_next,
     .scan_close = abandon_scan,
+    .shards = submit_shards,
+    .intervals = submit_intervals,
+    .range = submit_range,
+    .range_end = submit_range_end,
     .update_by_query = submit_update_by_query,
     .task = submit_task,
     .task_find = submit_task_find,

@@ -52,6 +52,7 @@ static mortise_status reject(mt_write *item, const char *type, const char *reaso
 
 static mortise_status applied(mt_write *item, uint64_t seq_no, int status) {
   item->version = mt_docs_version(seq_no);
+  item->created = status == 201;
   return set_write_result(item, MT_WRITE_APPLIED, status, "", "");
 }
 
@@ -71,6 +72,7 @@ static void clear_result(mt_write *item) {
   item->result = MT_WRITE_NONE;
   item->status = 0;
   item->version = (mt_version){0};
+  item->created = false;
   item->standing = 0;
   item->type[0] = item->reason[0] = '\0';
 }
@@ -249,9 +251,27 @@ static mortise_status read_seal(bulk_run *u, const mt_index *index, const mt_wri
   return code == SQLITE_ROW || code == SQLITE_DONE ? MORTISE_OK : mt_db_fail(u->w->db, code, err);
 }
 
-/* What is there is refused whatever its version: this store keeps none, and whoever asks wants to create. Documents
- * that are deleted otherwise leave nothing behind, since no request reaches this store late; but the version that a
- * create had stays, so that it is applied once. */
+static mortise_status replace_seal(bulk_run *u, mt_index *index, const mt_write *item, uint64_t stands,
+                                   uint64_t version, mortise_error *err) {
+  if (stands == version) return MORTISE_OK;
+  mortise_status status = stands ? write_seal(u, index, DOCS_ENTRY_DROP, item, stands, err) : MORTISE_OK;
+  if (!status) status = write_seal(u, index, DOCS_ENTRY_ADD, item, version, err);
+  index->sealed = true;
+  return status;
+}
+
+/* As on a server, each other write makes a version larger by one, so that the copy over which it was written is not
+ * written over it. */
+static mortise_status raise_seal(bulk_run *u, mt_index *index, const mt_write *item, mortise_error *err) {
+  uint64_t stands = 0;
+  if (!index->sealed || item->result != MT_WRITE_APPLIED) return MORTISE_OK;
+  mortise_status status = read_seal(u, index, item, &stands, err);
+  return status || !stands ? status : replace_seal(u, index, item, stands, stands + 1, err);
+}
+
+/* What is there is refused whatever its version: this store keeps none of plain writes, and whoever asks wants
+ * to create. Documents that never had an external version leave nothing behind when they are deleted, since no request
+ * reaches this store late; but the version that a create had stays, so that it is applied once. */
 static mortise_status apply_external(bulk_run *u, mt_index *index, mt_write *item, mt_json body, const mt_row *old,
                                      mortise_error *err) {
   uint64_t stands = 0;
@@ -261,10 +281,25 @@ static mortise_status apply_external(bulk_run *u, mt_index *index, mt_write *ite
     item->standing = stands;
     return write_conflict(item, old ? "the document exists already" : "a later version was there");
   }
-  if (stands) status = write_seal(u, index, DOCS_ENTRY_DROP, item, stands, err);
-  if (!status) status = write_seal(u, index, DOCS_ENTRY_ADD, item, item->external, err);
+  status = replace_seal(u, index, item, stands, item->external, err);
   if (status) return status;
   return item->kind == MT_WRITE_CREATE ? store(u, index, item, NULL, body.raw, err) : write_missing(item);
+}
+
+/* A document that never had an external version counts as older than any. */
+static mortise_status apply_external_gte(bulk_run *u, mt_index *index, mt_write *item, mt_json body, const mt_row *old,
+                                         mortise_error *err) {
+  uint64_t stands = 0;
+  mortise_status status = read_seal(u, index, item, &stands, err);
+  if (status) return status;
+  if (stands > item->external_gte) {
+    item->standing = stands;
+    return write_conflict(item, "a later version is or was there");
+  }
+  status = replace_seal(u, index, item, stands, item->external_gte, err);
+  if (status) return status;
+  if (item->kind == MT_WRITE_INDEX) return store(u, index, item, old, body.raw, err);
+  return old ? erase(u, index, item, old, err) : write_missing(item);
 }
 
 static bool version_set(const mt_write *item) {
@@ -275,13 +310,8 @@ static bool version_differs(const mt_write *item, const mt_row *old) {
   return !old || item->if_version.term != 1 || item->if_version.seq_no != old->seq_no;
 }
 
-static mortise_status apply(bulk_run *u, mt_index *index, mt_write *item, mt_json body,
-                            const mt_row *old, mortise_error *err) {
-  if (item->kind == MT_WRITE_UPDATE && !old && version_set(item)) return write_missing(item);
-  if (version_set(item) && version_differs(item, old))
-    return write_conflict(item,
-                          old ? "the document has been changed since" : "there is no document");
-  if (item->external) return apply_external(u, index, item, body, old, err);
+static mortise_status apply_plain(bulk_run *u, mt_index *index, mt_write *item, mt_json body,
+                                  const mt_row *old, mortise_error *err) {
   switch (item->kind) {
   case MT_WRITE_CREATE:
     if (old) return write_conflict(item, "the document exists already");
@@ -295,7 +325,28 @@ static mortise_status apply(bulk_run *u, mt_index *index, mt_write *item, mt_jso
   }
 }
 
+static mortise_status apply(bulk_run *u, mt_index *index, mt_write *item, mt_json body,
+                            const mt_row *old, mortise_error *err) {
+  if (item->kind == MT_WRITE_UPDATE && !old && version_set(item)) return write_missing(item);
+  if (version_set(item) && version_differs(item, old))
+    return write_conflict(item,
+                          old ? "the document has been changed since" : "there is no document");
+  if (item->external) return apply_external(u, index, item, body, old, err);
+  if (item->external_gte) return apply_external_gte(u, index, item, body, old, err);
+  mortise_status status = apply_plain(u, index, item, body, old, err);
+  return status ? status : raise_seal(u, index, item, err);
+}
+
 /* ---- items ---- */
+
+static mortise_status look_for_seals(mt_db *db, mt_index *index, mortise_error *err) {
+  sqlite3_stmt *stmt = mt_db_stmt(db, DOCS_ENTRY_ANY);
+  sqlite3_bind_int64(stmt, 1, index->idx);
+  sqlite3_bind_int64(stmt, 2, MT_FIELD_SEALED);
+  mortise_status status = mt_db_step(db, stmt, &index->sealed, err);
+  sqlite3_reset(stmt);
+  return status;
+}
 
 static mortise_status find_index(bulk_run *u, mt_slice name, bool make, mt_index **out,
                                  mortise_error *err) {
@@ -313,6 +364,7 @@ static mortise_status find_index(bulk_run *u, mt_slice name, bool make, mt_index
     status = mt_index_add(db, name, MT_SLICE(""), err);
     if (!status) status = mt_index_load(db, name, index, err);
   }
+  if (!status && index->idx) status = look_for_seals(db, index, err);
   if (!status && index->idx) {
     u->indices[u->n_indices++] = index;
     return MORTISE_OK;
@@ -349,6 +401,11 @@ static bool is_malformed(mt_write *item, mt_slice name, mt_json *body) {
   if (item->external && (version_set(item) || (item->kind != MT_WRITE_CREATE && item->kind != MT_WRITE_DELETE)))
     return reject(item, "action_request_validation_exception",
                   "only a create or a delete has an external version, and no other"),
+           true;
+  if (item->external_gte &&
+      (version_set(item) || item->external || (item->kind != MT_WRITE_INDEX && item->kind != MT_WRITE_DELETE)))
+    return reject(item, "action_request_validation_exception",
+                  "only an index or a delete has an external_gte version, and no other"),
            true;
   if (!is_text(item)) return true;
   if (item->kind == MT_WRITE_DELETE) return false;

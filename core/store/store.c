@@ -69,6 +69,23 @@ void mt_mget_deinit(mt_mget *r) {
   r->page = NULL;
 }
 
+void mt_shards_deinit(mt_shards *r) {
+  mt_free(r->shards);
+  r->shards = NULL;
+  r->n = 0;
+}
+
+void mt_intervals_deinit(mt_intervals *r) {
+  mt_free(r->counts);
+  r->counts = NULL;
+  r->n = 0;
+}
+
+void mt_range_deinit(mt_range *r) {
+  mt_page_free(r->page);
+  r->page = NULL;
+}
+
 void mt_search_deinit(mt_search *r) {
   drop_text(&r->answer);
 }

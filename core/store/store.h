@@ -153,14 +153,33 @@ typedef struct mt_write {
    * (MISSING). So a late copy of the create can do nothing once either was done. A server forgets the versions of
    * deleted documents after `index.gc_deletes`, 60 s. Where there is a document, 1 is always refused. 0: none. */
   uint64_t external;
+  /* An index or a delete: CONFLICT where a later version stands, or stood when the document was deleted; else it gives
+   * the document this version, and a delete leaves it at the id, as above. Each other write makes a document's version
+   * larger by one. Here the same version again is applied, unlike with `external`: so whoever copies documents, with
+   * versions that only grow with the original's changes, may repeat a copy whose answer was lost and learns that it
+   * stands, while a late copy of an earlier state, or of what was deleted with a version above it, does nothing. It
+   * would not do for a create, whose repetition must not bring back what was deleted since. 0: none. */
+  uint64_t external_gte;
   bool skip_pipeline;         /* writes with pipeline=_none */
   mt_write_result result;     /* out, as all below */
   int status;                 /* the item's HTTP status, also on sqlite */
+  bool created;               /* APPLIED where no document was */
   mt_version version;         /* of the write that was applied */
-  uint64_t standing;          /* with `external`, CONFLICT: the version that stands there; 0: unknown */
+  uint64_t standing;          /* with either, CONFLICT: the version that stands there; 0: unknown */
   char type[64];              /* server's error type, or "" */
   char reason[160];
 } mt_write;
+
+/* The write that copies a document, which borrows from it: with a version that is the later the later it was changed.
+ * No pipeline may make something else of the copy. */
+static inline mt_write mt_write_copy(const mt_doc *doc) {
+  return (mt_write){.kind = MT_WRITE_INDEX,
+                    .id = doc->id,
+                    .routing = doc->routing,
+                    .body = doc->source,
+                    .external_gte = mt_version_fence(doc->version),
+                    .skip_pipeline = true};
+}
 
 typedef struct mt_bulk {
   mt_req req;
@@ -220,6 +239,62 @@ typedef struct mt_scan_next {
   mt_scan *scan;
   mt_page *page;        /* out, owned by the caller; NULL at the end */
 } mt_scan_next;
+
+/* ---- By sequence number ----
+ * Each operation on a shard has a number, one more than the one before, and a live document that of its last one. So
+ * the numbers [from, to) of a shard name exactly the documents whose last operation they count: a copy that goes by
+ * numbers misses nothing that changes meanwhile, since what is written again has a later one. */
+
+/* One primary shard. A number is -1 where there was no operation yet, -2 where the shard does not know it yet. */
+typedef struct mt_shard {
+  uint64_t term; /* primary term, in which this was true throughout; 0: not known, the right to see it is missing */
+  int64_t max_seq_no;        /* of all that was begun */
+  int64_t local_checkpoint;  /* up to here all is done on the primary */
+  int64_t global_checkpoint; /* and on all copies that count: no fail-over takes it back */
+  uint64_t docs;             /* as of its last refresh; on a server nested ones too */
+} mt_shard;
+
+typedef struct mt_shards {
+  mt_req req;
+  const char *index; /* in: its own name, no alias */
+  /* out: replicas follow refreshes with a delay (OpenSearch's segment replication), so that reads must say `primary` */
+  bool primary;
+  char uuid[40];    /* out: another one if the index was made anew */
+  mt_shard *shards; /* out, owned: by number */
+  size_t n;
+} mt_shards;
+void mt_shards_deinit(mt_shards *r);
+
+/* The numbers [from, to) of one shard. */
+typedef struct mt_span {
+  const char *index; /* its own name: an alias may have a filter */
+  uint32_t shard;
+  bool primary; /* mt_shards */
+  uint64_t from, to;
+} mt_span;
+
+enum { MT_SPAN_ROW = 1024, MT_SPAN_ROWS_MAX = 8192, MT_SPAN_DOCS_MAX = MT_SCAN_PAGE_MAX };
+
+/* Counts live documents in rows of `width` numbers: counts[i] is of those in row from / width + i, which begins at a
+ * multiple of `width`. */
+typedef struct mt_intervals {
+  mt_req req;
+  mt_span span;     /* in: in at most MT_SPAN_ROWS_MAX rows */
+  uint64_t width;   /* in: 0: MT_SPAN_ROW */
+  uint64_t *counts; /* out, owned */
+  size_t n;
+  uint64_t total;   /* out: their sum */
+} mt_intervals;
+void mt_intervals_deinit(mt_intervals *r);
+
+/* Reads all documents with these numbers, as the last refresh shows them, in no order, or fails. */
+typedef struct mt_range {
+  mt_req req;
+  mt_span span; /* in: at most MT_SPAN_DOCS_MAX numbers */
+  bool no_source;
+  mt_page *page; /* out, owned */
+} mt_range;
+void mt_range_deinit(mt_range *r);
 
 /* A change that the store makes by itself: it applies a list of transforms to each document that matches.
  * On a server this is a background task. No lock protects it, and it goes on without its sender; if the
@@ -316,6 +391,11 @@ typedef struct mt_docs_ops {
   /* Ends it, at any time except while a next is in flight; the server's cursor is freed in the
    * background. NULL is fine. */
   void (*scan_close)(mt_store *s, mt_scan *scan);
+  void (*shards)(mt_store *s, mt_shards *r);
+  void (*intervals)(mt_store *s, mt_intervals *r);
+  void (*range)(mt_store *s, mt_range *r);
+  /* Nobody reads the index by numbers any more: drops what sqlite made for that, and asks a server nothing. */
+  void (*range_end)(mt_store *s, mt_index_admin *r);
   void (*update_by_query)(mt_store *s, mt_update_by_query *r);
   void (*task)(mt_store *s, mt_server_task *r);           /* UNKNOWN on sqlite */
   void (*task_find)(mt_store *s, mt_server_task_find *r); /* none on sqlite */

@@ -362,6 +362,7 @@ bool mt_item_written(mt_lane *l, mt_item *item, mt_write *sent) {
   if (item->probes) return is_probed(item, sent);
   w->result = sent->result;
   w->status = sent->status;
+  w->created = sent->created;
   w->standing = sent->standing;
   switch (sent->result) {
   case MT_WRITE_APPLIED:

@@ -336,6 +336,7 @@ static void put_on_wire(mt_lane *l, mt_item *item) {
   to->if_version = from->if_version;
   to->skip_pipeline = from->skip_pipeline;
   to->external = from->external;
+  to->external_gte = 0; /* of copies, which no lock protects */
   if (item->at.term) {
     to->if_version = item->at;
     to->external = 0; /* it was created, and is written once more for an acknowledgement */
@@ -352,6 +353,7 @@ static void put_on_wire(mt_lane *l, mt_item *item) {
   }
   to->result = MT_WRITE_NONE;
   to->status = 0;
+  to->created = false;
   to->version = (mt_version){0, 0};
   to->standing = 0;
   to->type[0] = to->reason[0] = '\0';

@@ -39,6 +39,7 @@ extern const mt_case mt_cases_sessions[];
 extern const mt_case mt_cases_tables[];
 extern const mt_case mt_cases_concurrency[];
 extern const mt_case mt_cases_model[];
+extern const mt_case mt_cases_span[];
 
 /* Pumps and fails the case unless the status is this one. */
 #define MT_EXPECT(f, request, code_)                                                               \

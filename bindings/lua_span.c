@@ -1,0 +1,202 @@
+/* Reading one shard by sequence numbers, and copying what was read (store.h):
+ *   client:shards(index) -> {primary=, uuid=, {term=, max_seq_no=, local_checkpoint=, global_checkpoint=, docs=}, ...}
+ *       shard K is at K + 1; `term` is nil where it cannot be had; `index` is no alias
+ *   client:intervals(index, shard, from, to[, {primary=, width=}]) -> array of counts, their sum
+ *       of the numbers [from, to), in at most 8,192 rows: the first is row from // width; `primary` as shards says
+ *   client:range(index, shard, from, to[, {primary=, no_source=}]) -> page     at most 10,000 numbers
+ *   client:range_end(index)       nobody reads it by numbers any more
+ *   client:copy(index, page) -> {created=, updated=, conflicts=, others=}
+ *       writes all documents of a page of any client into `index`, with external_gte versions made of theirs;
+ *       `conflicts` are documents of which a later copy stands there; `others` is an array of answers as of bulk,
+ *       each with `at`, the document's place in the page, for those that were not written */
+#include "bindings/lua_span.h"
+
+#include "bindings/await.h"
+#include "bindings/lua_bulk.h"
+#include "bindings/lua_client.h"
+#include "bindings/lua_doc.h"
+#include "bindings/lua_options.h"
+#include "bindings/op.h"
+
+static void set_integer(lua_State *L, const char *key, int64_t value) {
+  lua_pushinteger(L, (lua_Integer)value);
+  lua_setfield(L, -2, key);
+}
+
+/* ---- shards --------------------------------------------------------------------------------- */
+
+static int push_shards(lua_State *L, mt_lua_call *call, int index) {
+  (void)index;
+  const mt_shards *r = &call->r.shards;
+  lua_createtable(L, (int)r->n, 2);
+  lua_pushboolean(L, r->primary);
+  lua_setfield(L, -2, "primary");
+  lua_pushstring(L, r->uuid);
+  lua_setfield(L, -2, "uuid");
+  for (size_t i = 0; i < r->n; i++) {
+    const mt_shard *s = &r->shards[i];
+    lua_createtable(L, 0, 5);
+    if (s->term) set_integer(L, "term", (int64_t)s->term);
+    set_integer(L, "max_seq_no", s->max_seq_no);
+    set_integer(L, "local_checkpoint", s->local_checkpoint);
+    set_integer(L, "global_checkpoint", s->global_checkpoint);
+    set_integer(L, "docs", (int64_t)s->docs);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  return 1;
+}
+
+static void deinit_shards(mt_lua_call *call) {
+  mt_shards_deinit(&call->r.shards);
+}
+
+static int client_shards(lua_State *L) {
+  mt_check_client(L, 1);
+  const char *index = mt_check_string(L, 2);
+  lua_settop(L, 2);
+  mt_lua_call *call = mt_lua_call_new(L, 1, push_shards, deinit_shards);
+  mt_op_anchor(L, -1, 2, 2);
+  call->r.shards.index = index;
+  mt_store *store = mt_lua_call_start(call, mt_check_client(L, 1), &call->r.shards.req);
+  store->docs->shards(store, &call->r.shards);
+  return mt_await(L, lua_gettop(L));
+}
+
+static int client_range_end(lua_State *L) {
+  mt_check_client(L, 1);
+  const char *index = mt_check_string(L, 2);
+  lua_settop(L, 2);
+  mt_lua_call *call = mt_lua_call_new(L, 1, NULL, NULL);
+  mt_op_anchor(L, -1, 2, 2);
+  call->r.admin.index = index;
+  mt_store *store = mt_lua_call_start(call, mt_check_client(L, 1), &call->r.admin.req);
+  store->docs->range_end(store, &call->r.admin);
+  return mt_await(L, lua_gettop(L));
+}
+
+/* ---- intervals, range ----------------------------------------------------------------------- */
+
+typedef struct span_options {
+  int64_t width;
+  bool primary, no_source;
+} span_options;
+
+static const mt_option interval_rows[] = {MT_INT_OPTION(span_options, width, 1, INT64_MAX),
+                                          MT_FLAG_OPTION(span_options, primary), MT_NO_OPTION};
+static const mt_option range_rows[] = {MT_FLAG_OPTION(span_options, primary),
+                                       MT_FLAG_OPTION(span_options, no_source), MT_NO_OPTION};
+
+/* Arguments 2 to 6; the index's name stays at 2. */
+static mt_span read_span(lua_State *L, const mt_option *rows, span_options *o, const char *what) {
+  mt_check_client(L, 1);
+  const char *index = mt_check_string(L, 2);
+  lua_Integer shard = luaL_checkinteger(L, 3), from = luaL_checkinteger(L, 4), to = luaL_checkinteger(L, 5);
+  luaL_argcheck(L, shard >= 0 && shard <= INT32_MAX, 3, "no number of a shard");
+  luaL_argcheck(L, from >= 0, 4, "it is negative");
+  luaL_argcheck(L, to >= 0, 5, "it is negative");
+  lua_settop(L, 6);
+  mt_options_read(L, 6, rows, o, what);
+  return (mt_span){index, (uint32_t)shard, o->primary, (uint64_t)from, (uint64_t)to};
+}
+
+static int push_intervals(lua_State *L, mt_lua_call *call, int index) {
+  (void)index;
+  const mt_intervals *r = &call->r.intervals;
+  lua_createtable(L, (int)r->n, 0);
+  for (size_t i = 0; i < r->n; i++) {
+    lua_pushinteger(L, (lua_Integer)r->counts[i]);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  lua_pushinteger(L, (lua_Integer)r->total);
+  return 2;
+}
+
+static void deinit_intervals(mt_lua_call *call) {
+  mt_intervals_deinit(&call->r.intervals);
+}
+
+static int client_intervals(lua_State *L) {
+  span_options o = {0};
+  mt_span span = read_span(L, interval_rows, &o, "intervals");
+  mt_lua_call *call = mt_lua_call_new(L, 1, push_intervals, deinit_intervals);
+  mt_op_anchor(L, -1, 2, 2);
+  call->r.intervals.span = span;
+  call->r.intervals.width = (uint64_t)o.width;
+  mt_store *store = mt_lua_call_start(call, mt_check_client(L, 1), &call->r.intervals.req);
+  store->docs->intervals(store, &call->r.intervals);
+  return mt_await(L, lua_gettop(L));
+}
+
+static int push_range(lua_State *L, mt_lua_call *call, int index) {
+  (void)index;
+  mt_page_push(L, &call->r.range.page);
+  return 1;
+}
+
+static void deinit_range(mt_lua_call *call) {
+  mt_range_deinit(&call->r.range);
+}
+
+static int client_range(lua_State *L) {
+  span_options o = {0};
+  mt_span span = read_span(L, range_rows, &o, "range");
+  mt_lua_call *call = mt_lua_call_new(L, 1, push_range, deinit_range);
+  mt_op_anchor(L, -1, 2, 2);
+  call->r.range.span = span;
+  call->r.range.no_source = o.no_source;
+  mt_store *store = mt_lua_call_start(call, mt_check_client(L, 1), &call->r.range.req);
+  store->docs->range(store, &call->r.range);
+  return mt_await(L, lua_gettop(L));
+}
+
+/* ---- copy ----------------------------------------------------------------------------------- */
+
+static int push_copy(lua_State *L, mt_lua_call *call, int index) {
+  (void)index;
+  const mt_bulk *r = &call->r.bulk;
+  int64_t created = 0, updated = 0, conflicts = 0;
+  lua_createtable(L, 0, 4);
+  lua_newtable(L);
+  for (size_t i = 0; i < r->n; i++) {
+    const mt_write *w = &r->items[i];
+    created += w->result == MT_WRITE_APPLIED && w->created;
+    updated += w->result == MT_WRITE_APPLIED && !w->created;
+    conflicts += w->result == MT_WRITE_CONFLICT;
+    if (w->result == MT_WRITE_APPLIED || w->result == MT_WRITE_CONFLICT) continue;
+    mt_write_push(L, w);
+    set_integer(L, "at", (int64_t)i + 1);
+    lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
+  }
+  lua_setfield(L, -2, "others");
+  set_integer(L, "created", created);
+  set_integer(L, "updated", updated);
+  set_integer(L, "conflicts", conflicts);
+  return 1;
+}
+
+static void deinit_copy(mt_lua_call *call) {
+  mt_page_free(call->more);
+}
+
+static int client_copy(lua_State *L) {
+  mt_check_client(L, 1);
+  const char *index = mt_check_string(L, 2);
+  size_t n = mt_check_page(L, 3)->n;
+  lua_settop(L, 3);
+  mt_write *items = lua_newuserdatauv(L, (n + 1) * sizeof *items, 0);
+  mt_lua_call *call = mt_lua_call_new(L, 1, push_copy, deinit_copy);
+  mt_op_anchor(L, -1, 2, 2);
+  mt_op_anchor(L, -1, 3, 4);
+  mt_page *page = call->more = mt_page_share(mt_check_page(L, 3)); /* which may be closed meanwhile */
+  for (size_t i = 0; i < n; i++) items[i] = mt_write_copy(&page->docs[i]);
+  call->r.bulk.index = index;
+  call->r.bulk.items = items;
+  call->r.bulk.n = n;
+  mt_store *store = mt_lua_call_start(call, mt_check_client(L, 1), &call->r.bulk.req);
+  store->docs->bulk(store, &call->r.bulk);
+  return mt_await(L, lua_gettop(L));
+}
+
+const luaL_Reg mt_span_methods[] = {{"shards", client_shards},       {"intervals", client_intervals},
+                                    {"range", client_range},         {"range_end", client_range_end},
+                                    {"copy", client_copy},           {NULL, NULL}};

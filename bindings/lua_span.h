@@ -1,0 +1,9 @@
+/* Reading one shard by sequence numbers, and copying what was read. */
+#ifndef MT_LUA_SPAN_H
+#define MT_LUA_SPAN_H
+
+#include "bindings/bindings.h"
+
+extern const luaL_Reg mt_span_methods[]; /* of clients */
+
+#endif

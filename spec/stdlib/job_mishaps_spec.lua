@@ -22,10 +22,11 @@ stores.each("a job that meets", function(store)
 
   local function sources() return stores.sources(client, index) end
 
-  local function moving(at_first)
+  local function moving(at_first, wait_for_writes)
     local done
     return client:job {
       name = "move", index = index, rename = {from = "/a", to = "/b"}, batch = 5, concurrency = 1,
+      wait_for_writes = wait_for_writes,
       rate = at_first and 60, -- so that there is an in-between
       on_progress = at_first and function()
         if not done then done = at_first() or true end
@@ -161,7 +162,7 @@ stores.each("a job that meets", function(store)
       local function block(value)
         other:raw("PUT", "/" .. index .. "/_settings", {["index.blocks.read_only_allow_delete"] = value})
       end
-      local job = moving(function() block(true) end)
+      local job = moving(function() block(true) end, "2s")
       assert.is_false((pcall(job.run, job)))
       local record = job:status()
       assert.is_true(record.stands)

@@ -128,11 +128,17 @@ static mortise_status cannot_open(mt_db *db, int code, mortise_error *err) {
 
 /* ---- statements ---- */
 
+static int prepare_sql(mt_db *db, const char *sql, sqlite3_stmt **out) {
+  return sqlite3_prepare_v3(db->handle, sql, -1, SQLITE_PREPARE_PERSISTENT, out, NULL);
+}
+
+/* Most processes use few of the statements. */
 sqlite3_stmt *mt_db_stmt(mt_db *db, size_t number) {
-  sqlite3_stmt *stmt = db->stmts[OWN_SQL + number];
-  sqlite3_reset(stmt);
-  sqlite3_clear_bindings(stmt);
-  return stmt;
+  sqlite3_stmt **stmt = &db->stmts[OWN_SQL + number];
+  if (!*stmt && prepare_sql(db, db->kind->sql[number], stmt)) return NULL;
+  sqlite3_reset(*stmt);
+  sqlite3_clear_bindings(*stmt);
+  return *stmt;
 }
 
 void mt_db_bind(sqlite3_stmt *stmt, int at, mt_slice text) {
@@ -164,7 +170,8 @@ bool mt_db_is_text(sqlite3_stmt *stmt, int column) {
 }
 
 mortise_status mt_db_step(mt_db *db, sqlite3_stmt *stmt, bool *row, mortise_error *err) {
-  int code = sqlite3_step(stmt);
+  /* Binding to NULL, which does nothing, has left the connection's error as it was. */
+  int code = stmt ? sqlite3_step(stmt) : sqlite3_extended_errcode(db->handle);
   *row = code == SQLITE_ROW;
   return code == SQLITE_ROW || code == SQLITE_DONE ? MORTISE_OK : mt_db_fail(db, code, err);
 }
@@ -190,14 +197,12 @@ static void finalize(mt_db *db) {
   db->stmts = NULL;
 }
 
-static mortise_status prepare_statements(mt_db *db, mortise_error *err) {
-  size_t n = OWN_SQL + db->kind->n_sql;
-  db->stmts = mt_calloc(n, sizeof *db->stmts);
+/* Our own are prepared at once: ROLLBACK must not fail for want of memory. */
+static mortise_status prepare_own(mt_db *db, mortise_error *err) {
+  db->stmts = mt_calloc(OWN_SQL + db->kind->n_sql, sizeof *db->stmts);
   if (!db->stmts) return mt_error_memory(err);
-  for (size_t i = 0; i < n; i++) {
-    const char *sql = i < OWN_SQL ? own_sql[i] : db->kind->sql[i - OWN_SQL];
-    int code =
-        sqlite3_prepare_v3(db->handle, sql, -1, SQLITE_PREPARE_PERSISTENT, &db->stmts[i], NULL);
+  for (size_t i = 0; i < OWN_SQL; i++) {
+    int code = prepare_sql(db, own_sql[i], &db->stmts[i]);
     if (code) return mt_db_fail(db, code, err);
   }
   return MORTISE_OK;
@@ -220,6 +225,8 @@ mortise_status mt_db_init(mt_db *db, const mt_db_kind *kind, const char *file, m
 
 static void close_connection(mt_db *db) {
   finalize(db);
+  if (db->handle && db->wal_pages < db->kind->log_kept)
+    sqlite3_db_config(db->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
   if (db->handle) sqlite3_close(db->handle);
   db->handle = NULL;
   mt_turn_close(&db->turn);
@@ -384,7 +391,7 @@ static mortise_status set_up_connection(mt_db *db, const mt_patience *p, mortise
   if (code) return mt_db_fail(db, code, err);
   sqlite3_wal_autocheckpoint(db->handle, 0);
   sqlite3_wal_hook(db->handle, note_wal, db);
-  return prepare_statements(db, err);
+  return prepare_own(db, err);
 }
 
 mortise_status mt_db_place(const mt_db *db, mortise_error *err) {

@@ -19,6 +19,9 @@ typedef struct mt_db_kind {
   const char *schema;
   const char *const *sql; /* statements, by number */
   size_t n_sql;
+  /* So short a log (in pages) stays when the last connection closes, which would otherwise copy it into the file and
+   * delete it, and the next one would make it anew: half of what a process syncs that takes one lock. */
+  int log_kept;
   /* Writes initial rows in the transaction that creates the file. May be NULL. */
   mortise_status (*fill)(sqlite3 *handle, mortise_error *err);
   int (*functions)(
@@ -70,7 +73,8 @@ bool mt_db_slice_over(const mt_db *db);
  * connection. */
 void mt_db_tidy(mt_db *db);
 
-/* The statement, reset and with all parameters NULL. */
+/* The statement, reset and with all parameters NULL. It is prepared at its first use; if that fails the result is NULL,
+ * and mt_db_step says why. */
 sqlite3_stmt *mt_db_stmt(mt_db *db, size_t number);
 void mt_db_bind(sqlite3_stmt *stmt, int at, mt_slice text); /* borrowed until the next reset */
 void mt_db_bind_u(sqlite3_stmt *stmt, int at, uint64_t value);

@@ -104,6 +104,7 @@ const mt_db_kind mt_locks_kind = {
     .schema = schema,
     .sql = sql,
     .n_sql = LOCKS_STATEMENTS,
+    .log_kept = 64,
     .fill = table_fill,
 };
 

@@ -245,10 +245,11 @@ static mortise_status read_seal(bulk_run *u, const mt_index *index, const mt_wri
   sqlite3_bind_int64(stmt, 1, index->idx);
   sqlite3_bind_int64(stmt, 2, MT_FIELD_SEALED);
   mt_db_bind(stmt, 3, item->id);
-  int code = sqlite3_step(stmt);
-  *version = code == SQLITE_ROW ? strtoull(mt_db_text(stmt, 0).p, NULL, 10) : 0;
+  bool found;
+  mortise_status status = mt_db_step(u->w->db, stmt, &found, err);
+  *version = found ? strtoull(mt_db_text(stmt, 0).p, NULL, 10) : 0;
   sqlite3_reset(stmt);
-  return code == SQLITE_ROW || code == SQLITE_DONE ? MORTISE_OK : mt_db_fail(u->w->db, code, err);
+  return status;
 }
 
 static mortise_status replace_seal(bulk_run *u, mt_index *index, const mt_write *item, uint64_t stands,

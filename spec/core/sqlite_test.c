@@ -201,6 +201,45 @@ static void notices_a_replaced_file(void **state) {
   shut(&h);
 }
 
+/* In a process's life: a document and a session. */
+static void write_both(unsigned i) {
+  char session[33];
+  snprintf(session, sizeof session, "%032x", i);
+  handle h = open_here(file);
+  mt_session_write w = {.verb = MT_SESSION_OPEN,
+                        .ns = "default",
+                        .session = session,
+                        .owner = MT_SLICE("{}"),
+                        .lease_ms = 60000};
+  h.s->locks->session(h.s, &w);
+  assert_int_equal(finish(&h, &w.req), MORTISE_OK);
+  assert_int_equal(w.result, MT_SESSION_ACKED);
+  assert_int_equal(one(&h, "i", MT_WRITE_INDEX, "a", "{}").result, MT_WRITE_APPLIED);
+  shut(&h);
+}
+
+/* The lock table's log stays, and never grows long; that of the documents goes; one without its file is no harm. */
+static void keeps_short_logs_of_locks(void **state) {
+  (void)state;
+  char locks[112], log[128], documents_log[112];
+  struct stat info;
+  unsigned stayed = 0;
+  snprintf(locks, sizeof locks, "%s-locks", file);
+  snprintf(log, sizeof log, "%s-wal", locks);
+  snprintf(documents_log, sizeof documents_log, "%s-wal", file);
+  for (unsigned i = 0; i < 100; i++) {
+    write_both(i);
+    bool there = stat(log, &info) == 0;
+    if (there) assert_in_range(info.st_size, 1, 400000);
+    stayed += there;
+    assert_int_equal(access(documents_log, F_OK), -1);
+  }
+  assert_in_range(stayed, 80, 99);
+  write_both(100); /* so that there is a log in any case */
+  assert_int_equal(unlink(locks), 0);
+  write_both(0);
+}
+
 /* Runs in a child; the parent asserts that it says 0. */
 static void in_child(int (*run)(void)) {
   fflush(NULL);
@@ -646,6 +685,7 @@ int main(void) {
       CASE(reading_makes_no_file),
       CASE(damaged_locks_are_said),
       CASE(notices_a_replaced_file),
+      CASE(keeps_short_logs_of_locks),
       CASE(says_read_only),
       CASE(survives_a_full_disk),
       CASE(survives_kill),

@@ -59,6 +59,8 @@ struct mt_lua_call {
   union {
     mt_describe describe;
     mt_index_admin admin;
+    mt_aliases aliases;
+    mt_alias_move alias_move;
     mt_mget mget;
     mt_bulk bulk;
     mt_count count;

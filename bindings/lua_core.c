@@ -14,6 +14,7 @@
 
 #include "bindings/driver.h"
 #include "bindings/interrupt.h"
+#include "bindings/lua_admin.h"
 #include "bindings/lua_break.h"
 #include "bindings/lua_buf.h"
 #include "bindings/lua_bulk.h"
@@ -100,7 +101,7 @@ static const luaL_Reg *const functions[] = {
 
 static const struct {
   const mt_lua_class *class;
-  const luaL_Reg *more[12]; /* methods that other files add; NULL ends them */
+  const luaL_Reg *more[13]; /* methods that other files add; NULL ends them */
 } classes[] = {
     {&mt_task_class, {NULL}},
     {&mt_view_class, {NULL}},
@@ -108,7 +109,7 @@ static const struct {
     {&mt_client_class,
      {mt_store_methods, mt_bulk_methods, mt_scan_methods, mt_session_methods, mt_acquire_methods,
       mt_holds_methods, mt_writer_methods, mt_list_methods, mt_break_methods, mt_job_client_methods,
-      mt_span_methods, NULL}},
+      mt_span_methods, mt_admin_methods, NULL}},
     {&mt_session_class, {mt_acquire_methods, NULL}},
     {&mt_scan_class, {NULL}},
     {&mt_list_class, {NULL}},

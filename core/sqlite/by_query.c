@@ -53,7 +53,7 @@ static mortise_status change_page(change_run *u, const mt_page *page, mortise_er
   return status;
 }
 
-/* False if a document was refused: a server ends there too. */
+/* False if a document was refused, or the index is blocked: a server ends there too. */
 static bool count_writes(change_run *u) {
   mt_server_task_state *state = &u->r->state;
   bool refused = false;
@@ -61,7 +61,7 @@ static bool count_writes(change_run *u) {
     const mt_write *item = &u->items[i];
     state->updated += item->result == MT_WRITE_APPLIED;
     state->conflicts += item->result == MT_WRITE_CONFLICT;
-    if (item->result != MT_WRITE_REJECTED) continue;
+    if (item->result != MT_WRITE_REJECTED && item->result != MT_WRITE_BUSY) continue;
     if (!refused) end_incomplete(state, item->type, item->reason);
     refused = true;
   }

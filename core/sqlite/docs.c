@@ -22,6 +22,8 @@ static const char *const sql[DOCS_STATEMENTS] = {
     [DOCS_INDEX_GET] = "SELECT idx, seq_no, body FROM indices WHERE name = ?1",
     [DOCS_INDEX_ADD] = "INSERT INTO indices(name, body, seq_no, created_ms) VALUES(?1, ?2, 0, ?3)",
     [DOCS_INDEX_DROP] = "DELETE FROM indices WHERE idx = ?1",
+    [DOCS_INDEX_BODY] = "UPDATE indices SET body = ?2 WHERE idx = ?1",
+    [DOCS_INDEX_ALIASED] = "SELECT name, body FROM indices WHERE instr(body, '\"aliases\"')",
     [DOCS_INDEX_SEQ] = "UPDATE indices SET seq_no = ?2 WHERE idx = ?1",
     [DOCS_TRASH_ADD] = "INSERT INTO trash(idx) VALUES(?1)",
     [DOCS_TRASH_GET] = "SELECT idx FROM trash LIMIT 1",
@@ -50,8 +52,8 @@ static const char *const sql[DOCS_STATEMENTS] = {
 const mt_db_kind mt_docs_kind = {
     .what = "documents",
     .application_id = 0x6d546401,
-    .format = 1,
-    .format_most = 1,
+    .format = MT_DOCS_FORMAT,
+    .format_most = MT_DOCS_FORMAT_BLOCKS,
     .schema = schema,
     .sql = sql,
     .n_sql = DOCS_STATEMENTS,
@@ -105,7 +107,7 @@ static void collect_fields(mt_index *index, mt_json properties, mt_buf *name, un
   }
 }
 
-static mortise_status read_indexed_fields(const mt_db *db, mt_index *index, mortise_error *err) {
+static mortise_status read_index_body(const mt_db *db, mt_index *index, mortise_error *err) {
   mt_json root;
   mt_buf name;
   if (!*index->body) return MORTISE_OK;
@@ -113,6 +115,7 @@ static mortise_status read_indexed_fields(const mt_db *db, mt_index *index, mort
     return mt_error_set(err, MORTISE_CORRUPT_TABLE,
                         "%s is damaged: the body of index `%s` is no JSON object", db->file,
                         index->name);
+  index->blocked = mt_body_blocks(root);
   mt_buf_init(&name, 4096);
   collect_fields(index, mt_json_at(root, "mappings", "properties", NULL), &name, 0);
   mt_buf_deinit(&name);
@@ -124,7 +127,7 @@ void mt_index_deinit(mt_index *index) {
   index->body = NULL;
 }
 
-mortise_status mt_index_load(mt_db *db, mt_slice name, mt_index *out, mortise_error *err) {
+static mortise_status load_named(mt_db *db, mt_slice name, mt_index *out, mortise_error *err) {
   *out = (mt_index){0};
   if (name.n > MT_INDEX_NAME_MAX) return MORTISE_OK;
   memcpy(out->name, name.p, name.n);
@@ -138,8 +141,17 @@ mortise_status mt_index_load(mt_db *db, mt_slice name, mt_index *out, mortise_er
   out->body = mt_strndup(body.p, body.n);
   out->idx = sqlite3_column_int64(stmt, 0);
   sqlite3_reset(stmt);
-  status = out->body ? read_indexed_fields(db, out, err) : mt_error_memory(err);
+  status = out->body ? read_index_body(db, out, err) : mt_error_memory(err);
   if (status) mt_index_deinit(out);
+  return status;
+}
+
+mortise_status mt_index_load(mt_db *db, mt_slice name, mt_index *out, mortise_error *err) {
+  char real[MT_INDEX_NAME_MAX + 1] = "";
+  mortise_status status = load_named(db, name, out, err);
+  if (!status && !out->idx) status = mt_alias_find(db, name, real, err);
+  if (!status && *real) status = load_named(db, mt_slice_of(real), out, err);
+  if (!status && out->idx) memcpy(out->called, name.p, name.n);
   return status;
 }
 
@@ -266,6 +278,12 @@ static mortise_status check_body(mt_slice body, mortise_error *err) {
   return MORTISE_OK;
 }
 
+static mortise_status alias_refused(const char *name, const char *why, mortise_error *err) {
+  mt_error_set(err, MORTISE_REJECTED, "index `%s`: %s", name, why);
+  if (err) err->http_status = 400;
+  return MORTISE_REJECTED;
+}
+
 mortise_status mt_docs_index_create(mt_work *w, mt_req *req, mortise_error *err) {
   mt_index_admin *r = (mt_index_admin *)(void *)req;
   mt_index index;
@@ -274,11 +292,11 @@ mortise_status mt_docs_index_create(mt_work *w, mt_req *req, mortise_error *err)
   if (!status) status = mt_work_write(w, err);
   if (status) return status;
   status = mt_index_load(w->db, mt_slice_of(r->index), &index, err);
-  bool exists = index.idx != 0;
-  mt_index_deinit(&index);
-  if (!status && exists) {
+  if (!status && index.idx && strcmp(index.name, r->index) != 0)
+    status = alias_refused(r->index, "an alias has this name already", err);
+  else if (!status && index.idx)
     status = mt_error_set(err, MORTISE_CONFLICT, "index `%s` exists already", r->index);
-  }
+  mt_index_deinit(&index);
   if (!status) status = mt_index_add(w->db, mt_slice_of(r->index), r->body, err);
   return status ? status : mt_work_commit(w, err);
 }
@@ -353,6 +371,8 @@ mortise_status mt_docs_index_drop(mt_work *w, mt_req *req, mortise_error *err) {
   if (!status) status = mt_work_write(w, err);
   if (status) return status;
   status = mt_index_need(w->db, r->index, &index, err);
+  if (!status && strcmp(index.name, r->index) != 0)
+    status = alias_refused(r->index, "this is an alias: name the index itself", err);
   static const int steps[] = {DOCS_INDEX_DROP, DOCS_TRASH_ADD};
   for (size_t i = 0; !status && i < 2; i++) {
     sqlite3_stmt *stmt = mt_db_stmt(w->db, (size_t)steps[i]);

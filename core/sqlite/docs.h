@@ -10,6 +10,8 @@ enum {
   DOCS_INDEX_GET,
   DOCS_INDEX_ADD,
   DOCS_INDEX_DROP,
+  DOCS_INDEX_BODY,
+  DOCS_INDEX_ALIASED,
   DOCS_INDEX_SEQ,
   DOCS_TRASH_ADD,
   DOCS_TRASH_GET,
@@ -37,24 +39,32 @@ enum {
   MT_FIELD_SEALED = MT_FIELDS_MAX,
   MT_ENTRY_MAX = 512, /* bytes of a value that are kept for that; matches are checked again */
   MT_INDEX_NAME_MAX = 255,
+  MT_DOCS_FORMAT = 1,
+  MT_DOCS_FORMAT_BLOCKS = 2, /* an index may be blocked, or have aliases */
 };
 
 /* An index as a transaction sees it. */
 typedef struct mt_index {
   char name[MT_INDEX_NAME_MAX + 1];
+  char called[MT_INDEX_NAME_MAX + 1]; /* the same, or the alias by which it was loaded */
   int64_t idx; /* its number, never reused; 0: no such index */
   uint64_t next_seq_no;
+  bool blocked; /* it takes no writes of documents */
   bool sealed; /* while documents are written: some have external versions */
   char *body; /* owned: the body with which it was created */
   size_t n_fields;
   char fields[MT_FIELDS_MAX][128];
 } mt_index;
 
-/* Reads it inside the transaction; idx == 0 if it is missing, which is not an error. */
+/* Reads it, by its name or an alias, inside the transaction; idx == 0 if it is missing, which is not an error. */
 mortise_status mt_index_load(mt_db *db, mt_slice name, mt_index *out, mortise_error *err);
 /* The same, but NOT_FOUND if it is missing. */
 mortise_status mt_index_need(mt_db *db, const char *name, mt_index *out, mortise_error *err);
 void mt_index_deinit(mt_index *index);
+/* The name of the index that has the alias, of MT_INDEX_NAME_MAX + 1 bytes; "" if none has (alias.c). */
+mortise_status mt_alias_find(mt_db *db, mt_slice alias, char *name, mortise_error *err);
+/* Does an index with this body take no writes? */
+bool mt_body_blocks(mt_json root);
 /* Creates it inside a write transaction; `body` may be empty. */
 mortise_status mt_index_add(mt_db *db, mt_slice name, mt_slice body, mortise_error *err);
 /* Why a name is invalid by the servers' rule, or NULL. */

@@ -30,7 +30,8 @@ enum { MT_SQLITE_TEXT_MAX = 1 << 28 };
 
 extern const mt_db_kind mt_docs_kind, mt_locks_kind;
 
-mt_work_fn mt_docs_describe, mt_docs_index_create, mt_docs_index_drop, mt_docs_mget, mt_docs_bulk,
+mt_work_fn mt_docs_describe, mt_docs_index_create, mt_docs_index_drop, mt_docs_settings, mt_docs_block,
+    mt_docs_unblock, mt_docs_aliases, mt_docs_alias_move, mt_docs_mget, mt_docs_bulk,
     mt_docs_count, mt_docs_refresh, mt_docs_search, mt_docs_scan_open, mt_docs_scan_next,
     mt_docs_shards, mt_docs_intervals, mt_docs_range, mt_docs_range_end, mt_docs_update_by_query,
     mt_docs_task, mt_docs_task_find;
@@ -42,7 +43,7 @@ void mt_locks_listing_free(mt_listing *listing);
 
 /* Run when the file is missing, so that reading does not create it: they answer NOT_FOUND, or as
  * for an empty file. */
-mt_work_fn mt_work_missing, mt_docs_describe_missing, mt_locks_print, mt_locks_verify_missing,
+mt_work_fn mt_work_missing, mt_docs_describe_missing, mt_docs_aliases_missing, mt_locks_print, mt_locks_verify_missing,
     mt_locks_list_missing, mt_locks_read_missing;
 
 #endif

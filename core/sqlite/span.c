@@ -92,6 +92,8 @@ mortise_status mt_docs_shards(mt_work *w, mt_req *req, mortise_error *err) {
   *r = (mt_shards){.req = r->req, .index = r->index};
   mortise_status status = mt_work_read(w, err);
   if (!status) status = mt_index_need(w->db, r->index, &index, err);
+  if (!status && strcmp(index.name, r->index) != 0)
+    status = mt_error_set(err, MORTISE_INVALID_ARGUMENT, "shards of %s: it is an alias: name the index itself", r->index);
   if (!status) status = prepare_span(w->db, "SELECT count(*) FROM docs WHERE idx = %lld", index.idx, &stmt, err);
   if (!status) status = mt_db_step(w->db, stmt, &row, err);
   if (!status) r->shards = mt_calloc(1, sizeof *r->shards);

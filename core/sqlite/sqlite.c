@@ -293,6 +293,11 @@ static bool cancel_op(mt_store *base, mt_req *req) {
 DOCS(describe, mt_describe, mt_docs_describe_missing)
 DOCS(index_create, mt_index_admin, NULL)
 DOCS(index_drop, mt_index_admin, mt_work_missing)
+DOCS(settings, mt_index_admin, mt_work_missing)
+DOCS(block, mt_index_admin, mt_work_missing)
+DOCS(unblock, mt_index_admin, mt_work_missing)
+DOCS(aliases, mt_aliases, mt_docs_aliases_missing)
+DOCS(alias_move, mt_alias_move, mt_work_missing)
 DOCS(mget, mt_mget, mt_work_missing)
 DOCS(bulk, mt_bulk, NULL)
 DOCS(count, mt_count, mt_work_missing)
@@ -343,6 +348,11 @@ static const mt_docs_ops docs_ops = {
     .describe = submit_describe,
     .index_create = submit_index_create,
     .index_drop = submit_index_drop,
+    .settings = submit_settings,
+    .block = submit_block,
+    .unblock = submit_unblock,
+    .aliases = submit_aliases,
+    .alias_move = submit_alias_move,
     .mget = submit_mget,
     .bulk = submit_bulk,
     .count = submit_count,

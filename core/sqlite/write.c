@@ -56,6 +56,12 @@ static mortise_status applied(mt_write *item, uint64_t seq_no, int status) {
   return set_write_result(item, MT_WRITE_APPLIED, status, "", "");
 }
 
+static mortise_status write_blocked(mt_write *item, const char *index) {
+  char reason[sizeof item->reason];
+  snprintf(reason, sizeof reason, "index [%.80s] blocked by: [FORBIDDEN/8/index write (api)];", index);
+  return set_write_result(item, MT_WRITE_BUSY, 403, "cluster_block_exception", reason);
+}
+
 static mortise_status write_conflict(mt_write *item, const char *reason) {
   return set_write_result(item, MT_WRITE_CONFLICT, 409, "version_conflict_engine_exception",
                           reason);
@@ -349,30 +355,42 @@ static mortise_status look_for_seals(mt_db *db, mt_index *index, mortise_error *
   return status;
 }
 
+/* One index is open once, whether items name it or its alias. */
+static mt_index *open_index(const bulk_run *u, mt_slice name, int64_t idx) {
+  for (size_t i = u->n_indices; i-- > 0;) {
+    mt_index *at = u->indices[i];
+    if (at->idx == idx || (!idx && (mt_slice_eq(name, mt_slice_of(at->name)) || mt_slice_eq(name, mt_slice_of(at->called)))))
+      return at;
+  }
+  return NULL;
+}
+
+static mortise_status load_index(mt_db *db, mt_slice name, bool make, mt_index *out, mortise_error *err) {
+  mortise_status status = mt_index_load(db, name, out, err);
+  if (!status && !out->idx && make) {
+    status = mt_index_add(db, name, MT_SLICE(""), err);
+    if (!status) status = mt_index_load(db, name, out, err);
+  }
+  if (!status && out->idx) status = look_for_seals(db, out, err);
+  return status;
+}
+
 static mortise_status find_index(bulk_run *u, mt_slice name, bool make, mt_index **out,
                                  mortise_error *err) {
-  for (size_t i = u->n_indices; i-- > 0;) {
-    *out = u->indices[i];
-    if (mt_slice_eq(name, mt_slice_of((*out)->name))) return MORTISE_OK;
-  }
+  *out = open_index(u, name, 0);
+  if (*out) return MORTISE_OK;
   if (!mt_grow((void **)&u->indices, &u->cap, u->n_indices + 1, sizeof *u->indices, INDICES_MAX))
     return mt_error_memory(err);
-  mt_index *index = *out = mt_calloc(1, sizeof *index);
+  mt_index *index = mt_calloc(1, sizeof *index);
   if (!index) return mt_error_memory(err);
-  mt_db *db = u->w->db;
-  mortise_status status = mt_index_load(db, name, index, err);
-  if (!status && !index->idx && make) {
-    status = mt_index_add(db, name, MT_SLICE(""), err);
-    if (!status) status = mt_index_load(db, name, index, err);
-  }
-  if (!status && index->idx) status = look_for_seals(db, index, err);
-  if (!status && index->idx) {
-    u->indices[u->n_indices++] = index;
+  mortise_status status = load_index(u->w->db, name, make, index, err);
+  if (!status && index->idx) *out = open_index(u, name, index->idx);
+  if (!status && index->idx && !*out) {
+    u->indices[u->n_indices++] = *out = index;
     return MORTISE_OK;
   }
   mt_index_deinit(index);
   mt_free(index);
-  *out = NULL;
   return status;
 }
 
@@ -429,6 +447,7 @@ static mortise_status write_item(bulk_run *u, mt_write *item, mortise_error *err
   if (!index)
     return set_write_result(item, MT_WRITE_MISSING, 404, "index_not_found_exception",
                             "no such index");
+  if (index->blocked) return write_blocked(item, index->name);
   mt_row old;
   bool found;
   status = mt_docs_get(u->w->db, index->idx, item->id, &old, &found, err);

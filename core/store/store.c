@@ -64,6 +64,10 @@ void mt_describe_deinit(mt_describe *r) {
   drop_text(&r->json);
 }
 
+void mt_aliases_deinit(mt_aliases *r) {
+  drop_text(&r->json);
+}
+
 void mt_mget_deinit(mt_mget *r) {
   mt_page_free(r->page);
   r->page = NULL;

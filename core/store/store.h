@@ -88,8 +88,25 @@ void mt_describe_deinit(mt_describe *r);
 typedef struct mt_index_admin {
   mt_req req;
   const char *index; /* in */
-  mt_slice body;     /* in, create only: {"settings":..., "mappings":...}, or empty */
+  mt_slice body;     /* in, create only: {"settings":..., "mappings":...}, or empty; settings: those to be changed */
 } mt_index_admin;
+
+/* `json` is {"INDEX":{"aliases":{"ALIAS":{"filter":...,"index_routing":...,"is_write_index":...}}}}: the indices that an
+ * alias names, or an index with all its aliases; {} where the name means nothing. */
+typedef struct mt_aliases {
+  mt_req req;
+  const char *name; /* in: an alias or an index */
+  char *json;       /* out, owned */
+} mt_aliases;
+void mt_aliases_deinit(mt_aliases *r);
+
+/* Moves an alias, with its filter and routing, from one index to another: no request finds it on both, or on neither.
+ * Fine if it is there already; NOT_FOUND where `from` does not have it. */
+typedef struct mt_alias_move {
+  mt_req req;
+  const char *alias, *to; /* in */
+  const char *from;       /* in: NULL: the alias is new */
+} mt_alias_move;
 
 typedef struct mt_doc {
   mt_slice index, id, routing; /* routing {NULL,0}: none */
@@ -381,6 +398,15 @@ typedef struct mt_docs_ops {
   void (*describe)(mt_store *s, mt_describe *r);
   void (*index_create)(mt_store *s, mt_index_admin *r); /* CONFLICT where it exists */
   void (*index_drop)(mt_store *s, mt_index_admin *r);   /* NOT_FOUND where it does not */
+  /* Changes settings of an index in use, as in {"index.gc_deletes":"2d"}; null gives one its default again. */
+  void (*settings)(mt_store *s, mt_index_admin *r);
+  /* Once it has answered, no write to the index is under way, and each fails with cluster_block_exception and status
+   * 403, an item of a bulk as BUSY. One that stood there already is lifted and set again, since whoever set it may not
+   * have waited for the answer. */
+  void (*block)(mt_store *s, mt_index_admin *r);
+  void (*unblock)(mt_store *s, mt_index_admin *r); /* fine if there is none */
+  void (*aliases)(mt_store *s, mt_aliases *r);
+  void (*alias_move)(mt_store *s, mt_alias_move *r); /* on sqlite an alias names one index */
   void (*mget)(mt_store *s, mt_mget *r);
   void (*bulk)(mt_store *s, mt_bulk *r);
   void (*count)(mt_store *s, mt_count *r);

@@ -8,7 +8,8 @@
 static const mt_case *const all_cases[] = {
     mt_cases_documents, mt_cases_bulk,        mt_cases_scans, mt_cases_by_query, mt_cases_requests,
     mt_cases_locks,     mt_cases_places,      mt_cases_queue, mt_cases_grant,    mt_cases_sessions,
-    mt_cases_tables,    mt_cases_concurrency, mt_cases_model, mt_cases_span,
+    mt_cases_tables,    mt_cases_concurrency, mt_cases_model,
+    mt_cases_span,      mt_cases_admin,
 };
 
 enum { CASES_MAX = 160 };

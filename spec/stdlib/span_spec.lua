@@ -1,5 +1,8 @@
 -- What a migration asks of a store, as the library has it from the core.
+local core_json = require "mortise.core"
 local stores = require "spec.support.stores"
+
+local json = {decode = core_json.json_decode, encode = core_json.json}
 
 stores.each("sequence numbers", function(store)
   local client, core, index, target
@@ -101,5 +104,62 @@ stores.each("sequence numbers", function(store)
     assert.has_error(function() core:range(index, 0, 5, 1) end)
     assert.has_error(function() core:intervals(index, -1, 0, 1) end)
     assert.has_error(function() core:shards(stores.name "none") end)
+  end)
+end)
+
+stores.each("administration of indices", function(store)
+  local client, core, one, two, alias
+
+  before_each(function()
+    client = stores.connect(store)
+    core = client:_open_core()
+    one, two, alias = stores.name "admin", stores.name "admin", stores.name "alias"
+    for _, index in ipairs {one, two} do
+      core:index_create(index, '{"settings":{"number_of_shards":1,"number_of_replicas":0}}')
+    end
+  end)
+  after_each(function()
+    core:index_drop(one)
+    core:index_drop(two)
+    client:close()
+  end)
+
+  local function aliases(name) return json.decode(core:aliases(name)) end
+
+  it("moves an alias in one step", function()
+    core:alias_move(alias, nil, one)
+    assert.is_not_nil(aliases(alias)[one].aliases[alias])
+    core:alias_move(alias, one, two)
+    assert.is_nil(aliases(alias)[one])
+    assert.is_not_nil(aliases(two)[two].aliases[alias])
+    local ok, why = pcall(core.alias_move, core, alias .. "-none", one, two)
+    assert.is_false(ok)
+    assert.equal("not_found", why.code)
+  end)
+
+  if store.name ~= "sqlite" then
+    it("keeps an alias's filter and routing", function()
+      local definition = {filter = {term = {kind = "a"}}, routing = "r", is_write_index = true}
+      core:raw("PUT", "/" .. one .. "/_alias/" .. alias, json.encode(definition))
+      local before = aliases(alias)[one]
+      core:alias_move(alias, one, two)
+      assert.same(before, aliases(alias)[two])
+      assert.equal("r", before.aliases[alias].index_routing)
+    end)
+  end
+
+  it("refuses writes while it is blocked", function()
+    local function write() return core:bulk(one, {{kind = "index", id = "a", body = "{}"}})[1] end
+    core:block(one)
+    assert.equal("cluster_block_exception", write().type)
+    assert.equal(403, write().status)
+    core:unblock(one)
+    assert.equal("applied", write().result)
+  end)
+
+  it("changes settings", function()
+    core:settings(one, '{"index.gc_deletes":"2d"}')
+    local settings = json.decode(core:describe(one).json)[one].settings
+    assert.equal("2d", settings.index.gc_deletes)
   end)
 end)

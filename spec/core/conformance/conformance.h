@@ -40,6 +40,7 @@ extern const mt_case mt_cases_tables[];
 extern const mt_case mt_cases_concurrency[];
 extern const mt_case mt_cases_model[];
 extern const mt_case mt_cases_span[];
+extern const mt_case mt_cases_admin[];
 
 /* Pumps and fails the case unless the status is this one. */
 #define MT_EXPECT(f, request, code_)                                                               \

@@ -20,6 +20,8 @@ typedef struct any_req {
     mt_search search;
     mt_scan_open open;
     mt_scan_next next;
+    mt_aliases aliases;
+    mt_alias_move alias_move;
     mt_shards shards;
     mt_intervals intervals;
     mt_range range;
@@ -125,6 +127,37 @@ static void submit_next(mt_store *s, any_req *a) {
 }
 static void deinit_next(any_req *a) {
   mt_page_free(a->u.next.page);
+}
+
+static void submit_settings(mt_store *s, any_req *a) {
+  a->u.admin.index = a->index;
+  a->u.admin.body = MT_SLICE("{\"index.refresh_interval\":\"29s\"}");
+  s->docs->settings(s, &a->u.admin);
+}
+
+/* Of an index that is not there: other requests write to the one that is. */
+static void submit_block(mt_store *s, any_req *a) {
+  a->u.admin.index = a->other;
+  s->docs->block(s, &a->u.admin);
+}
+
+static void submit_unblock(mt_store *s, any_req *a) {
+  a->u.admin.index = a->index;
+  s->docs->unblock(s, &a->u.admin);
+}
+
+static void submit_aliases(mt_store *s, any_req *a) {
+  a->u.aliases.name = a->index;
+  s->docs->aliases(s, &a->u.aliases);
+}
+static void deinit_aliases(any_req *a) {
+  mt_aliases_deinit(&a->u.aliases);
+}
+
+static void submit_alias_move(mt_store *s, any_req *a) {
+  a->u.alias_move = (mt_alias_move){
+      .req = a->u.alias_move.req, .alias = "no-alias-of-these-tests", .from = a->index, .to = a->index};
+  s->docs->alias_move(s, &a->u.alias_move);
 }
 
 static void submit_shards(mt_store *s, any_req *a) {
@@ -269,6 +302,11 @@ static const kind kinds[] = {
     {"search", submit_search, deinit_search},
     {"scan_open", submit_open, deinit_none},
     {"scan_next", submit_next, deinit_next},
+    {"settings", submit_settings, deinit_none},
+    {"block", submit_block, deinit_none},
+    {"unblock", submit_unblock, deinit_none},
+    {"aliases", submit_aliases, deinit_aliases},
+    {"alias_move", submit_alias_move, deinit_none},
     {"shards", submit_shards, deinit_shards},
     {"intervals", submit_intervals, deinit_intervals},
     {"range", submit_range, deinit_range},
@@ -406,8 +444,8 @@ static void many_at_once(mt_fixture *f) {
   mt_fill(f, 20);
   for (size_t i = 0; i < N; i++) {
     do of[i] = &kinds[mt_test_below(&f->random, KINDS)];
-    while (of[i]->submit == submit_create || of[i]->submit == submit_drop ||
-           of[i]->submit == submit_next);
+    while (of[i]->submit == submit_create || of[i]->submit == submit_drop || of[i]->submit == submit_block ||
+           of[i]->submit == submit_alias_move || of[i]->submit == submit_next);
     all[i] = any_new(f, of[i]);
     of[i]->submit(f->s, all[i]);
     MT_CHECK(!all[i]->calls, "%s called done from inside", of[i]->name);

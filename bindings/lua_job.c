@@ -239,6 +239,30 @@ static int client_plan(lua_State *L) {
   return 1;
 }
 
+static void set_up_outlook(mt_lua_work *self, const job_options *o, const mortise_client *client) {
+  const mt_job *j = &self->job;
+  self->outlook.of = (mt_journal_of){.store = client->store,
+                                     .table = client->jobs,
+                                     .ns = mt_client_options(client)->ns,
+                                     .job = o->id};
+  self->outlook.inverse = j->inverse;
+  if (j->inverse.apply) self->outlook.forward = mt_transform_list(j->list);
+}
+
+static int client_outlook(lua_State *L) {
+  mt_driver *d = mt_driver_get(L);
+  job_options o = {0};
+  mt_check_client(L, 1);
+  mt_lua_work *self = new_work(L, d, MT_WORK_OUTLOOK, &o, "outlook");
+  if (!o.id) mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "outlook: an id is needed");
+  if (!o.by_function) make_change(L, self, &o, "outlook");
+  make_inverse(L, self, &o);
+  mt_box *box = mt_check_client(L, 1);
+  set_up_outlook(self, &o, box->client);
+  mt_work_ready(self, &box->dependents);
+  return 1;
+}
+
 static int lock_change(lua_State *L) {
   mt_driver *d = mt_driver_get(L);
   job_options o = {0};
@@ -380,7 +404,7 @@ void mt_job_transforms_push(lua_State *L) {
 
 const luaL_Reg mt_job_lock_methods[] = {{"job", lock_job}, {"change", lock_change}, {NULL, NULL}};
 const luaL_Reg mt_job_client_methods[] = {
-    {"plan", client_plan}, {"jobs_index", client_jobs_index}, {NULL, NULL}};
+    {"plan", client_plan}, {"outlook", client_outlook}, {"jobs_index", client_jobs_index}, {NULL, NULL}};
 const luaL_Reg mt_job_functions[] = {{"job_table", core_job_table},
                                      {"job_id_check", core_job_id_check},
                                      {"exact_field", core_exact_field},

@@ -24,6 +24,8 @@ static void abandon_work(mt_lua_work *self) {
   if (self->started && !self->ended) {
     if (self->kind == MT_WORK_JOB)
       mt_job_abandon(&self->job);
+    else if (self->kind == MT_WORK_OUTLOOK)
+      mt_outlook_deinit(&self->outlook);
     else
       mt_change_abandon(&self->rename.change);
   }
@@ -42,6 +44,7 @@ static void end_work(mt_owned *owned) {
   mt_lua_work *self = MT_CONTAINER(owned, mt_lua_work, owned);
   abandon_work(self);
   mt_job_deinit(&self->job);
+  mt_outlook_deinit(&self->outlook);
   mt_preview_deinit(&self->preview);
   mt_known_deinit(&self->known);
   mt_within_deinit(&self->within);
@@ -72,6 +75,11 @@ static void on_work_end(mt_lua_work *self) {
 
 static void on_job_end(void *ctx, mt_job *j) {
   (void)j;
+  on_work_end(ctx);
+}
+
+static void on_outlook_end(void *ctx, mt_outlook *o) {
+  (void)o;
   on_work_end(ctx);
 }
 
@@ -187,7 +195,17 @@ static const mt_change_result *work_result_now(const mt_lua_work *self) {
   return own ? &self->job.result : &self->rename.change.result;
 }
 
+static void push_outlook(lua_State *L, const mt_outlook *o) {
+  lua_createtable(L, 0, 2);
+  mt_set_count(L, "changed", o->result.changed);
+  mt_set_count(L, "kept", o->result.conflicts);
+}
+
 static void push_work_result(lua_State *L, const mt_lua_work *self) {
+  if (self->kind == MT_WORK_OUTLOOK) {
+    push_outlook(L, &self->outlook);
+    return;
+  }
   push_change_counts(L, work_result_now(self));
   if (self->kind == MT_WORK_JOB) push_job_state(L, &self->job);
   if (self->kind == MT_WORK_PLAN) push_foretold(L, self);
@@ -231,6 +249,8 @@ static void cancel_work(mt_lua_work *self) {
   if (!self->started || self->ended) return;
   if (self->kind == MT_WORK_JOB)
     mt_job_cancel(&self->job);
+  else if (self->kind == MT_WORK_OUTLOOK)
+    abandon_work(self); /* it only reads */
   else
     mt_change_cancel(&self->rename.change);
 }
@@ -276,10 +296,14 @@ static bool cancel_work_run(mt_op *op) {
   return self->kind == MT_WORK_JOB || mt_change_applied(&self->rename.change);
 }
 
+static const mortise_error *error_of_work(const mt_lua_work *self) {
+  if (self->kind == MT_WORK_JOB) return &self->job.error;
+  return self->kind == MT_WORK_OUTLOOK ? &self->outlook.error : &self->rename.change.error;
+}
+
 static int push_work_end(lua_State *L, const mt_lua_work *self) {
   if (self->dropped) mt_error_throw(L, MORTISE_INTERRUPTED, "the lock was released");
-  const mortise_error *e =
-      self->kind == MT_WORK_JOB ? &self->job.error : &self->rename.change.error;
+  const mortise_error *e = error_of_work(self);
   if (e->code) mt_error_raise(L, e);
   push_work_result(L, self);
   return 1;
@@ -349,6 +373,10 @@ static mt_lua_work *check_runnable_work(lua_State *L) {
 static mortise_status start_work(mt_lua_work *self, mortise_error *err) {
   if (self->started) return MORTISE_OK;
   if (self->kind == MT_WORK_JOB) return mt_job_start(&self->job, err);
+  if (self->kind == MT_WORK_OUTLOOK) {
+    mt_outlook_start(&self->outlook);
+    return MORTISE_OK;
+  }
   return mt_change_start(&self->rename.change, err);
 }
 
@@ -480,6 +508,9 @@ void mt_work_ready(mt_lua_work *self, mt_dependent **of) {
     self->job.done = on_job_end;
     self->job.progress = on_job_progress;
     self->job.ctx = self;
+  } else if (self->kind == MT_WORK_OUTLOOK) {
+    self->outlook.done = on_outlook_end;
+    self->outlook.ctx = self;
   } else {
     c->done = on_change_end;
     c->progress = on_work_progress;

@@ -1,5 +1,5 @@
 /* A change of many documents that runs in the core, as its methods see it. lua_job.c makes it. There are
- * three kinds: a plan, a change under a lock that the caller has, and a job.
+ * four kinds: a plan, a change under a lock that the caller has, a job, and an outlook on undoing one.
  *   :run() -> result             only once; raises what stopped it. Of a change that a function makes, it returns
  *                                nothing when a page waits for that, and is then called again
  *   :doc() -> document           the next one of the page, for the function; nothing at its end
@@ -12,7 +12,7 @@
  *                                also {state=, reason=, attempts=, began=}; `began`: something may
  *                                have been changed, by any attempt. A plan's has {bytes= (that
  *                                would be written), samples= (preview.h, as JSON text), identity= (32 hex
- *                                digits, where it was asked for)}
+ *                                digits, where it was asked for)}. An outlook's is {changed=, kept=} alone
  *   :progress() -> done, total, conflicts, rejected, rate, waits     for other tasks while it runs;
  *                                `rate`: the limit, documents a second; `waits`: what a job waits for;
  *                                or nil
@@ -31,6 +31,7 @@
 
 #include "job/job.h"
 #include "job/known.h"
+#include "job/outlook.h"
 #include "job/rename.h"
 #include "job/within.h"
 
@@ -38,6 +39,7 @@ typedef enum mt_work_kind {
   MT_WORK_PLAN,
   MT_WORK_CHANGE,
   MT_WORK_JOB,
+  MT_WORK_OUTLOOK,
 } mt_work_kind;
 
 typedef struct mt_lua_work {
@@ -49,6 +51,7 @@ typedef struct mt_lua_work {
   mt_transforms inverse; /* of the declared change, if it has one; freed with it */
   mt_rename back;        /* of a job that is undone: the opposite rename; freed with it */
   mt_job job;
+  mt_outlook outlook; /* freed with this */
   mt_within within; /* of a list or a function, which change only what their lock concerns; freed with it */
   mt_known known; /* of a job that a function makes; freed with it */
   mt_preview preview;                                          /* of a plan; freed with this */

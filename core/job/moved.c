@@ -306,9 +306,9 @@ static void on_pairs_read(void *ctx, mt_batch_read *r) {
   }
   for (size_t i = 0; i < m->n; i++) {
     mt_pair *p = &m->pairs[i];
-    if (!p->end && !p->has_first) end_pair(m, p, p->to);
+    if (!p->end && (m->looks || !p->has_first)) end_pair(m, p, p->to);
   }
-  if (!send_items(m, true, on_first)) end_pair_round(m);
+  if (m->looks || !send_items(m, true, on_first)) end_pair_round(m);
 }
 
 static void look_again(mt_moved *m) {

@@ -39,6 +39,7 @@ typedef struct mt_moved {
   mt_writer *writer;
   uint64_t attempt, number;
   bool back;
+  bool looks;               /* nothing is written: the numbers are of what would be */
   mt_transform change;      /* makes the new source of the old one */
   mt_transform inverse;     /* BACK: makes the old source, where the journal has none */
   mt_buf *aside;            /* BACK: what is left is listed there */

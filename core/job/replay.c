@@ -55,6 +55,23 @@ static bool is_to_be_read(const mt_batch_read *r, size_t i) {
   return moves == r->pairs && (moves || i < r->batch.n) && !r->docs[i].index.p;
 }
 
+static bool is_told_by_version(const mt_journal_entry *e, const mt_doc *doc) {
+  bool once = e->kind == MT_JOURNAL_INDEX && e->revision && doc->revision == e->revision + 1;
+  return !doc->found || once || mt_version_equal(doc->version, e->before);
+}
+
+/* The versions of all are known; the sources of these are to be read. False: there are none. */
+static bool doubt_documents(mt_batch_read *r) {
+  bool any = false;
+  r->versions = false;
+  for (size_t i = 0; i < r->batch.n; i++) {
+    if (!r->docs[i].index.p || is_told_by_version(&r->batch.entries[i], &r->docs[i])) continue;
+    r->docs[i] = (mt_doc){0};
+    any = true;
+  }
+  return any;
+}
+
 /* A request reads from one index only: the index of the first entry that was not read yet. */
 static void fetch_documents(mt_batch_read *r) {
   mt_slice index = {NULL, 0};
@@ -70,7 +87,10 @@ static void fetch_documents(mt_batch_read *r) {
     r->places[r->asked++] = i;
   }
   if (!r->asked) {
-    finish_read(r, NULL);
+    if (r->versions && doubt_documents(r))
+      fetch_documents(r);
+    else
+      finish_read(r, NULL);
     return;
   }
   snprintf(r->index, sizeof r->index, "%.*s", (int)(index.n < 255 ? index.n : 255), index.p);
@@ -78,7 +98,8 @@ static void fetch_documents(mt_batch_read *r) {
                       .index = r->index,
                       .ids = r->ids,
                       .routing = r->routing,
-                      .n = r->asked};
+                      .n = r->asked,
+                      .no_source = r->versions};
   r->of.store->docs->mget(r->of.store, &r->mget);
 }
 

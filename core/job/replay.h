@@ -20,6 +20,9 @@ typedef struct mt_batch_read {
   mt_journal_of of;
   uint64_t attempt, number;
   bool no_documents; /* only the batch is read */
+  /* Of a document whose version says that it is as it was read, or was written once since, no source is read: that
+   * was the batch, unless another's write was the one and made the batch's fail. */
+  bool versions;
   bool pairs; /* the documents of the entries that are a MOVE are read, instead of all others */
   /* out */
   bool found;         /* whether there is such a batch */

@@ -96,6 +96,7 @@ static void finish_rewrite(mt_rewrite *w) {
                         .attempt = w->attempt,
                         .number = w->number,
                         .back = w->back,
+                        .looks = w->looks,
                         .change = w->change,
                         .inverse = w->inverse,
                         .aside = &w->aside,
@@ -149,6 +150,18 @@ static void on_rewritten(void *ctx, mt_write_batch *b) {
   finish_rewrite(w);
 }
 
+/* Does its version alone say that it is as the batch has left it (mt_batch_read's `versions`)? */
+static bool needs_no_source(const mt_rewrite *w, const mt_doc *doc) {
+  return w->looks && doc->found && !doc->source.p;
+}
+
+static mt_again decide_one(mt_rewrite *w, mt_item *item, const mt_journal_entry *e,
+                           const mt_doc *doc) {
+  if (!needs_no_source(w, doc)) return w->decide(w, item, e, doc);
+  item->write.if_version = doc->version;
+  return MT_AGAIN_WRITE;
+}
+
 static size_t decide_all(mt_rewrite *w) {
   size_t n = 0;
   for (size_t i = 0; i < w->read.batch.n && !w->error.code; i++) {
@@ -161,7 +174,7 @@ static size_t decide_all(mt_rewrite *w) {
                                 .routing = e->routing,
                                 .skip_pipeline = true},
                       .of_source = true};
-    mt_again what = w->decide(w, item, e, &w->read.docs[i]);
+    mt_again what = decide_one(w, item, e, &w->read.docs[i]);
     n += what == MT_AGAIN_WRITE;
     bool deleted = is_deleted(what, e, &w->read.docs[i]);
     w->deleted += deleted;
@@ -184,15 +197,19 @@ static void free_items(mt_rewrite *w) {
 static void on_batch_read(void *ctx, mt_batch_read *r);
 
 static void read_batch(mt_rewrite *w) {
-  w->read = (mt_batch_read){
-      .done = on_batch_read, .ctx = w, .of = w->of, .attempt = w->attempt, .number = w->number};
+  w->read = (mt_batch_read){.done = on_batch_read,
+                            .ctx = w,
+                            .of = w->of,
+                            .attempt = w->attempt,
+                            .number = w->number,
+                            .versions = w->looks};
   mt_batch_read_start(&w->read);
 }
 
 /* What was read early may be older than what was written meanwhile. A write of such a document is a compare-and-set,
  * which fails, and it is read again. But nothing may be left unwritten because of it. */
 static bool must_read_again(mt_rewrite *w, size_t n) {
-  if (!w->early || w->error.code || n + count_moves(w) == w->read.batch.n) return false;
+  if (!w->early || w->looks || w->error.code || n + count_moves(w) == w->read.batch.n) return false;
   w->early = false;
   w->deleted = w->right = w->left = 0;
   mt_buf_clear(&w->aside);
@@ -202,6 +219,18 @@ static bool must_read_again(mt_rewrite *w, size_t n) {
   return true;
 }
 
+/* As on_rewritten, were all of it applied. */
+static void count_wanted(mt_rewrite *w, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    const mt_item *item = &w->items[i];
+    bool deletes = item->write.kind == MT_WRITE_DELETE;
+    w->deleted += deletes;
+    w->written += !deletes;
+    w->untouched +=
+        !deletes && mt_version_equal(item->write.if_version, entry_of_item(w, item)->before);
+  }
+}
+
 static void write_back(mt_rewrite *w) {
   mt_batch_read *r = &w->read;
   if (r->error.code) mt_rewrite_fail(w, &r->error);
@@ -209,7 +238,8 @@ static void write_back(mt_rewrite *w) {
   if (!w->error.code && !w->items) mt_error_memory(&w->error);
   size_t n = w->error.code ? 0 : decide_all(w);
   if (must_read_again(w, n)) return;
-  if (w->error.code || !n) {
+  if (w->looks) count_wanted(w, n);
+  if (w->error.code || !n || w->looks) {
     finish_rewrite(w);
     return;
   }

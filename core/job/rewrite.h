@@ -19,6 +19,9 @@ typedef struct mt_rewrite {
   uint64_t attempt, number;
   /* It reads, but writes nothing before mt_rewrite_go. Others may be writing its documents meanwhile. */
   bool ahead;
+  /* Nothing is written: the numbers below are of what would be. Where the version of a document says that nobody else
+   * has written it since, its source is not read. */
+  bool looks;
   /* Decides what becomes of a document. It is called again if someone else changes the document meanwhile.
    * WRITE: the item's kind, body and if_version are set, by one of the functions below. DONE: the document is
    * already as it should be. CONFLICT: it is not, and stays as it is. Sets `error` if it fails. */

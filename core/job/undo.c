@@ -86,7 +86,7 @@ static void on_batch_restored(void *ctx, mt_rewrite *w) {
   char name[64];
   u->error = w->error;
   if (!u->error.code) mt_buf_status(&w->aside, "what was left", &u->error);
-  if (u->error.code || !w->aside.n) {
+  if (u->error.code || !w->aside.n || u->looks) {
     end_batch(u);
     return;
   }
@@ -112,6 +112,7 @@ static void read_batch_back(mt_undo *u, mt_rewrite *w, uint64_t attempt, uint64_
                     .attempt = attempt,
                     .number = number,
                     .ahead = ahead,
+                    .looks = u->looks,
                     .decide = restore,
                     .back = true,
                     .change = u->forward,

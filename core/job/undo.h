@@ -25,6 +25,8 @@ typedef struct mt_undo {
   mt_change_result *result; /* out: matched, changed (back), unchanged, conflicts, rejected */
   /* in, at any time: while paused it begins no further batch; stopped it ends */
   bool paused, stopped;
+  /* in: nothing is written or listed: `result` says what would be; the record is a copy, and no writer is needed */
+  bool looks;
   mortise_error error;      /* out */
   mt_aside_write listing;   /* in: its writer, table, ns, job */
   mt_rewrite batches[2];    /* its own, as all below */

@@ -361,11 +361,11 @@ local function tuner(self)
   return self._spec.tuned and function() tune.begin(self._client, self.id, self._spec) end
 end
 
--- What undoing it would do now (undoing.lua).
-local function foresee(self, record)
+-- The core's options for its change, as undoing.lua takes them.
+local function undo_options(self)
   local o = work_options(self)
   o.merge, o.allow_empty, o.strategy, o.unlisted = true, true, nil, nil
-  return undoing.foresee(self._client, record, o)
+  return o
 end
 
 -- Under the lock, before it is undone: how many of others' documents it takes along, which must not be too
@@ -373,7 +373,7 @@ end
 local function others_of(self, verb)
   local record = verb == "undo" and records.get(self._client, self.id)
   if not record or not record.renames_back then return nil end
-  local seen = foresee(self, record)
+  local seen = undoing.foresee(self._client, record, undo_options(self))
   if self._most_others then undoing.check(seen, self._most_others) end
   return seen.others
 end
@@ -575,10 +575,19 @@ function Job:rollback(given)
 end
 
 -- What a rollback would do, as of now: takes no lock, writes nothing. -> {job=, state=, by= ("journal" or
--- "renaming back"), changed= (documents that would be written, at most), others= (at least so many of them
--- are not the job's)}
+-- "renaming back"), changed= (documents that would be written), kept= (by the journal: how many of the job's
+-- would stay as others have changed them, or deleted), others= (by renaming back: at least so many are not
+-- the job's)}
 function Job:plan_rollback()
-  return foresee(self, (records.need(self._client, self.id)))
+  local record = records.need(self._client, self.id)
+  return undoing.look(self._client, record, undo_options(self))
+end
+
+-- For commands, before they ask: the same without a look at the journal, so without `kept`, and `changed` is
+-- at most.
+function job.foresee_rollback(self)
+  local record = records.need(self._client, self.id)
+  return undoing.foresee(self._client, record, undo_options(self))
 end
 
 -- Ends one as it is that stands because of what it has set aside, and gives its lock back: that stays listed,

@@ -26,7 +26,7 @@ end
 
 -- Of a job's record; `options`: the core's, for its change. -> {job=, state=, by= ("journal" or "renaming
 -- back"), changed= (documents that would be written at most), others= (at least so many of them are not the
--- job's)}
+-- job's)}. It does not look at the journal.
 --
 -- A dead process, or a server still at work for it, may have changed more than the record counts, but no more
 -- than was found at first: fewer would call the job's own documents others'.
@@ -41,6 +41,17 @@ function undoing.foresee(client, record, options)
   if record.state ~= "done" then own = math.max(own, record.found) end
   local below_to = count_beside(client, options)
   out.by, out.changed, out.others = "renaming back", below_to, math.max(0, below_to - own)
+  return out
+end
+
+-- The same; of a job that is undone by its journal it looks at each document that this lists, batch by batch:
+-- `changed` is exact then, as of now, and `kept` how many would stay as others have changed them, or deleted.
+function undoing.look(client, record, options)
+  local out = undoing.foresee(client, record, options)
+  if out.by ~= "journal" then return out end
+  options.id = record.job
+  local seen = client:_open_core():outlook(options):run()
+  out.changed, out.kept = seen.changed, seen.kept
   return out
 end
 

@@ -1,6 +1,7 @@
 -- Undoing a job by a command: what it would do, and what is asked where others' documents would go along.
 local confirm = require "mortise.cli.confirm"
 local core = require "mortise.core"
+local job = require "mortise.job"
 local large = require "mortise.cli.large"
 local output = require "mortise.cli.output"
 local plan = require "mortise.cli.plan"
@@ -17,8 +18,9 @@ undo.row = {
 local function text_of(seen)
   if seen.state == "undone" then return ("job %s is undone already"):format(seen.job) end
   if seen.by == "journal" then
-    return ("job %s: %d documents at most would become what they were; what others have changed or created "
-      .. "since stays as it is"):format(seen.job, seen.changed)
+    return ("job %s: %d documents would become what they were; %d that others have changed or deleted since "
+      .. "would stay as they are, and so would what others have created"):format(seen.job, seen.changed,
+      seen.kept)
   end
   return ("job %s kept no journal: all %d documents that lie there would be renamed back, at least %d of "
     .. "which are not the job's"):format(seen.job, seen.changed, seen.others)
@@ -45,7 +47,7 @@ end
 function undo.agreed(ctx, client, found, record)
   local o, most = ctx.options, ctx.options.others
   if not (o.yes or most) then
-    local seen = found:plan_rollback()
+    local seen = job.foresee_rollback(found)
     most = seen.others
     if most > 0 then
       if not confirm.can_ask(ctx) then refuse(ctx, seen) end

@@ -186,6 +186,8 @@ static void push_foretold(lua_State *L, const mt_lua_work *self) {
   mt_choice c =
       mt_strategy_foresee(j->strategy, j->list, &self->rename.change, self->preview.bytes);
   push_strategy(L, mt_strategy_name(c.strategy), c.why);
+  lua_pushboolean(L, c.refused);
+  lua_setfield(L, -2, "strategy_refused");
 }
 
 /* A job has its change's as its own once it has ended, and where it undoes there is no change. */

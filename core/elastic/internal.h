@@ -10,7 +10,6 @@ enum {
   MT_TABLE_MAX = 200,              /* bytes of the table's alias */
   MT_BODY_MAX = 512 * 1024 * 1024, /* of a request */
   MT_PATH_BUF_MAX = 64 * 1024,     /* of a request's path */
-  MT_ID_MAX = 512,                 /* bytes of an _id, the servers' limit */
   MT_TABLE_FORMAT = 1,             /* of a table with one stripe */
   MT_TABLE_FORMAT_STRIPED = 2, /* the same with `_meta.stripes`, which older clients do not know */
 };

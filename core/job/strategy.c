@@ -34,7 +34,7 @@ static const char *why_not(bool listed, bool inverse, bool ids) {
 
 /* Of a choice that the documents' size does not make: `why` is why the server may not. */
 static mt_choice chosen_by_rule(mt_strategy asked, const char *why) {
-  mt_choice c = {asked == MT_STRATEGY_SERVER && !why ? MT_STRATEGY_SERVER : MT_STRATEGY_CLIENT, ""};
+  mt_choice c = {.strategy = asked == MT_STRATEGY_SERVER && !why ? MT_STRATEGY_SERVER : MT_STRATEGY_CLIENT};
   snprintf(c.why, sizeof c.why, "%s",
            asked == MT_STRATEGY_CLIENT   ? "the default"
            : asked == MT_STRATEGY_SERVER ? "as asked for"
@@ -44,7 +44,7 @@ static mt_choice chosen_by_rule(mt_strategy asked, const char *why) {
 }
 
 static mt_choice chosen_by_size(size_t bytes) {
-  mt_choice c = {bytes >= SERVER_FROM ? MT_STRATEGY_SERVER : MT_STRATEGY_CLIENT, ""};
+  mt_choice c = {.strategy = bytes >= SERVER_FROM ? MT_STRATEGY_SERVER : MT_STRATEGY_CLIENT};
   snprintf(c.why, sizeof c.why,
            "documents have about %zu bytes; the server is taken from %d bytes on", bytes,
            SERVER_FROM);
@@ -58,8 +58,8 @@ mt_choice mt_strategy_foresee(mt_strategy asked, bool listed, const mt_change *p
   if (asked == MT_STRATEGY_AUTO && !why && n) return chosen_by_size((size_t)(bytes / n));
   mt_choice c = chosen_by_rule(asked, why);
   if (asked != MT_STRATEGY_SERVER || !why || !planned->result.matched) return c;
-  c.strategy = MT_STRATEGY_SERVER;
-  snprintf(c.why, sizeof c.why, "refused: %s", why);
+  c.refused = true;
+  snprintf(c.why, sizeof c.why, "%s", why);
   return c;
 }
 
@@ -106,7 +106,7 @@ static void on_sample(void *ctx, mt_req *req) {
   if (bytes) l->sweep.page = page_of(bytes);
   if (l->asked == MT_STRATEGY_AUTO)
     take_choice(l, bytes ? chosen_by_size(bytes)
-                         : (mt_choice){MT_STRATEGY_CLIENT, "no sample of documents was had"});
+                         : (mt_choice){.why = "no sample of documents was had"});
   l->decided(l->ctx);
 }
 

@@ -15,6 +15,7 @@ const char *mt_strategy_name(mt_strategy strategy);
 
 typedef struct mt_choice {
   mt_strategy strategy; /* CLIENT or SERVER */
+  bool refused; /* the store was asked for and may not: it would not be run */
   char why[MT_JOB_WHY_MAX];
 } mt_choice;
 

@@ -39,16 +39,30 @@ static bool is_wanted(const mt_units *all, const mt_doc *doc) {
   return doc->found;
 }
 
+/* The length of the id that the document gets; 0: it keeps its own. */
+static size_t new_id_length(const mt_prefix *ids, const mt_doc *doc) {
+  if (!ids || !mt_slice_starts(doc->id, ids->from)) return 0;
+  size_t rest = doc->id.n - ids->from.n;
+  return rest && doc->id.p[ids->from.n] != '/' ? 0 : ids->to.n + rest;
+}
+
 /* Appends the id that the document gets, if that is another one, and returns its length. */
 static size_t add_new_id(mt_unit *u, const mt_doc *doc) {
   const mt_prefix *ids = u->all->ids;
-  size_t before = u->bodies.n;
-  if (!ids || !mt_slice_starts(doc->id, ids->from)) return 0;
-  mt_slice rest = {doc->id.p + ids->from.n, doc->id.n - ids->from.n};
-  if (rest.n && rest.p[0] != '/') return 0;
+  size_t n = new_id_length(ids, doc);
+  if (!n) return 0;
   mt_buf_addslice(&u->bodies, ids->to);
-  mt_buf_addslice(&u->bodies, rest);
-  return u->bodies.n - before;
+  mt_buf_addslice(&u->bodies, (mt_slice){doc->id.p + ids->from.n, n - ids->to.n});
+  return n;
+}
+
+/* The store would refuse it, but then it would stand in the journal. */
+static bool gets_too_long_an_id(mt_unit *u, const mt_doc *doc) {
+  mortise_error err;
+  if (new_id_length(u->all->ids, doc) <= MT_ID_MAX) return false;
+  mt_error_set(&err, MORTISE_REJECTED, "its new id would have more than %d bytes", MT_ID_MAX);
+  reject_document(u, doc, &err);
+  return true;
 }
 
 /* A document that gets another id is created there, once (store.h). */
@@ -77,6 +91,10 @@ static void note_outcome(mt_unit *u, mt_transformed how, const mt_doc *doc, size
                          const mortise_error *err) {
   mt_units *all = u->all;
   bool changed = how == MT_CHANGED && u->bodies.n > before;
+  if (changed && gets_too_long_an_id(u, doc)) {
+    mt_buf_cut(&u->bodies, before);
+    return;
+  }
   if (!changed) mt_buf_cut(&u->bodies, before);
   if (changed || how == MT_DELETED) {
     add_item(u, how, doc, before);

@@ -68,6 +68,8 @@ static inline bool mt_version_is_after(mt_version v, uint64_t after) {
 
 /* ---- Documents ------------------------------------------------------------------------------ */
 
+enum { MT_ID_MAX = 512 /* bytes of an _id, the servers' limit */ };
+
 /* Whether whole sources can safely be written into an index. */
 typedef struct mt_describe {
   mt_req req;

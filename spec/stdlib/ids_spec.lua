@@ -111,6 +111,8 @@ stores.each("a rename of ids", function(store)
     local err = fails("rejected", rename, "/a", "/" .. ("y"):rep(100))
     assert.same({1, 1, long}, {err.result.changed, err.result.rejected, err.result.rejects[1].id})
     assert.equal("/a/x", client:get(index, long).path)
+    assert.equal("undone", client:get_job(err.result.job):rollback().state) -- it was never the job's
+    assert.same({[long] = '{"path":"/a/x"}', ["/a/2"] = '{"path":"/a/2"}'}, stores.sources(client, index))
   end)
 
   it("is the client's", function()

@@ -5,6 +5,7 @@ local core = require "mortise.core"
 local errors = require "mortise.errors"
 local records = require "mortise.records"
 local sessions = require "mortise.sessions"
+local visible = require "mortise.visible"
 local warn = require "mortise.warn"
 
 local guards = {}
@@ -258,7 +259,7 @@ end
 function guards.refuse(record, path)
   error(core.error {
     code = "orphaned_job", job = record.job, retryable = false,
-    message = ("%s is in the way: %s"):format(path,
+    message = ("%s is in the way: %s"):format(visible(path),
       records.advice(record.job, record.state, record.spec.change, record.halted)),
   }, 0)
 end

@@ -305,7 +305,10 @@ local function check_index(self, begun)
   preflight.check(self._client, spec.index, looks and job.field_list(spec.rename) or field and {field} or nil)
 end
 
-local internal = {duration_ms = true, reason = true, began = true, yielded = true, halted = true}
+local internal = {
+  duration_ms = true, reason = true, began = true, yielded = true, halted = true,
+  strategy_refused = true,
+}
 
 local function finished(self, result, began_ms)
   local out = core.object {job = self.id, seconds = (core.now_ms() - began_ms) / 1000}
@@ -633,6 +636,9 @@ function job.foretell(self, how)
   local work = self._client:_open_core():plan(o)
   local watcher = not how.quiet and self._on_progress or nil
   local result = watched(work, watcher, "planning job " .. self.id, nil, runner(self))
+  if result.strategy_refused then
+    errors.raise("unsupported", 'strategy "server": %s', result.strategy_reason)
+  end
   result = finished(self, result, began_ms)
   result.stands = stands
   if not how.peeks then result.outside = within.outside(self._client, self._spec) end

@@ -10,6 +10,7 @@ local output = require "mortise.cli.output"
 local records = require "mortise.records"
 local sessions = require "mortise.sessions"
 local stripes = require "mortise.stripes"
+local typed = require "mortise.cli.typed"
 local visible = require "mortise.visible"
 
 local command = {
@@ -58,7 +59,7 @@ local advice_for = {
 local function advice_on(why)
   local who = core.is_error(why) and why.blockers and why.blockers[1]
   if who and who.damaged then
-    return ("nobody takes it over: `mortise locks --who %s` says what does"):format(who.path)
+    return ("nobody takes it over: `mortise locks --who %s` says what does"):format(typed.quoted(who.path))
   end
   if core.is_error(why) and why.type == "certificate" then
     return "compare the server's certificate with `--ca FILE`, and your own with what the server trusts"

@@ -11,6 +11,7 @@ local normalised = require "mortise.path"
 local output = require "mortise.cli.output"
 local printable = require "mortise.printable"
 local sessions = require "mortise.sessions"
+local typed = require "mortise.cli.typed"
 local visible = require "mortise.visible"
 
 local command = {
@@ -163,16 +164,10 @@ local function print_table(entries, client)
   print_apart("Guards of jobs, until they are resumed or rolled back", orphaned)
 end
 
--- Quotes a word for the shell if needed.
-local function quoted(word)
-  if word:find "^[A-Za-z0-9_/.:@%%+=,-]+$" then return word end
-  return "'" .. word:gsub("'", "'\\''") .. "'"
-end
-
 local function break_line(entry, namespace)
   local path = entry.damaged and entry.queued_at or entry.path
   local place = entry.namespace ~= namespace and entry.namespace .. ":" .. path or path
-  return ("mortise locks break %s --hold %s"):format(quoted(printable(place)), holds.name(entry))
+  return ("mortise locks break %s --hold %s"):format(typed.quoted(printable(place)), holds.name(entry))
 end
 
 local function advice_of(entry, namespace)

@@ -1,7 +1,7 @@
 -- Commands for people to type: what they typed, with more, or for the same store.
 local typed = {}
 
-local function quoted(word)
+function typed.quoted(word)
   if word:find "^[0-9A-Za-z_@%%+=:,./-]+$" then return word end
   return "'" .. word:gsub("'", "'\\''") .. "'"
 end
@@ -18,7 +18,7 @@ function typed.same_with(ctx, ...)
   end
   for _, word in ipairs(ctx.words) do
     if word == "--" then add_wanted() end
-    words[#words + 1] = quoted(word)
+    words[#words + 1] = typed.quoted(word)
   end
   add_wanted()
   return table.concat(words, " ")
@@ -30,10 +30,10 @@ function typed.command(ctx, ...)
   for _, row in ipairs(ctx.cli.global_rows) do
     local value = ctx.options[row.name]
     if row.type == "string" and value and row.name ~= "progress" then
-      table.move({row.flag, quoted(value)}, 1, 2, #words + 1, words)
+      table.move({row.flag, typed.quoted(value)}, 1, 2, #words + 1, words)
     end
   end
-  for _, word in ipairs {...} do words[#words + 1] = quoted(word) end
+  for _, word in ipairs {...} do words[#words + 1] = typed.quoted(word) end
   return table.concat(words, " ")
 end
 

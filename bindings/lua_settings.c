@@ -1,8 +1,10 @@
-/* Files of settings and secrets. In `mortise.core`:
+/* Files of settings and secrets, and folders. In `mortise.core`:
  *   read_file(file, most) -> text, access   nil, message, errno if it cannot be read; more than
  *                                 `most` bytes raise invalid_argument
  *   file_access(file) -> access   nil, message, errno; {mode = permission bits, owner = uid, ours =
  *                                 whether it belongs to this user or to root}
+ *   folder(name) -> string        the names of what is in a folder, each with a "/" behind it, in no
+ *                                 order; nil, message, errno
  *   settings(text, file) -> true, value, or false, message    runs a file of settings in a separate
  *                                 state without functions and with limited steps and memory, so it
  *                                 only computes a value and always ends soon
@@ -18,8 +20,10 @@
 
 #include "base/mem.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -81,6 +85,37 @@ static int core_read_file(lua_State *L) {
   lua_pushlstring(L, b->p ? b->p : "", b->n);
   push_access(L, &st);
   return 2;
+}
+
+/* ---- Folders -------------------------------------------------------------------------------- */
+
+enum { FOLDER_MAX = 64 * 1024 * 1024 };
+
+/* Returns 0 or an errno. */
+static int read_names(DIR *dir, mt_buf *b) {
+  for (;;) {
+    errno = 0;
+    const struct dirent *entry = readdir(dir);
+    if (!entry) return errno;
+    if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..")) continue;
+    mt_buf_adds(b, entry->d_name);
+    mt_buf_addc(b, '/');
+  }
+}
+
+static int core_folder(lua_State *L) {
+  const char *name = mt_check_string(L, 1);
+  mt_buf *b = mt_buf_push(L, FOLDER_MAX);
+  DIR *dir = opendir(name);
+  int failed = dir ? read_names(dir, b) : errno;
+  if (dir) closedir(dir);
+  if (failed) {
+    errno = failed;
+    return luaL_fileresult(L, 0, name);
+  }
+  mt_buf_check(L, b, name);
+  lua_pushlstring(L, b->p ? b->p : "", b->n);
+  return 1;
 }
 
 /* ---- Settings ------------------------------------------------------------------------------- */
@@ -226,5 +261,6 @@ static int core_settings(lua_State *L) {
 
 const luaL_Reg mt_settings_functions[] = {{"read_file", core_read_file},
                                           {"file_access", core_file_access},
+                                          {"folder", core_folder},
                                           {"settings", core_settings},
                                           {NULL, NULL}};

@@ -14,6 +14,7 @@ local tasks = require "mortise.tasks"
 local job = later "mortise.job"
 local records = later "mortise.records"
 local rename = later "mortise.rename"
+local versions = later "mortise.versions"
 
 local mortise = {
   version = core.version,
@@ -108,6 +109,9 @@ function mortise.rename(given)
 end
 
 function client.class:rename(given) return rename(self, given) end
+
+-- up{dir=, to=, ...}: see mortise.versions.
+function mortise.up(given) return versions.run(given) end
 
 -- Seconds since 1970 by this machine's clock, to the millisecond: for people and for documents. The clock may
 -- be set back, and the clocks of two machines differ, so it does not tell which event came first.

@@ -28,13 +28,16 @@ describe("the command line", function()
     local status, out = run {"help"}
     assert.equal(0, status)
     for _, word in ipairs {
-      "run", "repl", "rename", "jobs", "init", "locks", "doctor", "config", "--store URL", "Exit status",
+      "run", "repl", "rename", "jobs", "up", "init", "locks", "doctor", "config",
+      "--store URL", "Exit status",
     } do
       assert.truthy(out:find(word, 1, true), word)
     end
     for line in out:gmatch "[^\n]+" do assert.is_true(#line <= 110, line) end
     assert.same({0, out, ""}, {run {"--help"}})
-    for _, name in ipairs {"run", "repl", "rename", "jobs", "init", "locks", "doctor", "config", "version"} do
+    for _, name in ipairs {
+      "run", "repl", "rename", "jobs", "up", "init", "locks", "doctor", "config", "version",
+    } do
       local code, text = run {"help", name}
       assert.equal(0, code)
       assert.matches("usage: mortise", text)

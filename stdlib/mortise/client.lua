@@ -106,7 +106,32 @@ function client.end_all(why)
   return why
 end
 
--- The same for the end of a host, where an error can only be logged.
+-- What is open now, for client.end_since.
+function client.mark()
+  local mark = {}
+  for each in pairs(all) do
+    mark[each] = true
+    for own in pairs(each._locks) do mark[own] = true end
+  end
+  return mark
+end
+
+-- At the end of a script that is not the program's end: end_all for the clients that were opened since the
+-- mark, and gives back the locks that the others have taken since.
+function client.end_since(mark, why)
+  local list = {}
+  for each in pairs(all) do
+    if not mark[each] then list[#list + 1] = each end
+    for own in pairs(mark[each] and each._locks or {}) do
+      local ok, failure = true, nil
+      if not mark[own] then ok, failure = pcall(own.release, own) end
+      if not ok then why = losses.join(why, failure) end
+    end
+  end
+  return end_all(list, why)
+end
+
+-- client.end_all for the end of a host, where an error can only be logged.
 function client.end_quietly()
   local why = client.end_all()
   if why ~= nil then warn("%s", core.tostring(why)) end

@@ -537,6 +537,13 @@ end
 -- Can it be found again? A name alone has another id each time.
 function job.is_lasting(found) return found._given_id or found._once or found._found or false end
 
+-- Gives one that could not be found again this id.
+function job.settle(found, id)
+  if job.is_lasting(found) then return end
+  core.job_id_check(id)
+  found.id, found._given_id, found._orphan.own = id, true, id
+end
+
 -- Takes the lock and makes the change. -> {job=, state=, changed=, unchanged=, ...}, with `already` where
 -- `once` found it done. What stops it half-way is raised, and says how to go on; the lock then stays as a
 -- guard. What stops it before anything was changed gives the lock back.

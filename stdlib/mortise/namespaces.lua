@@ -6,6 +6,9 @@ local settings = require "mortise.settings"
 
 local namespaces = {}
 
+-- Where `mortise up` has its locks: beside those of the namespaces, so that a script may lock all of its own.
+namespaces.up = "mortise-up"
+
 local shown_most = 10
 
 -- Ended sessions stay for a while, so their namespaces are those in use. On a server this is one search for
@@ -55,7 +58,8 @@ local asked = {}
 function namespaces.tell(own, table_name)
   local name = own:namespace()
   local place = own:url() .. " " .. table_name .. " " .. name
-  if name == settings.by_name.namespace.default_value or asked[place] then return end
+  local is_ours = name == settings.by_name.namespace.default_value or name == namespaces.up
+  if is_ours or asked[place] then return end
   asked[place] = true
   local ok, names, seen = pcall(used, own, table_name, name)
   if not ok and errors.code(names) == "interrupted" then error(names, 0) end

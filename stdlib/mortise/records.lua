@@ -29,6 +29,8 @@ local function find_index(client)
     client:url())
 end
 
+records.find_index = find_index
+
 -- The same where there must be one.
 function records.index(client)
   return find_index(client) or errors.raise("not_found", "there are no jobs in %s", client:url())

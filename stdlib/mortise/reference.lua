@@ -14,6 +14,7 @@ reference.groups = {
     {"client", "()", "the default client, whose functions the module has too"},
     {"spawn", "(fn, ...)", "runs fn beside this; gives a task"},
     {"map", "(list, fn, [options])", "fn(value, index) for each, several at the same time; the results"},
+    {"up", "{dir=, to=, dry_run=, ...}", "runs a folder's versioned scripts that have not been run"},
     {"sleep", "(time)", "waits while other tasks run"},
     {"now", "()", "seconds since 1970, by this machine's clock"},
     {"seconds", "(time)", "\"1m30s\" as 90.0"},

@@ -3,6 +3,8 @@
  * the request ends, and nothing is believed that the answer does not say: an error says what is wrong.
  *
  *   answers_test [SECONDS]    MORTISE_TEST_SEED repeats a run; without SECONDS a few */
+#include "change.h"
+
 #include "base/clock.h"
 #include "base/mem.h"
 #include "elastic/elastic.h"
@@ -17,8 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define SID "0123456789abcdef0123456789abcdef"
-#define OTHER "fedcba9876543210fedcba9876543210"
 #define SHARDS "\"_shards\":{\"total\":1,\"successful\":1,\"skipped\":0,\"failed\":0}"
 #define WRITTEN(op, id, status, result, seq)                                                       \
   "{\"" op "\":{\"_id\":\"" id "\",\"status\":" status ",\"result\":\"" result                     \
@@ -26,8 +26,6 @@
 #define REFUSED(op, id, status, type)                                                              \
   "{\"" op "\":{\"_id\":\"" id "\",\"status\":" status ",\"error\":{\"type\":\"" type              \
   "\",\"reason\":\"why\",\"caused_by\":{\"type\":\"t\",\"reason\":\"r\"}}}}"
-#define ENTRY(session, n)                                                                          \
-  "{\"session\":\"" session "\",\"n\":" n ",\"mode\":\"X\",\"since\":1700000000000,\"job\":\"j\"}"
 #define WAITER(session, n)                                                                         \
   "{\"session\":\"" session "\",\"n\":" n ",\"mode\":\"X\",\"until\":1700000000000}"
 #define LOCK                                                                                       \
@@ -76,146 +74,6 @@ static bool answer(test_conn *conn, const test_request *req, void *ctx) {
   test_send(conn, text, n);
   free(text);
   return true;
-}
-
-/* ---- Changing an answer --------------------------------------------------------------------- */
-
-enum { NODES_MAX = 512 };
-
-typedef struct change {
-  json_t *node;    /* this value, or */
-  const char *key; /* the member of that name of `parent`, once more */
-  const char *with;
-  bool removed, doubled;
-} change;
-
-static char *long_text, *deep_text;
-
-static const char *value_of(mt_test_random *r) {
-  static const char *const values[] = {"null",
-                                       "true",
-                                       "false",
-                                       "0",
-                                       "-1",
-                                       "1",
-                                       "-2",
-                                       "1.5",
-                                       "1e400",
-                                       "-0",
-                                       "200",
-                                       "201",
-                                       "404",
-                                       "409",
-                                       "429",
-                                       "500",
-                                       "1099511627776",
-                                       "8388608",
-                                       "9223372036854775807",
-                                       "-9223372036854775808",
-                                       "9223372036854775808",
-                                       "18446744073709551616",
-                                       "1000000000000000000000000000000",
-                                       "\"\"",
-                                       "\"x\"",
-                                       "\"1\"",
-                                       "\"\\u0000\"",
-                                       "\"\\ud800\"",
-                                       "\"\\n\\u001b[2J\"",
-                                       "\"/a\"",
-                                       "\"default:/b\"",
-                                       "\"default:@" OTHER "\"",
-                                       "\"" OTHER "\"",
-                                       "\"" SID "\"",
-                                       "\"created\"",
-                                       "\"updated\"",
-                                       "\"noop\"",
-                                       "\"deleted\"",
-                                       "\"not_found\"",
-                                       "\"X\"",
-                                       "\"Y\"",
-                                       "\"eq\"",
-                                       "\"gte\"",
-                                       "[]",
-                                       "{}",
-                                       "[null]",
-                                       "[1]",
-                                       "[[]]",
-                                       "[{}]",
-                                       "{\"\":{}}",
-                                       "[" ENTRY(SID, "1") "]",
-                                       "[" ENTRY(OTHER, "-1") "]"};
-  size_t n = sizeof values / sizeof *values, at = mt_test_below(r, n + 2);
-  return at < n ? values[at] : at == n ? long_text : deep_text;
-}
-
-static void collect(json_t *node, json_t **nodes, size_t *n) {
-  const char *key;
-  json_t *value;
-  size_t i;
-  if (*n < NODES_MAX) nodes[(*n)++] = node;
-  if (json_is_object(node)) json_object_foreach(node, key, value) collect(value, nodes, n);
-  if (json_is_array(node)) json_array_foreach(node, i, value) collect(value, nodes, n);
-}
-
-static void write_value(mt_buf *b, json_t *node, const change *c);
-
-static void write_item(mt_buf *b, const char *key, json_t *value, const change *c) {
-  for (int times = c->doubled && value == c->node ? 2 : 1; times--;) {
-    if (value == c->node && c->removed) return;
-    if (b->p[b->n - 1] != '{' && b->p[b->n - 1] != '[') mt_buf_addc(b, ',');
-    if (key) {
-      mt_json_add_string(b, mt_slice_of(key));
-      mt_buf_addc(b, ':');
-    }
-    write_value(b, value, times || !c->doubled ? c : &(change){0});
-  }
-}
-
-static void write_value(mt_buf *b, json_t *node, const change *c) {
-  const char *key;
-  json_t *value;
-  size_t i;
-  if (node == c->node && c->with) {
-    mt_buf_adds(b, c->with);
-  } else if (json_is_object(node)) {
-    mt_buf_addc(b, '{');
-    json_object_foreach(node, key, value) write_item(b, key, value, c);
-    mt_buf_addc(b, '}');
-  } else if (json_is_array(node)) {
-    mt_buf_addc(b, '[');
-    json_array_foreach(node, i, value) write_item(b, NULL, value, c);
-    mt_buf_addc(b, ']');
-  } else {
-    char *text = json_dumps(node, JSON_ENCODE_ANY);
-    mt_buf_adds(b, text);
-    free(text);
-  }
-}
-
-static void change_value(mt_buf *out, const char *text, mt_test_random *r) {
-  json_t *nodes[NODES_MAX];
-  size_t n = 0;
-  json_t *root = json_loads(text, JSON_DECODE_ANY, NULL);
-  MT_CHECK(root, "a sound answer is none: %s", text);
-  collect(root, nodes, &n);
-  change c = {.node = nodes[mt_test_below(r, n)]};
-  size_t how = mt_test_below(r, 6);
-  c.removed = how == 0;
-  c.doubled = how == 1;
-  if (how > 1 || mt_test_chance(r, 50)) c.with = c.removed ? NULL : value_of(r);
-  write_value(out, root, &c);
-  json_decref(root);
-}
-
-static void change_bytes(mt_buf *out, const char *text, mt_test_random *r) {
-  mt_buf_adds(out, text);
-  if (mt_test_chance(r, 50)) {
-    mt_buf_cut(out, mt_test_below(r, out->n));
-    return;
-  }
-  static const char marks[] = "{}[]\",:\\0-e\n \xff";
-  for (size_t times = 1 + mt_test_below(r, 3); times--;)
-    out->p[mt_test_below(r, out->n)] = marks[mt_test_below(r, sizeof marks)];
 }
 
 static void show_answers(void) {
@@ -335,6 +193,62 @@ static bool last_says_count(uint64_t n) {
   bool so = json_is_integer(count) && json_integer_value(count) == (json_int_t)n;
   json_decref(last);
   return so;
+}
+
+static void ask_range(void) {
+  mt_range r = {.req = patient(), .span = {.index = "x", .from = 5, .to = 9}};
+  store->docs->range(store, &r);
+  if (!finish(&r.req)) {
+    check_page(r.page);
+    for (size_t i = 0; i < r.page->n; i++) {
+      mt_version v = r.page->docs[i].version;
+      CHECK(v.term && v.seq_no >= 5 && v.seq_no < 9, "range: a number of others");
+    }
+  } else {
+    CHECK(!r.page, "range: an error with a page");
+  }
+  mt_range_deinit(&r);
+}
+
+static void ask_intervals(void) {
+  mt_intervals r = {.req = patient(), .span = {.index = "x", .from = 3, .to = 29}, .width = 8};
+  store->docs->intervals(store, &r);
+  uint64_t sum = 0;
+  if (!finish(&r.req)) {
+    for (size_t i = 0; i < r.n; i++) sum += r.counts[i];
+    CHECK(sum == r.total, "intervals: their sum");
+  }
+  mt_intervals_deinit(&r);
+}
+
+static void ask_shards(void) {
+  mt_shards r = {.req = patient(), .index = "x"};
+  store->docs->shards(store, &r);
+  bool good = !finish(&r.req);
+  CHECK(!good || (r.shards && r.n), "shards: without shards");
+  for (size_t i = 0; good && i < r.n; i++) CHECK(r.shards[i].term <= MT_TERM_MAX, "shards: a term out of range");
+  mt_shards_deinit(&r);
+}
+
+static void ask_block(void) {
+  mt_index_admin r = {.req = patient(), .index = "x"};
+  store->docs->block(store, &r);
+  json_t *first = json_array_get(json_object_get(said, "indices"), 0);
+  if (finish(&r.req) || !first) return; /* of none it asks again */
+  CHECK(json_is_true(json_object_get(first, "blocked")), "block: nothing was blocked");
+}
+
+static void ask_aliases(void) {
+  mt_aliases r = {.req = patient(), .name = "x"};
+  store->docs->aliases(store, &r);
+  CHECK(finish(&r.req) || r.json, "aliases: no answer");
+  mt_aliases_deinit(&r);
+}
+
+static void ask_move(void) {
+  mt_alias_move r = {.req = patient(), .alias = "al", .from = "x", .to = "y"};
+  store->docs->alias_move(store, &r);
+  finish(&r.req);
 }
 
 static void ask_count(void) {
@@ -598,6 +512,9 @@ static void ask_lock_read(void) {
   "\"auto_expand_replicas\":\"0-1\",\"hidden\":\"true\",\"translog\":{\"durability\":"             \
   "\"request\"},\"uuid\":\"U\",\"number_of_replicas\":\"0\"}}}}"
 
+#define TERMS "{\"metadata\":{\"indices\":{\"x\":{\"primary_terms\":{\"0\":2}}}}}"
+#define ALIASES "{\"x\":{\"aliases\":{\"al\":{\"filter\":{\"term\":{\"a\":1}},\"is_write_index\":true}}}}"
+
 /* Each with the answers that it gets in turn, the last again and again; one of them is changed. */
 static const struct {
   const char *name;
@@ -612,6 +529,22 @@ static const struct {
                           "version_conflict_engine_exception") "," WRITTEN("delete", "d", "200",
                                                                            "deleted", "7") "]}"}},
     {"mget", ask_mget, {"{\"docs\":[" DOC("a", "5") "," DOC("b", "6") "]}"}},
+    {"range", ask_range, {HITS("2", DOC("a", "5") "," DOC("b", "8"))}},
+    {"intervals",
+     ask_intervals,
+     {"{\"timed_out\":false," SHARDS ",\"hits\":{\"total\":{\"value\":9,\"relation\":\"eq\"}},\"aggregations\":{"
+      "\"rows\":{\"buckets\":[{\"key\":0.0,\"doc_count\":4},{\"key\":16.0,\"doc_count\":5}]}}}"}},
+    {"shards",
+     ask_shards,
+     {"{\"x\":{\"settings\":{\"index\":{\"uuid\":\"U\",\"number_of_shards\":\"1\"}}}}", TERMS,
+      "{" SHARDS ",\"indices\":{\"x\":{\"shards\":{\"0\":[{\"routing\":{\"state\":\"STARTED\",\"primary\":true},"
+      "\"docs\":{\"count\":3},\"seq_no\":{\"max_seq_no\":4,\"local_checkpoint\":4,\"global_checkpoint\":4}}]}}}}",
+      TERMS}},
+    {"block",
+     ask_block,
+     {"{\"acknowledged\":true,\"shards_acknowledged\":true,\"indices\":[{\"name\":\"x\",\"blocked\":true}]}"}},
+    {"aliases", ask_aliases, {ALIASES}},
+    {"move of an alias", ask_move, {ALIASES, "{\"acknowledged\":true}"}},
     {"count", ask_count, {"{\"count\":42," SHARDS "}"}},
     {"scan", ask_scan, {HITS("3", DOC("a", "5") "," DOC("b", "6")), HITS("3", DOC("c", "7"))}},
     {"update by query", ask_by_query, {"{\"task\":\"node-1:7\"}"}},
@@ -770,17 +703,9 @@ static void answers_are_not_believed(void **state) {
 
 int main(int argc, char **argv) {
   if (argc > 1) seconds = atoi(argv[1]);
-  long_text = malloc(100003);
-  deep_text = malloc(200001);
-  memset(long_text, 'a', 100002);
-  long_text[0] = long_text[100001] = '"';
-  long_text[100002] = '\0';
-  memset(deep_text, '[', 100000);
-  memset(deep_text + 100000, ']', 100000);
-  deep_text[200000] = '\0';
+  change_init();
   const struct CMUnitTest tests[] = {cmocka_unit_test(answers_are_not_believed)};
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
-  free(long_text);
-  free(deep_text);
+  change_end();
   return failed;
 }

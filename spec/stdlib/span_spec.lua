@@ -98,6 +98,21 @@ stores.each("sequence numbers", function(store)
     assert.equal(1 << 41, refused.standing)
   end)
 
+  -- Where replicas copy segments, they may lag behind a refresh.
+  it("are read from the primary where the index says so", function()
+    local other = stores.name "span.segments"
+    local ok, why = pcall(core.index_create, core, other,
+      '{"settings":{"index":{"number_of_replicas":0,"replication":{"type":"SEGMENT"}}}}')
+    if not ok then return assert.equal("rejected", why.code) end
+    core:bulk(other, {{kind = "index", id = "a", body = "{}"}})
+    core:refresh(other)
+    local shards = core:shards(other)
+    assert.equal(store.name ~= "sqlite", shards.primary)
+    assert.equal(1, select(2, core:intervals(other, 0, 0, 10, {primary = shards.primary})))
+    assert.equal("a", core:range(other, 0, 0, 10, {primary = shards.primary})[1].id)
+    core:index_drop(other)
+  end)
+
   it("are no longer read after their end", function()
     core:range_end(index)
     core:range_end(index)

@@ -1,6 +1,9 @@
-/* bench_start PROGRAM [ROUNDS]: what a process costs that does next to nothing. PROGRAM with an empty chunk, and
- * one that takes and gives back a lock on an embedded store, in turn with an empty chunk of lua5.4. Prints the
- * medians, CPU (user and system) and wall, and the ratio of the CPU to lua5.4's. */
+/* bench_start PROGRAM [ROUNDS [FOLDER]]: what a process costs that does next to nothing. PROGRAM with an empty chunk, and
+ * one that takes and gives back a lock on an embedded store in FOLDER, in turn with an empty chunk of lua5.4 and a row of
+ * a bare SQLite file in the same folder (machine.h). Prints the medians, CPU (user and system) and wall, and the ratio of
+ * the CPU to lua5.4's; then what the lock adds to the empty chunk, by the row. */
+#include "machine.h"
+
 #include <errno.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -11,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { WAYS = 3, ROUNDS = 101, ROUNDS_MAX = 10000 };
+enum { LUA, EMPTY, LOCK, WAYS, ROUNDS = 101, ROUNDS_MAX = 10000 };
 
 extern char **environ;
 
@@ -64,17 +67,20 @@ static double median(double *list, int n) {
 
 int main(int argc, char **argv) {
   int rounds = argc > 2 ? atoi(argv[2]) : ROUNDS;
+  const char *parent = argc > 3 ? argv[3] : "/tmp";
   if (argc < 2 || rounds < 1 || rounds > ROUNDS_MAX) {
-    fprintf(stderr, "usage: bench_start PROGRAM [ROUNDS]\n");
+    fprintf(stderr, "usage: bench_start PROGRAM [ROUNDS [FOLDER]]\n");
     return 2;
   }
-  char folder[] = "/tmp/mortise-bench-XXXXXX", store[64], command[96];
+  char folder[512], store[600], command[600];
+  snprintf(folder, sizeof folder, "%s/mortise-bench-XXXXXX", parent);
   if (!mkdtemp(folder)) start_fail(folder, errno);
   snprintf(store, sizeof store, "sqlite:%s/store.db", folder);
   start_way ways[WAYS] = {
-      {.name = "lua5.4 -e ''", .argv = {"lua5.4", "-e", ""}},
-      {.name = "mortise -e ''", .argv = {argv[1], "-e", ""}},
-      {.name = "a lock", .argv = {argv[1], "--store", store, "-e", "mortise.with_tree_lock('/a', function() end)"}},
+      [LUA] = {.name = "lua5.4 -e ''", .argv = {"lua5.4", "-e", ""}},
+      [EMPTY] = {.name = "mortise -e ''", .argv = {argv[1], "-e", ""}},
+      [LOCK] = {.name = "a lock",
+                .argv = {argv[1], "--store", store, "-e", "mortise.with_tree_lock('/a', function() end)"}},
   };
   for (int i = 0; i < WAYS; i++) {
     ways[i].cpu_ms = calloc((size_t)rounds, sizeof(double));
@@ -82,15 +88,20 @@ int main(int argc, char **argv) {
     if (!ways[i].cpu_ms || !ways[i].wall_ms) start_fail("memory", ENOMEM);
     run_once(&ways[i], 0); /* from now on all files are in memory, and the store is there */
   }
-  for (int round = 0; round < rounds; round++)
+  machine *m = machine_file(folder);
+  for (int round = 0; round < rounds; round++) {
     for (int i = 0; i < WAYS; i++) run_once(&ways[i], round);
-  double lua = 0;
+    machine_sample(m, 1);
+  }
+  double lua = 0, walls[WAYS];
   printf("%-14s %8s %8s %10s\n", "", "CPU ms", "wall ms", "of lua's");
   for (int i = 0; i < WAYS; i++) {
-    double cpu = median(ways[i].cpu_ms, rounds), wall = median(ways[i].wall_ms, rounds);
-    if (!i) lua = cpu;
+    double cpu = median(ways[i].cpu_ms, rounds), wall = walls[i] = median(ways[i].wall_ms, rounds);
+    if (i == LUA) lua = cpu;
     printf("%-14s %8.2f %8.2f %10.2f\n", ways[i].name, cpu, wall, cpu / lua);
   }
+  machine_say(m, "what a lock adds", (walls[LOCK] - walls[EMPTY]) * 1e3);
+  machine_free(m);
   snprintf(command, sizeof command, "rm -rf %s", folder);
   return system(command) ? 1 : 0;
 }

@@ -5,7 +5,7 @@
  *
  * URL is one node without security. The index, and how it is filled, are those of bench_rename; PROGRAM is the
  * built `mortise`, which is run as a process of its own for each job: its start, its lock, its journal and its
- * end are in the figures. What it did is counted afterwards.
+ * end are in the figures. What it did is counted afterwards. The machine's raw pair (machine.h) stands beside it.
  *
  *   ubq, overlap   as of bench_rename
  *   none           a rename with journal = false
@@ -20,6 +20,7 @@
  * The second form has no server: it renames each number of small documents in an embedded store, and prints how
  * much memory the job's process has had at most. */
 #include "jobs.h"
+#include "machine.h"
 
 #include <curl/curl.h>
 #include <stddef.h>
@@ -28,6 +29,7 @@
 
 typedef struct bench {
   ground g;
+  machine *machine;
   const char *program, *only;
   int runs;
   bool keep;
@@ -58,7 +60,7 @@ static const struct way {
             {"ids", run_job, NULL},    {"images", run_job, NULL},      {"lua", run_job, NULL},
             {"undo", run_job, "ids"}};
 
-enum { WAYS = sizeof ways / sizeof ways[0] };
+enum { WAYS = sizeof ways / sizeof ways[0], MACHINE_PAIRS = 20 /* before each run */ };
 
 /* ---- Runs ----------------------------------------------------------------------------------- */
 
@@ -123,17 +125,28 @@ static void print_table(const bench *b, sample all[WAYS][SAMPLES_MAX]) {
   }
 }
 
+/* The first way that was measured beside the machine's raw pair, document by document. */
+static void say_machine(const bench *b, sample all[WAYS][SAMPLES_MAX]) {
+  char what[64];
+  int w = 0;
+  while (w < WAYS - 1 && !is_chosen(b->only, ways[w].name)) w++;
+  snprintf(what, sizeof what, "%s, a document", ways[w].name);
+  machine_say(b->machine, what, each(b, sample_median(all[w], b->runs, offsetof(sample, wall)) * 1e6));
+}
+
 static int run_all(bench *b) {
   static sample all[WAYS][SAMPLES_MAX];
   int bad = 0;
   for (int run = 0; run < b->runs; run++)
     for (int w = 0; w < WAYS; w++) {
       if (!is_chosen(b->only, ways[w].name)) continue;
+      machine_sample(b->machine, MACHINE_PAIRS);
       all[w][run] = measure(b, &ways[w]);
       print_line(b, ways[w].name, run, &all[w][run]);
       bad += !all[w][run].ok;
     }
   print_table(b, all);
+  say_machine(b, all);
   return bad != 0;
 }
 
@@ -186,10 +199,12 @@ int main(int argc, char **argv) {
   }
   curl_global_init(CURL_GLOBAL_ALL);
   int status = 1;
+  b.machine = machine_server(b.g.url);
   if (ground_make(&b.g))
     status = run_all(&b);
   else
     fprintf(stderr, "the master index could not be made at %s\n", b.g.url);
+  machine_free(b.machine);
   if (!b.keep)
     ground_call(&b.g, "DELETE", "/mortise-bench-locks*?expand_wildcards=all", NULL, NULL);
   if (b.keep)

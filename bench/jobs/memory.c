@@ -1,4 +1,5 @@
 #include "jobs.h"
+#include "machine.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +33,9 @@ static bool measure_size(const char *program, const char *way, size_t documents,
 
 int measure_memory(const char *program, const char *way, const size_t *documents, size_t n) {
   sample first = {0}, s = {0};
+  machine *m = machine_file("/tmp");
   for (size_t i = 0; i < n; i++) {
+    machine_sample(m, 20);
     if (!measure_size(program, way, documents[i], &s)) return 1;
     printf("{\"way\":\"%s\",\"documents\":%zu,\"peak_kb\":%llu,\"wall_s\":%.2f,\"user_us_per_doc\":"
            "%.2f}\n",
@@ -45,5 +48,7 @@ int measure_memory(const char *program, const char *way, const size_t *documents
     fprintf(stderr, "%.2f bytes more for each further document\n",
             ((double)s.peak - (double)first.peak) * 1024 /
                 (double)(documents[n - 1] - documents[0]));
+  machine_say(m, "the last, a document", s.wall * 1e6 / (double)documents[n - 1]);
+  machine_free(m);
   return 0;
 }

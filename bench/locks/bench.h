@@ -3,6 +3,7 @@
 #define MT_BENCH_LOCKS_H
 
 #include "base/buf.h"
+#include "machine.h"
 
 #include <semaphore.h>
 #include <stdatomic.h>
@@ -14,6 +15,7 @@ typedef struct options {
   unsigned sessions, seconds; /* of `crowd`; 0: as it chooses */
   bool quick;
   const char *only; /* case names, or NULL */
+  machine *machine; /* sampled before each round */
   bool no_hints;    /* of the clients that are opened, as the next */
   int64_t lease_ms; /* 0: the default */
 } options;
@@ -29,7 +31,7 @@ typedef struct sample {
   double p50, p99, most; /* us of one acquire + release, `contended` of one acquire; 0: not taken */
 } sample;
 
-enum { MORTISE, RAW, WAYS };
+enum { MORTISE, RAW, WAYS, MACHINE_PAIRS = 50 /* before each round */ };
 
 /* ---- meter.c --------------------------------------------------------------------------------- */
 

@@ -210,6 +210,7 @@ static void say_role(const crowd *all, int role, double seconds) {
           "second %.3f requests, of them %.4f the janitor's\n",
           sessions, roles[role], bad, (double)n / seconds, s.p50, s.p99, s.most,
           (double)trips * each, (double)janitor * each);
+  if (role == PAIRS) machine_say(all->o->machine, "crowd: a pair", s.p50);
 }
 
 /* What the server counted: {writes, gets, searches} of the table. */
@@ -272,6 +273,7 @@ bool crowd_case(const options *o) {
   all->n = n;
   for (size_t i = 0; i < n; i++)
     all->guests[i].role = i == 0 ? LISTS : i % 10 < 7 ? HOLDS : i % 10 < 9 ? PAIRS : WAITS;
+  machine_sample(o->machine, MACHINE_PAIRS);
   bool good = run_crowd(all, seconds);
   munmap(all, bytes);
   return good;

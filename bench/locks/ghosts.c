@@ -84,6 +84,7 @@ static bool ghosts_of(const options *o, size_t ghosts) {
   if (good && ghosts) good = bury(c, ghosts, lease_ms);
   if (!good) fprintf(stderr, "ghosts: they could not be made\n");
   if (good) {
+    machine_sample(o->machine, MACHINE_PAIRS);
     double start = now_us();
     pairs_for(c, seconds, &before);
     uint64_t trips = c->store->stats.requests;
@@ -98,6 +99,7 @@ static bool ghosts_of(const options *o, size_t ghosts) {
     say_ghosts(ghosts, "before", &before);
     if (ghosts) say_ghosts(ghosts, "while", &between);
     say_ghosts(ghosts, "after", &after);
+    machine_say(o->machine, "ghosts: a pair, after", after.p50);
     printf(
         "{\"case\":\"ghosts\",\"ghosts\":%zu,\"leases\":%.2f,\"requests\":%llu,\"janitor\":%llu}\n",
         ghosts, took * 1e3 / (double)lease_ms, (unsigned long long)trips, (unsigned long long)own);

@@ -82,6 +82,7 @@ static bool measure(const options *o, uint32_t stripes, int kind, double *out) {
   sample s = {0};
   options one = *o;
   one.nodes = o->url;
+  machine_sample(o->machine, MACHINE_PAIRS);
   bool good = is_alone(kind) ? alone(&one, stripes, kind == GLOBAL, &s)
                              : beside(&one, stripes, numbers[kind], &s);
   *out = is_alone(kind) ? s.p50 : s.wall > 0 ? (double)s.locks / s.wall : 0;
@@ -107,6 +108,7 @@ bool holders_case(const options *o, int rounds) {
       fprintf(stderr, "holders: %-18s %2u stripes %8.0f %s (%.0f-%.0f)\n", kinds[kind],
               stripes_tried[i], middle, is_alone(kind) ? "us, p50 of a pair" : "pairs/s", v[0],
               v[rounds - 1]);
+      if (is_alone(kind)) machine_say(o->machine, kinds[kind], middle);
     }
   return make_table(o, 0);
 }

@@ -22,6 +22,9 @@
  * - crowd: 1,000 sessions for ten minutes, most of which only hold something (--sessions, --seconds); once, and
  *   only if it is named. Aim: none fails, and each costs what docs/guarantees.md says.
  *
+ * At the end stands the machine's raw pair (machine.h), sampled before each round; `ghosts`, `holders` and `crowd`, which
+ * have no raw way, say their own figures beside it.
+ *
  * CPU is the client's own (getrusage), all its threads and processes; trips are HTTP requests,
  * conflicts are scripted items that were sent again. */
 #include "bench.h"
@@ -182,6 +185,7 @@ static bool run_case(size_t which, const options *o, int rounds) {
   memset(all, 0, sizeof all);
   for (int i = 0; i < rounds; i++) {
     pair out[PAIRS_MAX] = {0};
+    machine_sample(o->machine, MACHINE_PAIRS);
     if (!cases[which].round(o, out)) return false;
     for (int k = 0; k < PAIRS_MAX && cases[which].rows[k]; k++) {
       memcpy(all[k][i], out[k], sizeof out[k]);
@@ -225,6 +229,7 @@ int main(int argc, char **argv) {
   if (rounds < 1 || rounds > ROUNDS_MAX) rounds = o.quick ? 1 : ROUNDS;
   curl_global_init(CURL_GLOBAL_DEFAULT);
   if (!make_table(&o, 0)) return 1;
+  o.machine = machine_server(o.url);
   print_head();
   bool good = true;
   for (size_t i = 0; good && i < sizeof cases / sizeof *cases; i++)
@@ -232,6 +237,8 @@ int main(int argc, char **argv) {
   if (good && (!o.only || strstr(o.only, "ghosts"))) good = ghosts_case(&o);
   if (good && o.only && strstr(o.only, "holders")) good = holders_case(&o, rounds);
   if (good && o.only && strstr(o.only, "crowd")) good = crowd_case(&o);
+  machine_say(o.machine, NULL, 0);
+  machine_free(o.machine);
   raw_drop_table(&o);
   curl_global_cleanup();
   free(first);

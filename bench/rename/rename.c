@@ -7,7 +7,7 @@
  * and, without --keep, removed. The master (200,000 documents of about 350 bytes; --words 600 makes
  * them 5 kB) is filled once and merged into one segment; each run works on a fresh clone of it, and
  * what it did is counted afterwards. A JSON line a run goes to standard output, then a table of
- * medians to standard error.
+ * medians to standard error, and the machine's raw pair (machine.h).
  *
  *   mortise   the change pipeline of core/job, with its refreshes and its count at the end, no lock
  *   ubq       _update_by_query, slices=2, scroll_size=5000, by script
@@ -16,6 +16,7 @@
  *   overlap   floor: both at the same time
  */
 #include "bench.h"
+#include "machine.h"
 
 #include "base/pump.h"
 #include "elastic/elastic.h"
@@ -36,6 +37,7 @@ typedef struct options {
 typedef struct bench {
   options o;
   ground g;
+  machine *machine;
 } bench;
 
 /* ---- Ways ----------------------------------------------------------------------------------- */
@@ -98,7 +100,7 @@ static const struct way {
             {"index", run_index, true},
             {"overlap", run_overlap, true}};
 
-enum { WAYS = sizeof ways / sizeof ways[0] };
+enum { WAYS = sizeof ways / sizeof ways[0], MACHINE_PAIRS = 20 /* before each run */ };
 
 /* ---- Runs ----------------------------------------------------------------------------------- */
 
@@ -143,17 +145,29 @@ static void print_table(const bench *b, sample all[WAYS][SAMPLES_MAX]) {
   }
 }
 
+/* The first way that was measured beside the machine's raw pair, document by document. */
+static void say_machine(const bench *b, sample all[WAYS][SAMPLES_MAX]) {
+  char what[64];
+  int w = 0;
+  while (w < WAYS - 1 && !is_chosen(b->o.only, ways[w].name)) w++;
+  snprintf(what, sizeof what, "%s, a document", ways[w].name);
+  machine_say(b->machine, what,
+              sample_median(all[w], b->o.runs, offsetof(sample, wall)) * 1e6 / ((double)b->g.docs / 2));
+}
+
 static int run_all(bench *b) {
   static sample all[WAYS][SAMPLES_MAX];
   int bad = 0;
   for (int run = 0; run < b->o.runs; run++)
     for (int w = 0; w < WAYS; w++) {
       if (!is_chosen(b->o.only, ways[w].name)) continue;
+      machine_sample(b->machine, MACHINE_PAIRS);
       all[w][run] = measure(b, &ways[w]);
       print_line(ways[w].name, run, &all[w][run]);
       bad += !all[w][run].ok;
     }
   print_table(b, all);
+  say_machine(b, all);
   return bad != 0;
 }
 
@@ -201,10 +215,12 @@ int main(int argc, char **argv) {
   }
   curl_global_init(CURL_GLOBAL_ALL);
   int status = 1;
+  b.machine = machine_server(b.g.url);
   if (ground_make(&b.g))
     status = run_all(&b);
   else
     fprintf(stderr, "the master index could not be made at %s\n", b.g.url);
+  machine_free(b.machine);
   if (b.o.keep)
     corpus_deinit(&b.g.renames);
   else

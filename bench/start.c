@@ -99,6 +99,8 @@ int main(int argc, char **argv) {
     double cpu = median(ways[i].cpu_ms, rounds), wall = walls[i] = median(ways[i].wall_ms, rounds);
     if (i == LUA) lua = cpu;
     printf("%-14s %8.2f %8.2f %10.2f\n", ways[i].name, cpu, wall, cpu / lua);
+    free(ways[i].cpu_ms);
+    free(ways[i].wall_ms);
   }
   machine_say(m, "what a lock adds", (walls[LOCK] - walls[EMPTY]) * 1e3);
   machine_free(m);

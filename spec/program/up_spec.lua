@@ -155,6 +155,16 @@ return {
     assert.is_nil(status()[2].reason)
   end)
 
+  it("takes any error for one, whatever its value is", function()
+    for raised, said in pairs {["nil"] = "a nil value", ["{}"] = "a table value", ["'\\xff'"] = "\\xff"} do
+      write("V1__one.lua", ("error(%s)"):format(raised))
+      local code, _, err = up()
+      assert.equal(1, code)
+      says(err, said)
+      assert.equal("failed", status()[1].state)
+    end
+  end)
+
   it("runs nothing while a script cannot be compiled, or is badly named", function()
     counters "one"
     write("V1__one.lua", counting "one")

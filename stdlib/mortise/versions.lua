@@ -340,7 +340,8 @@ local function run_one(run, script)
     local _ <close> = surround(script)
     ok, result = in_a_task(call, run, entry, script)
   end
-  local why = not ok and result or nil
+  local why
+  if not ok then why = result == nil and "(the error is a nil value)" or result end
   why = losses.join(client.end_since(mark, why), losses.error())
   run.lock:check() -- without it the ledger is another's
   if why ~= nil then error(note_failure(run, entry, why), 0) end

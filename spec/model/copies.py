@@ -1,0 +1,625 @@
+#!/usr/bin/env python3
+"""Searches all states of one shard that is copied into another index while others write to it, and plants bugs.
+
+  copies.py           prints a line for each configuration and each bug; fails if one is not as it must be
+
+
+How it works
+
+A document is its id and its routing. Every operation on a shard of the source gets the next sequence number, and a
+document carries the number of its last one. 1,024 numbers in a row are a segment. So a live document is in exactly
+one segment of one shard; whoever writes it moves it into a later place, and whoever deletes it takes it out. A copy
+in the target has the version `term << 40 | number` of the document that was read, and is sent with `external_gte`.
+
+What is kept: for each shard, up to which number it has been read (`done`); for each segment a journal of all copies
+that may have been sent: id, routing, version, and whether the copy counts as answered. Both are written by
+compare-and-set, so what a dead process has written late is refused.
+
+A round does this for each shard:
+
+1. It reads the global checkpoint, and after it the primary term.
+2. It refreshes the source, and goes on only if no copy of the shard failed.
+3. It reads the documents from `done` up to the checkpoint, a segment at a time. What it found is added to the
+   segment's journal; then it is sent. "A newer version is there" is an answer, too. When all are answered, `done` is
+   the checkpoint, and these copies count as answered. A copy that an earlier process has listed, and this one did not
+   find, does not.
+4. It sends the deletions that have become certain (below).
+5. It compares each segment below `done` with its journal: not how many documents it has, but which numbers they have.
+   (The server adds up a hash of each number, for all segments in one request; only where the sums differ, or a copy
+   does not count as answered, is anything read.) Where they differ:
+
+   - A document of the source without an answered copy is copied again. It is in the journal before it is sent, and
+     counts as answered afterwards.
+   - A copy of which the journals have a newer one of the document is taken off its journal.
+   - A copy whose document a search by id finds nowhere is noted, with the round's term and the highest number that
+     the primary has given, read after that search. The deletion is certain in a later round whose term is the same
+     and whose checkpoint has come to that number; if the term is another, it is noted anew. It is sent with the
+     copy's version + 1, also if the target has no such document. When it is answered ("a newer version is there" and
+     "not found" are answers), the copy is taken off.
+   - Any other waits for the next round.
+
+The cut-over puts one more alias on the source, with a name that was never used before (the mark), blocks writes, and
+makes rounds until one finds nothing that differs and nothing to delete. Then one request removes the mark, which must
+be there, and moves the alias of the clients. Whoever wants to lift the block, its owner or one who goes on after its
+owner's death, first removes the mark, and lifts the block when that is answered. Nobody sets a block while a request
+that lifts one could be under way: who takes over from the dead waits until their requests have timed out.
+`gc_deletes` of the target stays long after the swap, until no request of the copying can come any more.
+
+
+Why nothing is lost
+
+*What can't be taken back.* An operation is acknowledged when all copies of the shard that are in sync have it. They
+all have every operation up to the global checkpoint; whichever of them becomes primary has these, so they stay for
+ever and keep their numbers. Above it an operation may vanish with its primary, and its number may be given again, in
+a higher term. A search after the refresh shows every operation up to the checkpoint that was read before the refresh.
+It may show more, and by that hide a document: one that was written again above the checkpoint is not found below it.
+If that operation vanishes, the document is back under a number that was read long ago. Three rules come of that.
+Segments are compared again and again. Numbers are compared and not counts, since in one segment a document may come
+back while another is deleted. And a copy that a dead process listed, and the next one does not find, is on the list
+of what may have been sent, but not on that of what was.
+
+*Versions.* Only operations that can't be taken back are copied. For one document their numbers grow, and their terms
+never fall. So the newest copy wins in the target, however often and in whichever order requests are carried out. (The
+numbers alone would do. The source's own `_version` would not: it begins again where a deleted document is forgotten.)
+
+*Every copy is on a list.* It is in the journal before it is sent, and a journal that is written again keeps what it
+had. A copy leaves it in two ways: a newer one of the document is in a journal, or its deletion was answered. So of
+every document that was ever sent the newest copy is in a journal, or the target has something that refuses it: a
+tombstone or a newer document.
+
+*Deletions.* The term was the same before the search and after the checkpoint was read. So there was one primary all
+that time, and what the search showed is in its history: the document was deleted by an operation with a number above
+the copy's, and not above the noted one. The checkpoint has come to that; so the deletion can't be taken back. If the
+document is created again, its number is above the deletion's, which is at least the copy's + 1. So its version is at
+least the copy's + 2; no tombstone at the copy's + 1 refuses it, and no late deletion removes it. A late copy of what
+was deleted is below the tombstone, and refused. With the copy's own version it would not be: `external_gte` lets
+equal ones in. A real-time get would not do in place of the search, nor a checkpoint without the term: they may come
+from a primary that was deposed and does not know it yet. And a deletion by mistake could not be mended, as its
+tombstone would refuse the right copy.
+
+*Moves.* That a search finds the document under a higher number is no reason to forget the older copy. The new
+operation may vanish, then the document be deleted, and no segment would tell that the target still has it. The newer
+copy in a journal is one: only what can't be taken back is there.
+
+*The swap.* The block is acknowledged when no write is under way. So the checkpoint comes to the highest number, and a
+search after a refresh shows all there is. In the last round each segment had exactly the documents of its journal,
+and all count as answered. So the target has each live document of the source in its version. It has no other, whose
+copy would be in a journal. The swap is carried out only while the mark is there, and the block is lifted only after
+the mark is gone. So a swap that comes late, from a process that was thought dead, finds either the source as it was
+compared, or no mark.
+
+*Afterwards* the target has, for each document that was ever sent, the newest copy, or a tombstone above all copies. A
+client's own write adds one to that version. So a copy or a deletion that comes late is refused, or writes once more
+what is there. That ends when the target forgets tombstones: after `gc_deletes`.
+
+*It ends.* From each state there is a way to the swap. While others write, a round leaves over what was written since
+it began. Under the block nothing is written, and soon a round finds nothing to do.
+
+
+What it relies on (measured: OpenSearch 2.19.4, one node)
+
+A repeated copy is accepted ("updated"), an older one gets 409. A deletion with a higher version leaves a tombstone,
+also where nothing was (404), and copies below it then get 409; a client's write on it gets the tombstone's version +
+1. After `gc_deletes` a late copy is let in. An update that changes nothing takes no number, nor does a write that its
+`if_seq_no` or `op_type` refuses, or that cannot be parsed; the deletion of what is not there takes one. A `range` on
+`_seq_no` after a refresh shows the live documents up to the checkpoint, and after the next refresh less those that
+were written since. The sums of a hash, for 100,000 documents in segments, took 57 ms, counts alone 37 ms. A request
+for aliases is refused as a whole (404) if it removes, with `must_exist`, a mark that is not there. The primary term
+grows also when an index is closed and opened.
+
+Not measured, and relied on: a search, after a refresh in which no copy failed, is answered by a copy that was in sync
+then. Under the block that follows for every node of the cluster, since each has acknowledged the block, and with it
+who is in sync. A node that has been cut off from its cluster and still answers may show less. If it answers before
+the block, a document may be copied later than it could, or be deleted by mistake; then the source has more documents
+than the target, which is why they are counted before the swap.
+
+
+The model
+
+One shard, a primary and a replica; two documents, which may as well be one id under two routings; segments of two
+numbers. Writers index, delete and create again. Operations come to the replica in any order; it may become primary,
+and what it does not have vanishes, which leaves gaps. A search shows either of the two as of the refresh or as it is.
+The process may die at each step, and what it had sent is carried out, or in part, or late, or never; another goes on
+from what is kept. Whatever was sent may come again at any time.
+"""
+import gc
+import sys
+from collections import namedtuple
+
+DOCS, WIDTH = 2, 2  # documents; numbers in a segment
+TERM = 16  # a version is term * TERM + number
+
+# What may happen: operations of writers, fail-overs, deaths of the process, blocks that it lifts by itself.
+May = namedtuple("May", "write fail die lift")
+RIGHT = (May(2, 1, 1, 0), May(2, 0, 1, 1), May(1, 2, 2, 1))
+
+# Each bug, and what must happen for it to do harm.
+BUGS = {
+    "the journal is written after the bulk": May(1, 0, 1, 0),
+    "a repeat writes a segment's journal anew": May(1, 0, 1, 0),
+    "a late journal of the dead is not refused": May(1, 0, 1, 0),
+    "what the journal lists counts as answered": May(1, 1, 1, 1),
+    "a read is over before its bulk is answered": May(1, 0, 1, 0),
+    "documents above the checkpoint are read": May(1, 1, 0, 0),
+    "the last refresh was before the block": May(1, 0, 0, 0),
+    "segments are compared by counts": May(2, 1, 0, 0),
+    "only segments with fewer than were copied are looked at": May(1, 1, 0, 0),
+    "what a search finds elsewhere is taken off": May(2, 0, 1, 0),
+    "a deletion does not wait for the checkpoint": May(1, 1, 0, 0),
+    "the number noted is older than the search": May(1, 1, 0, 0),
+    "a deletion waits for any primary's checkpoint": May(2, 1, 0, 0),
+    "a real-time get tells what is deleted": May(2, 1, 0, 0),
+    "a deletion has the copy's version": May(1, 0, 1, 0),
+    "only what is in the target is deleted": May(1, 0, 1, 0),
+    "a deletion is taken off before it is answered": May(1, 0, 1, 0),
+    "routing is ignored": May(0, 0, 0, 0),
+    "the source's own versions are used": May(2, 0, 0, 0),
+    "the block does not wait for writes under way": May(1, 0, 0, 0),
+    "no round is made under the block": May(1, 0, 0, 0),
+    "the mark is not removed before the block is lifted": May(0, 0, 1, 0),
+    "the mark is removed after the block is lifted": May(0, 0, 1, 0),
+    "a block is set while a request that lifts it is late": May(0, 0, 1, 1),
+    "gc_deletes ends with the swap": May(0, 0, 0, 0),
+}
+bug = None  # the planted one
+
+
+def planted(*names):
+    return bug in names
+
+
+# What the primary has done, by number from 1. doc: None where a fail-over left a gap. own: the source's _version.
+Op = namedtuple("Op", "doc live term replicated own")
+
+# deposed: what a former primary shows. seen: what primary and replica showed after the last refresh. target: (version,
+# content) of each document, content 0 where there is none. A copy is (doc, version). journal: of each segment, the
+# copies that may have been sent; answered: those that count as answered. sent: requests that may come again. block:
+# (set, the mark that is there or 0, marks given).
+State = namedtuple("State", "ops term deposed seen target done journal answered sent block proc may")
+
+# step: the next one. last: in a round under the block. upto: the round's checkpoint. term: its primary's. segment: in
+# work. found: copies to be sent. copied: those answered in this round. gone: (copy, term, number) to be deleted.
+# clean: nothing differed.
+Proc = namedtuple("Proc", "step last upto term segment found copied gone clean")
+NONE = frozenset()
+BEGIN = Proc("read_checkpoint", False, 0, 0, 0, NONE, NONE, NONE, True)
+SWAPPED = "swapped"
+
+
+def number(version):
+    return version % TERM
+
+
+def segment(version):
+    return (number(version) - 1) // WIDTH
+
+
+def shows(ops, all_of_them=True):
+    """The version of each document, or 0, in a copy that has all operations, or those that are replicated."""
+    last = [0] * DOCS
+    for at, op in enumerate(ops):
+        if op.doc is not None and (all_of_them or op.replicated):
+            last[op.doc] = op.term * TERM + at + 1 if op.live else 0
+    return tuple(last)
+
+
+def checkpoint(ops):
+    return next((at for at, op in enumerate(ops) if not op.replicated), len(ops))
+
+
+def search(state):
+    """What a search may show: either copy, as of the refresh or as it is."""
+    return {*state.seen, shows(state.ops), shows(state.ops, False)}
+
+
+def within(shown, which, low, high):
+    return frozenset((doc, version) for doc, version in enumerate(shown)
+                     if version and segment(version) == which and low < number(version) <= high)
+
+
+# Requests to the target are (doc, version, content), content 0 in a deletion.
+
+def apply(target, request):
+    doc, version, content = request
+    if version < target[doc][0]:
+        return target
+    return target[:doc] + ((version, content),) + target[doc + 1:]
+
+
+def carry_out(state, requests):
+    target = state.target
+    for request in requests:
+        target = apply(target, request)
+    return state._replace(target=target, sent=state.sent | frozenset(requests))
+
+
+def request_for(state, copy, deletion=False):
+    doc, content = copy
+    version = state.ops[number(content) - 1].own if planted("the source's own versions are used") else content
+    if deletion:
+        version, content = version + (not planted("a deletion has the copy's version")), 0
+    return 0 if planted("routing is ignored") else doc, version, content
+
+
+def with_journal(state, which, copies):
+    return state._replace(journal=state.journal[:which] + (copies,) + state.journal[which + 1:])
+
+
+# The world: writers, replication, fail-over, what comes late.
+
+def writes(state):
+    if not state.may.write or state.block[0] and not planted("the block does not wait for writes under way"):
+        return
+    now, may = shows(state.ops), state.may._replace(write=state.may.write - 1)
+    counted = planted("the source's own versions are used")
+    for doc in range(DOCS):
+        own = state.ops[number(now[doc]) - 1].own + 1 if now[doc] and counted else 1
+        for live in (True, False) if now[doc] else (True,):
+            op = Op(doc, live, state.term, False, own)
+            yield state._replace(ops=state.ops + (op,), may=may)
+
+
+def replications(state):
+    for at, op in enumerate(state.ops):
+        if not op.replicated:
+            yield state._replace(ops=state.ops[:at] + (op._replace(replicated=True),) + state.ops[at + 1:])
+
+
+def fail_over(state):
+    """The replica is the primary, and a new replica has got from it all it has."""
+    if not state.may.fail:
+        return
+    ops = [op if op.replicated else Op(None, False, 0, True, 0) for op in state.ops]
+    while ops[-1].doc is None:
+        ops.pop()
+    yield state._replace(
+        ops=tuple(ops), term=state.term + 1, seen=state.seen and (state.seen[1], shows(ops)),
+        deposed=shows(state.ops) if planted("a real-time get tells what is deleted") else (),
+        may=state.may._replace(fail=state.may.fail - 1))
+
+
+def late(state):
+    for request in state.sent:
+        if request[0] == "swap":
+            if request[1] == state.block[1]:
+                yield state._replace(proc=SWAPPED)
+        elif request[0] == "lift":
+            yield state._replace(block=(False,) + state.block[1:], sent=state.sent - {request})
+        elif request[0] == "journal":
+            yield with_journal(state, *request[1:])._replace(sent=state.sent - {request})
+        else:
+            yield state._replace(target=apply(state.target, request))
+
+
+def may_come(state, request):
+    """Could it still do anything? Versions and marks only grow."""
+    if request[0] == "swap":
+        return request[1] == state.block[1]
+    if isinstance(request[0], str):
+        return True
+    doc, version, content = request
+    return version >= state.target[doc][0] and ((version, content) != state.target[doc] or content)
+
+
+# The process that copies: each function is one step of it, and yields the states that may come of it.
+
+def read_checkpoint(state, proc):
+    upto = len(state.ops) if planted("documents above the checkpoint are read") else checkpoint(state.ops)
+    yield state._replace(proc=proc._replace(step="read_term", upto=upto, clean=True))
+
+
+def read_term(state, proc):
+    gone = frozenset(each for each in proc.gone
+                     if each[1] == state.term or planted("a deletion waits for any primary's checkpoint"))
+    yield state._replace(proc=proc._replace(step="refresh", term=state.term, gone=gone))
+
+
+def refresh(state, proc):
+    if not (proc.last and planted("the last refresh was before the block")):
+        state = state._replace(seen=(shows(state.ops), shows(state.ops, False)))
+    if proc.upto > state.done:
+        yield to_read(state, proc, state.done // WIDTH)
+    else:
+        yield to_delete(state, proc)
+
+
+def to_read(state, proc, which):
+    if which * WIDTH < proc.upto:
+        return state._replace(proc=proc._replace(step="read", segment=which, found=NONE))
+    return to_delete(state._replace(done=proc.upto, answered=state.answered | proc.copied),
+                     proc._replace(segment=0, found=NONE, copied=NONE))
+
+
+def read(state, proc):
+    for shown in search(state):
+        found = within(shown, proc.segment, state.done, proc.upto)
+        if found:
+            step = "bulk" if planted("the journal is written after the bulk") else "write"
+            yield state._replace(proc=proc._replace(step=step, found=found))
+        else:
+            yield to_read(state, proc, proc.segment + 1)
+
+
+def written(state, proc):
+    if planted("a repeat writes a segment's journal anew"):
+        return proc.found
+    return state.journal[proc.segment] | proc.found
+
+
+def write(state, proc):
+    after = with_journal(state, proc.segment, written(state, proc))
+    if planted("the journal is written after the bulk"):
+        yield to_read(after, proc, proc.segment + 1)
+        return
+    if planted("a read is over before its bulk is answered"):
+        after = after._replace(done=min(proc.upto, (proc.segment + 1) * WIDTH),
+                               answered=state.answered | proc.found)
+    yield after._replace(proc=proc._replace(step="bulk"))
+
+
+def bulk(state, proc):
+    after = carry_out(state, [request_for(state, each) for each in proc.found])
+    proc = proc._replace(copied=proc.copied | proc.found)
+    if planted("the journal is written after the bulk"):
+        yield after._replace(proc=proc._replace(step="write"))
+    else:
+        yield to_read(after, proc, proc.segment + 1)
+
+
+def certain(proc):
+    """The first deletion that is certain, or None."""
+    return min((each for each in proc.gone if each[2] <= proc.upto), default=None)
+
+
+def to_delete(state, proc):
+    return state._replace(proc=proc._replace(step="delete")) if certain(proc) else to_compare(state, proc, 0)
+
+
+def deletions(state, proc):
+    request = request_for(state, certain(proc)[0], deletion=True)
+    missing = not state.target[request[0]][1]
+    return [] if missing and planted("only what is in the target is deleted") else [request]
+
+
+def take_off(state, copies):
+    return state._replace(journal=tuple(each - copies for each in state.journal), answered=state.answered - copies)
+
+
+def delete(state, proc):
+    if planted("a deletion is taken off before it is answered"):
+        yield take_off(state, {certain(proc)[0]})._replace(proc=proc._replace(step="deleted"))
+    else:
+        yield carry_out(state, deletions(state, proc))._replace(proc=proc._replace(step="deleted"))
+
+
+def deleted(state, proc):
+    if planted("a deletion is taken off before it is answered"):
+        after = carry_out(state, deletions(state, proc))
+    else:
+        after = take_off(state, {certain(proc)[0]})
+    yield to_delete(after, proc._replace(gone=proc.gone - {certain(proc)}))
+
+
+def to_compare(state, proc, which):
+    if which * WIDTH < state.done:
+        return state._replace(proc=proc._replace(step="compare", segment=which, found=NONE))
+    return state._replace(proc=proc._replace(step="end", segment=0, found=NONE, upto=0, term=0))
+
+
+def compare(state, proc):
+    listed = state.journal[proc.segment]
+    answered = listed if planted("what the journal lists counts as answered") else listed & state.answered
+    for shown in search(state):
+        there = within(shown, proc.segment, 0, state.done)
+        if equal(there, listed, answered):
+            yield to_compare(state, proc, proc.segment + 1)
+            continue
+        for found in looks(state):
+            yield settle(state, proc, there, answered, found)
+
+
+def equal(there, listed, answered):
+    if planted("segments are compared by counts"):
+        return len(there) == len(answered) == len(listed)
+    if planted("only segments with fewer than were copied are looked at"):
+        return len(there) >= len(listed)
+    return there == listed == answered
+
+
+def looks(state):
+    """What a look for single documents may show."""
+    if planted("a real-time get tells what is deleted"):
+        return {shows(state.ops), state.deposed or shows(state.ops)}
+    return search(state)
+
+
+def settle(state, proc, there, answered, found):
+    listed = state.journal[proc.segment]
+    gone, moved = set(proc.gone), set()
+    for copy in listed - there:
+        doc, version = copy
+        if found[doc] > version and is_known(state, (doc, found[doc])):
+            moved.add(copy)
+        if not found[doc] and copy not in (each[0] for each in gone):
+            gone.add((copy, proc.term, noted(state, proc)))
+    state = take_off(with_journal(state, proc.segment, listed | there), moved)
+    proc = proc._replace(gone=frozenset(gone), clean=False)
+    if there <= answered:
+        return to_compare(state, proc, proc.segment + 1)
+    return state._replace(proc=proc._replace(step="bulk_again", found=there - answered))
+
+
+def noted(state, proc):
+    if planted("a deletion does not wait for the checkpoint"):
+        return 0
+    return proc.upto if planted("the number noted is older than the search") else len(state.ops)
+
+
+def is_known(state, copy):
+    return copy in state.journal[segment(copy[1])] or planted("what a search finds elsewhere is taken off")
+
+
+def bulk_again(state, proc):
+    after = carry_out(state, [request_for(state, each) for each in proc.found])
+    yield to_compare(after._replace(answered=state.answered | proc.found), proc, proc.segment + 1)
+
+
+def end(state, proc):
+    again = state._replace(proc=proc._replace(step="read_checkpoint", clean=True))
+    if not proc.last:
+        yield again
+        yield from blocked(state, proc)
+        return
+    over = proc.clean and not proc.gone
+    yield state._replace(proc=BEGIN._replace(step="swap", last=True)) if over else again
+    if state.may.lift:
+        yield state._replace(proc=BEGIN._replace(step=first_to_lift()),
+                             may=state.may._replace(lift=state.may.lift - 1))
+
+
+def blocked(state, proc):
+    if all(op.replicated for op in state.ops) or planted("the block does not wait for writes under way"):
+        mark = state.block[2] + 1
+        step = "swap" if planted("no round is made under the block") else "read_checkpoint"
+        yield state._replace(proc=proc._replace(step=step, last=True, clean=True),
+                             block=(True, mark, mark))
+
+
+def swap(state, _):
+    if state.block[1] == state.block[2]:
+        yield state._replace(proc=SWAPPED)
+
+
+def first_to_lift():
+    return "lift" if planted("the mark is not removed before the block is lifted",
+                             "the mark is removed after the block is lifted") else "revoke"
+
+
+def revoke(state, _):
+    after = BEGIN if planted("the mark is removed after the block is lifted") else BEGIN._replace(step="lift")
+    yield state._replace(block=(state.block[0], 0, state.block[2]), proc=after)
+
+
+def lift(state, _):
+    after = BEGIN._replace(step="revoke") if planted("the mark is removed after the block is lifted") else BEGIN
+    yield state._replace(block=(False,) + state.block[1:], proc=after)
+
+
+STEPS = {step.__name__: step for step in (read_checkpoint, read_term, refresh, read, write, bulk, delete, deleted,
+                                          compare, bulk_again, end, swap, revoke, lift)}
+
+
+def under_way(state, proc):
+    """-> the requests that may be carried out after the process died at this step."""
+    if proc.step in ("bulk", "bulk_again"):
+        return [request_for(state, each) for each in proc.found]
+    if proc.step == "delete":
+        return deletions(state, proc)
+    if proc.step == "swap":
+        return [("swap", state.block[2])]
+    if proc.step == "write" and planted("a late journal of the dead is not refused"):
+        return [("journal", proc.segment, written(state, proc))]
+    if proc.step == "lift" and planted("a block is set while a request that lifts it is late"):
+        return [("lift",)]
+    return []
+
+
+def process(state):
+    yield from STEPS[state.proc.step](state, state.proc)
+    if state.may.die:  # and another goes on with what is kept
+        yield state._replace(proc=BEGIN._replace(step=first_to_lift()) if any(state.block[:2]) else BEGIN,
+                             may=state.may._replace(die=state.may.die - 1),
+                             sent=state.sent | frozenset(under_way(state, state.proc)))
+
+
+# The search.
+
+SEARCHES = "read", "write", "bulk", "delete", "deleted", "compare", "bulk_again"
+
+
+def same_for_all_that_comes(state):
+    """Forgets what can't make a difference any more."""
+    sent = frozenset(each for each in state.sent if may_come(state, each))
+    searches = state.proc != SWAPPED and state.proc.step in SEARCHES
+    if searches or planted("the last refresh was before the block"):
+        return state if sent == state.sent else state._replace(sent=sent)
+    return state._replace(sent=sent, seen=())
+
+
+def successors(state):
+    for several in (writes, replications, fail_over, late, process):
+        for after in several(state):
+            yield same_for_all_that_comes(after)
+
+
+def changed_late(state):
+    """Does a request that comes after the swap change the target, also where a client has written or deleted?"""
+    for doc, *request in (each for each in state.sent if not isinstance(each[0], str)):
+        version, content = state.target[doc]
+        for there in (version, content), (version + 1, "a client's"), (version + 1, 0):
+            if planted("gc_deletes ends with the swap") and not there[1]:
+                there = 0, 0
+            if apply((there,), (0, *request))[0][1] != there[1]:
+                return True
+    return False
+
+
+def wrong(state):
+    """Why this swap must not be, or None."""
+    if not state.block[0]:
+        return "swapped while writers write to the source"
+    if tuple(content for _, content in state.target) != shows(state.ops):
+        return "the source has %s, the target %s" % (shows(state.ops), state.target)
+    return "what came late has changed the target" if changed_late(state) else None
+
+
+def explore(may):
+    """-> how many states there are, and what is wrong or None."""
+    ops = Op(0, True, 1, True, 1), Op(1, True, 1, True, 1)
+    segments = (len(ops) + may.write - 1) // WIDTH + 1
+    first = State(ops=ops, term=1, deposed=(), seen=(shows(ops),) * 2, target=((0, 0),) * DOCS, done=0,
+                  journal=(NONE,) * segments, answered=NONE, sent=NONE, block=(False, 0, 0), proc=BEGIN, may=may)
+    before, todo, ended = {first: []}, [first], []
+    for state in todo:
+        if state.proc == SWAPPED:
+            why = wrong(state)
+            if why:
+                return len(before), why
+            ended.append(state)
+            continue
+        for after in successors(state):
+            if after not in before:
+                before[after] = []
+                todo.append(after)
+            before[after].append(state)
+    return len(before), lost(before, ended)
+
+
+def lost(before, ended):
+    """Is there a state without a way to an end?"""
+    good = set(ended)
+    while ended:
+        more = [state for state in before[ended.pop()] if state not in good]
+        good.update(more)
+        ended.extend(more)
+    return None if len(good) == len(before) else "%d states without a way to the end" % (len(before) - len(good))
+
+
+def main():
+    global bug
+    bad = False
+    gc.disable()  # there are no cycles
+    for may in RIGHT:
+        states, why = explore(may)
+        bad |= why is not None
+        print("%s - %d writes, %d fail-overs, %d deaths, %d blocks lifted: %d states%s"
+              % ("not ok" if why else "ok", *may, states, ": " + why if why else ""), flush=True)
+    for bug, may in BUGS.items():
+        _, why = explore(may)
+        bad |= why is None
+        print("%s - %s: %s" % ("ok" if why else "not ok", bug, why or "not found"), flush=True)
+    return bad
+
+
+if __name__ == "__main__":
+    sys.exit(main())

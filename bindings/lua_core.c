@@ -27,6 +27,7 @@
 #include "bindings/lua_list.h"
 #include "bindings/lua_lock.h"
 #include "bindings/lua_lost.h"
+#include "bindings/lua_pack.h"
 #include "bindings/lua_scan.h"
 #include "bindings/lua_session.h"
 #include "bindings/lua_settings.h"
@@ -97,7 +98,7 @@ static const luaL_Reg core_functions[] = {{"path_check", core_path_check},
 static const luaL_Reg *const functions[] = {
     core_functions,        mt_error_functions, mt_task_functions, mt_text_functions,
     mt_settings_functions, mt_json_functions,  mt_doc_functions,  mt_client_functions,
-    mt_job_functions,      mt_lock_functions};
+    mt_job_functions,      mt_lock_functions,  mt_pack_functions};
 
 static const struct {
   const mt_lua_class *class;

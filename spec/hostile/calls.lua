@@ -208,6 +208,7 @@ calls.arguments = {
     json_decode = function() return '{"a":[1,{"b":"\\n"}]}' end,
     view = function() return '{"a":1}', {id = "1", routing = "r"} end,
     change_check = function() return {transforms = transforms} end, job_id_check = job_id,
+    pack = function() return ("text"):rep(99) end, unpack = function() return core.pack "text" end,
     job_table = nothing, traceback = function() return "why" end,
   },
   ["core.client"] = {

@@ -142,6 +142,7 @@ calls.arguments = {
     array = function() return {} end, object = function() return {} end,
     format = function(e) return {doc = body(e), list = {1, 2, {a = "b"}}} end,
     is_error = function() return {} end, reject = function() return "why" end,
+    up = function() return {dir = "no/such/folder", dry_run = true} end,
   },
   client = {
     get = one, mget = function(e) return e.index, {"1", "none", "2"}, {} end,

@@ -68,6 +68,9 @@ stores.each("before its lock a job", function(store)
     local last = client:index(index, "d3", {path = "/c"}).seq_no
     rename():plan()
     assert.equal(last + 1, client:index(index, "d4", {path = "/c"}).seq_no)
+    local job = client:job {name = "none", index = index, lock = "/a", change = function() end}
+    assert.equal(0, job:plan().changed)
+    assert.equal(last + 2, client:index(index, "d5", {path = "/c"}).seq_no)
   end)
 
   if not is_server then return end

@@ -302,7 +302,10 @@ local function check_index(self, begun)
   local spec = self._spec
   local looks = spec.rename and not (spec.allow_empty or begun)
   local field = within.field(spec)
-  preflight.check(self._client, spec.index, looks and job.field_list(spec.rename) or field and {field} or nil)
+  local _, is_function = job.transforms(spec)
+  local deletes = is_function or spec.rename and spec.rename.ids -- a new `_id` is a new document
+  local fields = looks and job.field_list(spec.rename) or field and {field} or nil
+  preflight.check(self._client, spec.index, fields, deletes)
 end
 
 local internal = {

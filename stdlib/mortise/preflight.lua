@@ -7,17 +7,20 @@ local suggest = require "mortise.suggest"
 
 local preflight = {}
 
--- It compares with a version that no document can have, so no store ever does it. But each says first whether
--- it lets this user write there, and whether the index takes writes.
-local probe = {
-  kind = "index", id = "mortise-probe", routing = "mortise-probe", body = "{}", skip_pipeline = true,
-  seq_no = (1 << 40) - 1, term = (1 << 23) - 1,
+-- They compare with a version that no document can have, so no store ever does them. But each says first
+-- whether it lets this user do that there, and whether the index takes writes.
+local id, seq_no, term = "mortise-probe", (1 << 40) - 1, (1 << 23) - 1
+local probes = {
+  write = {
+    kind = "index", id = id, routing = id, body = "{}", skip_pipeline = true, seq_no = seq_no, term = term,
+  },
+  delete = {kind = "delete", id = id, routing = id, seq_no = seq_no, term = term},
 }
 
 local probe_tries = 6
 
 -- One for each index; repeated while the store has no time, since it does no harm.
-local function send_probes(client, names)
+local function send_probes(client, names, probe)
   local items = {}
   for i, name in ipairs(names) do
     items[i] = {index = name}
@@ -91,23 +94,28 @@ local function add_blocks(found, name, settings)
   return #found > before
 end
 
+local denials = {
+  write = "this user may not write into index %s: %s",
+  delete = "this user may not delete documents of index %s: %s",
+}
+
 -- What its probe says.
-local function add_answer(found, name, answer)
+local function add_answer(found, name, what, answer)
   local blocked = answer.type == "cluster_block_exception"
   if blocked then
     add(found, "unavailable", lift_first, "index %s takes no writes: %s", name,
       answer.reason)
   elseif answer.status == 401 or answer.status == 403 then
-    add(found, "auth", give_role, "this user may not write into index %s: %s", name, answer.reason)
+    add(found, "auth", give_role, denials[what], name, answer.reason)
   elseif answer.type == "index_closed_exception" then
     add(found, "unavailable", ("`POST /%s/_open` opens it"):format(name), "index %s is closed", name)
   end
 end
 
-local function add_probed(found, client, names)
+local function add_probed(found, client, names, what)
   if #names == 0 then return end
-  local answers = try(found, send_probes, client, names)
-  for i, answer in ipairs(answers or {}) do add_answer(found, names[i], answer) end
+  local answers = try(found, send_probes, client, names, probes[what])
+  for i, answer in ipairs(answers or {}) do add_answer(found, names[i], what, answer) end
 end
 
 -- ---- Fields --------------------------------------------------------------------------------------
@@ -159,8 +167,9 @@ end
 -- ---- All of it -----------------------------------------------------------------------------------
 
 -- What keeps this user from changing documents of `index` (an index or alias), the worst first: a list of
--- {code=, message=, advice=}, and the description. `fields`: those that hold paths, or nil.
-function preflight.findings(client, index, fields)
+-- {code=, message=, advice=}, and the description. `fields`: those that hold paths, or nil. `deletes`:
+-- documents may be deleted, too.
+function preflight.findings(client, index, fields, deletes)
   local found = {}
   local description = try(found, client.describe, client, index)
   if not description then return found end
@@ -174,14 +183,15 @@ function preflight.findings(client, index, fields)
     if not add_blocks(found, name, each.settings or {}) then names[#names + 1] = name end
   end
   table.sort(names, core.before)
-  add_probed(found, client, names)
+  add_probed(found, client, names, "write")
+  if deletes and #found == 0 then add_probed(found, client, names, "delete") end
   if fields then add_fields(found, client, description, index, fields) end
   return found, description
 end
 
 -- Raises the first of them.
-function preflight.check(client, index, fields)
-  local first = preflight.findings(client, index, fields)[1]
+function preflight.check(client, index, fields, deletes)
+  local first = preflight.findings(client, index, fields, deletes)[1]
   if not first then return end
   local advice = first.advice and ": " .. first.advice or ""
   error(core.error {

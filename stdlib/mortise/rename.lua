@@ -74,7 +74,7 @@ end
 
 local function bare(client, o)
   if o.lock then check_lock(o.lock, o) end
-  preflight.check(client, o.index, not o.allow_empty and job.field_list(o) or nil)
+  preflight.check(client, o.index, not o.allow_empty and job.field_list(o) or nil, o.ids)
   if o.lock then
     return change_under(client, o.lock, o)
   end

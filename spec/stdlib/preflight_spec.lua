@@ -73,6 +73,20 @@ stores.each("before its lock a job", function(store)
     assert.equal(last + 2, client:index(index, "d5", {path = "/c"}).seq_no)
   end)
 
+  it("waits for a block to be lifted, as long as it is told to", function()
+    local store_core = client:_open_core()
+    store_core:block(index)
+    local began_ms = core.now_ms()
+    local e = fails("unavailable", function() rename({wait_for_writes = "300ms"}):run() end)
+    assert.matches("takes no writes", e.message, 1, true)
+    assert.is_true(core.now_ms() - began_ms >= 300)
+    local task = core.spawn(function() return rename({wait_for_writes = "1m"}):run() end)
+    core.sleep(200)
+    assert.is_false(task:done())
+    store_core:unblock(index)
+    assert.equal(2, task:join().changed)
+  end)
+
   if not is_server then return end
 
   local function set(name, setting, value)

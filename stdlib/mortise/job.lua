@@ -298,14 +298,14 @@ end
 
 -- Raises what keeps it from changing its index, before its lock is taken. `begun`: some of it was changed
 -- before.
-local function check_index(self, begun)
+local function check_index(self, begun, wait_ms)
   local spec = self._spec
   local looks = spec.rename and not (spec.allow_empty or begun)
   local field = within.field(spec)
   local _, is_function = job.transforms(spec)
   local deletes = is_function or spec.rename and spec.rename.ids -- a new `_id` is a new document
   local fields = looks and job.field_list(spec.rename) or field and {field} or nil
-  preflight.check(self._client, spec.index, fields, deletes)
+  preflight.check(self._client, spec.index, fields, deletes, wait_ms)
 end
 
 local internal = {
@@ -450,7 +450,8 @@ end
 -- A session that is left by an error leaves its locks as the job's guard. `standing`: only if it still
 -- stands.
 local function attempt(self, verb, standing)
-  if verb == "run" then check_index(self) else need_begun(self) end
+  local wait_ms = self._patience or self._spec.wait_for_writes
+  if verb == "run" then check_index(self, false, wait_ms) else need_begun(self) end
   local session <close> = self._client:_lock_core():open_session(self.id)
   local asked_ms = core.now_ms()
   local held = take_lock(self, session, verb)

@@ -2,8 +2,10 @@
 -- there, that whole documents may be written into it, that searches find its paths, that no block is set, and
 -- that this user may write.
 local core = require "mortise.core"
+local duration = require "mortise.duration"
 local errors = require "mortise.errors"
 local suggest = require "mortise.suggest"
+local warn = require "mortise.warn"
 
 local preflight = {}
 
@@ -189,9 +191,24 @@ function preflight.findings(client, index, fields, deletes)
   return found, description
 end
 
--- Raises the first of them.
-function preflight.check(client, index, fields, deletes)
-  local first = preflight.findings(client, index, fields, deletes)[1]
+local look_again_ms = 3000
+
+-- The first of them. One that passes by itself, as a block, is waited out for so long; nil: it is not.
+local function lasting(client, index, fields, deletes, wait_ms)
+  local until_ms, told = core.now_ms() + (wait_ms or 0), false
+  while true do
+    local first = preflight.findings(client, index, fields, deletes)[1]
+    local left_ms = until_ms - core.now_ms()
+    if not first or first.code ~= "unavailable" or left_ms <= 0 then return first end
+    if not told then warn("%s; it is waited for up to %s", first.message, duration.text(wait_ms)) end
+    told = true
+    core.sleep(math.min(look_again_ms, left_ms))
+  end
+end
+
+-- Raises the first of them. `wait_ms`: how long it waits while the index or the store takes no writes.
+function preflight.check(client, index, fields, deletes, wait_ms)
+  local first = lasting(client, index, fields, deletes, wait_ms)
   if not first then return end
   local advice = first.advice and ": " .. first.advice or ""
   error(core.error {

@@ -61,6 +61,7 @@ local function advice_on(why)
   if who and who.damaged then
     return ("nobody takes it over: `mortise locks --who %s` says what does"):format(typed.quoted(who.path))
   end
+  if errors.code(why) == "auth" and not why.status then return nil end -- a file's rights, which it names
   if core.is_error(why) and why.type == "certificate" then
     return "compare the server's certificate with `--ca FILE`, and your own with what the server trusts"
   end

@@ -5,9 +5,9 @@
  * `index` if it differs from the call's; `seq_no` and `term` together write only that version;
  * `external_gte`, of an index or a delete, is its own (store.h).
  * Without an id (create, index) the server makes one. Any other key is an error.
- * An answer is {result="applied" | "noop" | "conflict" | "missing" | "busy" | "rejected", status=,
- * created=, seq_no=, term=, type=, reason=, standing=}. The call raises an error if the whole request failed. It is
- * never split: keep batches to about a thousand small documents. */
+ * An answer is {result="applied" | "noop" | "conflict" | "missing" | "busy" | "rejected", status=
+ * (201: it was created), seq_no=, term=, type=, reason=, standing=}. The call raises an error if the whole request
+ * failed. It is never split: keep batches to about a thousand small documents. */
 #include "bindings/lua_bulk.h"
 
 #include "bindings/await.h"
@@ -115,10 +115,6 @@ void mt_write_push(lua_State *L, const mt_write *w) {
     lua_setfield(L, -2, "seq_no");
     lua_pushinteger(L, (lua_Integer)w->version.term);
     lua_setfield(L, -2, "term");
-  }
-  if (w->result == MT_WRITE_APPLIED) {
-    lua_pushboolean(L, w->created);
-    lua_setfield(L, -2, "created");
   }
   if (w->standing) {
     lua_pushinteger(L, (lua_Integer)w->standing);

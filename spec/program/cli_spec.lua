@@ -176,13 +176,15 @@ describe("scripts", function()
   -- Each word that looks like an option is one of the program's, before the script's name and after it.
   it("leave all options before -- to the program", function()
     local file = program.write("print(mortise.connect({}):namespace(), ...)", ".lua")
+    local name = os.tmpname()
+    local store = "sqlite:" .. name
     local expected = {0, "ns7\ta\t-x\n", ""}
     for _, words in ipairs {
-      {"--store", "sqlite:/tmp/x", "--namespace", "ns7", "run", file, "a", "--", "-x"},
-      {"run", "--namespace", "ns7", file, "a", "--store=sqlite:/tmp/x", "--", "-x"},
-      {file, "--namespace=ns7", "a", "--store", "sqlite:/tmp/x", "--", "-x"},
-      {"--namespace=ns7", "--store", "sqlite:/tmp/x", "--", file, "a", "-x"},
-      {"--store", "sqlite:/tmp/x", "run", "--namespace", "ns7", "--", file, "a", "-x"},
+      {"--store", store, "--namespace", "ns7", "run", file, "a", "--", "-x"},
+      {"run", "--namespace", "ns7", file, "a", "--store=" .. store, "--", "-x"},
+      {file, "--namespace=ns7", "a", "--store", store, "--", "-x"},
+      {"--namespace=ns7", "--store", store, "--", file, "a", "-x"},
+      {"--store", store, "run", "--namespace", "ns7", "--", file, "a", "-x"},
     } do
       assert.same(expected, {run(words)})
     end
@@ -195,6 +197,7 @@ describe("scripts", function()
     refuses(2, {"-e", "--store", "x"}, nil, "--execute needs a value")
     refuses(2, {"job", "run", file, "--dryrun"}, nil, "did you mean `--dry-run`?", hint)
     os.remove(file)
+    os.remove(name)
   end)
 
   it("may begin with #!, and find modules beside them", function()
@@ -232,8 +235,10 @@ describe("scripts", function()
     refuses(1, {file}, nil, file .. ":1:", "near '='")
     os.remove(file)
     file = program.write("\nmortise.acquire {tree = 'x'}", ".lua")
-    refuses(2, {file}, {env = {MORTISE_STORE = "sqlite:/tmp/unused"}}, file .. ":2: invalid_argument")
+    local name = os.tmpname()
+    refuses(2, {file}, {env = {MORTISE_STORE = "sqlite:" .. name}}, file .. ":2: invalid_argument")
     os.remove(file)
+    os.remove(name)
     refuses(1, {"-e", "error {}"}, nil, "the error is a table value")
     refuses(1, {"-e", "error(setmetatable({}, {__tostring = function() error \"again\" end}))"}, nil,
       "the error is a value whose __tostring fails")

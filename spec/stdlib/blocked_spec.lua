@@ -38,9 +38,9 @@ stores.each("a job whose index is blocked meanwhile", function(store)
     ["a function"] = {lock = "/a", change = function(doc) doc.n = (doc.n or 0) + 1 end},
   }
 
-  -- A job that sets the block after its first documents.
+  -- A job that sets the block after its first documents. It is slow, lest it be over before that.
   local function make(what, setting, also)
-    local given = {name = "blocked", index = index, batch = 10, concurrency = 1, rate = 100}
+    local given = {name = "blocked", index = index, batch = 10, concurrency = 1, rate = 15}
     for name, value in pairs(what) do given[name] = value end
     for name, value in pairs(also or {}) do given[name] = value end
     local seen = {}

@@ -135,7 +135,7 @@ describe("completion", function()
     assert.same({"with_document_locks", "with_global_lock", "with_lock", "with_tree_lock"},
       words "help with_")
     assert.same({"downgrade"}, words "?down")
-    assert.same({"update", "upgrade"}, words 'help "up')
+    assert.same({"up", "update", "upgrade"}, words 'help "up')
     assert.equal(6, select(2, complete("help with_", env)))
   end)
   it("knows fields and methods", function()

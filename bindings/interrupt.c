@@ -52,7 +52,8 @@ void mt_interrupt_deliver(mt_driver *d, const mt_task *running) {
 static bool must_end(lua_State *L, lua_Debug *ar) {
   static const char *const files[] = {"@mortise/lock.lua", "@mortise/documents.lua",
                                       "@mortise/writer.lua", "@mortise/rename.lua",
-                                      "@mortise/job.lua", "@mortise/tune.lua"};
+                                      "@mortise/job.lua", "@mortise/job_spec.lua",
+                                      "@mortise/tune.lua"};
   if (!lua_getinfo(L, "S", ar)) return false;
   for (size_t i = 0; i < sizeof files / sizeof *files; i++)
     if (!strcmp(ar->source, files[i])) return true;

@@ -4,6 +4,7 @@ local core = require "mortise.core"
 local errors = require "mortise.errors"
 local guards = require "mortise.guards"
 local job = require "mortise.job"
+local job_spec = require "mortise.job_spec"
 local json = require "mortise.json"
 local options = require "mortise.options"
 local orphans = require "mortise.orphans"
@@ -12,7 +13,7 @@ local watched = require "mortise.watched"
 
 local rows = options.join({
   {name = "index", type = "string", required = true, help = "index or alias"},
-}, job.rename_rows, {
+}, job_spec.rename_rows, {
   {name = "merge", type = "boolean", help = "there may be documents below `to` already"},
   {name = "allow_empty", type = "boolean", help = "there may be none below `from`"},
   {name = "name", type = "string", default = "rename", help = "the beginning of its job's id"},
@@ -21,7 +22,7 @@ local rows = options.join({
   orphans.row,
   {name = "query", type = "query", help = "one more query that documents must match"},
   {name = "on_progress", type = "function", help = "called with the numbers done and in all"},
-  job.patience_row,
+  job_spec.patience_row,
   {name = "strategy", type = "string", default = "client", values = {"client", "server", "auto"},
     help = "of its job: who makes the change"},
   {name = "max_rejected", type = "any", default_text = "0",
@@ -50,11 +51,11 @@ local function change_under(client, lock, o)
   lock:check()
   guards.tell(client, {o.from, o.to})
   local moving = lock._held:change {
-    index = o.index, fields = job.field_lines(o), from = o.from, to = o.to, query = json.body(o.query),
+    index = o.index, fields = job_spec.field_lines(o), from = o.from, to = o.to, query = json.body(o.query),
     page = o.page, slices = o.slices, in_flight = o.in_flight, passes = o.passes,
     strength = o.strength, stamp_field = o.stamp_field, merge = o.merge, allow_empty = o.allow_empty,
-    ids = o.ids, max_rejected = job.to_bound(o.max_rejected),
-    patience_ms = o.wait_for_writes or job.default_patience_ms,
+    ids = o.ids, max_rejected = job_spec.to_bound(o.max_rejected),
+    patience_ms = o.wait_for_writes or job_spec.default_patience_ms,
   }
   local ok, result = pcall(watched, moving, o.on_progress, ("renaming %s in %s"):format(o.from, o.index))
   if ok then return finished(result) end
@@ -74,7 +75,7 @@ end
 
 local function bare(client, o)
   if o.lock then check_lock(o.lock, o) end
-  preflight.check(client, o.index, not o.allow_empty and job.field_list(o) or nil, o.ids)
+  preflight.check(client, o.index, not o.allow_empty and job_spec.field_list(o) or nil, o.ids)
   if o.lock then
     return change_under(client, o.lock, o)
   end

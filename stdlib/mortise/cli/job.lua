@@ -4,6 +4,7 @@ local core = require "mortise.core"
 local duration = require "mortise.duration"
 local errors = require "mortise.errors"
 local job = require "mortise.job"
+local job_spec = require "mortise.job_spec"
 local job_shown = require "mortise.cli.job_shown"
 local kept_plan = require "mortise.cli.kept_plan"
 local large = require "mortise.cli.large"
@@ -34,7 +35,7 @@ change is not a Lua function, without its script.]],
       help = "how many documents may be set aside; more, and it stops and stands"},
     {name = "dry_run", type = "boolean", flag = "--dry-run",
       help = "only say what it would change, or undo: takes no lock, writes nothing"},
-    job.patience_row,
+    job_spec.patience_row,
     output.json_row, confirm.row, undo.row,
   }, kept_plan.rows),
   script = true,

@@ -3,7 +3,7 @@ local by_function = require "mortise.by_function"
 local core = require "mortise.core"
 local duration = require "mortise.duration"
 local holds = require "mortise.cli.holds"
-local job = require "mortise.job"
+local job_spec = require "mortise.job_spec"
 local job_orders = require "mortise.cli.job_orders"
 local output = require "mortise.cli.output"
 local progress = require "mortise.cli.progress"
@@ -39,7 +39,7 @@ end
 local function change_text(spec)
   local rename = spec.rename
   if rename then
-    local fields = job.field_lines(rename):gsub("\n", ", ")
+    local fields = job_spec.field_lines(rename):gsub("\n", ", ")
     return ("%s: %s becomes %s"):format(fields, visible(rename.from), visible(rename.to))
   end
   if by_function.is(spec.change) then return "a Lua function" end

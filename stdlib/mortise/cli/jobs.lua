@@ -5,6 +5,7 @@ local duration = require "mortise.duration"
 local errors = require "mortise.errors"
 local guards = require "mortise.guards"
 local job = require "mortise.job"
+local job_spec = require "mortise.job_spec"
 local job_orders = require "mortise.cli.job_orders"
 local job_shown = require "mortise.cli.job_shown"
 local mortise = require "mortise"
@@ -62,7 +63,7 @@ resume, rollback and accept take the job's lock over from its dead process, and 
     {name = "older", type = "duration", flag = "--older", value = "TIME",
       help = "purge: those that ended so long ago"},
     {name = "dry_run", type = "boolean", flag = "--dry-run", help = "rollback: only say what it would do"},
-    job.patience_row,
+    job_spec.patience_row,
     undo.row, confirm.row,
   }),
   arguments = {0, 2},
@@ -273,7 +274,7 @@ local function check(ctx)
     end
   end
   if ctx.options.wait_for_writes and not (verb == "resume" or verb == "rollback") then
-    errors.bad("jobs %s: %s belongs to resume and rollback", verb, job.patience_row.flag)
+    errors.bad("jobs %s: %s belongs to resume and rollback", verb, job_spec.patience_row.flag)
   end
   return verb, id
 end

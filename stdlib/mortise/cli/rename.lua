@@ -3,6 +3,7 @@ local confirm = require "mortise.cli.confirm"
 local core = require "mortise.core"
 local duration = require "mortise.duration"
 local job = require "mortise.job"
+local job_spec = require "mortise.job_spec"
 local kept_plan = require "mortise.cli.kept_plan"
 local large = require "mortise.cli.large"
 local mortise = require "mortise"
@@ -36,7 +37,7 @@ status 7 if there is nothing to do.]],
     {name = "strategy", type = "string", default = "client", flag = "--strategy",
       value = "client|server|auto", values = {"client", "server", "auto"},
       help = "who makes the change: this process, the server by itself, or whichever is likely to be faster"},
-    job.patience_row,
+    job_spec.patience_row,
     {name = "max_rejected", type = "string", flag = "--max-rejected", value = "N|N%", default_text = "0",
       help = "how many documents may be set aside; more, and it stops and stands"},
     {name = "no_journal", type = "boolean", flag = "--no-journal",

@@ -5,7 +5,7 @@
 #include "job/flow.h"
 #include "job/known.h"
 #include "job/retry.h"
-#include "job/unit.h"
+#include "job/units.h"
 
 #include <inttypes.h>
 #include <stdio.h>

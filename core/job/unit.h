@@ -7,7 +7,9 @@
  * until the journal has them, and in WRITING it has given them to the sink. A unit leaves PATCHED only while the
  * change is not paused and as its pace allows. If a batch may have fewer documents than the page, the unit returns
  * to PATCHED with the rest. Documents that get another id are created in WRITING, and when that is acknowledged the
- * old ones are deleted in CLEARING. LISTING comes before FREE if some were set aside and a job lists them. The outcome of each document is counted into the change's result. */
+ * old ones are deleted in CLEARING. LISTING comes before FREE if some were set aside and a job lists them. The outcome of each document is counted into the change's result.
+ *
+ * Here is what makes the items of its page, from READ to PATCHED. units.h takes them further. */
 #ifndef MT_JOB_UNIT_H
 #define MT_JOB_UNIT_H
 
@@ -21,6 +23,8 @@
 #include "job/sink.h"
 #include "job/transform.h"
 #include "write/writer.h"
+
+enum { MT_UNIT_BODIES_MAX = 256 << 20 }; /* bytes of the new bodies of one page */
 
 /* The journal that lists the items before they go to the sink. */
 typedef struct mt_unit_journal {
@@ -108,14 +112,15 @@ struct mt_units {
   size_t in_hand; /* how many bytes the pages have */
 };
 
-mortise_status mt_units_init(mt_units *all, uint32_t n, mortise_error *err);
-void mt_units_deinit(mt_units *all);
+/* Stops the change that the units are of. */
+void mt_units_fail(const mt_units *all, const mortise_error *e);
 
-/* Is there a free unit, and little enough in memory for another page? */
-bool mt_units_room(const mt_units *all);
-/* Gives the page to a free unit, which owns it from then on. There must be room. The caller then calls
- * mt_units_step. */
-void mt_units_take(mt_units *all, mt_page *page);
+/* READ -> PATCHED, by `transform`. */
+void mt_unit_patch(mt_unit *u);
+/* An mt_write_batch's `again`, with the unit as its context. Someone else has changed the document: it is changed
+ * anew as it is now. This is used only if the transform alone decides whether a document is to be changed. */
+mt_again mt_unit_again(void *ctx, mt_write_batch *b, mt_item *item, const mt_doc *doc);
+
 /* `outside`: a unit that is to be changed now, or NULL. It waits until mt_unit_patched, whatever happens. */
 mt_unit *mt_units_to_patch(mt_units *all);
 /* The next document of the unit, for which mt_unit_put may be called. NULL: there is none, or nothing more is
@@ -124,13 +129,5 @@ const mt_doc *mt_unit_next(mt_unit *u);
 /* `body` is copied. MT_ASIDE needs `err`. */
 void mt_unit_put(mt_unit *u, mt_transformed how, mt_slice body, const mortise_error *err);
 void mt_unit_patched(mt_unit *u); /* then the caller calls mt_units_step, from the loop */
-/* Takes every unit as far as it can go now. */
-void mt_units_step(mt_units *all);
-/* Milliseconds from the last step until the pace lets a unit go on that it held back; 0 if it held back none. */
-int64_t mt_units_wait_ms(const mt_units *all);
-/* Lists the numbers of the journal's batches that are not accounted for yet, at most `n`, in no order. */
-size_t mt_units_open(const mt_units *all, uint64_t *numbers, size_t n);
-/* To be called when the sink is gone: counts the writes that were under way as far as their outcome is known. */
-void mt_units_abandon(mt_units *all);
 
 #endif

@@ -89,7 +89,10 @@ mortise_status mt_docs_shards(mt_work *w, mt_req *req, mortise_error *err) {
   mt_index index = {0};
   sqlite3_stmt *stmt = NULL;
   bool row;
-  *r = (mt_shards){.req = r->req, .index = r->index};
+  r->primary = false;
+  r->uuid[0] = '\0';
+  r->shards = NULL;
+  r->n = 0;
   mortise_status status = mt_work_read(w, err);
   if (!status) status = mt_index_need(w->db, r->index, &index, err);
   if (!status && strcmp(index.name, r->index) != 0)

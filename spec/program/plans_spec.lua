@@ -112,6 +112,27 @@ stores.each("before much is changed", function(store)
     assert.equal(7, (mortise("rename", index, "/none", "/b", "--dry-run", "--allow-empty")))
   end)
 
+  it("a dry-run promises nothing that the run would refuse", function()
+    fill(3)
+    local function refused(what, ...)
+      local status, out, err = mortise(...)
+      assert.same({1, ""}, {status, out})
+      says(err, what)
+      return err
+    end
+    ok("job", "run", file, index, "some")
+    ok("jobs", "rollback", "some")
+    local run = {"job", "run", file, index, "some"}
+    local why = refused("there is a job some already, which is undone", table.unpack(run))
+    assert.equal(why, refused("conflict", "job", "run", file, index, "some", "--dry-run"))
+    refused("job some is undone: it cannot be resumed", "jobs", "plan", "some")
+    if store.name == "sqlite" then return end -- which makes its tables itself
+    local rename = {"--table", stores.name "typo", "rename", index, "/a", "/b"}
+    why = refused("there is no index", table.unpack(rename))
+    table.insert(rename, "--dry-run")
+    assert.equal(why, refused("mortise init", table.unpack(rename)))
+  end)
+
   it("documents that could not be changed are a part of what is said", function()
     fill(1001)
     for i = 1, 20 do client:index(index, "d" .. i, {path = "/a/" .. i, size = "large"}) end

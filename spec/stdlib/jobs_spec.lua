@@ -94,8 +94,37 @@ stores.each("a job", function(store)
     end
     client:get_job(job.id):throttle {rate = 0}
     client:get_job(job.id):rollback()
-    assert.same({false, 40}, {again:plan().stands, again:plan().changed})
     assert.equal(false, moving():plan().stands)
+  end)
+
+  it("plans nothing that its run or its resume would refuse", function()
+    local job = moving {id = stores.name "again"}
+    job:run()
+    local again = moving {id = job.id}
+    local function alike(verb, of)
+      local why = fails("conflict", of[verb], of).message
+      assert.equal(why, fails("conflict", of.plan, of).message)
+      return why
+    end
+    assert.matches("which is done: to run it again, remove that", alike("run", again))
+    assert.equal(0, client:get_job(job.id):plan().matched)
+    job:rollback()
+    assert.matches("which is undone: to run it again, remove that", alike("run", again))
+    assert.matches("is undone: it cannot be resumed", alike("resume", client:get_job(job.id)))
+  end)
+
+  it("plans nothing of one that is half undone", function()
+    local id = stores.name "half"
+    moving({id = id}):run()
+    local half = client:get_job(id)
+    local function undoing(view) view.state = "undoing" end -- its process died at that
+    local jobs = client:_open_core():jobs_index()
+    client:update(jobs, client:namespace() .. ":" .. id, undoing, {unguarded = true})
+    assert.same({"undoing", true}, {half:status().state, half:status().stands})
+    assert.matches("is undoing: it cannot be resumed", fails("conflict", half.plan, half).message)
+    local again = moving {id = id}
+    assert.matches("is half undone", fails("orphaned_job", again.plan, again).message)
+    assert.equal("undone", half:rollback().state)
   end)
 
   it("is not said to be applied perhaps where it was cut off before it began", function()

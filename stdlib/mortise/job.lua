@@ -3,6 +3,7 @@
 local by_function = require "mortise.by_function"
 local context = require "mortise.context"
 local core = require "mortise.core"
+local earlier = require "mortise.earlier"
 local errors = require "mortise.errors"
 local guards = require "mortise.guards"
 local hooks = require "mortise.hooks"
@@ -238,39 +239,12 @@ end
 
 -- The same, telling on_error.
 local function carry_out(self, verb, standing)
-  self._touched = true
+  self._touched, self._runs = true, true
   local ok, result = pcall(attempt, self, verb, standing)
+  self._runs = nil
   if ok then return result end
   hooks.failed(self, result)
   error(result, 0)
-end
-
-local function raise_orphaned(record)
-  error(core.error {
-    code = "orphaned_job", job = record.job, retryable = false,
-    message = records.advice(record.job, record.state, record.spec.change, record.halted),
-  }, 0)
-end
-
--- What a second run of it finds: with `once` the result of one that is done, or an error; nil: it is the
--- first.
-local function earlier(self)
-  local record = records.get(self._client, self.id)
-  if not record then return nil end
-  if record.state == "done" and self._once then
-    return core.object {
-      job = self.id, state = "done", already = true, changed = 0,
-      rejected = record.counts.rejected, conflicts = record.counts.conflicts,
-    }
-  elseif record.stands then
-    raise_orphaned(record)
-  elseif record.alive then
-    errors.raise("conflict", "job %s is at work already, of %s", self.id, record.owner)
-  elseif record.state == "undone" and not record.began then
-    return nil -- it was refused
-  end
-  errors.raise("conflict", "there is a job %s already, which is %s: to run it again, remove that "
-    .. "(`mortise jobs purge %s`), or give this one another name", self.id, record.state, self.id)
 end
 
 -- A function can go on only with a job whose journal was written for one.
@@ -307,9 +281,11 @@ function Job:run()
   guards.sweep(self._client)
   local result
   if self._once then
-    result = orphans.past(self._client, self._orphan, function() return earlier(self) end)
+    result = orphans.past(self._client, self._orphan, function()
+      return earlier.met(self._client, self.id, true)
+    end)
   elseif self._given_id then -- another may have had it
-    earlier(self)
+    earlier.met(self._client, self.id)
   end
   return result or carry_out(self, "run")
 end
@@ -357,12 +333,11 @@ end
 -- and it can be undone still. Needs no function.
 function Job:accept() return carry_out(self, "accept") end
 
--- Does it stand half-done? nil where there are no jobs yet.
+-- Does it stand half-done? Raises what would keep it from being run or resumed. Within its own run nothing
+-- does.
 local function foreseen(self)
-  if not (self._begun or self._given_id or self._once) then return false end
-  local ok, record = pcall(records.get, self._client, self.id)
-  if not ok and errors.code(record) ~= "not_found" then error(record, 0) end
-  return ok and record ~= nil and record.stands
+  if self._runs then return false end
+  return earlier.foreseen(self._client, job.is_lasting(self) and self.id or nil, self._once, self._found)
 end
 
 -- What the change would do, as of now: takes no lock, writes nothing. -> {matched=, changed=, rejected=,
@@ -507,7 +482,7 @@ end
 function job.recover(client, id, o)
   local record, view = records.get(client, id)
   if not record or records.over[record.state] then return guards.clear(client, id, o.wait) end
-  if (o.on_orphan or "fail") == "fail" then raise_orphaned(record) end
+  if (o.on_orphan or "fail") == "fail" then earlier.refuse_orphaned(record) end
   local undoes = o.on_orphan == "rollback" or record.state == "undoing"
   local also = {wait = o.wait, on_orphan = o.on_orphan, change = o.own == id and o.change or nil}
   local found = new(client, id, job_spec.read(view), also)

@@ -77,6 +77,8 @@ struct mt_lua_call {
     mt_lock_read lock_read;
     mt_session_read session_read;
     mt_session_purge session_purge;
+    mt_server_task task;
+    mt_server_task_find task_find;
   } r;
 };
 

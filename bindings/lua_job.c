@@ -7,6 +7,8 @@
  *       needs none. `spec` is kept in a new job's document, `accepted` in that of one that is accepted. `standing`: resumed or undone only if it still stands half-done. A rename checks as
  *       another does, until something of it was changed.
  *   client:jobs_index() -> name    of the index that holds jobs and their journals
+ *   client:job_tasks(ns, id) -> array of the ids of the server's tasks that are at work for a job now
+ *   client:job_task(id) -> {running=, lost= (its node has left the cluster), updated=}: what one of them has done
  *   core.job_table() -> JSON       that index's settings and mappings
  *   core.job_id_check(id)          raises invalid_argument
  *   core.change_check{CHANGE}      raises what such a change would
@@ -23,6 +25,7 @@
  * `allow_empty`. */
 #include "bindings/lua_job.h"
 
+#include "bindings/await.h"
 #include "bindings/lua_buf.h"
 #include "bindings/lua_client.h"
 #include "bindings/lua_error.h"
@@ -32,6 +35,7 @@
 #include "bindings/lua_work.h"
 
 #include "base/clock.h"
+#include "job/sweep.h"
 
 #include <string.h>
 
@@ -324,6 +328,64 @@ static int lock_job(lua_State *L) {
   return 1;
 }
 
+/* ---- What a server does for it -------------------------------------------------------------- */
+
+static int push_tasks(lua_State *L, mt_lua_call *call, int index) {
+  (void)index;
+  const mt_server_task_find *r = &call->r.task_find;
+  lua_createtable(L, (int)r->n, 0);
+  for (size_t i = 0; i < r->n; i++) {
+    lua_pushstring(L, r->tasks[i]);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  return 1;
+}
+
+static void deinit_tasks(mt_lua_call *call) {
+  mt_server_task_find_deinit(&call->r.task_find);
+}
+
+static int client_job_tasks(lua_State *L) {
+  char name[MT_SERVER_TASK_NAME_MAX + 1];
+  mortise_error err;
+  const char *jobs = mt_check_client(L, 1)->client->jobs;
+  if (mt_sweep_name(name, jobs, mt_check_string(L, 2), mt_check_string(L, 3), &err)) mt_error_raise(L, &err);
+  lua_settop(L, 1);
+  const char *kept = lua_pushstring(L, name);
+  mt_lua_call *call = mt_lua_call_new(L, 1, push_tasks, deinit_tasks);
+  mt_op_anchor(L, -1, 2, 2);
+  call->r.task_find.name = kept;
+  mt_store *store = mt_lua_call_start(call, mt_check_client(L, 1), &call->r.task_find.req);
+  call->r.task_find.req.idempotent = true;
+  store->docs->task_find(store, &call->r.task_find);
+  return mt_await(L, lua_gettop(L));
+}
+
+static int push_task(lua_State *L, mt_lua_call *call, int index) {
+  (void)index;
+  const mt_server_task_state *state = &call->r.task.state;
+  lua_createtable(L, 0, 3);
+  lua_pushboolean(L, state->phase == MT_SERVER_TASK_RUNNING);
+  lua_setfield(L, -2, "running");
+  lua_pushboolean(L, state->phase == MT_SERVER_TASK_LOST);
+  lua_setfield(L, -2, "lost");
+  mt_set_count(L, "updated", state->updated);
+  return 1;
+}
+
+static int client_job_task(lua_State *L) {
+  mt_check_client(L, 1);
+  const char *task = mt_check_string(L, 2);
+  lua_settop(L, 2);
+  mt_lua_call *call = mt_lua_call_new(L, 1, push_task, NULL);
+  mt_op_anchor(L, -1, 2, 2);
+  call->r.task.task = task;
+  mt_store *store = mt_lua_call_start(call, mt_check_client(L, 1), &call->r.task.req);
+  call->r.task.req.idempotent = true;
+  store->docs->task(store, &call->r.task);
+  return mt_await(L, lua_gettop(L));
+}
+
 /* ---- Checks, and the index ------------------------------------------------------------------ */
 
 static int client_jobs_index(lua_State *L) {
@@ -404,7 +466,8 @@ void mt_job_transforms_push(lua_State *L) {
 
 const luaL_Reg mt_job_lock_methods[] = {{"job", lock_job}, {"change", lock_change}, {NULL, NULL}};
 const luaL_Reg mt_job_client_methods[] = {
-    {"plan", client_plan}, {"outlook", client_outlook}, {"jobs_index", client_jobs_index}, {NULL, NULL}};
+    {"plan", client_plan},           {"outlook", client_outlook},   {"jobs_index", client_jobs_index},
+    {"job_tasks", client_job_tasks}, {"job_task", client_job_task}, {NULL, NULL}};
 const luaL_Reg mt_job_functions[] = {{"job_table", core_job_table},
                                      {"job_id_check", core_job_id_check},
                                      {"exact_field", core_exact_field},

@@ -237,6 +237,7 @@ calls.arguments = {
     plan = function(e) return {index = e.index, transforms = transforms, query = '{"match_all":{}}'} end,
     outlook = function(e) return {id = job_id(), index = e.index, transforms = transforms} end,
     url = nothing, init = function() return true end, verify = nothing, stats = nothing, session = nothing,
+    job_tasks = function() return "ns", job_id() end, job_task = function() return "node:1" end,
     jobs_index = nothing, namespace = nothing, close = nothing,
   },
   ["core.lock"] = {

@@ -151,7 +151,11 @@ local function read_sound(view)
     waits = body.waits ~= "" and body.waits or nil, orders = body.orders or 0,
     strategy = body.strategy ~= "" and body.strategy or nil,
     strategy_reason = body.strategy_why ~= "" and body.strategy_why or nil,
-    swept = body.sweeps and body.swept or nil, counts = read_counts(body), total = body.total or 0,
+    sweeps = body.sweeps == true or nil, swept = body.sweeps and body.swept or nil,
+    task = body.sweeps and body.task ~= "" and body.task or nil,
+    not_after = body.sweeps and math.type(body.not_after) == "integer" and body.not_after > 0
+      and body.not_after / 1000 or nil,
+    counts = read_counts(body), total = body.total or 0,
     found = body.total or 0, -- `total` becomes another thing once it is undone
     lets_in = lets_others_in(view),
     rate = body.speed, by = body.by and read_by(body.by) or nil,

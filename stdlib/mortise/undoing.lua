@@ -3,6 +3,7 @@
 -- back all that lies below `to` by then, so that others' documents go along.
 local core = require "mortise.core"
 local errors = require "mortise.errors"
+local sweeps = require "mortise.sweeps"
 
 local undoing = {}
 
@@ -26,7 +27,8 @@ end
 
 -- Of a job's record; `options`: the core's, for its change. -> {job=, state=, by= ("journal" or "renaming
 -- back"), changed= (documents that would be written at most), others= (at least so many of them are not the
--- job's)}. It does not look at the journal.
+-- job's), server= (where the server's own task may be at work for it still: sweeps.look's)}. It does not look
+-- at the journal.
 --
 -- A dead process, or a server still at work for it, may have changed more than the record counts, but no more
 -- than was found at first: fewer would call the job's own documents others'.
@@ -39,6 +41,8 @@ function undoing.foresee(client, record, options)
   }
   if not record.renames_back or record.state == "undone" then return out end
   if record.state ~= "done" then own = math.max(own, record.found) end
+  local server = sweeps.look(client, record)
+  out.server = sweeps.goes_on(server) and server or nil
   local below_to = count_beside(client, options)
   out.by, out.changed, out.others = "renaming back", below_to, math.max(0, below_to - own)
   return out

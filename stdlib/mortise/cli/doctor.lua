@@ -9,6 +9,7 @@ local mortise = require "mortise"
 local output = require "mortise.cli.output"
 local records = require "mortise.records"
 local sessions = require "mortise.sessions"
+local sweeps = require "mortise.sweeps"
 local stripes = require "mortise.stripes"
 local typed = require "mortise.cli.typed"
 local visible = require "mortise.visible"
@@ -323,9 +324,10 @@ local clear_ms = 60000
 local function add_guard(findings, client, each, ctx)
   local meaning, record = guards.meaning(client, each.job)
   if not guards.is_left[meaning] then
-    add(findings, "jobs", "wrong", ("job %s is not finished: %s (%s) left %d entries that guard it")
+    local server = record and sweeps.look(client, record)
+    add(findings, "jobs", "wrong", ("job %s is not finished: %s (%s) left %d entries that guard it%s")
       :format(each.job, sessions.owner_text(each.session and each.session.owner), each.id:sub(1, 8),
-        each.entries),
+        each.entries, sweeps.goes_on(server) and "; " .. sweeps.text(server) or ""),
       ("resume the job or roll it back (`mortise jobs show %s`): nobody takes them over"):format(each.job))
   elseif ctx.options.fix then
     local n = guards.clear(client, each.job, clear_ms)

@@ -14,6 +14,7 @@ local output = require "mortise.cli.output"
 local plan = require "mortise.cli.plan"
 local progress = require "mortise.cli.progress"
 local run = require "mortise.cli.run"
+local sweeps = require "mortise.sweeps"
 local undo = require "mortise.cli.undo"
 
 local command = {
@@ -89,7 +90,7 @@ local function report(o, verb, found, result)
     return status
   end
   output.line(io.stdout, ("job %s %s: %d documents changed in %s%s"):format(found.id, said[verb],
-    result.changed, duration.text(result.seconds * 1000), undo.also(result)))
+    result.changed, duration.text(result.seconds * 1000), job_shown.by_server(result) .. undo.also(result)))
   return 0
 end
 
@@ -133,6 +134,7 @@ local function work(ctx, found)
   output.status(nil)
   if not ok then error(result, 0) end
   result.already = result.already or record and record.state == ended[verb] or nil
+  result.by_server = verb == "resume" and sweeps.earlier(record, found:status(), result) or nil
   output.last_words(nil)
   return report(o, verb, found, result)
 end

@@ -9,6 +9,7 @@ local output = require "mortise.cli.output"
 local progress = require "mortise.cli.progress"
 local records = require "mortise.records"
 local sessions = require "mortise.sessions"
+local sweeps = require "mortise.sweeps"
 local visible = require "mortise.visible"
 
 local job_shown = {}
@@ -96,7 +97,11 @@ local function say_counts(record)
   say("counts", "%d documents changed, %d deleted, %d had nothing to change, %d rejected, %d conflicts, "
     .. "%d restored, %d left as they are", counts.changed, counts.deleted, counts.unchanged, counts.rejected,
     counts.conflicts, counts.restored, counts.kept)
-  if (record.swept or 0) > 0 then say("", "%d more by the server's task so far", record.swept) end
+  if record.server then
+    say("server", "%s", sweeps.text(record.server))
+  elseif (record.swept or 0) > 0 then
+    say("", "%d more by the server's task so far", record.swept)
+  end
 end
 
 local function say_times(record)
@@ -132,6 +137,12 @@ function job_shown.already(id, result)
   if aside == 0 then return line, 0 end
   return ("%s, but for %d documents that were set aside: mortise jobs show %s --%s"):format(line, aside, id,
     rejected > 0 and "rejected" or "conflicts"), 1
+end
+
+-- Of one that was resumed, after its numbers: what the server's task had changed before.
+function job_shown.by_server(result)
+  if (result.by_server or 0) == 0 then return "" end
+  return (", %d before that by the server"):format(result.by_server)
 end
 
 -- Prints all about one. `limits`: what slows it down, or nil.

@@ -17,6 +17,7 @@ local progress = require "mortise.cli.progress"
 local purge = require "mortise.cli.purge"
 local records = require "mortise.records"
 local suggest = require "mortise.suggest"
+local sweeps = require "mortise.sweeps"
 local undo = require "mortise.cli.undo"
 
 local command = {
@@ -117,6 +118,7 @@ function verbs.show(client, ctx, id)
       why_none(client, id))
   end
   guards.mark(client, {record})
+  sweeps.mark(client, record)
   local limits = not records.over[record.state] and orders.limits(client, record) or nil
   if not ctx.options.json then return job_shown.print_one(record, limits) end
   record.limits = limits
@@ -177,13 +179,15 @@ end
 
 -- `given`: the method's options.
 local function go_on(ctx, verb, found, given)
-  local id, was = found.id, found:status().state
+  local id, before = found.id, found:status()
+  local was = before.state
   set_last_words(id, verb)
   local ok, result = pcall(found[verb], found, given)
   output.status(nil)
   if not ok then error(result, 0) end
   output.last_words(nil)
   local line, status = job_shown.already(id, result)
+  result.by_server = verb == "resume" and sweeps.earlier(before, found:status(), result) or nil
   if was ~= ended[verb] then status = 0 end
   if ctx.options.json then
     output.json(result)
@@ -194,7 +198,7 @@ local function go_on(ctx, verb, found, given)
     return status
   end
   output.line(io.stdout, ("job %s %s: %d documents changed in %s%s"):format(id, said[verb], result.changed,
-    duration.text(result.seconds * 1000), undo.also(result)))
+    duration.text(result.seconds * 1000), job_shown.by_server(result) .. undo.also(result)))
 end
 
 function verbs.accept(client, ctx, id)

@@ -5,6 +5,7 @@ local job = require "mortise.job"
 local large = require "mortise.cli.large"
 local output = require "mortise.cli.output"
 local plan = require "mortise.cli.plan"
+local sweeps = require "mortise.sweeps"
 local typed = require "mortise.cli.typed"
 local undoing = require "mortise.undoing"
 
@@ -22,15 +23,20 @@ local function text_of(seen)
       .. "would stay as they are, and so would what others have created"):format(seen.job, seen.changed,
       seen.kept)
   end
-  return ("job %s kept no journal: all %d documents that lie there would be renamed back, at least %d of "
-    .. "which are not the job's"):format(seen.job, seen.changed, seen.others)
+  local others = seen.others > 0 and (", at least %d of which are not the job's"):format(seen.others) or ""
+  if seen.server then
+    return ("job %s kept no journal, and %s; all that lie there when it is undone would be renamed back, "
+      .. "which are %d documents now%s"):format(seen.job, sweeps.text(seen.server), seen.changed, others)
+  end
+  return ("job %s kept no journal: all %d documents that lie there would be renamed back%s"):format(seen.job,
+    seen.changed, others)
 end
 
--- What a rollback would do. -> exit status, as of any plan
+-- What a rollback would do. -> exit status, as of any plan; a server at work has always something to undo
 function undo.show(ctx, found)
   local seen = found:plan_rollback()
   if ctx.options.json then output.json(seen) else output.line(io.stdout, text_of(seen)) end
-  return seen.changed > 0 and 0 or plan.nothing_to_do
+  return (seen.changed > 0 or seen.server) and 0 or plan.nothing_to_do
 end
 
 local function refuse(ctx, seen)

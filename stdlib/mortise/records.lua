@@ -207,6 +207,8 @@ local function judge(client, list, namespace)
     record.owner = record.alive and sessions.owner_text(session.owner) or nil
     record.waits = record.alive and record.waits or nil
     record.stands = record.state == "stopped" or at_work[record.state] and not record.alive or false
+    -- Its process wrote that down about once a second (core/job/keeper.c), and was killed after that.
+    record.at_least = at_work[record.state] and record.stands or nil
     if record.counts then add_progress(record) end -- else its document is damaged
   end
   return list

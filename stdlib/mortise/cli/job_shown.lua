@@ -92,11 +92,16 @@ local function say_who(record)
   end
 end
 
+-- Before numbers: nothing, unless its process may have done more than it wrote down.
+local function at_least(record)
+  return record.at_least and ("at least, as of %s: "):format(ago(record.updated)) or ""
+end
+
 local function say_counts(record)
   local counts = record.counts
-  say("counts", "%d documents changed, %d deleted, %d had nothing to change, %d rejected, %d conflicts, "
-    .. "%d restored, %d left as they are", counts.changed, counts.deleted, counts.unchanged, counts.rejected,
-    counts.conflicts, counts.restored, counts.kept)
+  say("counts", "%s%d documents changed, %d deleted, %d had nothing to change, %d rejected, %d conflicts, "
+    .. "%d restored, %d left as they are", at_least(record), counts.changed, counts.deleted, counts.unchanged,
+    counts.rejected, counts.conflicts, counts.restored, counts.kept)
   if record.server then
     say("server", "%s", sweeps.text(record.server))
   elseif (record.swept or 0) > 0 then
@@ -125,7 +130,7 @@ function job_shown.line(record)
   add("%d conflicts", counts.conflicts)
   add("%d restored", counts.restored)
   add("%d left as they are", counts.kept)
-  local what = now and progress.line(now) or table.concat(parts, ", ")
+  local what = now and at_least(record) .. progress.line(now) or table.concat(parts, ", ")
   return ("job %s is %s%s%s"):format(record.job, state_text(record), what ~= "" and ": " .. what or "",
     record.reason and "; " .. record.reason or "")
 end
@@ -150,7 +155,7 @@ function job_shown.print_one(record, limits)
   local spec, now = record.spec, not records.over[record.state] and progress_of(record)
   output.line(io.stdout, record.job)
   say("state", "%s%s", state_text(record), record.reason and ": " .. record.reason or "")
-  if now then say("so far", "%s", progress.line(now)) end
+  if now then say("so far", "%s%s", at_least(record), progress.line(now)) end
   say_who(record)
   if record.guarded == false then
     say("lock", "it has lost it: nothing keeps others away from what stands half-done; resume and rollback "

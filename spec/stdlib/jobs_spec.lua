@@ -124,6 +124,8 @@ stores.each("a job", function(store)
     assert.matches("is undoing: it cannot be resumed", fails("conflict", half.plan, half).message)
     local again = moving {id = id}
     assert.matches("is half undone", fails("orphaned_job", again.plan, again).message)
+    local why = fails("conflict", half.throttle, half, {rate = 1})
+    assert.matches("an undoing is not slowed down", why.message)
     assert.equal("undone", half:rollback().state)
   end)
 

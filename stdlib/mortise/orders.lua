@@ -129,8 +129,12 @@ end
 function orders.throttle(client, id, given)
   local o = options.check("throttle", orders.rows, given)
   if next(o) == nil then errors.bad "throttle: give `rate`, `batch` or `concurrency`" end
+  local record = find(client, id)
+  if record.state == "undoing" then
+    errors.raise("conflict", "job %s is half undone: an undoing is not slowed down", id)
+  end
   o.limited_by = me()
-  return give(client, find(client, id), o)
+  return give(client, record, o)
 end
 
 local look_ms = 100

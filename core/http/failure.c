@@ -34,6 +34,19 @@ static bool is_untrusted(const char *reason) {
   return false;
 }
 
+/* Is it no TLS that answered a greeting in TLS? The text is OpenSSL's. */
+static bool is_plain(const char *reason) {
+  return strstr(reason, "wrong version number") != NULL;
+}
+
+static mortise_status no_tls(const mt_transfer *op, const mt_node *node, CURLcode code,
+                             mortise_error *err) {
+  const char *reason = tls_reason(op, code);
+  return mt_error_set(err, MORTISE_UNAVAILABLE, "%s: no TLS: %s%s", node->url, reason,
+                      is_plain(reason) ? "; if this port speaks plain HTTP, its URL begins with http://"
+                                       : "");
+}
+
 static mortise_status distrusted(const mt_transfer *op, const mt_node *node, CURLcode code,
                                  mortise_error *err) {
   const char *reason = tls_reason(op, code);
@@ -169,7 +182,7 @@ void mt_transfer_failure(const mt_transfer *op, CURLcode code, mortise_error *er
   else if (is_certificate(code) || alert)
     distrusted(op, node, code, err);
   else if (code == CURLE_SSL_CONNECT_ERROR)
-    mt_error_set(err, MORTISE_UNAVAILABLE, "%s: no TLS: %s", node->url, tls_reason(op, code));
+    no_tls(op, node, code, err);
   else if (!op->begun)
     unreachable(op, node, code, err);
   else

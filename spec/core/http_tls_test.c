@@ -252,7 +252,7 @@ static void too_old(void **state) {
 static void plain_where_tls_is_meant(void **state) {
   (void)state;
   secured s = {.f.config.ca_file = in_folder("ca.pem")};
-  fails(&s, MORTISE_UNAVAILABLE, "no TLS");
+  fails(&s, MORTISE_UNAVAILABLE, "if this port speaks plain HTTP, its URL begins with http://");
 }
 
 static void tls_where_plain_is_meant(void **state) {

@@ -205,18 +205,19 @@ local function is_before(a, b)
   return core.before(a.job, b.job)
 end
 
--- Of a list of records those that are shown, in that order. -> and how many are not
+-- Of a list of records those that are shown, in that order. -> and how many `all` would show beside them
 function job_shown.choose(list, o)
-  local chosen = core.array {}
+  local chosen, most = core.array {}, 0
   for _, record in ipairs(list) do
     if is_wanted(record, o) then chosen[#chosen + 1] = record end
+    if not o.state or is_wanted(record, o) then most = most + 1 end
   end
   table.sort(chosen, is_before)
   for i = #chosen, shown_at_most + 1, -1 do
     if o.all or rank(chosen[i]) < 4 then break end
     chosen[i] = nil
   end
-  return chosen, #list - #chosen
+  return chosen, most - #chosen
 end
 
 local function percent(record)
@@ -252,11 +253,11 @@ local function note_standing(list)
   end
 end
 
--- `hidden`: how many others there are; `unborn`: the ids of those that never began and whose dead process
+-- `others`: are there others? `hidden`: how many of them --all shows; `unborn`: the ids of those that never began and whose dead process
 -- left its lock.
-function job_shown.print_list(list, hidden, unborn)
+function job_shown.print_list(list, others, hidden, unborn)
   if #list == 0 then
-    output.line(io.stdout, hidden == 0 and "there are no jobs" or "there are no such jobs")
+    output.line(io.stdout, others and "there are no such jobs" or "there are no jobs")
   else
     local rows = {{"JOB", "STATE", "DONE", "CHANGED", "RATE", "LEFT", "INDEX", "LOCKS", "UPDATED"}}
     for _, record in ipairs(list) do

@@ -80,7 +80,9 @@ function verbs.ls(client, ctx)
     if not each.record then unborn[#unborn + 1] = each.job end
   end
   local list, hidden = job_shown.choose(all, ctx.options)
-  if not ctx.options.json then return job_shown.print_list(list, hidden, unborn) end
+  if not ctx.options.json then
+    return job_shown.print_list(list, #all > #list, hidden, unborn)
+  end
   for _, record in ipairs(list) do job_shown.object(record) end
   output.json {jobs = list, hidden = hidden, unborn = unborn}
 end

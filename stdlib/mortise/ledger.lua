@@ -14,7 +14,7 @@ local FORMAT = 1
 -- No job has such an id, so that removing a job's journal concerns no ledger.
 local function document_id(namespace) return namespace .. ":@versions" end
 
-local states = {running = true, done = true, failed = true, baseline = true}
+local states = {running = true, done = true, failed = true, baseline = true, undone = true}
 
 local function is_entry(entry)
   return math.type(entry.version) == "integer" and type(entry.name) == "string" and states[entry.state]

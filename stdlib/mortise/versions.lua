@@ -75,7 +75,17 @@ local function last_over(entries)
 end
 
 local function is_gap(script, entry, last)
-  return not entry and script.version < last
+  return (not entry or entry.state == "undone") and script.version < last
+end
+
+-- The ledger, in which one whose job was rolled back since counts as undone.
+local function read_book(own, namespace)
+  local book = ledger.read(own, namespace)
+  for _, entry in ipairs(book.entries) do
+    local record = entry.state == "done" and entry.job and records.get(mortise.client(), entry.job)
+    if record and record.state == "undone" then entry.state = "undone" end
+  end
+  return book
 end
 
 -- What keeps any from being run: {{problem=, version=, message=}, ...}
@@ -86,8 +96,10 @@ local function problems_of(scripts, book, out_of_order)
     there[script.version] = true
     list[#list + 1] = entry and compare(entry, script)
     if is_gap(script, entry, last) and not out_of_order then
-      list[#list + 1] = problem("gap", script.version, ", %s, was not run, and %s was: rename it to a "
-        .. "version above that, or run it now with --out-of-order", script.file, shown(last))
+      list[#list + 1] = problem("gap", script.version, ", %s, %s, and %s was run: rename it to a version "
+        .. "above that, or run it now with --out-of-order", script.file,
+        entry and "was undone" or "was not run",
+        shown(last))
     end
   end
   for _, entry in ipairs(book.entries) do
@@ -154,7 +166,13 @@ local function status_of(own, scripts, book, o)
   table.sort(rows, function(a, b) return a.version < b.version end)
   local problems = problems_of(scripts, book, o.out_of_order)
   local kinds = {}
-  for _, each in ipairs(problems) do kinds[each.version] = each.problem end
+  for _, row in ipairs(rows) do
+    if row.state == "undone" then
+      problems[#problems + 1] = problem("undone", row.version, ": its job %s was rolled back: `mortise "
+        .. "up` runs the script anew", row.job)
+    end
+  end
+  for _, each in ipairs(problems) do kinds[each.version] = kinds[each.version] or each.problem end
   for _, row in ipairs(rows) do row.problem = kinds[row.version] end
   return {versions = rows, problems = problems}
 end
@@ -365,7 +383,7 @@ end
 local function locked(own, namespace, o, fn)
   records.ready(own)
   local held <close> = lock(own, namespace, o.wait)
-  return fn(ledger.read(own, namespace), held)
+  return fn(read_book(own, namespace), held)
 end
 
 -- `into.ran` has the rows of what was run, also when the next one fails.
@@ -374,7 +392,7 @@ local function run_pending(own, scripts, namespace, o, into)
     refuse(problems_of(scripts, book, o.out_of_order))
     return pending_of(scripts, book, o.to)
   end
-  if #look(ledger.read(own, namespace)) == 0 then return end -- without waiting for anybody
+  if #look(read_book(own, namespace)) == 0 then return end -- without waiting for anybody
   locked(own, namespace, o, function(book, held)
     local run = {own = own, book = book, lock = held, watch = o.watch, begun = o.begun, ended = o.ended}
     for _, script in ipairs(look(book)) do into.ran[#into.ran + 1] = run_one(run, script) end
@@ -465,10 +483,10 @@ function versions.up(o, into)
   elseif o.baseline then
     into.baseline = set_baseline(own, scripts, namespace, o)
   elseif o.status then
-    local found = status_of(own, scripts, ledger.read(own, namespace), o)
+    local found = status_of(own, scripts, read_book(own, namespace), o)
     into.versions, into.problems = found.versions, found.problems
   elseif o.dry_run then
-    into.pending = pending_rows(own, scripts, ledger.read(own, namespace), o)
+    into.pending = pending_rows(own, scripts, read_book(own, namespace), o)
   else
     into.ran = core.array {}
     run_pending(own, scripts, namespace, o, into)

@@ -253,8 +253,8 @@ local function note_standing(list)
   end
 end
 
--- `others`: are there others? `hidden`: how many of them --all shows; `unborn`: the ids of those that never began and whose dead process
--- left its lock.
+-- `others`: are there others? `hidden`: how many of them --all shows; `unborn`: the ids of those that never
+-- began and whose dead process left its lock.
 function job_shown.print_list(list, others, hidden, unborn)
   if #list == 0 then
     output.line(io.stdout, others and "there are no such jobs" or "there are no jobs")

@@ -57,10 +57,11 @@ function sweeps.text(found)
     left > 0 and ("for %s at most or "):format(duration.text(left)) or "", changed)
 end
 
--- After a resume of one whose record was `before`: how many documents the server's task had changed, which
+-- After a resume of a job whose record was `before`: how many documents the server's task had changed, which
 -- the result does not count.
-function sweeps.earlier(before, now, result)
-  if not (before and before.sweeps and now) then return 0 end
+function sweeps.earlier(before, job, result)
+  local now = before and before.sweeps and job:status()
+  if not now then return 0 end
   return math.max(0, now.counts.changed - before.counts.changed - result.changed)
 end
 

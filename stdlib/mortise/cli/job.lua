@@ -134,7 +134,7 @@ local function work(ctx, found)
   output.status(nil)
   if not ok then error(result, 0) end
   result.already = result.already or record and record.state == ended[verb] or nil
-  result.by_server = verb == "resume" and sweeps.earlier(record, found:status(), result) or nil
+  result.by_server = verb == "resume" and sweeps.earlier(record, found, result) or nil
   output.last_words(nil)
   return report(o, verb, found, result)
 end

@@ -209,8 +209,9 @@ end
 function job_shown.choose(list, o)
   local chosen, most = core.array {}, 0
   for _, record in ipairs(list) do
-    if is_wanted(record, o) then chosen[#chosen + 1] = record end
-    if not o.state or is_wanted(record, o) then most = most + 1 end
+    local wanted = is_wanted(record, o)
+    if wanted then chosen[#chosen + 1] = record end
+    if wanted or not o.state then most = most + 1 end
   end
   table.sort(chosen, is_before)
   for i = #chosen, shown_at_most + 1, -1 do

@@ -189,7 +189,7 @@ local function go_on(ctx, verb, found, given)
   if not ok then error(result, 0) end
   output.last_words(nil)
   local line, status = job_shown.already(id, result)
-  result.by_server = verb == "resume" and sweeps.earlier(before, found:status(), result) or nil
+  result.by_server = verb == "resume" and sweeps.earlier(before, found, result) or nil
   if was ~= ended[verb] then status = 0 end
   if ctx.options.json then
     output.json(result)

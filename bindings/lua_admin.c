@@ -4,7 +4,8 @@
  *   :unblock(index)
  *   :aliases(name) -> JSON text   {"INDEX":{"aliases":{"ALIAS":{...}}}}: the indices that an alias names, or an index
  *                                 with all its aliases; {} of nothing
- *   :alias_move(alias, from, to)  in one step, also where it was moved already; `from` nil: it is new */
+ *   :alias_move(alias, from, to[, mark])  in one step, also where it was moved already; `from` nil: it is new; `to` nil:
+ *                                 nothing has it any more; `mark`: an alias that `from` must have, and loses (store.h) */
 #include "bindings/lua_admin.h"
 
 #include "bindings/await.h"
@@ -78,11 +79,13 @@ static int client_aliases(lua_State *L) {
 
 static int client_alias_move(lua_State *L) {
   mt_check_client(L, 1);
-  const char *alias = mt_check_string(L, 2), *from = mt_opt_string(L, 3), *to = mt_check_string(L, 4);
-  mt_lua_call *call = new_admin_call(L, 4, NULL, NULL);
+  const char *alias = mt_check_string(L, 2), *from = mt_opt_string(L, 3), *to = mt_opt_string(L, 4);
+  const char *mark = mt_opt_string(L, 5);
+  mt_lua_call *call = new_admin_call(L, 5, NULL, NULL);
   call->r.alias_move.alias = alias;
   call->r.alias_move.from = from;
   call->r.alias_move.to = to;
+  call->r.alias_move.mark = mark;
   mt_store *store = mt_lua_call_start(call, mt_check_client(L, 1), &call->r.alias_move.req);
   store->docs->alias_move(store, &call->r.alias_move);
   return mt_await(L, lua_gettop(L));

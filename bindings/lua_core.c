@@ -27,6 +27,7 @@
 #include "bindings/lua_list.h"
 #include "bindings/lua_lock.h"
 #include "bindings/lua_lost.h"
+#include "bindings/lua_outside.h"
 #include "bindings/lua_pack.h"
 #include "bindings/lua_scan.h"
 #include "bindings/lua_session.h"
@@ -98,7 +99,7 @@ static const luaL_Reg core_functions[] = {{"path_check", core_path_check},
 static const luaL_Reg *const functions[] = {
     core_functions,        mt_error_functions, mt_task_functions, mt_text_functions,
     mt_settings_functions, mt_json_functions,  mt_doc_functions,  mt_client_functions,
-    mt_job_functions,      mt_lock_functions,  mt_pack_functions};
+    mt_job_functions,      mt_lock_functions,  mt_pack_functions, mt_span_functions};
 
 static const struct {
   const mt_lua_class *class;
@@ -115,9 +116,10 @@ static const struct {
     {&mt_scan_class, {NULL}},
     {&mt_list_class, {NULL}},
     {&mt_breaking_class, {NULL}},
-    {&mt_lock_class, {mt_writer_methods, mt_job_lock_methods, NULL}},
+    {&mt_lock_class, {mt_writer_methods, mt_job_lock_methods, mt_outside_lock_methods, NULL}},
     {&mt_writer_class, {NULL}},
     {&mt_work_class, {NULL}},
+    {&mt_outside_class, {NULL}},
 };
 
 static const mt_driver_hooks hooks = {mt_interrupt_look, mt_lost_check, mt_lost_wake, mt_lost_read,

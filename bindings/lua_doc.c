@@ -2,7 +2,8 @@
  * that are not changed stay as they are.
  *
  * The rule of names. In a document, `doc.id` and every name that begins with `_` belong to mortise:
- *   doc.id, doc._id, doc._index, doc._routing, doc._seq_no, doc._term     (nil if unknown)
+ *   doc.id, doc._id, doc._index, doc._routing, doc._seq_no, doc._term, doc._version     (nil if unknown; the last, of a
+ *     server, only of those that were got by id)
  *   doc:_source() -> string     the JSON text with assignments; nothing if read without its source
  *   doc:_changed() -> boolean   do assignments make it differ?
  *   doc:_changes() -> table     {[name] = JSON text, or false if removed}
@@ -304,6 +305,13 @@ static void push_version(lua_State *L, const mt_doc *meta, uint64_t number) {
     lua_pushnil(L);
 }
 
+static void push_revision(lua_State *L, const mt_doc *meta) {
+  if (meta->revision)
+    lua_pushinteger(L, (lua_Integer)meta->revision);
+  else
+    lua_pushnil(L);
+}
+
 /* Pushes a document's own member; false if the name is none of them. */
 static bool push_meta(lua_State *L, const mt_view *view, const char *name) {
   const mt_doc *meta = view->meta;
@@ -317,6 +325,8 @@ static bool push_meta(lua_State *L, const mt_view *view, const char *name) {
     push_version(L, meta, meta->version.seq_no);
   else if (!strcmp(name, "_term"))
     push_version(L, meta, meta->version.term);
+  else if (!strcmp(name, "_version"))
+    push_revision(L, meta);
   else
     return false;
   return true;

@@ -1,14 +1,17 @@
 /* Reading one shard by sequence numbers, and copying what was read (store.h):
- *   client:shards(index) -> {primary=, uuid=, {term=, max_seq_no=, local_checkpoint=, global_checkpoint=, docs=}, ...}
+ *   client:shards(index) -> {primary=, uuid=, settings=, {term=, max_seq_no=, local_checkpoint=, global_checkpoint=, docs=}, ...}
  *       shard K is at K + 1; `term` is nil where it cannot be had; `index` is no alias
- *   client:intervals(index, shard, from, to[, {primary=, width=}]) -> array of counts, their sum
+ *   client:intervals(index, shard, from, to[, {primary=, width=}]) -> array of counts, their sum, array of sums of hashes
  *       of the numbers [from, to), in at most 8,192 rows: the first is row from // width; `primary` as shards says
  *   client:range(index, shard, from, to[, {primary=, no_source=}]) -> page     at most 10,000 numbers
+ *   client:find(index, shard, ids[, {primary=}]) -> page     those that have one of at most 1,024 ids, without source
  *   client:range_end(index)       nobody reads it by numbers any more
  *   client:copy(index, page) -> {created=, updated=, conflicts=, others=}
  *       writes all documents of a page of any client into `index`, with external_gte versions made of theirs;
  *       `conflicts` are documents of which a later copy stands there; `others` is an array of answers as of bulk,
- *       each with `at`, the document's place in the page, for those that were not written */
+ *       each with `at`, the document's place in the page, for those that were not written
+ * And in `mortise.core`:
+ *   numbers_hash(array of numbers) -> what a row of `intervals` would have as its sum of hashes */
 #include "bindings/lua_span.h"
 
 #include "bindings/await.h"
@@ -33,6 +36,7 @@ static int push_shards(lua_State *L, mt_lua_call *call, int index) {
   lua_setfield(L, -2, "primary");
   lua_pushstring(L, r->uuid);
   lua_setfield(L, -2, "uuid");
+  set_integer(L, "settings", (int64_t)r->settings);
   for (size_t i = 0; i < r->n; i++) {
     const mt_shard *s = &r->shards[i];
     lua_createtable(L, 0, 5);
@@ -108,7 +112,12 @@ static int push_intervals(lua_State *L, mt_lua_call *call, int index) {
     lua_rawseti(L, -2, (lua_Integer)i + 1);
   }
   lua_pushinteger(L, (lua_Integer)r->total);
-  return 2;
+  lua_createtable(L, (int)r->n, 0);
+  for (size_t i = 0; i < r->n; i++) {
+    lua_pushinteger(L, (lua_Integer)r->sums[i]);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  return 3;
 }
 
 static void deinit_intervals(mt_lua_call *call) {
@@ -147,6 +156,49 @@ static int client_range(lua_State *L) {
   mt_store *store = mt_lua_call_start(call, mt_check_client(L, 1), &call->r.range.req);
   store->docs->range(store, &call->r.range);
   return mt_await(L, lua_gettop(L));
+}
+
+static int client_find(lua_State *L) {
+  span_options o = {0};
+  mt_check_client(L, 1);
+  const char *index = mt_check_string(L, 2);
+  lua_Integer shard = luaL_checkinteger(L, 3);
+  luaL_argcheck(L, shard >= 0 && shard <= INT32_MAX, 3, "no number of a shard");
+  luaL_checktype(L, 4, LUA_TTABLE);
+  lua_Integer n = luaL_len(L, 4);
+  luaL_argcheck(L, n >= 0 && n <= MT_SPAN_ROW, 4, "too many ids");
+  lua_settop(L, 5);
+  mt_options_read(L, 5, range_rows, &o, "find");
+  lua_newtable(L);
+  mt_slice *ids = lua_newuserdatauv(L, (size_t)(n + 1) * sizeof *ids, 0);
+  lua_rawseti(L, 6, n + 1);
+  for (lua_Integer i = 1; i <= n; i++) {
+    luaL_argcheck(L, lua_geti(L, 4, i) == LUA_TSTRING, 4, "an id is a string");
+    ids[i - 1].p = lua_tolstring(L, -1, &ids[i - 1].n);
+    lua_rawseti(L, 6, i);
+  }
+  mt_lua_call *call = mt_lua_call_new(L, 1, push_range, deinit_range);
+  mt_op_anchor(L, -1, 2, 2);
+  mt_op_anchor(L, -1, 3, 6);
+  call->r.range.span = (mt_span){.index = index, .shard = (uint32_t)shard, .primary = o.primary};
+  call->r.range.ids = ids;
+  call->r.range.n_ids = (size_t)n;
+  call->r.range.no_source = true;
+  mt_store *store = mt_lua_call_start(call, mt_check_client(L, 1), &call->r.range.req);
+  store->docs->range(store, &call->r.range);
+  return mt_await(L, lua_gettop(L));
+}
+
+static int core_numbers_hash(lua_State *L) {
+  uint64_t sum = 0;
+  luaL_checktype(L, 1, LUA_TTABLE);
+  for (lua_Integer i = 1, n = luaL_len(L, 1); i <= n; i++) {
+    lua_geti(L, 1, i);
+    sum += mt_span_hash((uint64_t)luaL_checkinteger(L, -1));
+    lua_pop(L, 1);
+  }
+  lua_pushinteger(L, (lua_Integer)sum);
+  return 1;
 }
 
 /* ---- copy ----------------------------------------------------------------------------------- */
@@ -199,4 +251,6 @@ static int client_copy(lua_State *L) {
 
 const luaL_Reg mt_span_methods[] = {{"shards", client_shards},       {"intervals", client_intervals},
                                     {"range", client_range},         {"range_end", client_range_end},
-                                    {"copy", client_copy},           {NULL, NULL}};
+                                    {"find", client_find},           {"copy", client_copy},
+                                    {NULL, NULL}};
+const luaL_Reg mt_span_functions[] = {{"numbers_hash", core_numbers_hash}, {NULL, NULL}};

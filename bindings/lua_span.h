@@ -5,5 +5,6 @@
 #include "bindings/bindings.h"
 
 extern const luaL_Reg mt_span_methods[]; /* of clients */
+extern const luaL_Reg mt_span_functions[]; /* of the module */
 
 #endif

@@ -12,6 +12,7 @@ local settings = require "mortise.settings"
 local tasks = require "mortise.tasks"
 
 local job = later "mortise.job"
+local migrate = later "mortise.migrate"
 local records = later "mortise.records"
 local rename = later "mortise.rename"
 local versions = later "mortise.versions"
@@ -82,6 +83,7 @@ end
 
 function client.class:job(given) return job.new(self, given) end
 function client.class:get_job(id, given) return job.get(self, id, given) end
+function client.class:migrate(given) return migrate.new(self, given) end
 function client.class:jobs() return records.list(self) end
 
 for name, method in pairs(client.class) do

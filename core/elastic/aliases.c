@@ -42,6 +42,11 @@ static void add_alias_of(mt_buf *b, const char *action, const char *index, const
   mt_json_add_text(b, "alias", mt_slice_of(alias));
 }
 
+static void add_removal(mt_buf *b, const char *index, const char *alias) {
+  add_alias_of(b, "{\"remove\":{\"index\":", index, alias);
+  mt_buf_adds(b, ",\"must_exist\":true}}");
+}
+
 /* `definition` is what `from` has: an object with its filter and so on. */
 static void send_move(mt_call *c, mt_json definition) {
   const mt_alias_move *r = (const mt_alias_move *)c->req;
@@ -49,16 +54,18 @@ static void send_move(mt_call *c, mt_json definition) {
   mt_buf_adds(&c->path, "/_aliases");
   mt_call_add_timeout(c, '?');
   mt_buf_adds(&c->body, "{\"actions\":[");
-  if (r->from) {
-    add_alias_of(&c->body, "{\"remove\":{\"index\":", r->from, r->alias);
-    mt_buf_adds(&c->body, ",\"must_exist\":true}},");
+  if (r->mark) {
+    add_removal(&c->body, r->from, r->mark);
+    mt_buf_addc(&c->body, ',');
   }
-  add_alias_of(&c->body, "{\"add\":{\"index\":", r->to, r->alias);
-  if (mt_json_count(definition)) {
+  if (r->from) add_removal(&c->body, r->from, r->alias);
+  if (r->from && r->to) mt_buf_addc(&c->body, ',');
+  if (r->to) add_alias_of(&c->body, "{\"add\":{\"index\":", r->to, r->alias);
+  if (r->to && mt_json_count(definition)) {
     mt_buf_adds(&c->body, ",");
     mt_buf_add(&c->body, definition.raw.p + 1, definition.raw.n - 2);
   }
-  mt_buf_adds(&c->body, "}}]}");
+  mt_buf_adds(&c->body, r->to ? "}}]}" : "]}");
   mt_call_send(c, "POST", on_alias_moved);
 }
 
@@ -84,8 +91,10 @@ static void on_found(mt_call *c) {
 void mt_elastic_alias_move(mt_store *s, mt_alias_move *r) {
   mt_call *c = mt_call_new(mt_elastic_of(s), &r->req);
   if (!c) return;
-  if (r->from)
+  if (r->from && r->to)
     get_aliases(c, r->alias, on_found);
-  else
+  else if (r->from || (r->to && !r->mark))
     send_move(c, (mt_json){0});
+  else
+    mt_call_error(c, MORTISE_INVALID_ARGUMENT, "move alias %s: from which index, or to which?", r->alias);
 }

@@ -1,6 +1,13 @@
 /* Settings of an index in use, and its write block. */
 #include "elastic/internal.h"
 
+/* How long it may wait in the queue of the cluster's manager. */
+static void add_manager_timeout(mt_call *c) {
+  bool manager = c->e->server.opensearch && c->e->server.major >= 2;
+  mt_buf_adds(&c->path, manager ? "&cluster_manager_" : "&master_");
+  mt_buf_addf(&c->path, "timeout=%lldms", (long long)mt_call_left_ms(c));
+}
+
 static void on_settings_put(mt_call *c) {
   if (mt_call_ok(c, "settings of", ((mt_index_admin *)c->req)->index)) mt_call_finish(c);
 }
@@ -9,6 +16,7 @@ static void put_settings(mt_call *c, mt_slice body, void (*answered)(mt_call *c)
   if (!mt_call_index(c, ((mt_index_admin *)c->req)->index, true)) return;
   mt_buf_adds(&c->path, "/_settings");
   mt_call_add_timeout(c, '?');
+  if (c->e->server.known) add_manager_timeout(c);
   mt_buf_addslice(&c->body, body);
   mt_call_send(c, "PUT", answered);
 }
@@ -65,15 +73,29 @@ static void set_block(mt_call *c) {
   if (!mt_call_index(c, ((mt_index_admin *)c->req)->index, true)) return;
   mt_buf_adds(&c->path, "/_block/write");
   mt_call_add_timeout(c, '?');
+  add_manager_timeout(c);
   mt_call_send(c, "PUT", on_block);
 }
 
-void mt_elastic_block(mt_store *s, mt_index_admin *r) {
+/* Neither is carried out later than that. */
+static mt_call *new_block_call(mt_store *s, mt_index_admin *r) {
   mt_call *c = mt_call_new(mt_elastic_of(s), &r->req);
-  if (c) set_block(c);
+  if (!c) return NULL;
+  int64_t latest = mt_loop_now(s->loop) + MT_BLOCK_MS;
+  if (c->deadline_ms > latest) c->deadline_ms = latest;
+  return c;
+}
+
+void mt_elastic_block(mt_store *s, mt_index_admin *r) {
+  mt_call *c = new_block_call(s, r);
+  if (c) mt_server_need(c, set_block);
+}
+
+static void lift_block(mt_call *c) {
+  put_settings(c, no_block, on_settings_put);
 }
 
 void mt_elastic_unblock(mt_store *s, mt_index_admin *r) {
-  mt_call *c = mt_call_new(mt_elastic_of(s), &r->req);
-  if (c) put_settings(c, no_block, on_settings_put);
+  mt_call *c = new_block_call(s, r);
+  if (c) mt_server_need(c, lift_block);
 }

@@ -116,8 +116,9 @@ static void on_terms(mt_call *c) {
     return;
   } else if (!mt_call_json(c, "the terms of shards", &root))
     return;
-  mt_json indices = mt_json_at(root, "metadata", "indices", NULL);
-  bool same = take_terms(c, mt_json_get(mt_json_member(indices, mt_slice_of(r->index)), "primary_terms"));
+  mt_json index = mt_json_member(mt_json_at(root, "metadata", "indices", NULL), mt_slice_of(r->index));
+  mt_json_uint(mt_json_get(index, "settings_version"), &r->settings);
+  bool same = take_terms(c, mt_json_get(index, "primary_terms"));
   terms *t = c->state;
   bool ends = t->read && same;
   t->read = true;
@@ -132,7 +133,7 @@ static void read_terms(mt_call *c) {
   mt_call_again(c);
   mt_buf_adds(&c->path, "/_cluster/state/metadata");
   if (!mt_call_index(c, r->index, true)) return;
-  mt_buf_adds(&c->path, "?filter_path=metadata.indices.*.primary_terms");
+  mt_buf_adds(&c->path, "?filter_path=metadata.indices.*.primary_terms,metadata.indices.*.settings_version");
   c->http.idempotent = true;
   mt_call_send(c, "GET", on_terms);
 }

@@ -97,7 +97,7 @@ static void on_claimed(void *ctx) {
   mt_claim *c = ctx;
   if (lost_the_race(c)) return;
   c->over = c->stopped;
-  if (c->keeper->error.code || c->over)
+  if (c->keeper->error.code || c->over || c->outside)
     end_claim(c, &c->keeper->error);
   else if (c->keeper->record->sweeps)
     end_tasks(c);

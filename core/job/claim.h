@@ -35,6 +35,7 @@ typedef struct mt_claim {
   mt_steering *steering; /* looks for orders when the job is taken over */
   mt_journal_of of;
   mt_writer *journal, *documents;
+  bool outside; /* its former attempt has left neither batches nor tasks: the caller does the work */
   const mt_change *change;  /* RESUME: what makes the open batches' documents */
   bool stopped; /* in, at any time: a job that is taken over is left once its document is written */
   /* out */

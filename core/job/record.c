@@ -43,7 +43,7 @@ bool mt_job_state_may(mt_job_state from, mt_job_state to) {
 bool mt_job_record_began(const mt_job_record *r) {
   for (size_t i = 0; i < r->attempts; i++)
     if (r->batches[i]) return true;
-  return r->n_also > 0 || r->inverse;
+  return r->n_also > 0 || r->inverse || r->work.n > 0;
 }
 
 bool mt_job_record_may(const mt_job_record *r, mt_job_state to) {
@@ -162,6 +162,10 @@ void mt_job_record_encode(const mt_job_record *r, mt_buf *out) {
   mt_buf_adds(out, "}");
   mt_json_add_key(out, "spec");
   mt_buf_addslice(out, r->spec.n ? r->spec : MT_SLICE("{}"));
+  if (r->work.n) {
+    mt_json_add_key(out, "work");
+    mt_buf_addslice(out, mt_buf_slice(&r->work));
+  }
   mt_buf_adds(out, "}}");
 }
 
@@ -170,11 +174,13 @@ void mt_job_record_encode(const mt_job_record *r, mt_buf *out) {
 void mt_job_record_init(mt_job_record *r) {
   *r = (mt_job_record){0};
   mt_buf_init(&r->text, TEXT_MAX);
+  mt_buf_init(&r->work, TEXT_MAX);
 }
 
 void mt_job_record_deinit(mt_job_record *r) {
   mt_free(r->batches);
   mt_buf_deinit(&r->text);
+  mt_buf_deinit(&r->work);
   mt_job_record_init(r);
 }
 
@@ -240,13 +246,14 @@ static bool take_counts(mt_job_record *r, mt_json counts) {
 }
 
 static bool take_body(mt_job_record *r, mt_json body) {
-  mt_json spec = mt_json_get(body, "spec");
+  mt_json spec = mt_json_get(body, "spec"), work = mt_json_get(body, "work");
   mt_json_copy(mt_json_get(body, "session"), r->session, sizeof r->session);
   mt_json_copy(mt_json_get(body, "reason"), r->reason, sizeof r->reason);
   mt_json_copy(mt_json_get(body, "waits"), r->waits, sizeof r->waits);
   mt_json_copy(mt_json_get(body, "aside"), r->aside, sizeof r->aside);
   mt_json_uint(mt_json_get(body, "orders"), &r->orders);
   r->spec = spec.raw;
+  if (work.type == MT_JSON_OBJECT) mt_buf_addslice(&r->work, work.raw);
   r->inverse = mt_json_is(mt_json_get(body, "undo_by"), "inverse");
   mt_json_copy(mt_json_get(body, "halted"), r->halted, sizeof r->halted);
   mt_json_bool(mt_json_get(body, "loose"), &r->loose);
@@ -257,7 +264,7 @@ static bool take_body(mt_job_record *r, mt_json body) {
   mt_json_copy(mt_json_get(body, "task"), r->task, sizeof r->task);
   mt_json_int(mt_json_get(body, "not_after"), &r->not_after_ms);
   mt_json_uint(mt_json_get(body, "swept"), &r->swept);
-  return spec.type == MT_JSON_OBJECT && take_batches(r, mt_json_get(body, "batches")) &&
+  return spec.type == MT_JSON_OBJECT && !mt_buf_status(&r->work, "how far a job is", NULL) && take_batches(r, mt_json_get(body, "batches")) &&
          take_also(r, mt_json_get(body, "also")) && take_undo(r, mt_json_get(body, "undo")) &&
          take_counts(r, mt_json_get(body, "counts"));
 }

@@ -33,6 +33,7 @@ typedef struct mt_job_record {
   char ns[65], id[MT_JOB_NAME_MAX + 1];
   mt_job_state state;
   mt_slice spec; /* the caller's description of the job, a JSON object; borrowed from `text` */
+  mt_buf work;   /* of a job whose caller does its work (outside.h): a JSON object that says how far it is; or empty */
   /* How many batches each attempt has in the journal. For the last attempt, this says which batches are
    * accounted for: all with a smaller number, and those in `also`. Where it ends, only the journal knows. */
   uint64_t *batches;

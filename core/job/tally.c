@@ -20,7 +20,7 @@ static void note_batches(mt_job_record *r, const mt_change *change,
 }
 
 /* Over the samples at hand: the last ten seconds or so, as checkpoints are a second apart. */
-static uint64_t speed_of(mt_tally *t, int64_t now_ms, uint64_t done) {
+uint64_t mt_tally_speed(mt_tally *t, int64_t now_ms, uint64_t done) {
   size_t at = t->n % MT_TALLY_SAMPLES, oldest = t->n < MT_TALLY_SAMPLES ? 0 : at;
   int64_t took_ms = t->n ? now_ms - t->samples[oldest].at_ms : 0;
   uint64_t before = t->n ? t->samples[oldest].done : 0;
@@ -45,5 +45,5 @@ void mt_tally_note(mt_tally *noted, mt_job_record *r, const mt_change *change,
   noted->changed = changed;
   noted->deleted = deleted;
   noted->unchanged = unchanged;
-  r->speed = speed_of(noted, now_ms, changed + deleted + unchanged + r->swept);
+  r->speed = mt_tally_speed(noted, now_ms, changed + deleted + unchanged + r->swept);
 }

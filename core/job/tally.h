@@ -22,5 +22,7 @@ typedef struct mt_tally {
 /* Brings the record's batches, counts and speed up to date. `now_ms` is of any clock that goes on evenly. */
 void mt_tally_note(mt_tally *noted, mt_job_record *r, const mt_change *change,
                    const mt_unit_journal *journal, int64_t now_ms);
+/* Documents a second over the last samples, to which this one is added: so many are done by now. 0: not known. */
+uint64_t mt_tally_speed(mt_tally *t, int64_t now_ms, uint64_t done);
 
 #endif

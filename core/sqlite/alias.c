@@ -205,28 +205,48 @@ static mortise_status alias_rejected(const mt_alias_move *r, const char *why, mo
   return MORTISE_REJECTED;
 }
 
+static mortise_status alias_missing(const mt_alias_move *r, const char *alias, mortise_error *err) {
+  return mt_error_set(err, MORTISE_NOT_FOUND, "move alias %s: index %s does not have %s", r->alias, r->from, alias);
+}
+
+/* Off `from`, which must have it. */
+static mortise_status take_alias(mt_db *db, const mt_alias_move *r, const char *alias, mortise_error *err) {
+  mt_index at = {0};
+  mortise_status status = mt_index_load(db, mt_slice_of(alias), &at, err);
+  if (!status && (!at.idx || strcmp(at.name, r->from) != 0 || !strcmp(at.name, alias)))
+    status = alias_missing(r, alias, err);
+  if (!status) status = change_aliases(db, &at, alias, false, err);
+  mt_index_deinit(&at);
+  return status;
+}
+
 /* In a transaction; `at` is what the alias's name means now. */
-static mortise_status move_alias(mt_db *db, const mt_alias_move *r, const mt_index *at, const mt_index *to,
-                                 mortise_error *err) {
+static mortise_status move_alias(mt_db *db, const mt_alias_move *r, const mt_index *at, mortise_error *err) {
+  mt_index to = {0};
+  mortise_status status = MORTISE_OK;
   if (at->idx && !strcmp(at->name, r->alias)) return alias_rejected(r, "an index has this name", err);
-  if (at->idx == to->idx) return MORTISE_OK;
-  if (r->from ? strcmp(at->name, r->from) : at->idx) {
-    if (!r->from) return alias_rejected(r, "another index has it: an alias names one index in this store", err);
-    return mt_error_set(err, MORTISE_NOT_FOUND, "move alias %s: index %s does not have it", r->alias, r->from);
-  }
-  mortise_status status = r->from ? change_aliases(db, at, r->alias, false, err) : MORTISE_OK;
-  return status ? status : change_aliases(db, to, r->alias, true, err);
+  if (r->to && at->idx && !strcmp(at->name, r->to)) return MORTISE_OK;
+  if (!r->from && at->idx)
+    return alias_rejected(r, "another index has it: an alias names one index in this store", err);
+  if (r->mark) status = take_alias(db, r, r->mark, err);
+  if (!status && r->from) status = take_alias(db, r, r->alias, err);
+  if (!status && r->to) status = mt_index_need(db, r->to, &to, err);
+  if (!status && r->to) status = change_aliases(db, &to, r->alias, true, err);
+  mt_index_deinit(&to);
+  return status;
 }
 
 mortise_status mt_docs_alias_move(mt_work *w, mt_req *req, mortise_error *err) {
   mt_alias_move *r = (mt_alias_move *)(void *)req;
-  mt_index at = {0}, to = {0};
+  mt_index at = {0};
   mortise_status status = mt_index_name_check(r->alias, err);
+  if (!status && !(r->from || (r->to && !r->mark)))
+    status = mt_error_set(err, MORTISE_INVALID_ARGUMENT, "move alias %s: from which index, or to which?", r->alias);
   if (!status) status = mt_work_write(w, err);
-  if (!status) status = mt_index_need(w->db, r->to, &to, err);
-  if (!status) status = mt_index_load(w->db, mt_slice_of(r->alias), &at, err);
-  if (!status) status = move_alias(w->db, r, &at, &to, err);
+  if (!status && r->to) status = mt_index_need(w->db, r->to, &at, err); /* it must be there in any case */
   mt_index_deinit(&at);
-  mt_index_deinit(&to);
+  if (!status) status = mt_index_load(w->db, mt_slice_of(r->alias), &at, err);
+  if (!status) status = move_alias(w->db, r, &at, err);
+  mt_index_deinit(&at);
   return status ? status : mt_work_commit(w, err);
 }

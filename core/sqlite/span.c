@@ -90,6 +90,7 @@ mortise_status mt_docs_shards(mt_work *w, mt_req *req, mortise_error *err) {
   sqlite3_stmt *stmt = NULL;
   bool row;
   r->primary = false;
+  r->settings = 0;
   r->uuid[0] = '\0';
   r->shards = NULL;
   r->n = 0;
@@ -154,13 +155,12 @@ mortise_status mt_docs_intervals(mt_work *w, mt_req *req, mortise_error *err) {
   if (!r->width) r->width = MT_SPAN_ROW;
   uint64_t first = r->span.from / r->width;
   uint64_t rows = r->span.to > r->span.from ? (r->span.to - 1) / r->width - first + 1 : 0;
-  r->counts = NULL;
+  r->counts = r->sums = NULL;
   r->total = r->n = 0;
-  mortise_status status = check_span_bounds(&r->span, rows, MT_SPAN_ROWS_MAX, err);
+  mortise_status status = mt_span_width_check(r, err);
+  if (!status) status = check_span_bounds(&r->span, rows, MT_SPAN_ROWS_MAX, err);
+  if (!status) status = mt_intervals_alloc(r, rows, err);
   if (status) return status;
-  r->counts = mt_calloc(rows + 1, sizeof *r->counts);
-  r->n = rows;
-  if (!r->counts) return mt_error_memory(err);
   status = begin_run(&u, w, &r->span,
                      "SELECT seq_no FROM docs INDEXED BY " NUMBERS
                      " WHERE idx = %lld AND seq_no >= ?1 AND seq_no < ?2",
@@ -168,10 +168,31 @@ mortise_status mt_docs_intervals(mt_work *w, mt_req *req, mortise_error *err) {
   while (!status && row) {
     status = next_row(&u, w, &row, err);
     if (status || !row) break;
-    r->counts[mt_db_u(u.stmt, 0) / r->width - first]++;
+    uint64_t number = mt_db_u(u.stmt, 0), at = number / r->width - first;
+    r->counts[at]++;
+    r->sums[at] += mt_span_hash(number);
     r->total++;
   }
   end_run(&u);
+  return status;
+}
+
+static mortise_status read_ids(mt_work *w, mt_range *r, mortise_error *err) {
+  mt_index index = {0};
+  mt_pager pager = {0};
+  mortise_status status = mt_work_read(w, err);
+  if (!status) status = mt_index_need(w->db, r->span.index, &index, err);
+  if (!status) status = mt_pager_init(&pager, index.name, err);
+  for (size_t i = 0; !status && i < r->n_ids; i++) {
+    mt_row row;
+    bool found = false;
+    status = mt_docs_get(w->db, index.idx, r->ids[i], &row, &found, err);
+    if (!status && found)
+      status = mt_pager_add(&pager, r->ids[i], &row, mt_docs_version(row.seq_no), r->no_source, err);
+  }
+  if (!status) r->page = mt_pager_take(&pager);
+  mt_pager_deinit(&pager);
+  mt_index_deinit(&index);
   return status;
 }
 
@@ -181,8 +202,10 @@ mortise_status mt_docs_range(mt_work *w, mt_req *req, mortise_error *err) {
   mt_pager pager = {0};
   bool more = true;
   r->page = NULL;
-  mortise_status status = check_span_bounds(&r->span, r->span.to - r->span.from, MT_SPAN_DOCS_MAX, err);
+  mortise_status status = mt_range_ids_check(r, err);
+  if (!status) status = check_span_bounds(&r->span, r->span.to - r->span.from, MT_SPAN_DOCS_MAX, err);
   if (status) return status;
+  if (r->ids) return read_ids(w, r, err);
   status = begin_run(&u, w, &r->span,
                      "SELECT id, seq_no, routing, source FROM docs INDEXED BY " NUMBERS
                      " WHERE idx = %lld AND seq_no >= ?1 AND seq_no < ?2 ORDER BY seq_no",

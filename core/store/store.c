@@ -81,8 +81,28 @@ void mt_shards_deinit(mt_shards *r) {
 
 void mt_intervals_deinit(mt_intervals *r) {
   mt_free(r->counts);
-  r->counts = NULL;
+  r->counts = r->sums = NULL;
   r->n = 0;
+}
+
+mortise_status mt_span_width_check(const mt_intervals *r, mortise_error *err) {
+  if (r->width <= 8 * MT_SPAN_ROW) return MORTISE_OK;
+  return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "numbers of %s: a row has at most %d", r->span.index,
+                      8 * MT_SPAN_ROW);
+}
+
+mortise_status mt_intervals_alloc(mt_intervals *r, size_t rows, mortise_error *err) {
+  r->counts = mt_calloc(2 * rows + 1, sizeof *r->counts);
+  if (!r->counts) return mt_error_memory(err);
+  r->sums = r->counts + rows;
+  r->n = rows;
+  return MORTISE_OK;
+}
+
+mortise_status mt_range_ids_check(const mt_range *r, mortise_error *err) {
+  if (!r->ids || r->n_ids <= MT_SPAN_ROW) return MORTISE_OK;
+  return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "documents of %s: at most %d ids at once", r->span.index,
+                      MT_SPAN_ROW);
 }
 
 void mt_range_deinit(mt_range *r) {

@@ -87,6 +87,8 @@ typedef struct mt_describe {
 } mt_describe;
 void mt_describe_deinit(mt_describe *r);
 
+enum { MT_BLOCK_MS = 10000 };
+
 typedef struct mt_index_admin {
   mt_req req;
   const char *index; /* in */
@@ -103,11 +105,13 @@ typedef struct mt_aliases {
 void mt_aliases_deinit(mt_aliases *r);
 
 /* Moves an alias, with its filter and routing, from one index to another: no request finds it on both, or on neither.
- * Fine if it is there already; NOT_FOUND where `from` does not have it. */
+ * Fine if it is there already; NOT_FOUND where `from` does not have it, or has no `mark`. */
 typedef struct mt_alias_move {
   mt_req req;
-  const char *alias, *to; /* in */
-  const char *from;       /* in: NULL: the alias is new */
+  const char *alias;    /* in */
+  const char *from;     /* in: NULL: the alias is new */
+  const char *to;       /* in: NULL: nothing has it any more */
+  const char *mark;     /* in: another alias of `from`, which is removed in the same step; may be NULL */
 } mt_alias_move;
 
 typedef struct mt_doc {
@@ -279,6 +283,7 @@ typedef struct mt_shards {
   /* out: replicas follow refreshes with a delay (OpenSearch's segment replication), so that reads must say `primary` */
   bool primary;
   char uuid[40];    /* out: another one if the index was made anew */
+  uint64_t settings; /* out: larger by one with each change of its settings; 0: not known, and on sqlite */
   mt_shard *shards; /* out, owned: by number */
   size_t n;
 } mt_shards;
@@ -294,26 +299,45 @@ typedef struct mt_span {
 
 enum { MT_SPAN_ROW = 1024, MT_SPAN_ROWS_MAX = 8192, MT_SPAN_DOCS_MAX = MT_SCAN_PAGE_MAX };
 
+/* A hash of 40 bits: which numbers some documents have is told by its sum, where their count does not suffice. Servers
+ * add it up themselves (MT_SPAN_HASH in elastic/span.c). */
+static inline uint64_t mt_span_hash(uint64_t number) {
+  uint64_t x = number + 1;
+  x = (x ^ (x >> 33)) * 0xff51afd7ed558ccdULL;
+  x = (x ^ (x >> 33)) * 0xc4ceb9fe1a85ec53ULL;
+  return (x ^ (x >> 33)) & ((1ULL << 40) - 1);
+}
+
 /* Counts live documents in rows of `width` numbers: counts[i] is of those in row from / width + i, which begins at a
- * multiple of `width`. */
+ * multiple of `width`, and sums[i] what mt_span_hash makes of their numbers. */
 typedef struct mt_intervals {
   mt_req req;
   mt_span span;     /* in: in at most MT_SPAN_ROWS_MAX rows */
-  uint64_t width;   /* in: 0: MT_SPAN_ROW */
-  uint64_t *counts; /* out, owned */
+  uint64_t width;   /* in: at most 8 * MT_SPAN_ROW, of which the sums are exact doubles; 0: MT_SPAN_ROW */
+  uint64_t *counts; /* out, owned, as sums, which are in the same memory */
+  uint64_t *sums;
   size_t n;
   uint64_t total;   /* out: their sum */
 } mt_intervals;
 void mt_intervals_deinit(mt_intervals *r);
+/* For stores: INVALID_ARGUMENT of such a width. */
+mortise_status mt_span_width_check(const mt_intervals *r, mortise_error *err);
+/* For stores: makes room for that many rows, which are 0. */
+mortise_status mt_intervals_alloc(mt_intervals *r, size_t rows, mortise_error *err);
 
-/* Reads all documents with these numbers, as the last refresh shows them, in no order, or fails. */
+/* Reads all documents with these numbers, or else with these ids and any numbers, as the last refresh shows them, in no
+ * order, or fails. */
 typedef struct mt_range {
   mt_req req;
-  mt_span span; /* in: at most MT_SPAN_DOCS_MAX numbers */
+  mt_span span;        /* in: at most MT_SPAN_DOCS_MAX numbers */
+  const mt_slice *ids; /* in: NULL, or at most MT_SPAN_ROW, and the span has no numbers */
+  size_t n_ids;
   bool no_source;
   mt_page *page; /* out, owned */
 } mt_range;
 void mt_range_deinit(mt_range *r);
+/* For stores: INVALID_ARGUMENT of too many ids. */
+mortise_status mt_range_ids_check(const mt_range *r, mortise_error *err);
 
 /* A change that the store makes by itself: it applies a list of transforms to each document that matches.
  * On a server this is a background task. No lock protects it, and it goes on without its sender; if the
@@ -405,7 +429,7 @@ typedef struct mt_docs_ops {
   /* Once it has answered, no write to the index is under way, and each fails with cluster_block_exception and status
    * 403, an item of a bulk as BUSY. One that stood there already is lifted and set again, since whoever set it may not
    * have waited for the answer. */
-  void (*block)(mt_store *s, mt_index_admin *r);
+  void (*block)(mt_store *s, mt_index_admin *r); /* neither this nor the next is carried out after MT_BLOCK_MS */
   void (*unblock)(mt_store *s, mt_index_admin *r); /* fine if there is none */
   void (*aliases)(mt_store *s, mt_aliases *r);
   void (*alias_move)(mt_store *s, mt_alias_move *r); /* on sqlite an alias names one index */

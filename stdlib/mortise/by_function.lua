@@ -28,14 +28,14 @@ local function outcome(view, result)
   errors.bad("it returns nothing, mortise.delete or mortise.reject(reason), not %s", core.tostring(result))
 end
 
-local function call(fn, view, id)
+function by_function.outcome(fn, view, id)
   local _ <close> = context.at("the function of job %s, at %s/%s", id, view._index, view._id)
   return outcome(view, fn(view))
 end
 
 -- Raises what goes wrong in the function. The task may be cancelled while the function waits.
 local function change_page(work, fn, id)
-  for view in work.doc, work do work:put(call(fn, view, id)) end
+  for view in work.doc, work do work:put(by_function.outcome(fn, view, id)) end
   core.sleep(0) -- what was made is sent
 end
 

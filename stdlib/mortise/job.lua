@@ -23,6 +23,8 @@ local watched = require "mortise.watched"
 local within = require "mortise.within"
 local yielding = require "mortise.yielding"
 
+local migrate = require("mortise.later") "mortise.migrate"
+
 local Job = {__name = "mortise.job"}
 Job.__index = Job
 
@@ -469,9 +471,10 @@ end
 
 -- The job of this id, from its document alone; raises not_found.
 function job.get(client, id, given)
-  local o = options.check("get_job", job_spec.get_rows, given)
   local record, view = records.need(client, id)
   if record.spec.unborn then guards.refuse_unborn(id) end
+  if record.spec.migrate then return migrate.found(client, record, given) end
+  local o = options.check("get_job", job_spec.get_rows, given)
   o.begun, o.found = record.state ~= "undone", true
   return new(client, id, job_spec.read(view), o)
 end
@@ -484,6 +487,10 @@ function job.recover(client, id, o)
   if not record or records.over[record.state] then return guards.clear(client, id, o.wait) end
   if (o.on_orphan or "fail") == "fail" then earlier.refuse_orphaned(record) end
   local undoes = o.on_orphan == "rollback" or record.state == "undoing"
+  if record.spec.migrate then
+    local found = migrate.found(client, record, {wait = o.wait})
+    return undoes and found:rollback() or found:resume()
+  end
   local also = {wait = o.wait, on_orphan = o.on_orphan, change = o.own == id and o.change or nil}
   local found = new(client, id, job_spec.read(view), also)
   if not undoes and by_function.is(found._spec.change) and not found._function then

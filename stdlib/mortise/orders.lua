@@ -42,6 +42,7 @@ local function read(client, id)
   if not body or math.type(body.n) ~= "integer" then return nil, view end
   local given = {
     n = body.n, session = body.session, paused = body.paused, by = body.by, limited_by = body.limited_by,
+    cutover = body.cutover,
   }
   for _, row in ipairs(orders.rows) do given[row.name] = body[row.name] end
   return given, view
@@ -90,7 +91,7 @@ local function give(client, record, change)
     local same = given and given.session == record.session
     local body = {
       n = (given and given.n or 0) + 1, session = record.session, paused = same and given.paused or nil,
-      by = same and given.by or nil, limited_by = given and given.limited_by,
+      by = same and given.by or nil, limited_by = given and given.limited_by, cutover = given and given.cutover,
     }
     for _, row in ipairs(orders.rows) do body[row.name] = given and given[row.name] end
     if not given then body.rate = record.spec.rate end
@@ -123,6 +124,11 @@ end
 
 function orders.cancel(client, id)
   return give(client, find_alive(client, id, "cancelled"), {cancelled = true, by = me()})
+end
+
+-- Holds for whoever has the migration, now and later.
+function orders.cut_over(client, id)
+  return give(client, find(client, id), {cutover = true, by = me()})
 end
 
 -- Holds for whoever has the job, now and later, until it is changed.

@@ -112,7 +112,7 @@ end
 -- Anyone with the right to write may have written anything there.
 local function check(record)
   local spec = record.spec
-  local change = spec.rename or spec.change
+  local change = spec.rename or spec.change or spec.migrate
   assert(states[record.state] and type(record.job) == "string" and type(record.session) == "string")
   assert(type(spec.index) == "string" and type(spec.lock.kind) == "string" and is_text_list(spec.lock.paths))
   assert(type(change) == "table" or change == "function")
@@ -131,7 +131,7 @@ local function has_begun(body)
   for _, n in ipairs(body.batches) do
     if n > 0 then return true end
   end
-  return #body.also > 0 or body.undo_by == "inverse"
+  return #body.also > 0 or body.undo_by == "inverse" or body.work ~= nil
 end
 
 -- Has it given its lock back for the moment (core/job/job.c, mt_job_yield)?
@@ -158,6 +158,7 @@ local function read_sound(view)
     counts = read_counts(body), total = body.total or 0,
     found = body.total or 0, -- `total` becomes another thing once it is undone
     lets_in = lets_others_in(view),
+    work = body.work and core.json_decode(core.json(body.work)) or nil,
     rate = body.speed, by = body.by and read_by(body.by) or nil,
     spec = core.json_decode(core.json(body.spec)),
   })
@@ -281,6 +282,15 @@ end
 -- Writes down what `tune` has to put back (tune.lua); nil: nothing.
 function records.set_tuned(client, id, list)
   change_body(client, id, function(body) body.spec.tuned = list end)
+end
+
+-- Changes what a job whose work is done in Lua says of it (lua_outside.c). Only when it is over.
+function records.set_work(client, id, fn)
+  change_body(client, id, function(body)
+    local work = core.json_decode(core.json(body.work))
+    fn(work)
+    body.work = work
+  end)
 end
 
 -- Is its id its name and digits that no other run of it will have?

@@ -1,0 +1,254 @@
+-- Migrations: an index is copied into a new one while everybody goes on writing, and then the clients' alias is moved. Each
+-- is a job (mortise.job), whose work is done here: mortise.migrate{from=, to=, alias=, ...} makes one.
+local by_function = require "mortise.by_function"
+local context = require "mortise.migrate.context"
+local core = require "mortise.core"
+local errors = require "mortise.errors"
+local guards = require "mortise.guards"
+local job_spec = require "mortise.job_spec"
+local names = require "mortise.names"
+local options = require "mortise.options"
+local orders = require "mortise.orders"
+local overload = require "mortise.overload"
+local phases = require "mortise.migrate.phases"
+local plan = require "mortise.migrate.plan"
+local records = require "mortise.records"
+local refusals = require "mortise.migrate.refusals"
+local segments = require "mortise.migrate.segments"
+local spec_of = require "mortise.migrate.spec"
+local target = require "mortise.migrate.target"
+local watched = require "mortise.watched"
+
+local Migration = {__name = "mortise.migration"}
+Migration.__index = Migration
+
+local migrate = {class = Migration}
+
+-- ---- The function --------------------------------------------------------------------------------
+
+-- What the function makes of a document -> "copy" and the text, or "drop", or "aside" and the reason.
+local function changer(fn, id)
+  if not fn then return nil end
+  return function(view)
+    local ok, how, text = pcall(by_function.outcome, fn, view, id)
+    if not ok then
+      if errors.code(how) == "interrupted" then error(how, 0) end
+      return "aside", nil, core.tostring(how)
+    end
+    if how == "keep" then return "copy", view:_source() end
+    if how == "change" then return "copy", text end
+    if how == "delete" then return "drop" end
+    return "aside", nil, text
+  end
+end
+
+-- ---- Doing it ------------------------------------------------------------------------------------
+
+-- What refusals, plan and target look at. The whole context is made once somebody has the job.
+local function sketch(self)
+  return {
+    client = self._client, to_client = self._client, id = self.id, spec = self._spec.migrate,
+    state = core.object {},
+  }
+end
+
+local function open_work(self, held, verb)
+  return held:outside_job {
+    verb = verb, id = self.id, rate = self._spec.rate,
+    spec = verb == "run" and core.json(self._spec) or nil,
+    patience_ms = self._patience,
+  }
+end
+
+-- Its work under the job, which the caller has. -> the state in which it ends, and an error or nil
+local function work_on(self, session, work, verb)
+  local details = self._spec.migrate
+  details.wait, details.wait_for_writes = self._wait, self._patience
+  details.max_rejected = self._max_rejected or details.max_rejected
+  local m = context.new(self._client, self._client, self.id, details, work, changer(self._function, self.id))
+  m.session = session
+  local ok, why
+  if verb == "undo" then
+    ok, why = pcall(phases.undo, m, self._others)
+    return ok and "undone" or "undoing", why
+  end
+  ok, why = pcall(phases.run, m)
+  return ok and "done" or "stopped", why
+end
+
+local function carry_on(self, session, work, verb)
+  local result = work:run()
+  if result then return result end
+  local state, why = work_on(self, session, work, verb)
+  work:finish(state, why)
+  return work:run()
+end
+
+-- Has it stopped half-way?
+local function stands(record) return record ~= nil and record.stands end
+
+local function attempt(self, verb)
+  local session <close> = self._client:_lock_core():open_session(self.id)
+  local lock = self._spec.lock
+  local began_ms = core.now_ms()
+  local held = session:acquire(lock.kind, lock.index, lock.paths, {wait_ms = self._wait, adopts = verb ~= "run"})
+  local work = open_work(self, held, verb)
+  local guard <close> = overload.guard(self._client, work, verb ~= "undo" and self._spec.max_load or nil,
+    function() return true end)
+  local ok, result = pcall(watched, work, self._on_progress, "migration " .. self.id, nil, function()
+    return carry_on(self, session, work, verb)
+  end)
+  if guard and guard.why ~= nil then ok, result = false, guard.why end
+  if not ok then pcall(work.settle, work) end
+  local record = records.get(self._client, self.id)
+  if ok or not stands(record) then session:close() end
+  if ok then
+    return core.object {
+      job = self.id, state = record.state, phase = record.work.phase, copied = record.counts.changed,
+      dropped = record.counts.unchanged, rejected = record.counts.rejected, deleted = record.work.deleted or 0,
+      rounds = record.work.rounds, pause = record.work.pause_ms and record.work.pause_ms / 1000,
+      seconds = (core.now_ms() - began_ms) / 1000,
+    }
+  end
+  if core.is_error(result) then result.job = self.id end
+  error(result, 0)
+end
+
+local function refuse_function(self)
+  if self._spec.migrate.change and not self._function then by_function.refuse("invalid_argument", self.id) end
+end
+
+-- Copies, follows and cuts over. -> {job=, state=, phase=, copied=, dropped=, rejected=, deleted=, rounds=, pause= (seconds
+-- in which writes were refused), seconds=}. What stops it is raised, and says how to go on.
+function Migration:run()
+  records.ready(self._client)
+  guards.sweep(self._client)
+  refusals.check(sketch(self))
+  return attempt(self, "run")
+end
+
+-- Goes on with one whose process is gone, or which stopped.
+function Migration:resume()
+  refuse_function(self)
+  return attempt(self, "resume")
+end
+
+-- The alias names the old index again, and the new one is gone. Raises conflict where the new one was written to since the
+-- alias came to it, unless no more operations than `others` are lost by that.
+function Migration:rollback(given)
+  self._others = options.check("rollback", job_spec.rollback_rows, given or {}).others
+  local record = records.need(self._client, self.id)
+  if record.work and record.work.phase == "finished" then
+    errors.raise("conflict", "migration %s is finished: there is no way back", self.id)
+  end
+  return attempt(self, "undo")
+end
+
+-- What it would do, as of now: takes no lock, writes nothing.
+function Migration:plan() return plan.of(sketch(self)) end
+
+-- Tells whoever is at work on it to cut over.
+function Migration:cutover()
+  orders.cut_over(self._client, self.id)
+  return self
+end
+
+local finish_rows = {
+  {name = "delete", type = "boolean", help = "true: the old index is deleted"},
+}
+options.register({"migration:finish"}, finish_rows)
+
+-- Once it has been cut over: there is no way back from here. The old index stays blocked, or is deleted.
+function Migration:finish(given)
+  local o = options.check("finish", finish_rows, given or {})
+  local lock = self._spec.lock
+  local session <close> = self._client:_lock_core():open_session(self.id)
+  session:acquire(lock.kind, lock.index, lock.paths, {wait_ms = self._wait, adopts = true})
+  local record = records.need(self._client, self.id)
+  local phase = record.work and record.work.phase
+  if record.state ~= "done" or phase ~= "swapped" and phase ~= "finished" then
+    errors.raise("conflict", "migration %s is %s: only one that has been cut over can be finished", self.id,
+      record.state)
+  end
+  local m = sketch(self)
+  m.state = record.work
+  target.finish(m)
+  records.set_work(self._client, self.id, function(work) work.phase = "finished" end)
+  if o.delete then self:_drop_source() end
+  session:close()
+  return self
+end
+
+function Migration:_drop_source()
+  local ok, why = pcall(self._client.drop_index, self._client, self._spec.migrate.from)
+  if not ok and errors.code(why) ~= "not_found" then error(why, 0) end
+end
+
+-- ---- Watching and steering it --------------------------------------------------------------------
+
+function Migration:status() return (records.get(self._client, self.id)) end
+
+-- Iterates over the documents that the change or the new index refused: {id=, index=, type=, reason=}.
+function Migration:rejected()
+  return segments.aside(self._client, records.index(self._client), self.id, self._spec.migrate.from)
+end
+
+function Migration:pause()
+  orders.pause(self._client, self.id)
+  return self
+end
+
+function Migration:go_on()
+  orders.go_on(self._client, self.id)
+  return self
+end
+
+function Migration:throttle(limits)
+  orders.throttle(self._client, self.id, limits)
+  return self
+end
+
+function Migration:cancel()
+  orders.cancel(self._client, self.id)
+  return self
+end
+
+function Migration:__tostring() return "migration " .. self.id end
+
+-- ---- Finding it ----------------------------------------------------------------------------------
+
+local function new(client, id, spec, also)
+  return setmetatable({
+    id = id, name = spec.name, _client = client, _spec = spec, _wait = also.wait, _function = also.change,
+    _on_progress = also.on_progress, _max_rejected = also.max_rejected,
+    _patience = also.wait_for_writes or spec.wait_for_writes or job_spec.default_patience_ms,
+  }, Migration)
+end
+
+-- The index that `from` names, be it by an alias.
+local function source_of(client, from)
+  local described = client:describe(from)
+  if not described.exists then errors.raise("not_found", "migrate: there is no index %s in %s", from, client:url()) end
+  return described.name or from
+end
+
+-- One that is not yet begun; nothing is written.
+function migrate.new(client, given)
+  local o = options.check("migrate", spec_of.rows, given)
+  o.id = o.id or ("%s-to-%s"):format(o.from, o.to)
+  core.job_id_check(o.id)
+  return new(client, o.id, spec_of.of(o, source_of(client, o.from)), o)
+end
+
+-- Is this the spec of a job that is one?
+function migrate.is(spec) return spec.migrate ~= nil end
+
+-- Of its job's document.
+function migrate.found(client, record, given)
+  local o = options.check("get_job", spec_of.get_rows, given)
+  return new(client, record.job, record.spec, o)
+end
+
+names.class(Migration, "migration")
+
+return migrate

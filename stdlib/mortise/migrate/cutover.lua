@@ -1,0 +1,162 @@
+-- The cut-over: writes to the source are blocked, the rest is copied, and one request moves the clients' alias.
+--
+-- Before each block the source gets one more alias, the mark, whose name was never used before. The request that moves the
+-- clients' alias removes the mark, which must be there; whoever lifts the block removes the mark first. So no move that
+-- comes late, from a process that was thought dead, finds a source that is written to again.
+local core = require "mortise.core"
+local context = require "mortise.migrate.context"
+local errors = require "mortise.errors"
+local rounds = require "mortise.migrate.rounds"
+local source = require "mortise.migrate.source"
+
+local cutover = {}
+
+local LATE_MS <const> = 10000 -- no block, and no lifting of one, is carried out later (MT_BLOCK_MS)
+
+-- ---- The mark and the aliases --------------------------------------------------------------------
+
+local function mark_name(m)
+  return ("mortise-%s-%d"):format(core.lower(m.id), m.state.blocks)
+end
+
+-- {[alias] = definition} of an index.
+local function aliases_of(own, index)
+  local found = core.json_decode(own:aliases(index))
+  return found[index] and found[index].aliases or {}
+end
+
+-- Does the clients' alias name the target?
+local function is_swapped(m)
+  return m.spec.alias ~= nil and aliases_of(m.to, m.target)[m.spec.alias] ~= nil
+end
+
+local function set_mark(m)
+  if not m.spec.alias then return end
+  m.own:alias_move(mark_name(m), nil, m.source)
+end
+
+-- Once this has returned no move can be carried out any more.
+local function remove_mark(m)
+  if not m.spec.alias then return end
+  local ok, why = pcall(m.own.alias_move, m.own, mark_name(m), m.source, nil)
+  if not ok and errors.code(why) ~= "not_found" then error(why, 0) end
+end
+
+-- ---- Taking it back ------------------------------------------------------------------------------
+
+-- Ends what this or another process has begun. -> was the alias moved? If not, the source is written to again.
+local function lift(m)
+  remove_mark(m)
+  if is_swapped(m) then return true end
+  m.own:unblock(m.source)
+  m.blocked = nil
+  return false
+end
+
+-- The same, for whoever goes on after a process died. Its requests to block, or to lift the block, have timed out before
+-- anybody blocks again.
+function cutover.recover(m)
+  if m.state.blocks == 0 then return false end
+  local swapped = m:patiently(function() return lift(m) end)
+  if not swapped and not m:is_embedded() then m:rest(LATE_MS) end
+  return swapped
+end
+
+-- ---- Doing it ------------------------------------------------------------------------------------
+
+local function check_positions(m, settings)
+  local positions = source.positions(m)
+  if positions.settings ~= settings then
+    errors.raise("conflict", "somebody has changed the settings of %s under its block: nothing was cut over", m.source)
+  end
+  for k, position in ipairs(positions) do
+    local done = m.state.done[k]
+    if position.max_seq_no + 1 ~= done or position.global_checkpoint + 1 ~= done then
+      errors.raise("conflict", "shard %d of %s was written to under its block", k - 1, m.source)
+    end
+  end
+end
+
+-- Both sides have as many documents as the journals say.
+local function check_counts(m)
+  local sum = m:totals()
+  m.to:refresh(m.target)
+  local there, here = m.own:count(m.source), m.to:count(m.target)
+  if there == sum.n and here == sum.n - sum.gone then return end
+  errors.raise("conflict", "%s has %d documents and %s has %d, where the journals have %d and %d: nothing was cut over; "
+    .. "are there documents of the same _id with another routing?", m.source, there, m.target, here, sum.n,
+    sum.n - sum.gone)
+end
+
+local function numbers_of(own, index)
+  local numbers = core.array {}
+  for k, shard in ipairs(own:shards(index)) do numbers[k] = shard.max_seq_no end
+  return numbers
+end
+
+local function swap(m)
+  m.state.swapped_at = numbers_of(m.to, m.target)
+  m:keep()
+  m:check()
+  if m.spec.alias then m.own:alias_move(m.spec.alias, m.source, m.target, mark_name(m)) end
+end
+
+-- Under the block, which is set here.
+local function converge(m)
+  set_mark(m)
+  m.blocked = core.now_ms()
+  m.deadline = m.blocked + m.spec.max_pause
+  m.own:block(m.source)
+  local settings = source.positions(m).settings
+  repeat local round = rounds.run(m) until round.clean
+  check_counts(m)
+  check_positions(m, settings)
+  swap(m)
+end
+
+-- Takes the locks that the clients of the alias take. -> closable
+local function lock_clients(m)
+  if not m.spec.lock then return nil end
+  local lock = m.spec.lock
+  return m.session:acquire(lock.kind, lock.index, lock.paths, {wait_ms = m.spec.wait, adopts = true})
+end
+
+-- -> was it done? If not, it would have taken too long. An error has lifted the block, too, unless it could not.
+function cutover.try(m)
+  m.state.blocks = m.state.blocks + 1
+  m:enter "cutting over"
+  local held = lock_clients(m)
+  local ok, why = pcall(converge, m)
+  m.deadline = nil
+  local swapped = ok or m:patiently(function() return lift(m) end)
+  m.state.pause_ms = m.blocked and core.now_ms() - m.blocked or m.state.pause_ms
+  if held then held:release() end
+  if not swapped and why ~= context.too_slow then error(why, 0) end
+  return swapped
+end
+
+-- ---- Going back ----------------------------------------------------------------------------------
+
+-- How many operations the target has had since the alias came to it.
+function cutover.written_since(m)
+  local n = 0
+  for k, number in ipairs(numbers_of(m.to, m.target)) do n = n + number - (m.state.swapped_at[k] or number) end
+  return n
+end
+
+-- The alias names the source again, which is written to again. `others`: so many operations on the target may be lost.
+function cutover.go_back(m, others)
+  if is_swapped(m) then
+    m.to:block(m.target)
+    local n = cutover.written_since(m)
+    if n > (others or 0) then
+      m.to:unblock(m.target)
+      errors.raise("conflict", "%s has had %d operations since the alias came to it, which going back would lose", m.target,
+        n)
+    end
+    m.own:alias_move(m.spec.alias, m.target, m.source)
+  end
+  m.own:unblock(m.source)
+end
+
+return cutover

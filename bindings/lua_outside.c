@@ -53,7 +53,7 @@ static void drop_outside(mt_dependent *d) {
   if (runner) mt_op_stop(runner, "the lock was released");
 }
 
-static void end_outside(mt_owned *owned) {
+static void end_lua_outside(mt_owned *owned) {
   lua_outside *self = MT_CONTAINER(owned, lua_outside, owned);
   abandon_outside(self);
   mt_outside_deinit(&self->job);
@@ -311,7 +311,7 @@ static int outside_settle(lua_State *L) {
   return mt_await(L, 2);
 }
 
-static void on_kept(void *ctx, mt_outside *o) {
+static void wake_keeper(void *ctx, mt_outside *o) {
   (void)o;
   wake_outside(ctx);
 }
@@ -325,7 +325,7 @@ static int outside_checkpoint(lua_State *L) {
   if (mt_outside_stop(&self->job, &err)) mt_error_raise(L, &err);
   self->runner = &op->op;
   mt_op_start(&op->op);
-  mt_outside_keep(&self->job, on_kept);
+  mt_outside_keep(&self->job, wake_keeper);
   return mt_await(L, 2);
 }
 
@@ -361,7 +361,7 @@ static lua_outside *new_outside(lua_State *L, mt_driver *d) {
     lua_pushvalue(L, i);
     lua_setiuservalue(L, -2, i);
   }
-  mt_own(d, &self->owned, end_outside);
+  mt_own(d, &self->owned, end_lua_outside);
   return self;
 }
 

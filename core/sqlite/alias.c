@@ -140,6 +140,43 @@ mortise_status mt_alias_find(mt_db *db, mt_slice alias, char *name, mortise_erro
   return status;
 }
 
+static mt_json aliases_in(mt_slice body) {
+  mt_json root;
+  if (!body.n || mt_json_parse(body, "", &root, NULL)) return (mt_json){0};
+  return mt_json_get(root, "aliases");
+}
+
+static mortise_status check_new_alias(mt_db *db, mt_slice alias, mt_json definition, mortise_error *err) {
+  char text[MT_INDEX_NAME_MAX + 1];
+  mt_index index = {0};
+  if (definition.type != MT_JSON_OBJECT || mt_json_count(definition) || alias.n > MT_INDEX_NAME_MAX)
+    return mt_error_set(err, MORTISE_REJECTED, "alias %.*s: in the embedded store it has no filter and no routing",
+                        (int)(alias.n < 100 ? alias.n : 100), alias.p);
+  snprintf(text, sizeof text, "%.*s", (int)alias.n, alias.p);
+  mortise_status status = mt_index_name_check(text, err);
+  if (!status) status = mt_index_load(db, alias, &index, err);
+  if (!status && index.idx)
+    status = mt_error_set(err, MORTISE_REJECTED, "alias %s: the name is that of index %s", text, index.name);
+  mt_index_deinit(&index);
+  return status;
+}
+
+mortise_status mt_alias_check_body(mt_db *db, mt_slice body, mortise_error *err) {
+  mortise_status status = MORTISE_OK;
+  for (mt_json_iter it = mt_json_items(aliases_in(body)); !status && mt_json_next(&it);)
+    status = check_new_alias(db, it.key, it.value, err);
+  return status;
+}
+
+mortise_status mt_alias_added(mt_db *db, const char *name, mt_slice body, mortise_error *err) {
+  mt_index index = {0};
+  if (!mt_json_count(aliases_in(body))) return MORTISE_OK;
+  mortise_status status = mt_index_need(db, name, &index, err);
+  if (!status) status = store_body(db, index.idx, body, err);
+  mt_index_deinit(&index);
+  return status;
+}
+
 /* Of an index all its aliases, of an alias itself. */
 static void add_aliases(mt_buf *out, const mt_index *index, const char *name, mt_json aliases) {
   mt_buf_addf(out, "{\"%s\":{\"aliases\":", index->name);

@@ -269,7 +269,7 @@ static mortise_status check_body(mt_slice body, mortise_error *err) {
     return mt_error_set(err, MORTISE_REJECTED, "the index's body is no object");
   for (mt_json_iter it = mt_json_items(root); mt_json_next(&it);) {
     bool known = mt_json_key_is(it.key, MT_SLICE("settings")) ||
-                 mt_json_key_is(it.key, MT_SLICE("mappings"));
+                 mt_json_key_is(it.key, MT_SLICE("mappings")) || mt_json_key_is(it.key, MT_SLICE("aliases"));
     if (!known || it.value.type != MT_JSON_OBJECT)
       return mt_error_set(err, MORTISE_REJECTED,
                           "`%.*s` of an index is not known to the embedded store",
@@ -297,7 +297,9 @@ mortise_status mt_docs_index_create(mt_work *w, mt_req *req, mortise_error *err)
   else if (!status && index.idx)
     status = mt_error_set(err, MORTISE_CONFLICT, "index `%s` exists already", r->index);
   mt_index_deinit(&index);
+  if (!status) status = mt_alias_check_body(w->db, r->body, err);
   if (!status) status = mt_index_add(w->db, mt_slice_of(r->index), r->body, err);
+  if (!status) status = mt_alias_added(w->db, r->index, r->body, err);
   return status ? status : mt_work_commit(w, err);
 }
 

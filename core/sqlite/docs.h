@@ -63,6 +63,10 @@ mortise_status mt_index_need(mt_db *db, const char *name, mt_index *out, mortise
 void mt_index_deinit(mt_index *index);
 /* The name of the index that has the alias, of MT_INDEX_NAME_MAX + 1 bytes; "" if none has (alias.c). */
 mortise_status mt_alias_find(mt_db *db, mt_slice alias, char *name, mortise_error *err);
+/* May a new index have the aliases in its body? Each must be nobody's, and have no filter nor routing. */
+mortise_status mt_alias_check_body(mt_db *db, mt_slice body, mortise_error *err);
+/* The index was made with this body. */
+mortise_status mt_alias_added(mt_db *db, const char *name, mt_slice body, mortise_error *err);
 /* Does an index with this body take no writes? */
 bool mt_body_blocks(mt_json root);
 /* Creates it inside a write transaction; `body` may be empty. */

@@ -87,7 +87,7 @@ typedef struct mt_describe {
 } mt_describe;
 void mt_describe_deinit(mt_describe *r);
 
-enum { MT_BLOCK_MS = 10000 };
+enum { MT_BLOCK_MS = 5000 };
 
 typedef struct mt_index_admin {
   mt_req req;

@@ -533,7 +533,8 @@ static const struct {
     {"intervals",
      ask_intervals,
      {"{\"timed_out\":false," SHARDS ",\"hits\":{\"total\":{\"value\":9,\"relation\":\"eq\"}},\"aggregations\":{"
-      "\"rows\":{\"buckets\":[{\"key\":0.0,\"doc_count\":4},{\"key\":16.0,\"doc_count\":5}]}}}"}},
+      "\"rows\":{\"buckets\":[{\"key\":0.0,\"doc_count\":4,\"sum\":{\"value\":1.5E12}},"
+      "{\"key\":16.0,\"doc_count\":5,\"sum\":{\"value\":7.0}}]}}}"}},
     {"shards",
      ask_shards,
      {"{\"x\":{\"settings\":{\"index\":{\"uuid\":\"U\",\"number_of_shards\":\"1\"}}}}", TERMS,

@@ -67,6 +67,11 @@ local function job(e)
     allow_empty = true, merge = true, wait = 0}
 end
 
+local function migration_options(e)
+  return {id = "calls-migration", from = e.index .. "-new", to = e.index .. "-to", wait = 0, max_pause = "1s",
+    wait_for_writes = "1s"}
+end
+
 -- How to get a handle of each kind.
 calls.make = {
   mortise = function() return mortise end,
@@ -110,6 +115,14 @@ calls.make = {
       allow_empty = true, merge = true}
   end,
   job = job,
+  migration = function(e)
+    pcall(e.client.create_index, e.client, e.index .. "-new", {settings = {number_of_shards = 1}})
+    return e.client:migrate(migration_options(e))
+  end,
+  ["core.outside"] = function(e)
+    local verbs = {"run", "resume", "undo"}
+    return core_lock(e):outside_job {verb = verbs[math.random(3)], id = job_id(), spec = "{}"}
+  end,
   ["core.job"] = function(e)
     local verbs = {"run", "resume", "undo"}
     local by_function = math.random(2) == 1
@@ -166,6 +179,7 @@ calls.arguments = {
         lock = {tree = path()}, batch = 2,
         change = {{default = {field = "n", value = {1, {}}}}, {remove = {field = "nosuch"}}}}
     end,
+    migrate = migration_options,
     get_job = function() return job_id(), {wait = 0} end, jobs = nothing,
     with_tree_lock = function() return {path(), path()}, {mode = "shared"}, fn end,
     with_document_locks = function(e) return e.index, {"1", "2"}, {}, fn end,
@@ -194,6 +208,12 @@ calls.arguments = {
     conflicts = nothing, pause = nothing, go_on = nothing, cancel = nothing,
     throttle = function() return {rate = 1000, batch = 2} end,
   },
+  migration = {
+    plan = nothing, run = nothing, resume = nothing, rollback = function() return {others = 3} end,
+    plan_rollback = nothing, cutover = nothing, finish = function() return {delete = true} end,
+    rejected = nothing, status = nothing, pause = nothing, go_on = nothing, cancel = nothing,
+    throttle = function() return {rate = 1000} end,
+  },
   scan = {next = nothing, next_page = nothing, close = nothing},
   task = {join = nothing, cancel = nothing, done = nothing},
   document = {
@@ -210,6 +230,7 @@ calls.arguments = {
     view = function() return '{"a":1}', {id = "1", routing = "r"} end,
     change_check = function() return {transforms = transforms} end, job_id_check = job_id,
     pack = function() return ("text"):rep(99) end, unpack = function() return core.pack "text" end,
+    numbers_hash = function() return {1, 2, 1 << 39} end,
     job_table = nothing, traceback = function() return "why" end,
   },
   ["core.client"] = {
@@ -219,6 +240,7 @@ calls.arguments = {
     refresh = index, search = function(e) return e.index, '{"size":2}' end,
     shards = index, intervals = function(e) return e.index, 0, 0, 100, {width = 8} end,
     range = function(e) return e.index, 0, 0, 50, {no_source = math.random(2) == 1} end, range_end = index,
+    find = function(e) return e.index, 0, {"1", "none"}, {primary = false} end,
     copy = function(e) return e.index .. "-new", page(e) end, aliases = index, unblock = index,
     settings = function(e) return e.index, '{"index.refresh_interval":"1s"}' end,
     block = function(e) return e.index .. "-new" end,
@@ -252,6 +274,12 @@ calls.arguments = {
       return {verb = "run", id = job_id(), spec = "{}", index = e.index, fields = "path", from = "/none",
         to = "/nowhere", query = '{"match_all":{}}', allow_empty = true, page = 2, in_flight = 1}
     end,
+    outside_job = function() return {verb = "run", id = job_id(), spec = "{}", rate = 5} end,
+  },
+  ["core.outside"] = {
+    run = nothing, result = nothing, progress = nothing, cancel = nothing, settle = nothing, told = nothing,
+    checkpoint = nothing, pause = function() return "why" end, waits = function() return "why" end,
+    note = function() return '{"phase":"a"}', {total = 3, matched = 2} end, finish = function() return "done" end,
   },
   ["core.writer"] = {write = function(e) return core_items(e) end, close = nothing},
   ["core.scan"] = {next = nothing, close = nothing},
@@ -270,7 +298,7 @@ calls.closers = {
   client = "close", lock = "release", writer = "close", scan = "close", task = "cancel",
   ["core.client"] = "close", ["core.lock"] = "release", ["core.writer"] = "close", ["core.scan"] = "close",
   ["core.page"] = "close", ["core.list"] = "close", ["core.breaking"] = "close", ["core.change"] = "cancel",
-  ["core.job"] = "cancel",
+  ["core.job"] = "cancel", ["core.outside"] = "cancel",
 }
 
 -- The functions behind handle[name], also of the bindings' userdata.

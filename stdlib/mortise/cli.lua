@@ -17,7 +17,8 @@ local cli = {}
 -- -> exit status or nil}, with `script` if it runs one, `verb` if that is its first argument, and
 -- works_on(arguments) -> the text by which its sessions identify it, if the name alone is not enough.
 cli.commands = {
-  "run", "repl", "rename", "job", "jobs", "up", "init", "locks", "doctor", "config", "help", "version",
+  "run", "repl", "rename", "migrate", "job", "jobs", "up", "init", "locks", "doctor", "config", "help",
+    "version",
 }
 
 local own_rows = {

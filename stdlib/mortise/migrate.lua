@@ -1,8 +1,10 @@
--- Migrations: an index is copied into a new one while everybody goes on writing, and then the clients' alias is moved. Each
--- is a job (mortise.job), whose work is done here: mortise.migrate{from=, to=, alias=, ...} makes one.
+-- Migrations: an index is copied into a new one while everybody goes on writing, and then the clients' alias
+-- is moved. Each is a job (mortise.job), whose work is done here: mortise.migrate{from=, to=, alias=, ...}
+-- makes one.
 local by_function = require "mortise.by_function"
 local context = require "mortise.migrate.context"
 local core = require "mortise.core"
+local cutover = require "mortise.migrate.cutover"
 local errors = require "mortise.errors"
 local guards = require "mortise.guards"
 local job_spec = require "mortise.job_spec"
@@ -46,9 +48,10 @@ end
 
 -- What refusals, plan and target look at. The whole context is made once somebody has the job.
 local function sketch(self)
+  local own = self._client:_open_core()
   return {
-    client = self._client, to_client = self._client, id = self.id, spec = self._spec.migrate,
-    state = core.object {},
+    client = self._client, to_client = self._client, own = own, to = own, id = self.id,
+    spec = self._spec.migrate, state = core.object {},
   }
 end
 
@@ -91,7 +94,8 @@ local function attempt(self, verb)
   local session <close> = self._client:_lock_core():open_session(self.id)
   local lock = self._spec.lock
   local began_ms = core.now_ms()
-  local held = session:acquire(lock.kind, lock.index, lock.paths, {wait_ms = self._wait, adopts = verb ~= "run"})
+  local held = session:acquire(lock.kind, lock.index, lock.paths, {wait_ms = self._wait,
+    adopts = verb ~= "run"})
   local work = open_work(self, held, verb)
   local guard <close> = overload.guard(self._client, work, verb ~= "undo" and self._spec.max_load or nil,
     function() return true end)
@@ -105,7 +109,8 @@ local function attempt(self, verb)
   if ok then
     return core.object {
       job = self.id, state = record.state, phase = record.work.phase, copied = record.counts.changed,
-      dropped = record.counts.unchanged, rejected = record.counts.rejected, deleted = record.work.deleted or 0,
+      dropped = record.counts.unchanged, rejected = record.counts.rejected, deleted = record.work.deleted
+        or 0,
       rounds = record.work.rounds, pause = record.work.pause_ms and record.work.pause_ms / 1000,
       seconds = (core.now_ms() - began_ms) / 1000,
     }
@@ -118,8 +123,8 @@ local function refuse_function(self)
   if self._spec.migrate.change and not self._function then by_function.refuse("invalid_argument", self.id) end
 end
 
--- Copies, follows and cuts over. -> {job=, state=, phase=, copied=, dropped=, rejected=, deleted=, rounds=, pause= (seconds
--- in which writes were refused), seconds=}. What stops it is raised, and says how to go on.
+-- Copies, follows and cuts over. -> {job=, state=, phase=, copied=, dropped=, rejected=, deleted=, rounds=,
+-- pause= (seconds in which writes were refused), seconds=}. What stops it is raised, and says how to go on.
 function Migration:run()
   records.ready(self._client)
   guards.sweep(self._client)
@@ -133,8 +138,8 @@ function Migration:resume()
   return attempt(self, "resume")
 end
 
--- The alias names the old index again, and the new one is gone. Raises conflict where the new one was written to since the
--- alias came to it, unless no more operations than `others` are lost by that.
+-- The alias names the old index again, and the new one is gone. Raises conflict where the new one was written
+-- to since the alias came to it, unless no more operations than `others` are lost by that.
 function Migration:rollback(given)
   self._others = options.check("rollback", job_spec.rollback_rows, given or {}).others
   local record = records.need(self._client, self.id)
@@ -142,6 +147,19 @@ function Migration:rollback(given)
     errors.raise("conflict", "migration %s is finished: there is no way back", self.id)
   end
   return attempt(self, "undo")
+end
+
+-- What that would do, as of now: takes no lock, writes nothing. -> {from=, to=, alias= (nil: it would not be
+-- moved), written= (operations on the new index since the alias came to it, which would be lost)}
+function Migration:plan_rollback()
+  local record = records.need(self._client, self.id)
+  local details = self._spec.migrate
+  local swapped = record.work and record.work.phase == "swapped"
+  local m = {to = self._client:_open_core(), target = details.to, state = record.work}
+  return core.object {
+    from = details.from, to = details.to, alias = swapped and details.alias or nil,
+    written = swapped and cutover.written_since(m) or 0,
+  }
 end
 
 -- What it would do, as of now: takes no lock, writes nothing.
@@ -228,7 +246,9 @@ end
 -- The index that `from` names, be it by an alias.
 local function source_of(client, from)
   local described = client:describe(from)
-  if not described.exists then errors.raise("not_found", "migrate: there is no index %s in %s", from, client:url()) end
+  if not described.exists then
+    errors.raise("not_found", "migrate: there is no index %s in %s", from, client:url())
+  end
   return described.name or from
 end
 
@@ -240,8 +260,9 @@ function migrate.new(client, given)
   return new(client, o.id, spec_of.of(o, source_of(client, o.from)), o)
 end
 
--- Is this the spec of a job that is one?
-function migrate.is(spec) return spec.migrate ~= nil end
+-- The names of its indices.
+function migrate.from(self) return self._spec.migrate.from end
+function migrate.to(self) return self._spec.migrate.to end
 
 -- Of its job's document.
 function migrate.found(client, record, given)

@@ -91,7 +91,8 @@ local function give(client, record, change)
     local same = given and given.session == record.session
     local body = {
       n = (given and given.n or 0) + 1, session = record.session, paused = same and given.paused or nil,
-      by = same and given.by or nil, limited_by = given and given.limited_by, cutover = given and given.cutover,
+      by = same and given.by or nil, limited_by = given and given.limited_by, cutover = given
+        and given.cutover,
     }
     for _, row in ipairs(orders.rows) do body[row.name] = given and given[row.name] end
     if not given then body.rate = record.spec.rate end

@@ -102,10 +102,15 @@ static void drop_two(mt_fixture *f, const names *n) {
   MT_CHECK(!mt_drop_index(f, n->one) && !mt_drop_index(f, n->two), "dropped");
 }
 
-static mortise_status move(mt_fixture *f, const char *alias, const char *from, const char *to) {
-  mt_alias_move r = {.alias = alias, .from = from, .to = to};
+static mortise_status move_with(mt_fixture *f, const char *alias, const char *from, const char *to,
+                                const char *mark) {
+  mt_alias_move r = {.alias = alias, .from = from, .to = to, .mark = mark};
   f->s->docs->alias_move(f->s, &r);
   return mt_test_pump(f->s, &r.req);
+}
+
+static mortise_status move(mt_fixture *f, const char *alias, const char *from, const char *to) {
+  return move_with(f, alias, from, to, NULL);
 }
 
 /* Of which index the name is an alias; "" of none. */
@@ -158,6 +163,26 @@ static void aliases_move(mt_fixture *f) {
   check_alias(f, n.alias, "");
 }
 
+/* The mark goes in the same step, and without it nothing does. */
+static void aliases_move_with_a_mark(mt_fixture *f) {
+  names n = make_two(f);
+  char mark[sizeof n.alias + 8];
+  snprintf(mark, sizeof mark, "%s-mark", n.alias);
+  MT_CHECK(!move(f, n.alias, NULL, n.one), "new");
+  MT_CHECK(move_with(f, n.alias, n.one, n.two, mark) == MORTISE_NOT_FOUND, "there is no mark");
+  check_alias(f, n.alias, n.one);
+  MT_CHECK(!move(f, mark, NULL, n.one), "the mark");
+  MT_CHECK(!move_with(f, n.alias, n.one, n.two, mark), "moved");
+  check_alias(f, n.alias, n.two);
+  check_alias(f, mark, "");
+  MT_CHECK(!move_with(f, n.alias, n.one, n.two, mark), "it is there already");
+  MT_CHECK(!move(f, n.alias, n.two, NULL), "removed");
+  check_alias(f, n.alias, "");
+  MT_CHECK(move(f, n.alias, n.two, NULL) == MORTISE_NOT_FOUND, "once");
+  MT_CHECK(move(f, n.alias, NULL, NULL) == MORTISE_INVALID_ARGUMENT, "neither from an index nor to one");
+  drop_two(f, &n);
+}
+
 /* Every request takes an alias for the index that it names, and says which that is. */
 static void aliases_are_names(mt_fixture *f) {
   names n = make_two(f);
@@ -196,6 +221,7 @@ const mt_case mt_cases_admin[] = {
     {"admin: settings of an index in use", settings},
     {"admin: a write block", blocked},
     {"admin: an alias moves", aliases_move},
+    {"admin: an alias moves with a mark", aliases_move_with_a_mark},
     {"admin: an alias is a name of its index", aliases_are_names},
     {0},
 };

@@ -88,6 +88,9 @@ static void check_rows(mt_fixture *f, const mt_shards *all, uint32_t shard, uint
     uint64_t from = i * WIDTH, to = from + WIDTH;
     mt_page *page = range_of(f, span_of(f, all, shard, from, to), false);
     MT_CHECK(page->n == rows.counts[i], "row %zu: %" PRIu64 " counted, %zu read", i, rows.counts[i], page->n);
+    uint64_t sum = 0;
+    for (size_t k = 0; k < page->n; k++) sum += mt_span_hash(page->docs[k].version.seq_no);
+    MT_CHECK(sum == rows.sums[i], "row %zu: %" PRIu64 ", not %" PRIu64, i, rows.sums[i], sum);
     for (size_t k = 0; k < page->n; k++) {
       const mt_doc *doc = &page->docs[k];
       mt_version now;
@@ -124,15 +127,48 @@ static void bounds(mt_fixture *f) {
   mt_intervals none = intervals_of(f, span_of(f, &all, 0, 20, 20), 0);
   MT_CHECK(!none.n && !none.total, "nothing of nothing");
   mt_intervals_deinit(&none);
-  mt_intervals whole = intervals_of(f, span_of(f, &all, 0, 0, MT_SEQ_NO_MAX), MT_SEQ_NO_MAX + 1);
+  mt_intervals whole = intervals_of(f, span_of(f, &all, 0, 0, 8 * MT_SPAN_ROW), 8 * MT_SPAN_ROW);
   MT_CHECK(whole.n == 1 && whole.counts[0] == 100, "one row of all");
   mt_intervals_deinit(&whole);
+  mt_intervals wide = {.span = span_of(f, &all, 0, 0, 10), .width = 8 * MT_SPAN_ROW + 1};
+  f->s->docs->intervals(f->s, &wide);
+  MT_EXPECT(f, wide, MORTISE_INVALID_ARGUMENT);
+  mt_intervals_deinit(&wide);
   mt_page *page = range_of(f, span_of(f, &all, 0, 7, 10), true);
   MT_CHECK(page->n == 3 && !page->docs[0].source.p, "ids alone");
   mt_page_free(page);
   page = range_of(f, span_of(f, &all, 0, 500, 500 + MT_SPAN_DOCS_MAX), false);
   MT_CHECK(!page->n, "nothing beyond");
   mt_page_free(page);
+  mt_shards_deinit(&all);
+}
+
+/* Those that are there, in the shard that is asked, with the numbers that they have now. */
+static void found_by_id(mt_fixture *f) {
+  mt_make_index(f, 2);
+  mt_fill(f, DOCS);
+  change_some(f);
+  mt_shards all = shards_of(f);
+  mt_slice ids[] = {MT_SLICE("d1"), MT_SLICE("d3"), MT_SLICE("d5"), MT_SLICE("none")};
+  size_t found = 0;
+  for (uint32_t i = 0; i < all.n; i++) {
+    mt_range r = {.span = span_of(f, &all, i, 0, 0), .ids = ids, .n_ids = 4, .no_source = true};
+    f->s->docs->range(f->s, &r);
+    MT_OK(f, r);
+    for (size_t k = 0; k < r.page->n; k++) {
+      mt_version now;
+      MT_CHECK(mt_get(f, r.page->docs[k].id, NULL, &now), "it is there");
+      MT_CHECK(mt_version_equal(now, r.page->docs[k].version), "its last version");
+    }
+    found += r.page->n;
+    mt_range_deinit(&r);
+  }
+  MT_CHECK(found == 2, "%zu: d1, d3; d5 was deleted", found);
+  static mt_slice many[MT_SPAN_ROW + 1];
+  for (size_t i = 0; i <= MT_SPAN_ROW; i++) many[i] = MT_SLICE("d1");
+  mt_range r = {.span = span_of(f, &all, 0, 0, 0), .ids = many, .n_ids = MT_SPAN_ROW + 1};
+  f->s->docs->range(f->s, &r);
+  MT_EXPECT(f, r, MORTISE_INVALID_ARGUMENT);
   mt_shards_deinit(&all);
 }
 
@@ -295,6 +331,7 @@ const mt_case mt_cases_span[] = {
     {"span: shards of no index", shards_of_none},
     {"span: every live document is in its row", rows},
     {"span: bounds inside rows", bounds},
+    {"span: found by id", found_by_id},
     {"span: what cannot be asked for", out_of_bounds},
     {"span: its end, and from the beginning", end_of_range},
     {"copy: versions only grow", versions_grow},

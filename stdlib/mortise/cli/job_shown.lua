@@ -17,6 +17,8 @@ local job_shown = {}
 -- ---- Its parts as text ---------------------------------------------------------------------------
 
 local function state_text(record)
+  local phase = record.work and record.work.phase
+  if phase and (record.alive or record.state == "done") then return record.state .. ", " .. phase end
   if record.guarded == false then return record.state .. ", no lock" end
   if record.stands and record.state ~= "stopped" then return record.state .. ", left" end
   if record.waits then return record.state .. (record.waits:find "^paused" and ", paused" or ", waits") end
@@ -42,6 +44,11 @@ local function change_text(spec)
   if rename then
     local fields = job_spec.field_lines(rename):gsub("\n", ", ")
     return ("%s: %s becomes %s"):format(fields, visible(rename.from), visible(rename.to))
+  end
+  if spec.migrate then
+    local alias = spec.migrate.alias
+    return ("copied into %s%s"):format(spec.migrate.to, alias and ", to which the alias " .. alias
+      .. " moves" or "")
   end
   if by_function.is(spec.change) then return "a Lua function" end
   if spec.unborn then return "not known: it never began" end

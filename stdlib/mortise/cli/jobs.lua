@@ -8,6 +8,7 @@ local job = require "mortise.job"
 local job_spec = require "mortise.job_spec"
 local job_orders = require "mortise.cli.job_orders"
 local job_shown = require "mortise.cli.job_shown"
+local migration = require("mortise.later") "mortise.cli.migration"
 local mortise = require "mortise"
 local options = require "mortise.options"
 local orders = require "mortise.orders"
@@ -47,6 +48,10 @@ rollback   undoes what it has done: each document that still is what the job mad
            says what it would do. At a terminal it asks before it undoes more than 1,000 documents. A rename
            without a journal is undone by renaming back whatever lies there: where that is not all the
            job's, it asks, or needs --yes or --others N.
+cutover    whoever is at work on a migration that waits for it (`mortise migrate --cutover manual`) cuts
+           over.
+finish     ends a migration that has been cut over: there is no way back from there. --delete deletes the
+           old index.
 accept     ends one as it is that stands because it has set aside more documents than it may: these stay
            listed, and rollback still undoes the rest.
 purge      removes what is over, so that it can no longer be undone: one, or all that ended --older TIME ago
@@ -64,6 +69,7 @@ resume, rollback and accept take the job's lock over from its dead process, and 
     {name = "older", type = "duration", flag = "--older", value = "TIME",
       help = "purge: those that ended so long ago"},
     {name = "dry_run", type = "boolean", flag = "--dry-run", help = "rollback: only say what it would do"},
+    {name = "delete", type = "boolean", flag = "--delete", help = "finish: the old index is deleted"},
     job_spec.patience_row,
     undo.row, confirm.row,
   }),
@@ -215,6 +221,9 @@ function verbs.accept(client, ctx, id)
     rest > 0 and (", %d not looked at"):format(rest) or ""))
 end
 
+function verbs.cutover(client, ctx, id) migration.cut_over(ctx, client, id) end
+function verbs.finish(client, ctx, id) migration.finish(ctx, client, id) end
+
 -- Of a job without a document: gives back what its dead process has left, which undoes it. -> was there
 -- anything?
 local function has_given_back(client, ctx, id)
@@ -235,12 +244,14 @@ function verbs.resume(client, ctx, id)
   if record and record.alive and orders.is_paused(client, record) then
     return job_orders.give(client, ctx, "go_on", id)
   end
+  if record and record.spec.migrate then return migration.resume(ctx, client, id) end
   return go_on(ctx, "resume", find(client, ctx, id))
 end
 
 function verbs.rollback(client, ctx, id)
   local record = records.get(client, id)
   if not record and not ctx.options.dry_run and has_given_back(client, ctx, id) then return end
+  if record and record.spec.migrate then return migration.rollback(ctx, client, id) end
   local found = find(client, ctx, id)
   if ctx.options.dry_run then return undo.show(ctx, found) end
   local may, given = undo.agreed(ctx, client, found, record)
@@ -249,14 +260,14 @@ function verbs.rollback(client, ctx, id)
 end
 
 local verb_names = {"ls", "show", "wait", "plan", "pause", "resume", "throttle", "cancel", "rollback",
-  "accept", "purge"}
+  "accept", "cutover", "finish", "purge"}
 
 local without_id = {ls = true, purge = true}
 
 -- The verb of each option that is one verb's.
 local belongs_to = {
   all = "ls", state = "ls", rejected = "show", conflicts = "show", ["for"] = "wait", max_rejected = "resume",
-  older = "purge", dry_run = "rollback", others = "rollback",
+  older = "purge", dry_run = "rollback", others = "rollback", delete = "finish",
 }
 
 local function check(ctx)

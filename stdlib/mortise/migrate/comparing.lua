@@ -1,5 +1,6 @@
--- The part of a round that compares each segment with its journal, by the sums of the hashes of their numbers, and finds
--- what has moved, what must be copied again and what was deleted (spec/model/copies.py has the argument).
+-- The part of a round that compares each segment with its journal, by the sums of the hashes of their
+-- numbers, and finds what has moved, what must be copied again and what was deleted (spec/model/copies.py has
+-- the argument).
 local copying = require "mortise.migrate.copying"
 local segments = require "mortise.migrate.segments"
 local source = require "mortise.migrate.source"
@@ -90,7 +91,8 @@ local function copy_again(m, ledger, number, from, to)
   end)
 end
 
--- Those of a journal that the source does not have at their numbers, as places in the list; must any be copied?
+-- Those of a journal that the source does not have at their numbers, as places in the list; must any be
+-- copied?
 local function compare_lists(list, there)
   local places, missing = segments.places(there), {}
   local again = false
@@ -104,15 +106,16 @@ local function compare_lists(list, there)
   return missing, again
 end
 
--- Notes what a search finds nowhere: it was deleted, unless the term changes, once the checkpoint has come to the highest
--- number that is given by now.
+-- Notes what a search finds nowhere: it was deleted, unless the term changes, once the checkpoint has come to
+-- the highest number that is given by now.
 local function note_missing(m, ledger, list, missing, done)
   local where, off, absent = find(m, ledger, list, missing), {}, {}
   for _, i in ipairs(missing) do
     local id, routing, seq = list.ids[i], list.routings[i], list.seqs[i]
     local now = where[key(id, routing)]
     if now == nil then
-      absent[#absent + 1] = {shard = ledger.shard, id = id, routing = routing, seq = seq, term = list.terms[i]}
+      absent[#absent + 1] = {shard = ledger.shard, id = id, routing = routing, seq = seq,
+        term = list.terms[i]}
     elseif now > seq and is_listed(m, ledger, id, routing, now, done) then
       off[seq] = true
     end

@@ -1,5 +1,5 @@
--- A migration at work: what its parts share. Whoever has the job makes one; what must outlive it is in `state`, which is
--- kept in the job's document as `work`:
+-- A migration at work: what its parts share. Whoever has the job makes one; what must outlive it is in
+-- `state`, which is kept in the job's document as `work`:
 --   phase       a name in phases.lua
 --   uuid, done  of the source: its own, and up to which number each shard was read
 --   rounds      how many have ended
@@ -78,7 +78,8 @@ function Context:pace(n)
   if self.paced_ms > now then self:rest(self.paced_ms - now) end
 end
 
--- Sums over all shards: `n` copies, of them `gone` that the target is not to have, of these `aside` with a reason.
+-- Sums over all shards: `n` copies, of them `gone` that the target is not to have, of these `aside` with a
+-- reason.
 function Context:totals()
   local sum = {n = 0, gone = 0, aside = 0}
   for _, ledger in pairs(self.ledgers or {}) do
@@ -114,19 +115,19 @@ end
 local FIRST_MS <const>, MOST_MS <const> = 250, 5000
 
 local function may_pass(why)
-  return core.is_error(why) and why.retryable == true and why.code ~= "interrupted" and why.code ~= "lock_lost"
+  return core.is_error(why) and why.retryable == true and why.code ~= "interrupted"
+    and why.code ~= "lock_lost"
 end
 
--- What fn() returns. Whatever it does may be done again: what fails because the store is away is repeated, as long as
--- `wait_for_writes` allows; under the block until it has been there too long.
+-- What fn() returns. Whatever it does may be done again: what fails because the store is away is repeated, as
+-- long as `wait_for_writes` allows; under the block until it has been there too long.
 function Context:patiently(fn)
-  local began, wait = core.now_ms(), FIRST_MS
+  local began, wait, told = core.now_ms(), FIRST_MS, false
   while true do
     local ok, result = pcall(fn)
-    if ok then
-      self.work:waits(nil)
-      return result
-    end
+    if ok and told then self.work:waits(nil) end
+    if ok then return result end
+    told = true
     local gone_ms = core.now_ms() - began
     if not may_pass(result) or gone_ms > self.spec.wait_for_writes then error(result, 0) end
     self.work:waits(("waits for the store: %s"):format(result.message):sub(1, 200))
@@ -136,7 +137,8 @@ function Context:patiently(fn)
 end
 
 function Context:refuse_slow()
-  errors.raise("unavailable", "index %s could not be cut over: its writes would have been refused for more than %s",
+  errors.raise("unavailable",
+    "index %s could not be cut over: its writes would have been refused for more than %s",
     self.source, duration.text(self.spec.max_pause))
 end
 

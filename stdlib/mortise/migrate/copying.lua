@@ -1,6 +1,6 @@
--- The part of a round that reads what is new and copies it (spec/model/copies.py has the argument): each shard's numbers
--- from where the last round came to up to its checkpoint, a segment at a time. What was found is in the segment's journal
--- before it is sent.
+-- The part of a round that reads what is new and copies it (spec/model/copies.py has the argument): each
+-- shard's numbers from where the last round came to up to its checkpoint, a segment at a time. What was found
+-- is in the segment's journal before it is sent.
 local errors = require "mortise.errors"
 local segments = require "mortise.migrate.segments"
 local source = require "mortise.migrate.source"
@@ -28,7 +28,8 @@ local function send_all(m, send)
     if not busy then return others end
     m.refused = m.refused + 1
     if try == busy_tries then
-      errors.raise("unavailable", "index %s takes no writes: %s: %s", m.target, busy.type or "", busy.reason or "")
+      errors.raise("unavailable", "index %s takes no writes: %s: %s", m.target, busy.type or "", busy.reason
+        or "")
     end
     m:rest(math.min(25 << try, 5000))
   end
@@ -38,7 +39,8 @@ end
 local function left_of(answers, is_delete)
   local others = {}
   for i, each in ipairs(answers) do
-    local fine = each.result == "applied" or each.result == "conflict" or is_delete and each.result == "missing"
+    local fine = each.result == "applied" or each.result == "conflict" or is_delete
+      and each.result == "missing"
     if not fine then
       each.at = i
       others[#others + 1] = each
@@ -52,7 +54,8 @@ function copying.delete(m, items)
   local bulk = {}
   for i, each in ipairs(items) do
     bulk[i] = {
-      kind = "delete", id = each.id, routing = each.routing or nil, external_gte = each.version, skip_pipeline = true,
+      kind = "delete", id = each.id, routing = each.routing or nil, external_gte = each.version,
+        skip_pipeline = true,
     }
   end
   local left = #bulk > 0 and send_all(m, function() return left_of(m.to:bulk(m.target, bulk), true) end) or {}
@@ -74,7 +77,8 @@ local function change_page(m, page, list)
     local how, body, why = m.change(page[i])
     if how == "copy" then
       items[#items + 1] = {
-        kind = "index", id = list.ids[i], routing = list.routings[i] or nil, body = body, skip_pipeline = true,
+        kind = "index", id = list.ids[i], routing = list.routings[i] or nil, body = body,
+          skip_pipeline = true,
         external_gte = copying.version(list.terms[i], list.seqs[i]), at = i,
       }
     elseif how == "drop" then
@@ -96,11 +100,13 @@ end
 -- ---- A segment -----------------------------------------------------------------------------------
 
 local function item_of(list, i)
-  return {id = list.ids[i], routing = list.routings[i], version = copying.version(list.terms[i], list.seqs[i])}
+  return {id = list.ids[i], routing = list.routings[i], version = copying.version(list.terms[i],
+    list.seqs[i])}
 end
 
--- Sends a page whose documents are in the journal. What the target is not to have, or will not take, is deleted there in
--- the same version, lest an earlier copy stay. -> {[number] = true, or {type, reason} of what was set aside}
+-- Sends a page whose documents are in the journal. What the target is not to have, or will not take, is
+-- deleted there in the same version, lest an earlier copy stay. -> {[number] = true, or {type, reason} of
+-- what was set aside}
 function copying.send(m, page, list)
   local others, dropped
   if m.change then
@@ -128,13 +134,15 @@ local function find_moved(m, list)
   local found = {}
   for i = 1, list.n do
     local version = views[i] and views[i]._version
-    if version and version < copying.version(list.terms[i], list.seqs[i]) then found[#found + 1] = version & mask end
+    if version and version < copying.version(list.terms[i], list.seqs[i]) then
+      found[#found + 1] = version & mask
+    end
   end
   return found
 end
 
--- Adds to a journal what was found. What is listed there from here on was read by a process that died, or by this one
--- before an error: if it was not found now, it is not known to have been answered.
+-- Adds to a journal what was found. What is listed there from here on was read by a process that died, or by
+-- this one before an error: if it was not found now, it is not known to have been answered.
 local function merge(list, found, from)
   local places = segments.places(found)
   for i = 1, list.n do

@@ -1,8 +1,10 @@
--- The cut-over: writes to the source are blocked, the rest is copied, and one request moves the clients' alias.
+-- The cut-over: writes to the source are blocked, the rest is copied, and one request moves the clients'
+-- alias.
 --
--- Before each block the source gets one more alias, the mark, whose name was never used before. The request that moves the
--- clients' alias removes the mark, which must be there; whoever lifts the block removes the mark first. So no move that
--- comes late, from a process that was thought dead, finds a source that is written to again.
+-- Before each block the source gets one more alias, the mark, whose name was never used before. The request
+-- that moves the clients' alias removes the mark, which must be there; whoever lifts the block removes the
+-- mark first. So no move that comes late, from a process that was thought dead, finds a source that is
+-- written to again.
 local core = require "mortise.core"
 local context = require "mortise.migrate.context"
 local errors = require "mortise.errors"
@@ -11,7 +13,7 @@ local source = require "mortise.migrate.source"
 
 local cutover = {}
 
-local LATE_MS <const> = 10000 -- no block, and no lifting of one, is carried out later (MT_BLOCK_MS)
+local LATE_MS <const> = 5000 -- no block, and no lifting of one, is carried out later (MT_BLOCK_MS)
 
 -- ---- The mark and the aliases --------------------------------------------------------------------
 
@@ -44,7 +46,8 @@ end
 
 -- ---- Taking it back ------------------------------------------------------------------------------
 
--- Ends what this or another process has begun. -> was the alias moved? If not, the source is written to again.
+-- Ends what this or another process has begun. -> was the alias moved? If not, the source is written to
+-- again.
 local function lift(m)
   remove_mark(m)
   if is_swapped(m) then return true end
@@ -53,8 +56,8 @@ local function lift(m)
   return false
 end
 
--- The same, for whoever goes on after a process died. Its requests to block, or to lift the block, have timed out before
--- anybody blocks again.
+-- The same, for whoever goes on after a process died. Its requests to block, or to lift the block, have timed
+-- out before anybody blocks again.
 function cutover.recover(m)
   if m.state.blocks == 0 then return false end
   local swapped = m:patiently(function() return lift(m) end)
@@ -67,7 +70,8 @@ end
 local function check_positions(m, settings)
   local positions = source.positions(m)
   if positions.settings ~= settings then
-    errors.raise("conflict", "somebody has changed the settings of %s under its block: nothing was cut over", m.source)
+    errors.raise("conflict", "somebody has changed the settings of %s under its block: nothing was cut over",
+      m.source)
   end
   for k, position in ipairs(positions) do
     local done = m.state.done[k]
@@ -83,7 +87,8 @@ local function check_counts(m)
   m.to:refresh(m.target)
   local there, here = m.own:count(m.source), m.to:count(m.target)
   if there == sum.n and here == sum.n - sum.gone then return end
-  errors.raise("conflict", "%s has %d documents and %s has %d, where the journals have %d and %d: nothing was cut over; "
+  errors.raise("conflict",
+    "%s has %d documents and %s has %d, where the journals have %d and %d: nothing was cut over; "
     .. "are there documents of the same _id with another routing?", m.source, there, m.target, here, sum.n,
     sum.n - sum.gone)
 end
@@ -121,7 +126,8 @@ local function lock_clients(m)
   return m.session:acquire(lock.kind, lock.index, lock.paths, {wait_ms = m.spec.wait, adopts = true})
 end
 
--- -> was it done? If not, it would have taken too long. An error has lifted the block, too, unless it could not.
+-- -> was it done? If not, it would have taken too long. An error has lifted the block, too, unless it could
+-- not.
 function cutover.try(m)
   m.state.blocks = m.state.blocks + 1
   m:enter "cutting over"
@@ -140,18 +146,21 @@ end
 -- How many operations the target has had since the alias came to it.
 function cutover.written_since(m)
   local n = 0
-  for k, number in ipairs(numbers_of(m.to, m.target)) do n = n + number - (m.state.swapped_at[k] or number) end
+  for k, number in ipairs(numbers_of(m.to, m.target)) do n = n + number - (m.state.swapped_at[k]
+    or number) end
   return n
 end
 
--- The alias names the source again, which is written to again. `others`: so many operations on the target may be lost.
+-- The alias names the source again, which is written to again. `others`: so many operations on the target may
+-- be lost.
 function cutover.go_back(m, others)
   if is_swapped(m) then
     m.to:block(m.target)
     local n = cutover.written_since(m)
     if n > (others or 0) then
       m.to:unblock(m.target)
-      errors.raise("conflict", "%s has had %d operations since the alias came to it, which going back would lose", m.target,
+      errors.raise("conflict",
+        "%s has had %d operations since the alias came to it, which going back would lose", m.target,
         n)
     end
     m.own:alias_move(m.spec.alias, m.target, m.source)

@@ -1,5 +1,5 @@
--- The phases of a migration. Each does its work, which may be done again, and says which one is next; the job's document
--- says which one it is in before it is begun.
+-- The phases of a migration. Each does its work, which may be done again, and says which one is next; the
+-- job's document says which one it is in before it is begun.
 local cutover = require "mortise.migrate.cutover"
 local core = require "mortise.core"
 local errors = require "mortise.errors"
@@ -10,7 +10,7 @@ local target = require "mortise.migrate.target"
 local phases = {}
 
 local BETWEEN_MS <const> = 1000 -- two rounds that found little
-local RETRY_MS <const> = 10000  -- after a cut-over that took too long, at first
+local RETRY_MS <const> = 5000   -- after a cut-over that took too long, at first
 local RETRY_MOST_MS <const> = 5 * 60 * 1000
 
 local steps = {}
@@ -33,7 +33,8 @@ end
 local function check_aside(m)
   local aside = m:totals().aside
   if aside > m.spec.max_rejected then
-    errors.raise("rejected", "%d documents were set aside, which index %s cannot have: it is not cut over", aside, m.target)
+    errors.raise("rejected", "%d documents were set aside, which index %s cannot have: it is not cut over",
+      aside, m.target)
   end
 end
 

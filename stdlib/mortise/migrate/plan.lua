@@ -38,11 +38,13 @@ end
 
 local function texts(settings)
   local found = {}
-  for name, value in pairs(settings) do found[name] = type(value) == "table" and core.json(value) or core.tostring(value) end
+  for name, value in pairs(settings) do found[name] = type(value) == "table" and core.json(value)
+    or core.tostring(value) end
   return found
 end
 
--- {documents=, shards=, fields=, settings= (differences), refusals={{code=, message=, advice=}, ...}, estimate= (seconds)}
+-- {documents=, shards=, fields=, settings= (differences), refusals={{code=, message=, advice=}, ...},
+-- estimate= (seconds)}
 function plan.of(m)
   local found = core.array {}
   for i, each in ipairs(refusals.findings(m)) do found[i] = core.object(each) end

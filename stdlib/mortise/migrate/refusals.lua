@@ -17,7 +17,8 @@ local function add_source(found, m, described)
     add(found, "unsupported", "roll it over with a new template, and let the old indices age",
       "%s is a data stream", m.spec.from)
   elseif described.source_disabled then
-    add(found, "unsupported", "write the documents anew from where they came", "%s keeps no _source", m.spec.from)
+    add(found, "unsupported", "write the documents anew from where they came", "%s keeps no _source",
+      m.spec.from)
   elseif described.source_filtered then
     add(found, "unsupported", "write the documents anew from where they came",
       "%s keeps a part of the _source alone (includes, excludes)", m.spec.from)
@@ -31,7 +32,8 @@ local function add_blocks(found, name, settings)
   local blocks = (settings.index or settings).blocks or {}
   for _, each in ipairs {"write", "read_only", "read_only_allow_delete", "read", "metadata"} do
     if is_set(blocks[each]) then
-      add(found, "unavailable", "lift it, then try again", "index %s is blocked: index.blocks.%s is set", name, each)
+      add(found, "unavailable", "lift it, then try again", "index %s is blocked: index.blocks.%s is set",
+        name, each)
     end
   end
 end
@@ -50,7 +52,8 @@ local function add_alias(found, m, own)
   table.sort(names, core.before)
   if #names == 1 and names[1] == m.spec.from then return end
   if #names == 0 then
-    add(found, "not_found", ("add it first: the clients are to use %s"):format(alias), "index %s has no alias %s",
+    add(found, "not_found", ("add it first: the clients are to use %s"):format(alias),
+      "index %s has no alias %s",
       m.spec.from, alias)
   else
     add(found, "unsupported", "an alias is moved that names the old index alone", "alias %s names %s", alias,

@@ -1,5 +1,5 @@
--- A round reads what can't be taken back any more, copies what is new, sends the deletions that have become certain, and
--- compares all segments with their journals.
+-- A round reads what can't be taken back any more, copies what is new, sends the deletions that have become
+-- certain, and compares all segments with their journals.
 local comparing = require "mortise.migrate.comparing"
 local copying = require "mortise.migrate.copying"
 local core = require "mortise.core"
@@ -19,7 +19,8 @@ local function round(m)
   m.state.rounds = m.state.rounds + 1
   m.state.round_ms, m.state.round_passed = core.now_ms() - began, passed
   m:note()
-  return {clean = differed == 0 and #m.noted == 0, passed = passed, deleted = deleted, ms = core.now_ms() - began}
+  return {clean = differed == 0 and #m.noted == 0, passed = passed, deleted = deleted,
+    ms = core.now_ms() - began}
 end
 
 -- -> {clean= (nothing differs), passed= (how many numbers were read), deleted=, ms=}

@@ -1,14 +1,15 @@
--- The journals of a migration. 1,024 sequence numbers in a row of one shard are a segment, and each segment has a
--- document in the jobs' index that lists every copy that may have been sent of what was read there:
+-- The journals of a migration. 1,024 sequence numbers in a row of one shard are a segment, and each segment
+-- has a document in the jobs' index that lists every copy that may have been sent of what was read there:
 --
 --   NAMESPACE:JOB:segment:SHARD:NUMBER
---   {"kind":"segment","ns":...,"job":...,"state":"aside" or "","body":{"shard":K,"segment":I,"n":...,"sum":...,
---    "open":...,"gone":...,"aside":...},"entries":packed}
+--   {"kind":"segment","ns":...,"job":...,"state":"aside" or "","entries":packed,
+--    "body":{"shard":K,"segment":I,"n":...,"sum":...,"open":...,"gone":...,"aside":...}}
 --
--- `n` counts the entries and `sum` adds up the hashes of their numbers, as a store does for the documents that it has
--- there; `open` are those that do not count as answered, `gone` those that the target is not to have, `aside` those of them
--- of which a reason is kept. The entries are JSON: {"at":[number - 1024 * I, ...],"ids":[...],"routings":[... or false],
--- "terms":[...],"open":[at, ...],"gone":[[at] or [at,type,reason], ...]}.
+-- `n` counts the entries and `sum` adds up the hashes of their numbers, as a store does for the documents
+-- that it has there; `open` are those that do not count as answered, `gone` those that the target is not to
+-- have, `aside` those of them of which a reason is kept. The entries are JSON: {"at":[number - 1024 * I,
+-- ...],"ids":[...],"routings":[... or false], "terms":[...],"open":[at, ...],"gone":[[at] or
+-- [at,type,reason], ...]}.
 --
 -- They are written by compare-and-set. So what a dead process has sent late takes nothing off.
 local core = require "mortise.core"
@@ -28,7 +29,9 @@ function segments.of_page(page)
   return {n = #ids, ids = ids, routings = routings, seqs = seqs, terms = terms, open = {}, gone = {}}
 end
 
-function segments.empty() return {n = 0, ids = {}, routings = {}, seqs = {}, terms = {}, open = {}, gone = {}} end
+function segments.empty()
+  return {n = 0, ids = {}, routings = {}, seqs = {}, terms = {}, open = {}, gone = {}}
+end
 
 -- {[number] = place}
 function segments.places(list)
@@ -109,7 +112,8 @@ end
 local function read_entries(text, base)
   local kept = core.json_decode(core.unpack(text))
   local list = {
-    n = #kept.ids, ids = kept.ids, routings = kept.routings, seqs = {}, terms = kept.terms, open = {}, gone = {},
+    n = #kept.ids, ids = kept.ids, routings = kept.routings, seqs = {}, terms = kept.terms, open = {},
+      gone = {},
   }
   for i, at in ipairs(kept.at) do list.seqs[i] = base + at end
   for _, at in ipairs(kept.open) do list.open[base + at] = true end
@@ -135,7 +139,8 @@ local function note(ledger, number, mark)
     ledger.total[name] = total + mark[name] - (ledger[name][number] or 0)
   end
   ledger.n[number], ledger.sum[number] = mark.n, mark.sum
-  for _, name in ipairs {"open", "gone", "aside"} do ledger[name][number] = mark[name] > 0 and mark[name] or nil end
+  for _, name in ipairs {"open", "gone", "aside"} do ledger[name][number] = mark[name] > 0 and mark[name]
+    or nil end
 end
 
 -- {[shard] = ledger}, from 0, as the journals have them.
@@ -154,8 +159,8 @@ function segments.load(m, shards)
   return ledgers
 end
 
--- A document is in a later journal now: its copy here no longer counts. That is not written down; whoever goes on
--- from what is kept looks at the segment once more.
+-- A document is in a later journal now: its copy here no longer counts. That is not written down; whoever
+-- goes on from what is kept looks at the segment once more.
 function Ledger:forget(seq)
   local number = seq // WIDTH
   if not self.n[number] then return end
@@ -193,7 +198,8 @@ function segments.write(m, ledger, number, list)
   if answer.result == "busy" then
     errors.raise("unavailable", "%s: the journal of a segment was not written: %s", m.jobs, answer.reason)
   elseif answer.result ~= "applied" then
-    errors.raise("rejected", "%s: the journal of a segment cannot be written: %s", m.jobs, answer.reason or answer.result)
+    errors.raise("rejected", "%s: the journal of a segment cannot be written: %s", m.jobs, answer.reason
+      or answer.result)
   end
   ledger.version[number] = {answer.seq_no, answer.term}
   note(ledger, number, mark)
@@ -202,8 +208,8 @@ end
 
 local tries = 8
 
--- Reads the journal, lets `change(list)` make another of it, and writes that; again where somebody else has written it in
--- between. -> what was written. `list`: what to begin with, where none is known to be there.
+-- Reads the journal, lets `change(list)` make another of it, and writes that; again where somebody else has
+-- written it in between. -> what was written. `list`: what to begin with, where none is known to be there.
 function segments.update(m, ledger, number, change, list)
   for _ = 1, tries do
     local known = list and not ledger.version[number] and list or change(segments.read(m, ledger, number))
@@ -211,7 +217,8 @@ function segments.update(m, ledger, number, change, list)
     if segments.write(m, ledger, number, known) then return known end
     ledger.version[number] = nil
   end
-  errors.raise("conflict", "%s: the journal of segment %d of shard %d is changed by others again and again", m.jobs,
+  errors.raise("conflict", "%s: the journal of segment %d of shard %d is changed by others again and again",
+    m.jobs,
     number, ledger.shard)
 end
 

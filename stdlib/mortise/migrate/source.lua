@@ -5,11 +5,12 @@ local errors = require "mortise.errors"
 local source = {}
 
 local function refuse_another(m)
-  errors.raise("conflict", "index %s was made anew since the migration began: it cannot go on; roll it back", m.source)
+  errors.raise("conflict", "index %s was made anew since the migration began: it cannot go on; roll it back",
+    m.source)
 end
 
--- What can't be taken back any more: {{term=, max_seq_no=, global_checkpoint=, docs=}, ...}, shard K at K + 1. The
--- checkpoints are read before the terms.
+-- What can't be taken back any more: {{term=, max_seq_no=, global_checkpoint=, docs=}, ...}, shard K at K +
+-- 1. The checkpoints are read before the terms.
 function source.positions(m)
   local found = m.own:shards(m.source)
   if m.state.uuid and found.uuid ~= m.state.uuid then refuse_another(m) end
@@ -27,7 +28,9 @@ end
 function source.flush(m)
   if not m.state.flushes then return end
   local status, text = m.client:raw("POST", "/" .. m.source .. "/_flush")
-  if status ~= 200 then errors.raise("unavailable", "POST /%s/_flush: %d: %s", m.source, status, text:sub(1, 200)) end
+  if status ~= 200 then
+    errors.raise("unavailable", "POST /%s/_flush: %d: %s", m.source, status, text:sub(1, 200))
+  end
 end
 
 -- Does it need that?
@@ -36,7 +39,7 @@ function source.is_async(m)
   local settings = described[m.source].settings or {}
   local index = settings.index or settings
   local translog = index.translog or {}
-  return (translog.durability or settings["index.translog.durability"] or "request"):lower() == "async"
+  return core.lower(translog.durability or settings["index.translog.durability"] or "request") == "async"
 end
 
 -- The page of documents with numbers [from, to) of a shard.

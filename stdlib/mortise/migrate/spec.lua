@@ -10,7 +10,8 @@ local spec = {}
 
 spec.rows = {
   {name = "id", type = "string", help = "of its job; else it is made from the names"},
-  {name = "from", type = "string", required = true, help = "the index whose documents are copied, or its alias"},
+  {name = "from", type = "string", required = true,
+    help = "the index whose documents are copied, or its alias"},
   {name = "to", type = "string", required = true, help = "the new index, which is made"},
   {name = "alias", type = "string", help = "the clients' alias, which is moved from the one to the other"},
   {name = "settings", type = "table", help = "laid over the settings of the source"},
@@ -23,12 +24,14 @@ spec.rows = {
     help = "manual: it stays a step behind until `mortise jobs cutover ID`"},
   {name = "max_pause", type = "duration", default = 10000, default_text = "10s",
     help = "how long writes may be refused; if that does not suffice, it tries again later"},
-  {name = "max_rejected", type = "integer", default = 0, least = 0, most = 1 << 40, range = "a number of documents",
+  {name = "max_rejected", type = "integer", default = 0, least = 0, most = 1 << 40,
+    range = "a number of documents",
     help = "with more documents set aside it does not cut over"},
   {name = "rate", type = "count", help = "documents a second, at most"},
   overload.row,
   job_spec.patience_row,
-  {name = "keep", type = "duration", default_text = "7d", help = "how long its job is kept once it is finished"},
+  {name = "keep", type = "duration", default_text = "7d",
+    help = "how long its job is kept once it is finished"},
   {name = "on_progress", type = "function", help = "called with the numbers done and in all"},
 }
 
@@ -67,8 +70,10 @@ function spec.of(o, source)
     wait_for_writes = o.wait_for_writes,
     lock = core.object {kind = "named", index = CATEGORY, paths = core.array {source}},
     migrate = core.object {
-      from = source, to = o.to, alias = o.alias, settings = o.settings, mappings = o.mappings, given = o.given,
-      change = o.change and "function" or nil, lock = to_lock(o.lock), cutover = o.cutover, max_pause = o.max_pause,
+      from = source, to = o.to, alias = o.alias, settings = o.settings, mappings = o.mappings,
+        given = o.given,
+      change = o.change and "function" or nil, lock = to_lock(o.lock), cutover = o.cutover,
+        max_pause = o.max_pause,
       max_rejected = o.max_rejected,
     },
   }

@@ -1,8 +1,8 @@
 -- The target of a migration: what it is to be, and what it is while it is filled.
 --
--- It is made with the settings and mappings of the source, over which the given ones are laid. While it is filled it has no
--- replicas, is not refreshed, and does not forget what was deleted: late copies of that must be refused. That it is ours is
--- noted in its mappings, as `_meta.mortise_migration`.
+-- It is made with the settings and mappings of the source, over which the given ones are laid. While it is
+-- filled it has no replicas, is not refreshed, and does not forget what was deleted: late copies of that must
+-- be refused. That it is ours is noted in its mappings, as `_meta.mortise_migration`.
 local core = require "mortise.core"
 local errors = require "mortise.errors"
 
@@ -15,7 +15,8 @@ local function own_name(m) return m.client:namespace() .. ":" .. m.id end
 
 -- ---- What it is to be ----------------------------------------------------------------------------
 
--- {["index.analysis.analyzer.x.type"] = "standard", ...}: nested settings and dotted ones, by their full names.
+-- {["index.analysis.analyzer.x.type"] = "standard", ...}: nested settings and dotted ones, by their full
+-- names.
 local function flatten(settings, above, into)
   for name, value in pairs(settings) do
     local full = above .. name
@@ -36,17 +37,18 @@ local function full_names(settings)
   return found
 end
 
--- Of the source's settings: what the server itself has put there, or is of that index alone.
-local own_settings = {
-  "^index%.uuid$", "^index%.creation_date", "^index%.provided_name$", "^index%.version%.", "^index%.resize%.",
-  "^index%.routing%.allocation%.initial_recovery%.", "^index%.blocks%.", "^index%.history%.uuid$",
-  "^index%.hidden_by_mortise$", "^index%.lifecycle%.", "^index%.plugins%.index_state_management%.",
-  "^index%.opendistro%.index_state_management%.", "^index%.verified_before_close$", "^index%.routing_partition_size$",
-}
+-- Of the source's settings: what the server itself has put there, or is of that index alone. Each with all
+-- below it.
+local own_settings = {}
+for _, name in ipairs {
+  "uuid", "creation_date", "creation_date_string", "provided_name", "version", "resize", "blocks", "history",
+  "lifecycle", "plugins", "opendistro", "verified_before_close", "routing.allocation.initial_recovery",
+} do own_settings["index." .. name] = true end
 
 local function is_own(name)
-  for _, pattern in ipairs(own_settings) do
-    if name:find(pattern) then return true end
+  while name do
+    if own_settings[name] then return true end
+    name = name:match "^(.*)%."
   end
   return false
 end
@@ -61,14 +63,15 @@ end
 local function settings_of(m, source)
   local settings, given = {}, full_names(m.spec.settings)
   for name, value in pairs(full_names(source.settings)) do
-    if not is_own(name) or name == "index.routing_partition_size" then settings[name] = value end
+    if not is_own(name) then settings[name] = value end
   end
   drop_dependent(settings, given)
   for name, value in pairs(given) do settings[name] = value ~= core.null and value or nil end
   return settings
 end
 
--- The properties of `given` replace those of the same name, but for objects in which only some are named; null removes one.
+-- The properties of `given` replace those of the same name, but for objects in which only some are named;
+-- null removes one.
 local function lay_over(properties, given)
   for name, field in pairs(given) do
     local before = properties[name]
@@ -121,7 +124,8 @@ local while_filled = {"index.number_of_replicas", "index.auto_expand_replicas", 
   "index.gc_deletes"}
 
 local filling = {
-  ["index.number_of_replicas"] = "0", ["index.auto_expand_replicas"] = "false", ["index.refresh_interval"] = "-1",
+  ["index.number_of_replicas"] = "0", ["index.auto_expand_replicas"] = "false",
+    ["index.refresh_interval"] = "-1",
   ["index.gc_deletes"] = NEVER,
 }
 
@@ -166,7 +170,9 @@ end
 function target.prepare(m)
   local described = describe(m.to_client, m.spec.to)
   if not described then
-    if m.spec.given then errors.raise("not_found", "there is no index %s in %s", m.spec.to, m.to_client:url()) end
+    if m.spec.given then
+      errors.raise("not_found", "there is no index %s in %s", m.spec.to, m.to_client:url())
+    end
     return create(m)
   end
   if mark_of(described) == own_name(m) then return end
@@ -193,7 +199,9 @@ local ranks = {green = 0, yellow = 1, red = 2}
 
 local function health(client, index)
   local status, text = client:raw("GET", "/_cluster/health/" .. index)
-  if status ~= 200 then errors.raise("unavailable", "GET /_cluster/health/%s: %d: %s", index, status, text:sub(1, 200)) end
+  if status ~= 200 then
+    errors.raise("unavailable", "GET /_cluster/health/%s: %d: %s", index, status, text:sub(1, 200))
+  end
   return core.json_decode(text)
 end
 

@@ -1,0 +1,226 @@
+-- Migrations: what they make of an index, what they refuse, how they are steered and taken back.
+local mortise = require "mortise"
+local stores = require "spec.support.stores"
+
+stores.each("a migration", function(store)
+  local client, old, new, alias
+  local is_embedded = store.name == "sqlite"
+
+  before_each(function()
+    client = stores.connect(store)
+    old, new, alias = stores.name "old", stores.name "new", stores.name "alias"
+    client:create_index(old, {
+      settings = {number_of_shards = 2, number_of_replicas = 0},
+      mappings = {properties = {path = {type = "keyword"}, n = {type = "long"}}}, aliases = {[alias] = {}},
+    })
+    for i = 1, 30 do client:index(alias, "d" .. i, {path = "/a/" .. i, n = i}) end
+  end)
+  after_each(function()
+    for _, index in ipairs {old, new} do pcall(client.drop_index, client, index) end
+    client:close()
+  end)
+
+  local function migration(also)
+    local o = {id = "m", from = old, to = new, alias = alias}
+    for name, value in pairs(also or {}) do o[name] = value end
+    return client:migrate(o)
+  end
+
+  local function named() return client:describe(alias).name end
+
+  local function error_of(fn, ...)
+    local ok, why = pcall(fn, ...)
+    assert.is_false(ok)
+    return why
+  end
+
+  it("copies all, moves the alias, and is a job", function()
+    local m = migration {mappings = {properties = {n = {type = "keyword"}, more = {type = "text"}}}}
+    local result = m:run()
+    assert.same({"done", "swapped", 30, 0, 0},
+      {result.state, result.phase, result.copied, result.dropped, result.rejected})
+    assert.equal(new, named())
+    assert.same(stores.sources(client, old), stores.sources(client, new))
+    assert.equal("keyword", mortise.json(client:describe(new).json):match '\\"n\\":{\\"type\\":\\"(%a+)')
+    local record = client:get_job("m"):status()
+    assert.same({"done", 30, 30}, {record.state, record.total, record.counts.changed})
+    client:index(alias, "d31", {path = "/a/31"})
+    assert.equal("cluster_block_exception", error_of(client.index, client, old, "d32", {path = "/b"}).type)
+  end)
+
+  it("takes writes, and what is deleted and created again, along", function()
+    local m, over = migration {}, false
+    local model = {}
+    for i = 1, 30 do model["d" .. i] = i end
+    local writer = mortise.spawn(function()
+      local i = 0
+      while not over do
+        i = i + 1
+        local id = "d" .. i % 40
+        local gone = i % 3 == 0 and model[id]
+        local ok
+        if gone then
+          ok = pcall(client.delete, client, alias, id)
+        else
+          ok = pcall(client.index, client, alias, id, {path = "/a", n = -i})
+        end
+        if ok then model[id] = not gone and -i or nil else mortise.sleep(0.01) end
+      end
+    end)
+    local ok, why = pcall(m.run, m)
+    over = true
+    writer:join()
+    assert(ok, why)
+    local found = {}
+    client:refresh(new)
+    for doc in client:scan(new) do found[doc._id] = doc.n end
+    assert.same(model, found)
+  end)
+
+  it("copies what a function makes of a document", function()
+    local m = migration {change = function(doc)
+      if doc.n == 3 then return mortise.delete end
+      doc.n = doc.n * 2
+    end}
+    local result = m:run()
+    assert.same({29, 1}, {result.copied, result.dropped})
+    assert.equal(14, client:get(new, "d7").n)
+    assert.is_nil(client:get(new, "d3"))
+  end)
+
+  it("sets aside what is refused, and then does not cut over", function()
+    local function change(doc)
+      if doc.n == 5 then return mortise.reject "it is odd" end
+      if doc.n == 6 then error "no" end
+    end
+    local m = migration {change = change}
+    local why = error_of(m.run, m)
+    assert.equal("rejected", why.code)
+    assert.matches("2 documents were set aside", why.message)
+    assert.equal(old, named())
+    assert.is_true(m:status().stands)
+    local reasons = {}
+    for each in m:rejected() do reasons[each.id] = each.reason end
+    assert.equal("it is odd", reasons.d5)
+    assert.matches(": no ", reasons.d6)
+    local again = client:get_job("m", {change = change, max_rejected = 2})
+    local result = again:resume()
+    assert.same({28, 2}, {result.copied, result.rejected})
+    assert.equal(new, named())
+  end)
+
+  if not is_embedded then
+    it("sets aside what the new mapping refuses", function()
+      client:index(alias, "bad", {path = "/a", n = 7, text = "a"})
+      local m = migration {mappings = {properties = {text = {type = "integer"}}}, max_rejected = 1}
+      assert.equal(1, m:run().rejected)
+      assert.equal("bad", m:rejected()().id)
+      assert.is_nil(client:get(new, "bad"))
+    end)
+  end
+
+  it("waits to be told", function()
+    local m = migration {cutover = "manual"}
+    local task = mortise.spawn(function() return m:run() end)
+    while (m:status() or {work = {}}).work.phase ~= "in step" do mortise.sleep(0.05) end
+    client:index(alias, "late", {path = "/late"})
+    assert.equal(old, named())
+    client:get_job("m"):cutover()
+    assert.equal("swapped", task:join().phase)
+    assert.equal("/late", client:get(new, "late").path)
+  end)
+
+  it("can be cancelled, and gone on with by another", function()
+    local m = migration {cutover = "manual"}
+    local task = mortise.spawn(function() return pcall(m.run, m) end)
+    while (m:status() or {work = {}}).work.phase ~= "in step" do mortise.sleep(0.05) end
+    client:get_job("m"):cancel()
+    local ok, why = task:join()
+    assert.is_false(ok)
+    assert.equal("interrupted", why.code)
+    assert.equal("stopped", m:status().state)
+    client:get_job("m"):cutover()
+    assert.equal("swapped", client:get_job("m"):resume().phase)
+    assert.equal(new, named())
+  end)
+
+  it("goes back, but not over what was written since", function()
+    migration():run()
+    local m = client:get_job "m"
+    assert.same({from = old, to = new, alias = alias, written = 0}, m:plan_rollback())
+    client:index(alias, "d1", {path = "/changed"})
+    assert.equal(1, m:plan_rollback().written)
+    assert.equal("conflict", error_of(m.rollback, m).code)
+    assert.equal(new, named())
+    client:index(alias, "d2", {path = "/changed"})
+    assert.equal("undone", client:get_job("m"):rollback({others = 2}).state)
+    assert.equal(old, named())
+    assert.is_false(client:describe(new).exists)
+    client:index(alias, "d3", {path = "/b"})
+    assert.equal("/a/1", client:get(alias, "d1").path)
+  end)
+
+  it("is finished, after which there is no way back", function()
+    local m = migration()
+    assert.has_error(function() m:finish() end)
+    m:run()
+    m:finish {delete = true}
+    assert.is_false(client:describe(old).exists)
+    assert.equal("finished", m:status().work.phase)
+    assert.equal("conflict", error_of(m.rollback, m).code)
+    m:finish()
+  end)
+
+  it("gives up a pause that is too long, and tries again", function()
+    local m = migration {max_pause = 0.001}
+    local task = mortise.spawn(function() return pcall(m.run, m) end)
+    local record
+    repeat
+      mortise.sleep(0.05)
+      record = m:status()
+    until record and record.waits and record.waits:find "would have been refused"
+    client:index(alias, "d1", {path = "/still"}) -- it takes writes
+    assert.equal(old, named())
+    client:get_job("m"):cancel()
+    task:join()
+    client:get_job("m"):rollback()
+    assert.equal("/still", client:get(alias, "d1").path)
+  end)
+
+  it("fills an index that was made by hand", function()
+    client:create_index(new, {settings = {number_of_replicas = 0, refresh_interval = "7s"}})
+    local m = migration {given = true}
+    assert.equal(30, m:run().copied)
+    assert.matches('7s', client:describe(new).json)
+  end)
+
+  it("locks what it is told to while writes are refused", function()
+    local held = client:acquire {tree = "/a"}
+    local m = migration {lock = "/a"}
+    local task = mortise.spawn(function() return m:run() end)
+    while (m:status() or {work = {}}).work.phase ~= "cutting over" do mortise.sleep(0.02) end
+    client:index(alias, "d1", {path = "/a/new"}) -- it is not blocked before it has the lock
+    held:release()
+    assert.equal("swapped", task:join().phase)
+    assert.equal("/a/new", client:get(new, "d1").path)
+    assert.is_not_nil(client:try_lock {tree = "/a", wait = 0})
+  end)
+
+  it("refuses, before it writes, what it cannot do", function()
+    local function refused(also)
+      local why = error_of(function() migration(also):run() end)
+      return why.code, why.message
+    end
+    assert.same("not_found", (refused {from = stores.name "none"}))
+    assert.same("not_found", (refused {alias = stores.name "none"}))
+    client:create_index(new)
+    local code, message = refused()
+    assert.equal("conflict", code)
+    assert.matches(new, message, 1, true)
+    assert.equal("invalid_argument", (refused {to = old}))
+    assert.equal("invalid_argument", (refused {lock = 7}))
+    local plan = migration():plan()
+    assert.equal("conflict", plan.refusals[1].code)
+    assert.is_nil(migration():status())
+  end)
+end)

@@ -1,0 +1,83 @@
+-- How migrations are shown, and gone on with, by the commands that know them.
+local duration = require "mortise.duration"
+local errors = require "mortise.errors"
+local migrate = require "mortise.migrate"
+local output = require "mortise.cli.output"
+local progress = require "mortise.cli.progress"
+local typed = require "mortise.cli.typed"
+
+local migration = {}
+
+local function say(format, ...) output.line(io.stdout, format:format(...)) end
+
+-- The result of one that was run or resumed.
+function migration.print(ctx, found, result)
+  if ctx.options.json then return output.json(result) end
+  local aside = result.rejected > 0 and (", %d set aside"):format(result.rejected) or ""
+  local pause = result.pause and ("; writes were refused for %s"):format(
+    duration.text(math.floor(result.pause * 1000 + 0.5))) or ""
+  say("%s: %d documents are in %s now%s%s", migrate.from(found), result.copied, migrate.to(found), aside,
+    pause)
+  if result.phase ~= "swapped" then return end
+  say("to end it: %s", typed.command(ctx, "jobs", "finish", found.id))
+  say("to go back: %s", typed.command(ctx, "jobs", "rollback", found.id))
+end
+
+function migration.find(client, id)
+  local found = client:get_job(id, {on_progress = progress.watcher(id)})
+  if getmetatable(found) ~= migrate.class then errors.bad("job %s is no migration", id) end
+  return found
+end
+
+-- Calls its method, after which what goes on is no longer shown. -> its result
+function migration.call(ctx, found, verb, given)
+  output.last_words(("mortise: interrupted: %s says how it stands"):format(typed.command(ctx, "jobs", "show",
+    found.id)))
+  local ok, result = pcall(found[verb], found, given)
+  output.status(nil)
+  if not ok then error(result, 0) end
+  output.last_words(nil)
+  return result
+end
+
+function migration.resume(ctx, client, id)
+  local found = migration.find(client, id)
+  migration.print(ctx, found, migration.call(ctx, found, "resume"))
+end
+
+local function show_rollback(ctx, found)
+  local plan = found:plan_rollback()
+  if ctx.options.json then return output.json(plan) end
+  if plan.alias then
+    say("the alias %s would name %s again, and %s would take writes; %d operations on %s would be lost",
+      plan.alias,
+      plan.from, plan.from, plan.written, plan.to)
+  else
+    say("%s would take writes again", plan.from)
+  end
+  say("%s would be deleted", plan.to)
+end
+
+function migration.rollback(ctx, client, id)
+  local found = migration.find(client, id)
+  if ctx.options.dry_run then return show_rollback(ctx, found) end
+  local result = migration.call(ctx, found, "rollback", {others = ctx.options.others})
+  if ctx.options.json then return output.json(result) end
+  say("migration %s is undone: %s is as it was, and %s is gone", id, migrate.from(found), migrate.to(found))
+end
+
+function migration.cut_over(ctx, client, id)
+  migration.find(client, id):cutover()
+  if ctx.options.json then return output.json {job = id, order = "cutover"} end
+  say("migration %s is told to cut over", id)
+end
+
+function migration.finish(ctx, client, id)
+  local found = migration.find(client, id)
+  found:finish {delete = ctx.options.delete}
+  if ctx.options.json then return output.json {job = id, phase = "finished"} end
+  say("migration %s is finished%s", id, ctx.options.delete and ", and " .. migrate.from(found)
+    .. " is deleted" or "")
+end
+
+return migration

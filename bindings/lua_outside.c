@@ -90,6 +90,12 @@ static lua_outside *check_outside(lua_State *L) {
   return luaL_checkudata(L, 1, outside_name);
 }
 
+/* May its caller work on it still? */
+static bool is_at_work(const lua_outside *self) {
+  const mt_outside *o = &self->job;
+  return o->is_ready && !o->ending && !o->finished && !self->dropped;
+}
+
 static int outside_told(lua_State *L) {
   lua_outside *self = check_outside(L);
   const mt_job_record *r = &self->job.record;
@@ -97,7 +103,7 @@ static int outside_told(lua_State *L) {
   mt_error_clear(&stop);
   if (self->dropped)
     mt_error_set(&stop, MORTISE_INTERRUPTED, "the lock was released");
-  else if (self->started && !self->job.finished)
+  else if (is_at_work(self))
     mt_outside_stop(&self->job, &stop);
   lua_createtable(L, 0, 6);
   mt_set_text(L, "state", mt_job_state_name(r->state));
@@ -106,7 +112,7 @@ static int outside_told(lua_State *L) {
     lua_pushlstring(L, r->work.p, r->work.n);
     lua_setfield(L, -2, "work");
   }
-  mt_set_text(L, "paused", self->job.is_ready ? mt_outside_paused(&self->job) : NULL);
+  mt_set_text(L, "paused", is_at_work(self) ? mt_outside_paused(&self->job) : NULL);
   if (self->job.limits.rate) mt_set_integer(L, "rate", self->job.limits.rate);
   if (stop.code) {
     mt_error_push(L, &stop);
@@ -168,7 +174,7 @@ static int outside_note(lua_State *L) {
   mt_job_record *r = &self->job.record;
   mortise_error err;
   luaL_checktype(L, 3, LUA_TTABLE);
-  if (!self->job.is_ready || self->job.finished) return 0;
+  if (!is_at_work(self)) return 0;
   read_outside_count(L, "total", &r->total);
   read_outside_count(L, "matched", &r->counts.matched);
   read_outside_count(L, "changed", &r->counts.changed);
@@ -196,6 +202,7 @@ static int outside_pause(lua_State *L) {
 
 static void cancel_outside(lua_outside *self) {
   mortise_error err;
+  if (self->dropped) return;
   mt_error_set(&err, MORTISE_INTERRUPTED, "the job was interrupted");
   mt_outside_cancel(&self->job, &err);
 }
@@ -217,7 +224,7 @@ static int outside_finish(lua_State *L) {
   mortise_error err;
   bool failed = !lua_isnoneornil(L, 3);
   if (failed) mt_error_read(L, 3, &err);
-  if (self->job.is_ready) mt_outside_finish(&self->job, state, failed ? &err : NULL);
+  if (is_at_work(self)) mt_outside_finish(&self->job, state, failed ? &err : NULL);
   return 0;
 }
 
@@ -290,7 +297,7 @@ static int outside_run(lua_State *L) {
   outside_op *op = new_wait(L, &run_type);
   lua_outside *self = op->work;
   if (self->job.finished || self->dropped) return push_outside_end(L, self);
-  if (self->started && self->job.is_ready && !self->job.ending) return 0;
+  if (is_at_work(self)) return 0;
   if (!self->started) start_outside(L, self);
   self->runner = &op->op;
   mt_op_start(&op->op);
@@ -303,7 +310,7 @@ static int outside_settle(lua_State *L) {
   outside_op *op = new_wait(L, &settle_type);
   lua_outside *self = op->work;
   cancel_outside(self);
-  if (self->job.is_ready)
+  if (is_at_work(self))
     mt_outside_finish(&self->job, self->job.verb == MT_JOB_UNDO ? MT_JOB_UNDOING : MT_JOB_STOPPED, NULL);
   if (self->job.finished || self->dropped) return 0;
   self->runner = &op->op;
@@ -320,8 +327,8 @@ static int outside_checkpoint(lua_State *L) {
   outside_op *op = new_wait(L, &keep_type);
   lua_outside *self = op->work;
   mortise_error err;
-  if (!self->job.is_ready || self->job.ending || self->job.finished)
-    mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "the job is not at work");
+  if (self->dropped) mt_error_throw(L, MORTISE_INTERRUPTED, "the lock was released");
+  if (!is_at_work(self)) mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "the job is not at work");
   if (mt_outside_stop(&self->job, &err)) mt_error_raise(L, &err);
   self->runner = &op->op;
   mt_op_start(&op->op);

@@ -279,7 +279,8 @@ calls.arguments = {
   ["core.outside"] = {
     run = nothing, result = nothing, progress = nothing, cancel = nothing, settle = nothing, told = nothing,
     checkpoint = nothing, pause = function() return "why" end, waits = function() return "why" end,
-    note = function() return '{"phase":"a"}', {total = 3, matched = 2} end, finish = function() return "done" end,
+    note = function() return '{"phase":"a"}', {total = 3, matched = 2} end,
+      finish = function() return "done" end,
   },
   ["core.writer"] = {write = function(e) return core_items(e) end, close = nothing},
   ["core.scan"] = {next = nothing, close = nothing},

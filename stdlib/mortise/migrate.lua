@@ -109,7 +109,8 @@ local function attempt(self, verb)
   if ok then
     return core.object {
       job = self.id, state = record.state, phase = record.work.phase, copied = record.counts.changed,
-      dropped = record.counts.unchanged, rejected = record.counts.rejected, deleted = record.work.deleted
+      changed = record.counts.changed, dropped = record.counts.unchanged, rejected = record.counts.rejected,
+        deleted = record.work.deleted
         or 0,
       rounds = record.work.rounds, pause = record.work.pause_ms and record.work.pause_ms / 1000,
       seconds = (core.now_ms() - began_ms) / 1000,
@@ -238,7 +239,7 @@ function Migration:__tostring() return "migration " .. self.id end
 local function new(client, id, spec, also)
   return setmetatable({
     id = id, name = spec.name, _client = client, _spec = spec, _wait = also.wait, _function = also.change,
-    _on_progress = also.on_progress, _max_rejected = also.max_rejected,
+    _given_id = also.given_id, _on_progress = also.on_progress, _max_rejected = also.max_rejected,
     _patience = also.wait_for_writes or spec.wait_for_writes or job_spec.default_patience_ms,
   }, Migration)
 end
@@ -255,9 +256,27 @@ end
 -- One that is not yet begun; nothing is written.
 function migrate.new(client, given)
   local o = options.check("migrate", spec_of.rows, given)
-  o.id = o.id or ("%s-to-%s"):format(o.from, o.to)
+  o.given_id, o.id = o.id ~= nil, o.id or ("%s-to-%s"):format(o.from, o.to)
   core.job_id_check(o.id)
   return new(client, o.id, spec_of.of(o, source_of(client, o.from)), o)
+end
+
+-- Gives one that was given no id this one.
+function migrate.settle(self, id)
+  if self._given_id then return end
+  core.job_id_check(id)
+  self.id, self._given_id = id, true
+end
+
+function migrate.client(self) return self._client end
+
+-- For commands: `show` is called as `on_progress` is, and before it.
+function migrate.watch(self, show)
+  local own = self._on_progress
+  self._on_progress = own and function(...)
+    show(...)
+    own(...)
+  end or show
 end
 
 -- The names of its indices.

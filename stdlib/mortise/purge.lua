@@ -54,6 +54,11 @@ end
 
 -- Raises conflict where a job is not over.
 function purge.check(record)
+  if records.is_open(record) then
+    errors.raise("conflict",
+      "migration %s is not finished: `mortise jobs finish %s`, or rollback, comes first",
+      record.job, record.job)
+  end
   if records.over[record.state] then return end
   if record.stands then
     errors.raise("conflict", "job %s stands half-done: it is resumed or rolled back first", record.job)
@@ -116,7 +121,8 @@ function purge.list(client, older_ms, most)
     local record = records.read(view)
     local own = record and math.type(record.spec.keep) == "integer" and record.spec.keep
     local keep = older_ms or own or purge.keep_ms
-    if record and (record.state == "removed" or now - view.updated >= keep) then
+    local old = record and now - view.updated >= keep and not records.is_open(record)
+    if old or record and record.state == "removed" then
       list[#list + 1] = record
     end
     if #list == most then break end

@@ -299,6 +299,19 @@ function records.has_random_id(record)
   return type(name) == "string" and record.job:sub(1, #name + 1) == name .. "-" and #record.job == #name + 9
 end
 
+-- How a record's job is gone on with; nil: by `mortise jobs resume`.
+local function own_resume(record)
+  local migrate = record.spec.migrate
+  if by_function.is(record.spec.change) then return by_function.command end
+  if not (migrate and migrate.change) then return nil end
+  return ("mortise migrate %s %s --id %s --change FILE --resume"):format(migrate.from, migrate.to, record.job)
+end
+
+-- Has it been cut over, so that it is to be finished, or taken back?
+function records.is_open(record)
+  return record.state == "done" and record.work ~= nil and record.work.phase == "swapped"
+end
+
 -- What is said of one that stands; `halted`: because of what it has set aside.
 function records.advice(id, state, change, halted)
   local rollback = ("`mortise jobs rollback %s`"):format(id)
@@ -318,15 +331,18 @@ function records.next_steps(record)
     command = command or ("mortise jobs %s %s"):format(verb, record.job)
     return core.object {verb = verb, command = command, why = why}
   end
-  if record.state == "done" then return {step("rollback", "undoes it")} end
+  if records.is_open(record) then
+    return {step("finish", "ends it: there is no way back from there"), step("rollback", "goes back")}
+  end
+  if record.state == "done" then return record.work and {} or {step("rollback", "undoes it")} end
   if record.state == "undone" and record.began and not records.has_random_id(record) then
     return {step("purge", "removes it, so that it can be run again")}
   end
   if record.waits and record.waits:find "^paused by " then return {step("resume", "lets it go on")} end
   if not record.stands then return {} end
   if record.state == "undoing" then return {step("rollback", "goes on undoing it")} end
-  local command = by_function.is(record.spec.change) and by_function.command or nil
-  local steps = {step("resume", "does what is left", command), step("rollback", "undoes what it did")}
+  local steps = {step("resume", "does what is left", own_resume(record)), step("rollback",
+    "undoes what it did")}
   if record.halted then table.insert(steps, 2, step("accept", "ends it as it is")) end
   return steps
 end

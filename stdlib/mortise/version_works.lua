@@ -6,6 +6,7 @@
 -- A record of status() has `state` ("done", "undone", ...), `stands`, `began`, `counts`, `reason`.
 local errors = require "mortise.errors"
 local job = require "mortise.job"
+local migrate = require("mortise.later") "mortise.migrate"
 local mortise = require "mortise"
 local purge = require "mortise.purge"
 
@@ -30,7 +31,19 @@ end
 
 function jobs.watch(found, show) job.watch(found, show(found.id)) end
 
-local kinds = {jobs}
+local migrations = {}
+
+function migrations.of(value, id)
+  if getmetatable(value) ~= migrate.class then return nil end
+  migrate.settle(value, id)
+  return value
+end
+
+migrations.remove = function(found) purge.one(migrate.client(found), found.id) end
+
+function migrations.watch(found, show) migrate.watch(found, show(found.id)) end
+
+local kinds = {jobs, migrations}
 
 local works = {}
 
@@ -41,7 +54,7 @@ function works.of(value, id)
     local work = kind.of(value, id)
     if work then return work, kind end
   end
-  errors.bad("it returns a %s: a versioned script returns a job, or nothing", type(value))
+  errors.bad("it returns a %s: a versioned script returns a job, a migration, or nothing", type(value))
 end
 
 return works

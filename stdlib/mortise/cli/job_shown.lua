@@ -169,6 +169,10 @@ function job_shown.print_one(record, limits)
       .. "take it anew")
   end
   if record.waits then say("waits", "%s", record.waits) end
+  local migration = spec.migrate
+  if migration and record.stands and record.work and record.work.phase == "cutting over" then
+    say("blocked", "%s takes no writes until it is resumed or rolled back", migration.from)
+  end
   if limits then
     say("limits", "%s%s", job_orders.limits_text(limits), limits.by and ", by " .. limits.by or "")
   end

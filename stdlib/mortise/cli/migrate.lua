@@ -7,6 +7,7 @@ local migration = require "mortise.cli.migration"
 local mortise = require "mortise"
 local output = require "mortise.cli.output"
 local progress = require "mortise.cli.progress"
+local records = require "mortise.records"
 
 local command = {
   summary = "copy an index that is in use into a new one, and move its alias",
@@ -83,6 +84,12 @@ local function seconds(ms) return ms and ms / 1000 end
 
 local function make(ctx, client)
   local o = ctx.options
+  local id = o.id or ("%s-to-%s"):format(table.unpack(ctx.arguments))
+  if o.resume and records.get(client, id) then
+    return client:get_job(id, {
+      change = read_change(o.change), max_rejected = o.max_rejected, on_progress = progress.watcher(id),
+    })
+  end
   local found
   found = client:migrate {
     id = o.id, from = ctx.arguments[1], to = ctx.arguments[2], alias = o.alias, given = o.given,

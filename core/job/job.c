@@ -203,7 +203,7 @@ static void add_unsure(job_op *o) {
                "%" PRIu64
                " documents that were being written when the job's process ended have been changed "
                "by others since, and nobody can tell whether the job had changed them before: they "
-               "stay as they are (`mortise jobs show %s --conflicts`)",
+               "stay as they are (`jobs show %s --conflicts` lists them)",
                n, o->j->id);
   keep_error(o, &err);
 }

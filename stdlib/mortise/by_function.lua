@@ -2,6 +2,7 @@
 local context = require "mortise.context"
 local core = require "mortise.core"
 local errors = require "mortise.errors"
+local hint = require "mortise.hint"
 
 local by_function = {}
 
@@ -60,13 +61,14 @@ function by_function.is(change)
 end
 
 -- How such a job is gone on with.
-by_function.command = "mortise job run FILE --resume"
+function by_function.command(client) return hint.mortise(client) .. " job run FILE --resume" end
 
-function by_function.refuse(code, id)
+function by_function.refuse(client, code, id)
   error(core.error {
     code = code, job = id, retryable = false,
     message = ("job %s cannot be resumed here, since its change is a Lua function, which only its script "
-      .. "has: `%s` goes on there, `mortise jobs rollback %s` undoes it"):format(id, by_function.command, id),
+      .. "has: `%s` goes on there, `%s jobs rollback %s` undoes it"):format(id, by_function.command(client),
+      hint.mortise(client), id),
   }, 0)
 end
 

@@ -253,14 +253,14 @@ function guards.tell(client, paths)
   if not record or told[client][record.job] then return end
   told[client][record.job] = true
   warn("%s is locked, but a job that has lost its lock has left it half-changed: %s", path,
-    records.advice(record.job, record.state, record.spec.change, record.halted))
+    records.advice(client, record.job, record.state, record.spec.change, record.halted))
 end
 
-function guards.refuse(record, path)
+function guards.refuse(client, record, path)
   error(core.error {
     code = "orphaned_job", job = record.job, retryable = false,
     message = ("%s is in the way: %s"):format(visible(path),
-      records.advice(record.job, record.state, record.spec.change, record.halted)),
+      records.advice(client, record.job, record.state, record.spec.change, record.halted)),
   }, 0)
 end
 

@@ -6,6 +6,7 @@ local core = require "mortise.core"
 local earlier = require "mortise.earlier"
 local errors = require "mortise.errors"
 local guards = require "mortise.guards"
+local hint = require "mortise.hint"
 local hooks = require "mortise.hooks"
 local job_spec = require "mortise.job_spec"
 local names = require "mortise.names"
@@ -102,7 +103,7 @@ local function take_lock(self, session, verb)
     local other, path = guards.in_the_way(self._client, lock, self.id)
     if not other then return held end
     held:release()
-    guards.refuse(other, path)
+    guards.refuse(self._client, other, path)
   end)
   if ok then return held end
   explain_own(self, held)
@@ -185,7 +186,7 @@ local function conclude(self, verb, result)
   if why then
     why.job, why.result = self.id, result
     records.note(self._client, self.id, why.message)
-    context.add(why, ("`mortise jobs rollback %s` undoes it"):format(self.id))
+    context.add(why, ("`%s jobs rollback %s` undoes it"):format(hint.mortise(self._client), self.id))
     error(why, 0)
   end
   hooks.done(self, result)
@@ -229,12 +230,13 @@ local function attempt(self, verb, standing)
   if core.is_error(result) and now.state == "undone" and not now.began then result.ambiguous = false end
   if core.is_error(result) then result.job, result.result = self.id, finished(self, now, began_ms) end
   if stands then
-    context.add(result, records.advice(self.id, now.state, self._spec.change,
+    context.add(result, records.advice(self._client, self.id, now.state, self._spec.change,
       now.halted ~= ""))
   elseif now.state == "done" then
-    context.add(result, ("job %s is done: `mortise jobs show %s --%s` lists what was set aside, "
-      .. "`mortise jobs rollback %s` undoes the rest"):format(self.id, self.id,
-      now.rejected > 0 and "rejected" or "conflicts", self.id))
+    local mortise = hint.mortise(self._client)
+    context.add(result, ("job %s is done: `%s jobs show %s --%s` lists what was set aside, "
+      .. "`%s jobs rollback %s` undoes the rest"):format(self.id, mortise, self.id,
+      now.rejected > 0 and "rejected" or "conflicts", mortise, self.id))
   end
   error(result, 0)
 end
@@ -252,7 +254,7 @@ end
 -- A function can go on only with a job whose journal was written for one.
 local function check_function(self, record)
   if not by_function.is(self._spec.change) then return end
-  if not self._function then by_function.refuse("invalid_argument", self.id) end
+  if not self._function then by_function.refuse(self._client, "invalid_argument", self.id) end
   if record and not by_function.is(record.spec.change) then
     errors.bad("job %s was begun with another change, which is no function", self.id)
   end
@@ -356,12 +358,12 @@ function Job:plan() return job.foretell(self, {}) end
 function job.foretell(self, how)
   local stands = foreseen(self)
   if by_function.is(self._spec.change) and not self._function then
-    by_function.refuse("invalid_argument", self.id)
+    by_function.refuse(self._client, "invalid_argument", self.id)
   end
   self._touched = true
   if not self._begun and (self._orphan.on_orphan or "fail") == "fail" then
     local other, path = guards.foreseen(self._client, self._spec.lock, self.id)
-    if other then guards.refuse(other, path) end
+    if other then guards.refuse(self._client, other, path) end
   end
   local began_ms = core.now_ms()
   local o = work_options(self)
@@ -485,7 +487,7 @@ end
 function job.recover(client, id, o)
   local record, view = records.get(client, id)
   if not record or records.over[record.state] then return guards.clear(client, id, o.wait) end
-  if (o.on_orphan or "fail") == "fail" then earlier.refuse_orphaned(record) end
+  if (o.on_orphan or "fail") == "fail" then earlier.refuse_orphaned(client, record) end
   local undoes = o.on_orphan == "rollback" or record.state == "undoing"
   if record.spec.migrate then
     local found = migrate.found(client, record, {wait = o.wait})
@@ -494,7 +496,7 @@ function job.recover(client, id, o)
   local also = {wait = o.wait, on_orphan = o.on_orphan, change = o.own == id and o.change or nil}
   local found = new(client, id, job_spec.read(view), also)
   if not undoes and by_function.is(found._spec.change) and not found._function then
-    by_function.refuse("orphaned_job", id)
+    by_function.refuse(client, "orphaned_job", id)
   end
   return carry_out(found, undoes and "undo" or "resume", true)
 end

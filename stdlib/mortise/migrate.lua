@@ -121,7 +121,9 @@ local function attempt(self, verb)
 end
 
 local function refuse_function(self)
-  if self._spec.migrate.change and not self._function then by_function.refuse("invalid_argument", self.id) end
+  if self._spec.migrate.change and not self._function then
+    by_function.refuse(self._client, "invalid_argument", self.id)
+  end
 end
 
 -- Copies, follows and cuts over. -> {job=, state=, phase=, copied=, dropped=, rejected=, deleted=, rounds=,

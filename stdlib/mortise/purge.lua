@@ -5,6 +5,7 @@
 -- at the same time: each step may be done twice, and the job is gone for all of them.
 local core = require "mortise.core"
 local errors = require "mortise.errors"
+local hint = require "mortise.hint"
 local records = require "mortise.records"
 local tune = require "mortise.tune"
 local warn = require "mortise.warn"
@@ -53,11 +54,11 @@ local function mark(client, index, record, view)
 end
 
 -- Raises conflict where a job is not over.
-function purge.check(record)
+function purge.check(client, record)
   if records.is_open(record) then
     errors.raise("conflict",
-      "migration %s is not finished: `mortise jobs finish %s`, or rollback, comes first",
-      record.job, record.job)
+      "migration %s is not finished: `%s jobs finish %s`, or rollback, comes first",
+      record.job, hint.mortise(client), record.job)
   end
   if records.over[record.state] then return end
   if record.stands then
@@ -82,7 +83,7 @@ local function remove(client, id, seen)
   for _ = 1, tries do
     local record, view = records.get(client, id)
     if not record then return nil end
-    purge.check(record)
+    purge.check(client, record)
     if seen and (record.created ~= seen.created or record.updated ~= seen.updated) then
       errors.raise("conflict", "job %s has changed since it was listed", id)
     end

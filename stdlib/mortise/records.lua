@@ -3,6 +3,7 @@ local argument = require "mortise.argument"
 local by_function = require "mortise.by_function"
 local core = require "mortise.core"
 local errors = require "mortise.errors"
+local hint = require "mortise.hint"
 local sessions = require "mortise.sessions"
 
 local records = {}
@@ -25,8 +26,8 @@ local function find_index(client)
   local index = own:jobs_index()
   if own:describe(index).exists then return index end
   if is_embedded(client) then return nil end
-  errors.raise("not_found", "there is no index %s for jobs in %s: run `mortise init` once", index,
-    client:url())
+  errors.raise("not_found", "there is no index %s for jobs in %s: run `%s init` once", index,
+    client:url(), hint.mortise(client))
 end
 
 records.find_index = find_index
@@ -300,11 +301,13 @@ function records.has_random_id(record)
 end
 
 -- How a record's job is gone on with; nil: by `mortise jobs resume`.
-local function own_resume(record)
+local function own_resume(client, record)
   local migrate = record.spec.migrate
-  if by_function.is(record.spec.change) then return by_function.command end
+  if by_function.is(record.spec.change) then return by_function.command(client) end
   if not (migrate and migrate.change) then return nil end
-  return ("mortise migrate %s %s --id %s --change FILE --resume"):format(migrate.from, migrate.to, record.job)
+  return ("%s migrate %s %s --id %s --change FILE --resume"):format(hint.mortise(client), migrate.from,
+    migrate.to,
+    record.job)
 end
 
 -- Has it been cut over, so that it is to be finished, or taken back?
@@ -313,22 +316,26 @@ function records.is_open(record)
 end
 
 -- What is said of one that stands; `halted`: because of what it has set aside.
-function records.advice(id, state, change, halted)
-  local rollback = ("`mortise jobs rollback %s`"):format(id)
+function records.advice(client, id, state, change, halted)
+  local mortise = hint.mortise(client)
+  local rollback = ("`%s jobs rollback %s`"):format(mortise, id)
   if state == "undoing" then return ("job %s is half undone: %s goes on"):format(id, rollback) end
-  local resume = by_function.is(change) and by_function.command or "mortise jobs resume " .. id
+  local resume = by_function.is(change) and by_function.command(client)
+    or ("%s jobs resume %s"):format(mortise, id)
   if halted then
     return ("job %s stands, since it has set aside more than its `max_rejected` allows: `%s --max-rejected "
-      .. "100%%` goes on without, `mortise jobs accept %s` ends it as it is, %s undoes it"):format(id, resume,
+      .. "100%%` goes on without, `%s jobs accept %s` ends it as it is, %s undoes it"):format(id, resume,
+        mortise,
       id, rollback)
   end
   return ("job %s stands half-done: `%s` goes on, %s undoes it"):format(id, resume, rollback)
 end
 
 -- What may be done about it: {verb = "resume" or "rollback", command =, why =}, the likelier first.
-function records.next_steps(record)
+function records.next_steps(client, record)
+  local mortise = hint.mortise(client)
   local function step(verb, why, command)
-    command = command or ("mortise jobs %s %s"):format(verb, record.job)
+    command = command or ("%s jobs %s %s"):format(mortise, verb, record.job)
     return core.object {verb = verb, command = command, why = why}
   end
   if records.is_open(record) then
@@ -341,7 +348,7 @@ function records.next_steps(record)
   if record.waits and record.waits:find "^paused by " then return {step("resume", "lets it go on")} end
   if not record.stands then return {} end
   if record.state == "undoing" then return {step("rollback", "goes on undoing it")} end
-  local steps = {step("resume", "does what is left", own_resume(record)), step("rollback",
+  local steps = {step("resume", "does what is left", own_resume(client, record)), step("rollback",
     "undoes what it did")}
   if record.halted then table.insert(steps, 2, step("accept", "ends it as it is")) end
   return steps

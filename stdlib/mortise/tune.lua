@@ -8,6 +8,7 @@
 -- whatever other jobs and people do to the same index meanwhile, what it puts back is what somebody wanted.
 local core = require "mortise.core"
 local errors = require "mortise.errors"
+local hint = require "mortise.hint"
 local records = require "mortise.records"
 local warn = require "mortise.warn"
 
@@ -145,8 +146,8 @@ function tune.finish(client, id, spec, verb)
   local interrupted = not ok and errors.code(why) == "interrupted" and why
   if interrupted then ok, why = pcall(forget) end -- it is told once, and this must be done
   if not ok then
-    warn("job %s: the refresh_interval of %s was not put back; to try it again: mortise jobs %s %s: %s", id,
-      spec.index, again_by(client, id, verb), id, core.tostring(why))
+    warn("job %s: the refresh_interval of %s was not put back; to try it again: %s jobs %s %s: %s", id,
+      spec.index, hint.mortise(client), again_by(client, id, verb), id, core.tostring(why))
   end
   if interrupted then error(interrupted, 0) end
 end

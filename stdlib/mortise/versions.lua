@@ -7,6 +7,7 @@ local client = require "mortise.client"
 local context = require "mortise.context"
 local core = require "mortise.core"
 local errors = require "mortise.errors"
+local hint = require "mortise.hint"
 local ledger = require "mortise.ledger"
 local losses = require "mortise.losses"
 local mortise = require "mortise"
@@ -225,8 +226,8 @@ local function check_earlier(entry, script)
   local is_open = record and (record.stands or record.alive)
   if not is_open or entry.checksum == script.checksum then return end
   orphaned(entry.job, "%s, %s, was changed since its job %s was begun, which is half-done: put back what was "
-    .. "run, or undo that first: `mortise jobs rollback %s`", shown(script.version), script.file, entry.job,
-    entry.job)
+    .. "run, or undo that first: `%s jobs rollback %s`", shown(script.version), script.file, entry.job,
+    hint.mortise(), entry.job)
 end
 
 local function raise_complaint(entry, record)
@@ -234,10 +235,10 @@ local function raise_complaint(entry, record)
   local aside = counts.rejected + counts.conflicts
   local accepted = record.reason and record.reason:find "^accepted by "
   if accepted or aside == 0 and not entry.unsettled then return end
-  errors.raise("rejected", "job %s is done, but %s: `mortise jobs rollback %s` undoes it, so that the script "
+  errors.raise("rejected", "job %s is done, but %s: `%s jobs rollback %s` undoes it, so that the script "
     .. "is run anew; --repair takes it as done", entry.job, aside == 0 and entry.reason
-      or ("%d documents were set aside (`mortise jobs show %s --%s`)"):format(aside, entry.job,
-        counts.rejected > 0 and "rejected" or "conflicts"), entry.job)
+      or ("%d documents were set aside (`%s jobs show %s --%s`)"):format(aside, hint.mortise(), entry.job,
+        counts.rejected > 0 and "rejected" or "conflicts"), hint.mortise(), entry.job)
 end
 
 -- The job was begun by an earlier attempt. -> its result
@@ -249,7 +250,7 @@ local function go_on(entry, work, kind)
     entry.unsettled, entry.reason = nil, nil
     return work:run()
   elseif record.state == "undoing" then
-    orphaned(work.id, "%s", records.advice(work.id, record.state, record.spec.change))
+    orphaned(work.id, "%s", records.advice(mortise.client(), work.id, record.state, record.spec.change))
   elseif record.state == "done" then
     raise_complaint(entry, record)
     return {changed = record.counts.changed}
@@ -268,8 +269,8 @@ local function check_same(entry, work)
   local is_other = entry.job and (not work or work.id ~= entry.job)
   local old = is_other and records.get(mortise.client(), entry.job)
   if not old or not old.stands then return end
-  orphaned(old.job, "it returned job %s before, which stands half-done, and now %s: `mortise jobs rollback "
-    .. "%s` undoes that", old.job, work and "job " .. work.id or "none", old.job)
+  orphaned(old.job, "it returned job %s before, which stands half-done, and now %s: `%s jobs rollback "
+    .. "%s` undoes that", old.job, work and "job " .. work.id or "none", hint.mortise(), old.job)
 end
 
 local function do_work(run, entry, work, kind)
@@ -403,8 +404,9 @@ end
 local function check_repair(entry)
   local record = entry.job and records.get(mortise.client(), entry.job)
   if not record or not record.stands then return end
-  orphaned(entry.job, "%s: its job %s stands half-done: `mortise jobs rollback %s` undoes it, and with its "
-    .. "file `mortise up` goes on with it", shown(entry.version), entry.job, entry.job)
+  orphaned(entry.job, "%s: its job %s stands half-done: `%s jobs rollback %s` undoes it, and with its "
+    .. "file `%s up` goes on with it", shown(entry.version), entry.job, hint.mortise(), entry.job,
+      hint.mortise())
 end
 
 local function repair_one(book, entry, script)

@@ -4,6 +4,7 @@ local core = require "mortise.core"
 local duration = require "mortise.duration"
 local errors = require "mortise.errors"
 local guards = require "mortise.guards"
+local hint = require "mortise.hint"
 local holds = require "mortise.cli.holds"
 local mortise = require "mortise"
 local normalised = require "mortise.path"
@@ -246,8 +247,8 @@ end
 
 -- ---- Doing it ------------------------------------------------------------------------------------
 
-local hint = "the session may stay marked: its owner loses its locks at its next heartbeat, others take "
-  .. "them over after its lease, and the same command goes on from here\n"
+local marked_words = "the session may stay marked: its owner loses its locks at its next heartbeat, others "
+  .. "take them over after its lease, and the same command goes on from here\n"
 
 local tell_ms = 10000
 
@@ -284,7 +285,7 @@ local function go(client, id, path, o)
   local state <close> = client:_break_session(id, o.abandon)
   local ok, result = pcall(follow, state, quiet)
   if ok then return result end
-  io.stderr:write(hint)
+  io.stderr:write(marked_words)
   error(result, 0)
 end
 
@@ -294,9 +295,9 @@ local function check_guard(client, record, job, o)
   if guards.is_left[guards.meaning(client, job)] then return end
   error(core.error {
     code = "orphaned_job", job = job, retryable = false,
-    message = ("nobody is at work there any more: this guards job %s, which stands half-done. `mortise jobs "
-      .. "resume %s` goes on, `mortise jobs rollback %s` undoes it; --abandon leaves what it has changed as "
-      .. "it is, and lets others at it"):format(job, job, job),
+    message = ("nobody is at work there any more: this guards job %s, which stands half-done. `%s jobs "
+      .. "resume %s` goes on, `%s jobs rollback %s` undoes it; --abandon leaves what it has changed as "
+      .. "it is, and lets others at it"):format(job, hint.mortise(), job, hint.mortise(), job),
   }, 0)
 end
 
@@ -348,8 +349,8 @@ function breaking.run(ctx)
       removed == 1 and "entry" or "entries"))
   end
   if stands and not ctx.options.json then
-    output.line(io.stdout, ("job %s stands half-done and keeps its lock: mortise jobs show %s says what may "
-      .. "be done"):format(job, job))
+    output.line(io.stdout, ("job %s stands half-done and keeps its lock: %s jobs show %s says what may "
+      .. "be done"):format(job, hint.mortise(), job))
   end
 end
 

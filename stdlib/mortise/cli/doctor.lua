@@ -5,13 +5,13 @@ local doctor_index = require "mortise.cli.doctor_index"
 local duration = require "mortise.duration"
 local errors = require "mortise.errors"
 local guards = require "mortise.guards"
+local hint = require "mortise.hint"
 local mortise = require "mortise"
 local output = require "mortise.cli.output"
 local records = require "mortise.records"
 local sessions = require "mortise.sessions"
 local stripes = require "mortise.stripes"
 local sweeps = require "mortise.sweeps"
-local typed = require "mortise.cli.typed"
 local visible = require "mortise.visible"
 
 local command = {
@@ -60,7 +60,8 @@ local advice_for = {
 local function advice_on(why)
   local who = core.is_error(why) and why.blockers and why.blockers[1]
   if who and who.damaged then
-    return ("nobody takes it over: `mortise locks --who %s` says what does"):format(typed.quoted(who.path))
+    return ("nobody takes it over: `%s locks --who %s` says what does"):format(hint.mortise(),
+      hint.quoted(who.path))
   end
   if errors.code(why) == "auth" and not why.status then return nil end -- a file's rights, which it names
   if core.is_error(why) and why.type == "certificate" then
@@ -146,7 +147,7 @@ local function check_jobs(findings, client)
     return add(findings, "jobs", "fine", "none yet: the first one makes their index")
   end
   add(findings, "jobs", "wrong", ("their index %s is missing: the table is older than this program")
-    :format(index), "run `mortise init` once more, with the rights it prints")
+    :format(index), ("run `%s init` once more, with the rights it prints"):format(hint.mortise()))
 end
 
 -- {id -> source} of the scripts that `mortise init` stores.
@@ -167,7 +168,8 @@ local function check_scripts(findings, client)
     if status == 404 or status == 200 and stored.source ~= source then
       return add(findings, "lock table", "wrong", ("its script %s is %s"):format(id,
         status == 404 and "missing" or "another than this program's"),
-        "run `mortise init` once more, with the rights it prints, by the newest mortise in use")
+        ("run `%s init` once more, with the rights it prints, by the newest mortise in use"):format(
+          hint.mortise()))
     end
   end
 end
@@ -307,7 +309,8 @@ local function add_the_dead(findings, found, ctx)
   if #found.dead == 0 then return end
   add(findings, "sessions", "warning", ("%s, since %s at most"):format(the_dead(found),
     duration.text(found.since_ms // 1000 * 1000)),
-    "nothing: clients that work here remove them within a few leases; `mortise doctor --fix` does so now")
+    ("nothing: clients that work here remove them within a few leases; `%s doctor --fix` does so now"):format(
+      hint.mortise()))
   local last = findings[#findings]
   last.sessions, last.entries, last.since_ms = #found.dead, found.entries, found.since_ms
   if not ctx.options.verbose then return end
@@ -328,7 +331,8 @@ local function add_guard(findings, client, each, ctx)
     add(findings, "jobs", "wrong", ("job %s is not finished: %s (%s) left %d entries that guard it%s")
       :format(each.job, sessions.owner_text(each.session and each.session.owner), each.id:sub(1, 8),
         each.entries, sweeps.goes_on(server) and "; " .. sweeps.text(server) or ""),
-      ("resume the job or roll it back (`mortise jobs show %s`): nobody takes them over"):format(each.job))
+      ("resume the job or roll it back (`%s jobs show %s`): nobody takes them over"):format(hint.mortise(),
+        each.job))
   elseif ctx.options.fix then
     local n = guards.clear(client, each.job, clear_ms)
     add(findings, "jobs", "fine", ("%d entries were given back, %s"):format(n,
@@ -336,7 +340,7 @@ local function add_guard(findings, client, each, ctx)
   else
     add(findings, "jobs", "warning", ("%d entries were %s"):format(each.entries,
       guards.left_text(each.job, record)), "nothing: the next who wants them, or the next job, gives them "
-      .. "back; `mortise doctor --fix` does so now")
+      .. ("back; `%s doctor --fix` does so now"):format(hint.mortise()))
   end
 end
 
@@ -351,11 +355,11 @@ local function add_unguarded(findings, client, record, ctx)
   local function restore() return guards.restore(client, record, clear_ms) end
   if ctx.options.fix and try(findings, "jobs", restore) then
     return add(findings, "jobs", "wrong", said .. ", which was taken anew: others are kept away",
-      ("resume it or roll it back (`mortise jobs show %s`)"):format(record.job))
+      ("resume it or roll it back (`%s jobs show %s`)"):format(hint.mortise(), record.job))
   end
   add(findings, "jobs", "wrong", said .. ": others get at what it has changed",
-    ("resume it or roll it back (`mortise jobs show %s`): either takes its lock anew, as `mortise doctor "
-    .. "--fix` does"):format(record.job))
+    ("resume it or roll it back (`%s jobs show %s`): either takes its lock anew, as `%s doctor "
+    .. "--fix` does"):format(hint.mortise(), record.job, hint.mortise()))
 end
 
 -- Jobs that stand half-done and keep nobody away.
@@ -379,14 +383,16 @@ local function check_sessions(findings, client, own, just, ctx)
   end
   for _, id in ipairs(found.damaged) do
     add(findings, "sessions", "warning", ("%s is damaged"):format(id),
-      "see what it holds (`mortise locks`), then `mortise locks break --session` it")
+      ("see what it holds (`%s locks`), then `%s locks break --session` it"):format(hint.mortise(),
+        hint.mortise()))
   end
   add_guards(findings, client, found, ctx)
   add_the_dead(findings, found, ctx)
   add(findings, "sessions", "fine", ("%d others are alive"):format(found.alive))
   if #found.paths > 0 then
     add(findings, "sessions", "warning", ("at %d paths entries are damaged, first at %s"):format(#found.paths,
-      visible(found.paths[1])), "nobody takes them over: `mortise locks break PATH --hold damaged`")
+      visible(found.paths[1])),
+        ("nobody takes them over: `%s locks break PATH --hold damaged`"):format(hint.mortise()))
   end
   if found.alive > 256 then
     add(findings, "sessions", "warning", "more than 256 sessions share the root's entry",

@@ -1,5 +1,6 @@
 -- Reports errors to people: where, what, and who blocked.
 local core = require "mortise.core"
+local hint = require "mortise.hint"
 local output = require "mortise.cli.output"
 local printable = require "mortise.printable"
 
@@ -73,7 +74,9 @@ function failure.text(value, verbose, where)
     shown = place and cut(traceback)
   end
   local job = value.code == "orphaned_job" and value.job
-  if job then text = ("%s\nmortise jobs show %s says what may be done"):format(text, core.tostring(job)) end
+  if job then
+    text = ("%s\n%s jobs show %s says what may be done"):format(text, hint.mortise(), core.tostring(job))
+  end
   return printable(shown and text .. "\n" .. shown or text, true)
 end
 

@@ -3,6 +3,7 @@ local confirm = require "mortise.cli.confirm"
 local core = require "mortise.core"
 local duration = require "mortise.duration"
 local errors = require "mortise.errors"
+local hint = require "mortise.hint"
 local job = require "mortise.job"
 local job_spec = require "mortise.job_spec"
 local job_shown = require "mortise.cli.job_shown"
@@ -55,7 +56,7 @@ local function check_id(found, o)
   local flag = o.resume and "--resume" or o.rollback and "--rollback"
   if not flag or job.is_lasting(found) then return end
   errors.bad("%s: the script gives its job no `id` and no `once`, so that this would be another one; "
-    .. "`mortise jobs` lists those there are", flag)
+    .. "`%s jobs` lists those there are", flag, hint.mortise())
 end
 
 -- The method to call, and the job's record, if it was looked for and there is one.
@@ -129,7 +130,8 @@ local function work(ctx, found)
   if verb == "plan" then return show_plan(ctx, client, found) end
   local may, given = agreed(ctx, client, found, verb, record)
   if not may then return 1 end
-  output.last_words(("mortise: interrupted: mortise jobs show %s says how it stands"):format(found.id))
+  output.last_words(("mortise: interrupted: %s jobs show %s says how it stands"):format(hint.mortise(),
+    found.id))
   local ok, result = pcall(found[verb], found, given)
   output.status(nil)
   if not ok then error(result, 0) end

@@ -3,6 +3,7 @@
 local core = require "mortise.core"
 local duration = require "mortise.duration"
 local errors = require "mortise.errors"
+local hint = require "mortise.hint"
 local orders = require "mortise.orders"
 local output = require "mortise.cli.output"
 
@@ -45,7 +46,9 @@ local function report(client, ctx, id, verb, number)
     output.line(io.stdout, ("job %s will be %s: its process has not looked for %s"):format(id, what,
       duration.text(wait_ms)))
   end
-  if stands then output.line(io.stdout, ("mortise jobs show %s says what may be done"):format(id)) end
+  if stands then
+    output.line(io.stdout, ("%s jobs show %s says what may be done"):format(hint.mortise(), id))
+  end
 end
 
 -- `verb`: pause, go_on, cancel or throttle, with its limits.

@@ -2,6 +2,7 @@
 local by_function = require "mortise.by_function"
 local core = require "mortise.core"
 local duration = require "mortise.duration"
+local hint = require "mortise.hint"
 local holds = require "mortise.cli.holds"
 local job_spec = require "mortise.job_spec"
 local job_orders = require "mortise.cli.job_orders"
@@ -72,10 +73,11 @@ local function time_text(seconds) return holds.iso(math.floor(seconds * 1000)) o
 -- ---- One -----------------------------------------------------------------------------------------
 
 local function steps_of(record)
-  local steps = records.next_steps(record)
+  local steps = records.next_steps(nil, record)
   for i, step in ipairs(steps) do steps[i] = ("%s  (%s)"):format(step.command, step.why) end
   if #steps == 0 then
-    steps[1] = record.alive and ("nothing, or mortise jobs pause|throttle|cancel %s"):format(record.job)
+    steps[1] = record.alive and ("nothing, or %s jobs pause|throttle|cancel %s"):format(hint.mortise(),
+      record.job)
       or "nothing"
   end
   return steps
@@ -147,7 +149,8 @@ function job_shown.already(id, result)
   local line = ("job %s was %s already"):format(id, result.state)
   local rejected, aside = result.rejected or 0, (result.rejected or 0) + (result.conflicts or 0)
   if aside == 0 then return line, 0 end
-  return ("%s, but for %d documents that were set aside: mortise jobs show %s --%s"):format(line, aside, id,
+  return ("%s, but for %d documents that were set aside: %s jobs show %s --%s"):format(line, aside,
+    hint.mortise(), id,
     rejected > 0 and "rejected" or "conflicts"), 1
 end
 
@@ -257,10 +260,12 @@ local function note_standing(list)
     if record.stands then first[is_guarded] = first[is_guarded] or record.job end
   end
   if first[true] then
-    note("what stands half-done keeps its lock; mortise jobs show ", first[true], " says what may be done")
+    note("what stands half-done keeps its lock; ", hint.mortise(), " jobs show ", first[true],
+      " says what may be done")
   end
   if first[false] then
-    note("what stands half-done without its lock is open to others; mortise jobs show ", first[false],
+    note("what stands half-done without its lock is open to others; ", hint.mortise(), " jobs show ",
+      first[false],
       " says what may be done")
   end
 end
@@ -295,7 +300,7 @@ function job_shown.object(record)
   end
   record.created, record.updated = time_text(record.created), time_text(record.updated)
   record.percent = record.total and record.total > 0 and record.done * 100 // record.total or nil
-  record.next = core.array(records.next_steps(record))
+  record.next = core.array(records.next_steps(nil, record))
   return record
 end
 

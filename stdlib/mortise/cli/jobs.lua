@@ -4,6 +4,7 @@ local core = require "mortise.core"
 local duration = require "mortise.duration"
 local errors = require "mortise.errors"
 local guards = require "mortise.guards"
+local hint = require "mortise.hint"
 local job = require "mortise.job"
 local job_spec = require "mortise.job_spec"
 local job_orders = require "mortise.cli.job_orders"
@@ -109,7 +110,7 @@ local function why_none(client, id)
   for _, each in ipairs(guards.left(client)) do
     if each.job == id then
       return ("; its process died before it began, and left its lock: whoever wants that gives it back, as "
-        .. "`mortise jobs rollback %s` does"):format(id)
+        .. "`%s jobs rollback %s` does"):format(hint.mortise(), id)
     end
   end
   return #guards.entries(client, id) > 0 and "; its process waits for its lock, and has not begun" or ""
@@ -170,8 +171,8 @@ end
 
 -- What is written if a second interrupt ends the program.
 local function set_last_words(id, verb)
-  output.last_words(("mortise: interrupted: job %s stands half-done\nto go on: mortise jobs %s %s"):format(id,
-    verb, id))
+  output.last_words(("mortise: interrupted: job %s stands half-done\nto go on: %s jobs %s %s"):format(id,
+    hint.mortise(), verb, id))
 end
 
 local said = {resume = "is done", rollback = "is undone"}

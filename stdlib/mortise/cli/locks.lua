@@ -4,6 +4,7 @@ local confirm = require "mortise.cli.confirm"
 local core = require "mortise.core"
 local errors = require "mortise.errors"
 local guards = require "mortise.guards"
+local hint = require "mortise.hint"
 local holds = require "mortise.cli.holds"
 local job_shown = require "mortise.cli.job_shown"
 local mortise = require "mortise"
@@ -11,7 +12,6 @@ local normalised = require "mortise.path"
 local output = require "mortise.cli.output"
 local printable = require "mortise.printable"
 local sessions = require "mortise.sessions"
-local typed = require "mortise.cli.typed"
 local visible = require "mortise.visible"
 
 local command = {
@@ -167,7 +167,8 @@ end
 local function break_line(entry, namespace)
   local path = entry.damaged and entry.queued_at or entry.path
   local place = entry.namespace ~= namespace and entry.namespace .. ":" .. path or path
-  return ("mortise locks break %s --hold %s"):format(typed.quoted(printable(place)), holds.name(entry))
+  return ("%s locks break %s --hold %s"):format(hint.mortise(), hint.quoted(printable(place)),
+    holds.name(entry))
 end
 
 local function advice_of(entry, namespace)
@@ -176,7 +177,7 @@ local function advice_of(entry, namespace)
     return {"nothing: no lock can be there", "or, to be rid of it: " .. break_line(entry, namespace)}
   elseif entry.verdict.orphaned then
     return {("resume job %s, or roll it back: it is not finished"):format(entry.job),
-      "mortise jobs show " .. entry.job,
+      hint.mortise() .. " jobs show " .. entry.job,
       ("or, to leave what it changed as it is: %s --abandon"):format(break_line(entry, namespace))}
   elseif entry.verdict.dead and entry.job and not entry.waits then
     return {"nothing: the next who wants it gives it back, and so does the next job that begins"}
@@ -192,8 +193,8 @@ local function advice_of(entry, namespace)
   local damaged = entry.verdict.damaged -- nobody takes it over, and its owner's pid means nothing
   local list = {not damaged and "wait until it ends" or nil}
   if entry.job and not damaged then
-    list[2] = ("or steer its job: mortise jobs pause %s (it keeps its lock)"):format(entry.job)
-    list[3] = ("or end it, to be resumed or undone: mortise jobs cancel %s"):format(entry.job)
+    list[2] = ("or steer its job: %s jobs pause %s (it keeps its lock)"):format(hint.mortise(), entry.job)
+    list[3] = ("or end it, to be resumed or undone: %s jobs cancel %s"):format(hint.mortise(), entry.job)
   end
   if not damaged and type(owner) == "table" and math.type(owner.pid) == "integer" then
     list[#list + 1] = ("or on %s: kill %d"):format(core.tostring(owner.host or "its host"), owner.pid)
@@ -248,7 +249,8 @@ local function print_lost(list)
   if #list == 0 then return end
   local rows = {{"JOB", "LOCK", "SAYS WHAT MAY BE DONE"}}
   for i, record in ipairs(list) do
-    rows[i + 1] = {record.job, job_shown.paths_text(record.spec.lock), "mortise jobs show " .. record.job}
+    rows[i + 1] = {record.job, job_shown.paths_text(record.spec.lock), hint.mortise() .. " jobs show "
+      .. record.job}
   end
   io.stdout:write "\nJobs that stand half-done and have lost their lock, so that they keep nobody away:\n"
   output.columns(rows, 2)
@@ -258,8 +260,8 @@ local function print_who_lost(list)
   for _, record in ipairs(list) do
     output.line(io.stdout, ("%s  job %s stands half-done, and has lost its lock"):format(
       job_shown.paths_text(record.spec.lock), record.job))
-    output.line(io.stdout, "  do     resume it or roll it back: mortise jobs show ", record.job)
-    output.line(io.stdout, "         or, to keep others away until then: mortise doctor --fix")
+    output.line(io.stdout, "  do     resume it or roll it back: ", hint.mortise(), " jobs show ", record.job)
+    output.line(io.stdout, "         or, to keep others away until then: ", hint.mortise(), " doctor --fix")
   end
 end
 

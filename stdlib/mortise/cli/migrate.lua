@@ -136,7 +136,7 @@ function command.run(ctx)
   local found = make(ctx, client)
   if ctx.options.dry_run then return show_plan(ctx, found:plan()) end
   local verb = ctx.options.resume and found:status() and "resume" or "run"
-  migration.print(ctx, found, migration.call(ctx, found, verb))
+  migration.print(ctx, found, migration.call(found, verb))
 end
 
 return command

@@ -1,10 +1,10 @@
 -- How migrations are shown, and gone on with, by the commands that know them.
 local duration = require "mortise.duration"
 local errors = require "mortise.errors"
+local hint = require "mortise.hint"
 local migrate = require "mortise.migrate"
 local output = require "mortise.cli.output"
 local progress = require "mortise.cli.progress"
-local typed = require "mortise.cli.typed"
 
 local migration = {}
 
@@ -19,8 +19,8 @@ function migration.print(ctx, found, result)
   say("%s: %d documents are in %s now%s%s", migrate.from(found), result.copied, migrate.to(found), aside,
     pause)
   if result.phase ~= "swapped" then return end
-  say("to end it: %s", typed.command(ctx, "jobs", "finish", found.id))
-  say("to go back: %s", typed.command(ctx, "jobs", "rollback", found.id))
+  say("to end it: %s", hint.command(nil, "jobs", "finish", found.id))
+  say("to go back: %s", hint.command(nil, "jobs", "rollback", found.id))
 end
 
 function migration.find(client, id)
@@ -30,8 +30,8 @@ function migration.find(client, id)
 end
 
 -- Calls its method, after which what goes on is no longer shown. -> its result
-function migration.call(ctx, found, verb, given)
-  output.last_words(("mortise: interrupted: %s says how it stands"):format(typed.command(ctx, "jobs", "show",
+function migration.call(found, verb, given)
+  output.last_words(("mortise: interrupted: %s says how it stands"):format(hint.command(nil, "jobs", "show",
     found.id)))
   local ok, result = pcall(found[verb], found, given)
   output.status(nil)
@@ -42,7 +42,7 @@ end
 
 function migration.resume(ctx, client, id)
   local found = migration.find(client, id)
-  migration.print(ctx, found, migration.call(ctx, found, "resume"))
+  migration.print(ctx, found, migration.call(found, "resume"))
 end
 
 local function show_rollback(ctx, found)
@@ -61,7 +61,7 @@ end
 function migration.rollback(ctx, client, id)
   local found = migration.find(client, id)
   if ctx.options.dry_run then return show_rollback(ctx, found) end
-  local result = migration.call(ctx, found, "rollback", {others = ctx.options.others})
+  local result = migration.call(found, "rollback", {others = ctx.options.others})
   if ctx.options.json then return output.json(result) end
   say("migration %s is undone: %s is as it was, and %s is gone", id, migrate.from(found), migrate.to(found))
 end

@@ -1,5 +1,6 @@
 -- What a plan says, for people.
 local duration = require "mortise.duration"
+local hint = require "mortise.hint"
 local output = require "mortise.cli.output"
 local visible = require "mortise.visible"
 
@@ -61,8 +62,8 @@ end
 function plan.print(result, what)
   if result.stands then
     output.line(io.stdout,
-      ("job %s stands half-done: this is what is left of it; mortise jobs show %s says what may be done")
-        :format(result.job, result.job))
+      ("job %s stands half-done: this is what is left of it; %s jobs show %s says what may be done")
+        :format(result.job, hint.mortise(), result.job))
   end
   output.line(io.stdout, ("%s: %d of %d documents that match would change (%s), in about %s"):format(
     what, result.changed, result.matched, size_text(result.bytes),

@@ -104,7 +104,7 @@ end
 -- One, or all that are over for long enough. -> exit status
 return function(client, ctx, id)
   local list = find(client, ctx, id)
-  if id then purge.check(list[1]) end
+  if id then purge.check(client, list[1]) end
   if #list == 0 and not ctx.options.json then
     output.line(io.stdout, "there is no job to remove")
     return 0

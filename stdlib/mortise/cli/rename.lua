@@ -2,6 +2,7 @@
 local confirm = require "mortise.cli.confirm"
 local core = require "mortise.core"
 local duration = require "mortise.duration"
+local hint = require "mortise.hint"
 local job = require "mortise.job"
 local job_spec = require "mortise.job_spec"
 local kept_plan = require "mortise.cli.kept_plan"
@@ -51,16 +52,16 @@ status 7 if there is nothing to do.]],
 
 -- ---- What to type -------------------------------------------------------------------------------
 
-local function how_to_go_on(ctx, id)
-  return ("to go on: %s\nto undo it: %s"):format(typed.command(ctx, "jobs", "resume", id),
-    typed.command(ctx, "jobs", "rollback", id))
+local function how_to_go_on(id)
+  return ("to go on: %s\nto undo it: %s"):format(hint.command(nil, "jobs", "resume", id),
+    hint.command(nil, "jobs", "rollback", id))
 end
 
 local function how_far(ctx, id, changed, unknown, total)
   local index, _, to = table.unpack(ctx.arguments)
   local perhaps = unknown > 0 and (", perhaps %d more"):format(unknown) or ""
   return ("%d of %d documents of %s are below %s now%s\n%s"):format(changed, total, index, visible(to),
-    perhaps, how_to_go_on(ctx, id))
+    perhaps, how_to_go_on(id))
 end
 
 -- The error's own text stays one line; only text added here has several.
@@ -103,7 +104,7 @@ local function print_result(ctx, result)
   io.stdout:write(("%s: %s is now %s: %d documents changed in %s%s\n"):format(index, visible(from),
     visible(to), result.changed, duration.text(result.seconds * 1000), beside))
   if result.changed > 0 then
-    io.stdout:write("to undo it: ", typed.command(ctx, "jobs", "rollback", result.job), "\n")
+    io.stdout:write("to undo it: ", hint.command(nil, "jobs", "rollback", result.job), "\n")
   end
   if ctx.verbose then
     for _, name in ipairs {"matched", "unchanged", "redone", "passes", "round_trips", "bytes"} do
@@ -171,7 +172,7 @@ function command.run(ctx)
   if ctx.options.dry_run then return show_plan(ctx, client, moving) end
   if not agreed(ctx, client, moving) then return 1 end
   output.last_words("mortise: interrupted before it was known how far it came\n" ..
-    how_to_go_on(ctx, moving.id))
+    how_to_go_on(moving.id))
   local ok, result = pcall(moving.run, moving)
   output.status(nil)
   if not ok then -- the last words stay until it is reported, since releasing the locks takes a while

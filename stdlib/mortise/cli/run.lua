@@ -4,11 +4,11 @@ local config = require "mortise.config"
 local core = require "mortise.core"
 local errors = require "mortise.errors"
 local failure = require "mortise.cli.failure"
+local hint = require "mortise.hint"
 local later = require "mortise.later"
 local losses = require "mortise.losses"
 local printable = require "mortise.printable"
 local printer = require "mortise.printer"
-local typed = require "mortise.cli.typed"
 
 local job = later "mortise.job"
 
@@ -143,7 +143,7 @@ local function refuse_job(ctx, value)
     end
   end
   errors.bad("%s returns a job, which was not run; to run it: %s", ctx.arguments[1],
-    typed.command(ctx, table.unpack(words)))
+    hint.command(nil, table.unpack(words)))
 end
 
 -- Runs the file that the command line names; `wrap` (may be nil) makes of its chunk what is run.

@@ -1,10 +1,7 @@
--- Commands for people to type: what they typed, with more, or for the same store.
-local typed = {}
+-- What people typed, for them to type it with more.
+local hint = require "mortise.hint"
 
-function typed.quoted(word)
-  if word:find "^[0-9A-Za-z_@%%+=:,./-]+$" then return word end
-  return "'" .. word:gsub("'", "'\\''") .. "'"
-end
+local typed = {}
 
 -- The command as it was typed with these options added, before any "--".
 function typed.same_with(ctx, ...)
@@ -18,22 +15,9 @@ function typed.same_with(ctx, ...)
   end
   for _, word in ipairs(ctx.words) do
     if word == "--" then add_wanted() end
-    words[#words + 1] = typed.quoted(word)
+    words[#words + 1] = hint.quoted(word)
   end
   add_wanted()
-  return table.concat(words, " ")
-end
-
--- Another command, with those global options of this one that say where and as whom.
-function typed.command(ctx, ...)
-  local words = {"mortise"}
-  for _, row in ipairs(ctx.cli.global_rows) do
-    local value = ctx.options[row.name]
-    if row.type == "string" and value and row.name ~= "progress" then
-      table.move({row.flag, typed.quoted(value)}, 1, 2, #words + 1, words)
-    end
-  end
-  for _, word in ipairs {...} do words[#words + 1] = typed.quoted(word) end
   return table.concat(words, " ")
 end
 

@@ -9,7 +9,12 @@ if not program.file then
   return
 end
 
-local run = program.run
+-- Options are what these are about.
+local function run(words, given)
+  local also = {typed = true}
+  for name, value in pairs(given or {}) do also[name] = value end
+  return program.run(words, also)
+end
 
 local function decode(text) return cjson.decode(text) end
 
@@ -28,7 +33,7 @@ describe("the command line", function()
     local status, out = run {"help"}
     assert.equal(0, status)
     for _, word in ipairs {
-      "run", "repl", "rename", "jobs", "up", "init", "locks", "doctor", "config",
+      "run", "repl", "rename", "migrate", "jobs", "up", "init", "locks", "doctor", "config",
       "--store URL", "Exit status",
     } do
       assert.truthy(out:find(word, 1, true), word)
@@ -36,7 +41,7 @@ describe("the command line", function()
     for line in out:gmatch "[^\n]+" do assert.is_true(#line <= 110, line) end
     assert.same({0, out, ""}, {run {"--help"}})
     for _, name in ipairs {
-      "run", "repl", "rename", "jobs", "up", "init", "locks", "doctor", "config", "version",
+      "run", "repl", "rename", "migrate", "jobs", "up", "init", "locks", "doctor", "config", "version",
     } do
       local code, text = run {"help", name}
       assert.equal(0, code)

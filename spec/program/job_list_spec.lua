@@ -98,7 +98,7 @@ stores.each("a list of jobs", function(store)
     local code, out, err = mortise("rename", index, "/a", "/b")
     assert.equal(0, code, err)
     local id = out:match "mortise .*jobs rollback (rename%-%x+)"
-    says(out, ("to undo it: mortise --store %s --namespace %s jobs rollback "):format(store.store, namespace))
+    says(out, "to undo it: mortise jobs rollback " .. id)
     local ended = decoded("jobs", "show", id, "--json")
     local me = core.json_decode(core.identity())
     assert.same({me.user, me.host, ("rename %s /a /b"):format(index)},

@@ -281,7 +281,7 @@ return {
       write("V1__exit.lua", text)
       code, _, err = up()
       assert.equal(2, code)
-      says(err, "a versioned script returns a job, or nothing", "V1__exit.lua")
+      says(err, "a versioned script returns a job, a migration, or nothing", "V1__exit.lua")
     end
     write("V1__exit.lua", renaming():gsub("return ", "local job = mortise.job ") .. " job:run() return job")
     code, _, err = up()

@@ -84,7 +84,7 @@ describe("the public names", function()
       ["doc[:]"] = {"document"}, ["doc%._"] = {"document"},
     } do
       local set = known(table.unpack(groups))
-      set.with_tree_lok, set.migrate = true, true -- of the example of names that are not there
+      set.with_tree_lok, set.reindex = true, true -- of the example of names that are not there
       for name in code:gmatch("%f[%w]" .. prefix:gsub("^%%f%[%%w%]", "") .. "([%a_][%w_]*)") do
         if prefix == "doc%._" then name = "_" .. name end
         assert.truthy(set[name], ("docs/scripts.md names %s%s"):format(prefix, name))
@@ -124,7 +124,7 @@ describe("the public names", function()
   end)
 
   it("can be asked for", function()
-    for _, name in ipairs {"foo", "log", "x", "open", "task", "migrate"} do
+    for _, name in ipairs {"foo", "log", "x", "open", "task", "reindex"} do
       assert.is_nil(mortise[name])
       assert.is_nil(client[name])
       assert.is_nil(lock[name])

@@ -131,7 +131,7 @@ stores.each("what a job sets aside", function(store)
     assert.same({"stopped", 10, 1}, {why.result.state, why.result.changed, why.result.rejected})
     is_guarded()
     local steps = {}
-    for _, step in ipairs(records.next_steps(job:status())) do steps[step.verb] = true end
+    for _, step in ipairs(records.next_steps(client, job:status())) do steps[step.verb] = true end
     assert.same({resume = true, accept = true, rollback = true}, steps)
     fails("rejected", job.resume, job)
     assert.equal("done", job:accept().state)

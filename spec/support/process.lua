@@ -32,9 +32,9 @@ function process.start(store, namespace, lease_ms, words)
   local quoted = {}
   for i, word in ipairs(words) do quoted[i] = program.quote(word) end
   local command = ([[
-    (env -u LD_PRELOAD %s --store %s --namespace %s --lease %dms %s >%s 2>%s </dev/null & echo $! >%s
-     wait $!; echo $? >%s) >/dev/null 2>&1 &]]):format(program.quote(program.file),
-    program.quote(store.store), namespace, lease_ms, table.concat(quoted, " "), files.out, files.err,
+    (env -u LD_PRELOAD MORTISE_STORE=%s MORTISE_NAMESPACE=%s %s --lease %dms %s >%s 2>%s </dev/null &
+     echo $! >%s; wait $!; echo $? >%s) >/dev/null 2>&1 &]]):format(program.quote(store.store), namespace,
+    program.quote(program.file), lease_ms, table.concat(quoted, " "), files.out, files.err,
     files.pid, files.status)
   os.execute(command)
   local self = setmetatable({files = files}, Process)

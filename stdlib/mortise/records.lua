@@ -348,8 +348,9 @@ function records.next_steps(client, record)
   if record.waits and record.waits:find "^paused by " then return {step("resume", "lets it go on")} end
   if not record.stands then return {} end
   if record.state == "undoing" then return {step("rollback", "goes on undoing it")} end
-  local steps = {step("resume", "does what is left", own_resume(client, record)), step("rollback",
-    "undoes what it did")}
+  local steps = {
+    step("resume", "does what is left", own_resume(client, record)), step("rollback", "undoes what it did"),
+  }
   if record.halted then table.insert(steps, 2, step("accept", "ends it as it is")) end
   return steps
 end

@@ -76,9 +76,8 @@ local function steps_of(record)
   local steps = records.next_steps(nil, record)
   for i, step in ipairs(steps) do steps[i] = ("%s  (%s)"):format(step.command, step.why) end
   if #steps == 0 then
-    steps[1] = record.alive and ("nothing, or %s jobs pause|throttle|cancel %s"):format(hint.mortise(),
-      record.job)
-      or "nothing"
+    local orders = ("nothing, or %s jobs pause|throttle|cancel %s"):format(hint.mortise(), record.job)
+    steps[1] = record.alive and orders or "nothing"
   end
   return steps
 end

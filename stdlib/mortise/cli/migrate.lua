@@ -10,8 +10,8 @@ local progress = require "mortise.cli.progress"
 local records = require "mortise.records"
 
 local command = {
-  summary = "copy an index that is in use into a new one, and move its alias",
-  usage = "FROM TO --alias NAME [--mappings FILE] [--settings FILE] [--dry-run]",
+  summary = "copy an index in use into a new one, move its alias",
+  usage = "FROM TO --alias NAME [--dry-run]",
   help = [[
 Copies the documents of the index FROM into TO, a new index with other mappings or settings, while everybody
 goes on writing. When little is left it blocks the writes to FROM, copies the rest, and moves the alias NAME

@@ -97,7 +97,7 @@ stores.each("doctor of a lock table", function(store)
     client:drop_index(name .. "-jobs")
     local code, out = program.run {"--store", store.store, "--table", name, "doctor"}
     assert.equal(1, code)
-    says(out, "BAD   jobs: their index " .. name .. "-jobs is missing", "run `mortise init`")
+    says(out, "BAD   jobs: their index " .. name .. "-jobs is missing", "init` once more")
     client:init()
     code, out = program.run {"--store", store.store, "--table", name, "doctor"}
     assert.equal(0, code, out)

@@ -138,6 +138,13 @@ stores.each("a job that a script returns", function(store)
   it("is removed only when somebody has seen what goes, and said yes", function()
     run_jobs("p1", "p2")
     for _, words in ipairs {{"--older", "0s"}, {"p1"}} do
+      local code, out = mortise("jobs", "purge", "--dry-run", table.unpack(words))
+      assert.equal(0, code)
+      says(out, "p1   done   20       " .. index)
+    end
+    assert.same({7, "there is no job to remove\n", ""}, {mortise("jobs", "purge", "--dry-run", "--older",
+      "9d")})
+    for _, words in ipairs {{"--older", "0s"}, {"p1"}} do
       local code, out, err = mortise("jobs", "purge", table.unpack(words))
       assert.equal(2, code)
       says(out, "p1   done   20       " .. index)

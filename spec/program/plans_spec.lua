@@ -130,7 +130,7 @@ stores.each("before much is changed", function(store)
     local rename = {"--table", stores.name "typo", "rename", index, "/a", "/b"}
     why = refused("there is no index", table.unpack(rename))
     table.insert(rename, "--dry-run")
-    assert.equal(why, refused("mortise init", table.unpack(rename)))
+    assert.equal(why, refused("init` once", table.unpack(rename)))
   end)
 
   it("documents that could not be changed are a part of what is said", function()

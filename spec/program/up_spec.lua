@@ -187,13 +187,7 @@ return {
   end)
 
   it("says what is wrong with the folder or the words", function()
-    local code, out = up()
-    assert.equal(0, code)
-    says(out, "nothing to run")
-    assert.equal(7, (up("--dry-run")))
-    assert.equal(0, (up("--status")))
-    local err
-    code, out, err = mortise("up", folder .. "/none")
+    local code, out, err = mortise("up", folder .. "/none")
     assert.equal("", out)
     assert.equal(2, code)
     says(err, "cannot read the folder", "No such file or directory")
@@ -327,6 +321,10 @@ return {name = "any", index = "%INDEX%", lock = "/a",
     assert.same({1, 0}, {code, calls "two"})
     says(err, "1 documents were set aside", "mortise jobs show V1__cast --rejected", "--repair",
       "mortise jobs rollback V1__cast")
+    code, _, err = up "--dry-run"
+    assert.equal(1, code)
+    says(err, "1 documents were set aside")
+    assert.equal("rejected", status()[1].problem)
     -- Undone, it is run anew, as the script is now.
     assert.equal(0, (mortise("jobs", "rollback", "V1__cast")))
     code, _, err = up()
@@ -335,6 +333,55 @@ return {name = "any", index = "%INDEX%", lock = "/a",
     says(select(2, up("--repair")), "V1: it is done")
     assert.equal(0, (up()))
     assert.same({1, "done"}, {calls "two", status()[1].state})
+    assert.is_nil(select(2, up "--status"):find "rollback")
+  end)
+
+  it("refuses a folder without any", function()
+    write("notes.txt", "")
+    for _, option in ipairs {"--dry-run", "--status", "--repair"} do
+      local code, _, err = up(option)
+      assert.equal(2, code)
+      says(err, "there is no versioned script", "notes.txt")
+    end
+    assert.equal(2, (up()))
+  end)
+
+  it("names a file that is missing as it was called", function()
+    write("V0001__one.lua", "")
+    assert.equal(0, (up()))
+    remove "V0001__one.lua"
+    write("V2__two.lua", "")
+    local code, _, err = up()
+    assert.equal(1, code)
+    says(err, "V1: V0001__one.lua is missing")
+  end)
+
+  it("lets what was undone be given a later version", function()
+    write("V1__rename.lua", renaming())
+    write("V2__two.lua", "")
+    assert.equal(0, (up()))
+    assert.equal(0, (mortise("jobs", "rollback", "V1__rename")))
+    remove "V1__rename.lua"
+    write("V3__rename.lua", renaming())
+    local code, _, err = up()
+    assert.equal(0, code, err)
+    assert.equal(documents, moved())
+    local rows
+    rows, code = status()
+    assert.same({"undone", "done", 0}, {rows[1].state, rows[3].state, code})
+  end)
+
+  it("does not take for done what is half undone", function()
+    write("V1__rename.lua", renaming())
+    assert.equal(0, (up()))
+    local jobs = require("mortise.records").index(client)
+    client:update(jobs, namespace .. ":V1__rename", function(view) view.state = "undoing" end)
+    for _, option in ipairs {"--dry-run", "--to=1"} do
+      local code, _, err = up(option)
+      assert.equal(6, code)
+      says(err, "job V1__rename is half undone", "jobs rollback V1__rename")
+    end
+    assert.same("undoing", status()[1].state)
   end)
 
   it("runs one anew whose job was rolled back after it was done", function()
@@ -391,6 +438,13 @@ return {id = "theirs", index = "%INDEX%", lock = "/a", change = {{set = {field =
     code, _, err = up()
     assert.equal(6, code)
     says(err, "was changed since its job V1__rename was begun", "mortise jobs rollback V1__rename")
+    code, _, err = up "--dry-run"
+    assert.equal(6, code)
+    says(err, "was changed since its job V1__rename was begun")
+    local found
+    rows, code, found = status()
+    assert.same({"orphaned_job", 1}, {rows[1].problem, code})
+    says(found.problems[1].message, "was changed since its job V1__rename was begun")
     write("V1__rename.lua", counting("one", renaming "rate = 5"))
     mortise("jobs", "throttle", "V1__rename", "--rate", "0")
     code, _, err = up()

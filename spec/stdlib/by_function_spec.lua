@@ -172,6 +172,17 @@ stores.each("a job's function", function(store)
     end
   end
 
+  it("is gone on with as is said where its job's id was made anew", function()
+    local state = {broken = true}
+    local job = making(adding(state), {name = "made"})
+    local why = fails("script_error", job.run, job)
+    assert.matches(('goes on, once the script gives it `id = "%s"`'):format(job.id), why.message, 1, true)
+    state.broken = false
+    local again = making(adding(state), {name = "made", id = job.id})
+    assert.equal("done", again:resume().state)
+    for i = 1, 40 do assert.equal(i + 1, other:get(index, "d" .. i).n) end
+  end)
+
   it("that fails stops the job, which says where, and is gone on with", function()
     local before, state = sources(), {broken = true}
     local job = making(adding(state), {name = stores.name "broken", once = true})

@@ -115,7 +115,7 @@ describe("a folder of versioned scripts", function()
       fails("invalid_argument", version_files.read, folder)
       os.remove(folder .. "/" .. name)
     end
-    assert.same({}, version_files.read(folder))
+    fails("invalid_argument", version_files.read, folder)
     fails("invalid_argument", version_files.read, folder .. "/none")
     os.execute(("mkdir '%s/V1__a.lua'"):format(folder))
     fails("invalid_argument", version_files.read, folder)

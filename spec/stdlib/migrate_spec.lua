@@ -26,6 +26,11 @@ stores.each("a migration", function(store)
     return client:migrate(o)
   end
 
+  local function phase_of(m)
+    local record = m:status()
+    return record and record.work and record.work.phase
+  end
+
   local function named() return client:describe(alias).name end
 
   local function error_of(fn, ...)
@@ -122,7 +127,7 @@ stores.each("a migration", function(store)
   it("waits to be told", function()
     local m = migration {cutover = "manual"}
     local task = mortise.spawn(function() return m:run() end)
-    while (m:status() or {work = {}}).work.phase ~= "in step" do mortise.sleep(0.05) end
+    while phase_of(m) ~= "in step" do mortise.sleep(0.05) end
     client:index(alias, "late", {path = "/late"})
     assert.equal(old, named())
     client:get_job("m"):cutover()
@@ -133,7 +138,7 @@ stores.each("a migration", function(store)
   it("can be cancelled, and gone on with by another", function()
     local m = migration {cutover = "manual"}
     local task = mortise.spawn(function() return pcall(m.run, m) end)
-    while (m:status() or {work = {}}).work.phase ~= "in step" do mortise.sleep(0.05) end
+    while phase_of(m) ~= "in step" do mortise.sleep(0.05) end
     client:get_job("m"):cancel()
     local ok, why = task:join()
     assert.is_false(ok)
@@ -198,7 +203,7 @@ stores.each("a migration", function(store)
     local held = client:acquire {tree = "/a"}
     local m = migration {lock = "/a"}
     local task = mortise.spawn(function() return m:run() end)
-    while (m:status() or {work = {}}).work.phase ~= "cutting over" do mortise.sleep(0.02) end
+    while phase_of(m) ~= "cutting over" do mortise.sleep(0.02) end
     client:index(alias, "d1", {path = "/a/new"}) -- it is not blocked before it has the lock
     held:release()
     assert.equal("swapped", task:join().phase)

@@ -208,7 +208,8 @@ stores.each("a rename", function(store)
     if not store.store:find "^sqlite:" then
       local code, why = code_of(bare.rename, bare, {index = index, from = "/clinton", to = "/p"})
       assert.equal("not_found", code)
-      assert.matches("there is no index .*%-jobs for jobs in .*: run `mortise init` once", why.message)
+      assert.matches("there is no index .*%-jobs for jobs in .*: run `mortise .*%-%-table .* init` once",
+        why.message)
       assert.equal("/clinton", path "dir")
       bare:init()
     end

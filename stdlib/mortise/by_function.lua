@@ -60,6 +60,12 @@ function by_function.is(change)
   return change == '"function"' or change == "function"
 end
 
+-- What its script must have first, where the job's id was made anew: "" or text.
+function by_function.needs(id)
+  if not id:find("%-" .. ("[0-9a-f]"):rep(8) .. "$") then return "" end
+  return (', once the script gives it `id = "%s"`'):format(id)
+end
+
 -- How such a job is gone on with.
 function by_function.command(client) return hint.mortise(client) .. " job run FILE --resume" end
 
@@ -67,8 +73,8 @@ function by_function.refuse(client, code, id)
   error(core.error {
     code = code, job = id, retryable = false,
     message = ("job %s cannot be resumed here, since its change is a Lua function, which only its script "
-      .. "has: `%s` goes on there, `%s jobs rollback %s` undoes it"):format(id, by_function.command(client),
-      hint.mortise(client), id),
+      .. "has: `%s` goes on there%s; `%s jobs rollback %s` undoes it"):format(id, by_function.command(client),
+      by_function.needs(id), hint.mortise(client), id),
   }, 0)
 end
 

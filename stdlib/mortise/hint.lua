@@ -1,7 +1,7 @@
 -- What a command that is told to people begins with, so that it reaches the same store and namespace when it
 -- is typed as it is printed, in the same shell: `mortise`, with the options that say where and as whom of the
--- command line that is running; and with the namespace of the client that it is about, where a bare `mortise`
--- would use another. Passwords are not repeated.
+-- command line that is running; and with the namespace and the lock table of the client that it is about,
+-- where a bare `mortise` would use others. Passwords are not repeated.
 local config = require "mortise.config"
 local settings = require "mortise.settings"
 
@@ -14,12 +14,15 @@ function hint.quoted(word)
   return "'" .. word:gsub("'", "'\\''") .. "'"
 end
 
--- The namespace of a client that is opened with what is in force; nil: that cannot be said.
-local function usual_namespace()
+-- {NAME = value} of what a client has that is opened with what is in force.
+local function usual()
   local ok, resolved = pcall(config.resolve)
-  if not ok then return nil end
-  local found = resolved.found.namespace
-  return found and found.value or settings.by_name.namespace.default_value
+  local values = {}
+  for _, name in ipairs {"namespace", "table"} do
+    local found = ok and resolved.found[name]
+    values[name] = found and found.value or settings.by_name[name].default_value
+  end
+  return values
 end
 
 local function add(words, row, value)
@@ -30,16 +33,18 @@ end
 
 -- `client`: the one that it is about, or nil: the one that the command line names.
 function hint.mortise(client)
-  local words, namespace = {"mortise"}, client and client:namespace()
-  if namespace == usual_namespace() then namespace = nil end
+  local words, own = {"mortise"}, {}
+  if client then own = {namespace = client:namespace(), table = client._table} end
+  for name, value in pairs(usual()) do
+    if own[name] == value then own[name] = nil end
+  end
   for _, rows in ipairs {settings.rows, others} do
     for _, row in ipairs(rows) do
-      local value = config.command_line[row.name]
-      local is_said = type(value) == "string" and row.flag and not (row.name == "namespace" and namespace)
-      if is_said then add(words, row, value) end
+      local typed = config.command_line[row.name]
+      local value = own[row.name] or row.flag and type(typed) == "string" and typed
+      if value then add(words, row, value) end
     end
   end
-  if namespace then add(words, settings.by_name.namespace, namespace) end
   return table.concat(words, " ")
 end
 

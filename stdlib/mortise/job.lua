@@ -232,6 +232,9 @@ local function attempt(self, verb, standing)
   if stands then
     context.add(result, records.advice(self._client, self.id, now.state, self._spec.change,
       now.halted ~= ""))
+  elseif now.state == "undone" and now.conflicts + now.rejected > 0 then
+    context.add(result, ("job %s is undone, but for these: `%s jobs show %s --%s` lists them"):format(self.id,
+      hint.mortise(self._client), self.id, now.conflicts > 0 and "conflicts" or "rejected"))
   elseif now.state == "done" then
     local mortise = hint.mortise(self._client)
     context.add(result, ("job %s is done: `%s jobs show %s --%s` lists what was set aside, "

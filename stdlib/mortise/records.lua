@@ -320,15 +320,16 @@ function records.advice(client, id, state, change, halted)
   local mortise = hint.mortise(client)
   local rollback = ("`%s jobs rollback %s`"):format(mortise, id)
   if state == "undoing" then return ("job %s is half undone: %s goes on"):format(id, rollback) end
-  local resume = by_function.is(change) and by_function.command(client)
-    or ("%s jobs resume %s"):format(mortise, id)
+  local is_function = by_function.is(change)
+  local resume = is_function and by_function.command(client) or ("%s jobs resume %s"):format(mortise, id)
+  local needs = is_function and by_function.needs(id) or ""
   if halted then
     return ("job %s stands, since it has set aside more than its `max_rejected` allows: `%s --max-rejected "
       .. "100%%` goes on without, `%s jobs accept %s` ends it as it is, %s undoes it"):format(id, resume,
         mortise,
       id, rollback)
   end
-  return ("job %s stands half-done: `%s` goes on, %s undoes it"):format(id, resume, rollback)
+  return ("job %s stands half-done: `%s` goes on%s, %s undoes it"):format(id, resume, needs, rollback)
 end
 
 -- What may be done about it: {verb = "resume" or "rollback", command =, why =}, the likelier first.
@@ -348,8 +349,10 @@ function records.next_steps(client, record)
   if record.waits and record.waits:find "^paused by " then return {step("resume", "lets it go on")} end
   if not record.stands then return {} end
   if record.state == "undoing" then return {step("rollback", "goes on undoing it")} end
+  local needs = by_function.is(record.spec.change) and by_function.needs(record.job) or ""
   local steps = {
-    step("resume", "does what is left", own_resume(client, record)), step("rollback", "undoes what it did"),
+    step("resume", "does what is left" .. needs, own_resume(client, record)), step("rollback",
+      "undoes what it did"),
   }
   if record.halted then table.insert(steps, 2, step("accept", "ends it as it is")) end
   return steps

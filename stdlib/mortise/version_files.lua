@@ -57,6 +57,19 @@ local function names_in(folder)
   return names
 end
 
+local others_shown = 3
+
+-- Most likely it is another folder than was meant.
+local function refuse_empty(folder)
+  local others = {}
+  for name in core.folder(folder):gmatch "[^/]+" do
+    if name:sub(1, 1) ~= "." and #others < others_shown then others[#others + 1] = printable(name) end
+  end
+  table.sort(others, core.before)
+  local there = #others > 0 and "; there are: " .. table.concat(others, ", ") or ", which is empty"
+  errors.bad("up: there is no versioned script, as V001__name.lua, in %s%s", printable(folder), there)
+end
+
 -- Its scripts, the lowest version first: {version=, name=, file=, stem= (of the file's name), text=,
 -- checksum=}.
 function version_files.read(folder)
@@ -64,6 +77,7 @@ function version_files.read(folder)
   folder = #folder > 1 and folder:gsub("/+$", "") or folder
   local list = {}
   for i, name in ipairs(names_in(folder)) do list[i] = script_of(folder, name) end
+  if #list == 0 then refuse_empty(folder) end
   table.sort(list, function(a, b) return a.version < b.version end)
   for i = 2, #list do
     if list[i].version == list[i - 1].version then

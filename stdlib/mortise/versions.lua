@@ -76,17 +76,57 @@ local function last_over(entries)
 end
 
 local function is_gap(script, entry, last)
-  return (not entry or entry.state == "undone") and script.version < last
+  local was_run = entry and entry.state ~= "undone" and entry.state ~= "undoing"
+  return not was_run and script.version < last
 end
 
--- The ledger, in which one whose job was rolled back since counts as undone.
+-- The ledger, in which one whose job was rolled back since counts as undone, or is being undone.
 local function read_book(own, namespace)
   local book = ledger.read(own, namespace)
   for _, entry in ipairs(book.entries) do
     local record = entry.state == "done" and entry.job and records.get(mortise.client(), entry.job)
-    if record and record.state == "undone" then entry.state = "undone" end
+    local is_taken_back = record and (record.state == "undone" or record.state == "undoing")
+    if is_taken_back then entry.state = record.state end
   end
   return book
+end
+
+local function orphaned(id, format, ...)
+  error(core.error {
+    code = "orphaned_job", job = id, retryable = false, message = format:format(...),
+  }, 0)
+end
+
+local function raise_complaint(entry, record)
+  local counts = record.counts
+  local aside = counts.rejected + counts.conflicts
+  local accepted = record.reason and record.reason:find "^accepted by "
+  if accepted or aside == 0 and not entry.unsettled then return end
+  errors.raise("rejected", "job %s is done, but %s: `%s jobs rollback %s` undoes it, so that the script "
+    .. "is run anew; --repair takes it as done", entry.job, aside == 0 and entry.reason
+      or ("%d documents were set aside (`%s jobs show %s --%s`)"):format(aside, hint.mortise(), entry.job,
+        counts.rejected > 0 and "rejected" or "conflicts"), hint.mortise(), entry.job)
+end
+
+-- Raises what keeps a script from being gone on with, whose earlier attempt has begun a job.
+local function check_earlier(entry, script)
+  local record = entry.job and records.get(mortise.client(), entry.job)
+  local is_open = record and (record.stands or record.alive)
+  if is_open and entry.checksum ~= script.checksum then
+    orphaned(entry.job,
+      "%s, %s, was changed since its job %s was begun, which is half-done: put back what was "
+      .. "run, or undo that first: `%s jobs rollback %s`", shown(script.version), script.file, entry.job,
+      hint.mortise(), entry.job)
+  elseif record and record.state == "undoing" then
+    orphaned(entry.job, "%s", records.advice(mortise.client(), entry.job, record.state, record.spec.change))
+  elseif record and record.state == "done" then
+    raise_complaint(entry, record)
+  end
+end
+
+-- The name that its file had.
+local function file_of(entry)
+  return entry.file or ("V%d__%s.lua"):format(entry.version, entry.name)
 end
 
 -- What keeps any from being run: {{problem=, version=, message=}, ...}
@@ -104,9 +144,11 @@ local function problems_of(scripts, book, out_of_order)
     end
   end
   for _, entry in ipairs(book.entries) do
-    if not there[entry.version] and not entry.removed then
-      list[#list + 1] = problem("missing", entry.version, "__%s.lua is missing: put it back; or, if it was "
-        .. "removed on purpose, accept that with --repair", entry.name)
+    -- What was undone may have been given a later version.
+    if not (there[entry.version] or entry.removed or entry.state == "undone") then
+      list[#list + 1] = problem("missing", entry.version,
+        ": %s is missing: put it back; or, if it was removed "
+        .. "on purpose, accept that with --repair", file_of(entry))
     end
   end
   table.sort(list, function(a, b) return a.version < b.version end)
@@ -122,13 +164,20 @@ local function refuse(problems)
   }, 0)
 end
 
--- Those that are to be run, in order.
-local function pending_of(scripts, book, to)
+-- Those that are to be run, in order. `into` (or nil) gets, as problems, what keeps one from being gone on
+-- with; without it that is raised.
+local function pending_of(scripts, book, to, into)
   local list = {}
   for _, script in ipairs(scripts) do
     local entry = book:find(script.version)
     local is_pending = not (entry and over[entry.state])
-    if is_pending and script.version <= (to or math.maxinteger) then list[#list + 1] = script end
+    if is_pending and script.version <= (to or math.maxinteger) then
+      list[#list + 1] = script
+      local ok, why = true, nil
+      if entry then ok, why = pcall(check_earlier, entry, script) end
+      if not ok and not (into and core.is_error(why) and why.code ~= "interrupted") then error(why, 0) end
+      if not ok then into[#into + 1] = problem(why.code, script.version, ": %s", why.message) end
+    end
   end
   return list
 end
@@ -151,7 +200,7 @@ local function row_of(script, entry, own)
   if not entry then return row end
   row.began, row.seconds = entry.began / 1000, entry.took and entry.took / 1000
   for _, name in ipairs {"checksum", "by", "job", "changed", "reason"} do row[name] = entry[name] end
-  if not script then row.state = entry.removed and "removed" or "missing" end
+  if not script and entry.state ~= "undone" then row.state = entry.removed and "removed" or "missing" end
   return row
 end
 
@@ -167,10 +216,12 @@ local function status_of(own, scripts, book, o)
   table.sort(rows, function(a, b) return a.version < b.version end)
   local problems = problems_of(scripts, book, o.out_of_order)
   local kinds = {}
+  pending_of(scripts, book, nil, problems)
   for _, row in ipairs(rows) do
-    if row.state == "undone" then
-      problems[#problems + 1] = problem("undone", row.version, ": its job %s was rolled back: `mortise "
-        .. "up` runs the script anew", row.job)
+    if row.state == "undone" and row.file then
+      problems[#problems + 1] = problem("undone", row.version,
+        ": its job %s was rolled back: `%s up` runs the "
+        .. "script anew", row.job, hint.mortise())
     end
   end
   for _, each in ipairs(problems) do kinds[each.version] = kinds[each.version] or each.problem end
@@ -214,33 +265,6 @@ local function surround(script)
   return before
 end
 
-local function orphaned(id, format, ...)
-  error(core.error {
-    code = "orphaned_job", job = id, retryable = false, message = format:format(...),
-  }, 0)
-end
-
--- An earlier attempt's job that stands goes on only as it was begun.
-local function check_earlier(entry, script)
-  local record = entry.job and records.get(mortise.client(), entry.job)
-  local is_open = record and (record.stands or record.alive)
-  if not is_open or entry.checksum == script.checksum then return end
-  orphaned(entry.job, "%s, %s, was changed since its job %s was begun, which is half-done: put back what was "
-    .. "run, or undo that first: `%s jobs rollback %s`", shown(script.version), script.file, entry.job,
-    hint.mortise(), entry.job)
-end
-
-local function raise_complaint(entry, record)
-  local counts = record.counts
-  local aside = counts.rejected + counts.conflicts
-  local accepted = record.reason and record.reason:find "^accepted by "
-  if accepted or aside == 0 and not entry.unsettled then return end
-  errors.raise("rejected", "job %s is done, but %s: `%s jobs rollback %s` undoes it, so that the script "
-    .. "is run anew; --repair takes it as done", entry.job, aside == 0 and entry.reason
-      or ("%d documents were set aside (`%s jobs show %s --%s`)"):format(aside, hint.mortise(), entry.job,
-        counts.rejected > 0 and "rejected" or "conflicts"), hint.mortise(), entry.job)
-end
-
 -- The job was begun by an earlier attempt. -> its result
 local function go_on(entry, work, kind)
   local record = work:status()
@@ -249,10 +273,7 @@ local function go_on(entry, work, kind)
     if record.began then kind.remove(work) end
     entry.unsettled, entry.reason = nil, nil
     return work:run()
-  elseif record.state == "undoing" then
-    orphaned(work.id, "%s", records.advice(mortise.client(), work.id, record.state, record.spec.change))
   elseif record.state == "done" then
-    raise_complaint(entry, record)
     return {changed = record.counts.changed}
   end
   return work:resume()
@@ -300,7 +321,8 @@ end
 
 local function fresh_entry(script, state)
   return {
-    version = script.version, name = script.name, checksum = script.checksum, state = state,
+    version = script.version, name = script.name, file = script.stem .. ".lua", checksum = script.checksum,
+    state = state,
     began = core.wall_ms(), by = me(),
   }
 end
@@ -413,10 +435,10 @@ local function repair_one(book, entry, script)
   local wrong = script and compare(entry, script)
   local version = entry.version
   if wrong then
-    entry.name, entry.checksum = script.name, script.checksum
+    entry.name, entry.checksum, entry.file = script.name, script.checksum, script.stem .. ".lua"
     return core.object {version = version, repaired = "changed"}
   elseif script and entry.unsettled then
-    entry.state, entry.unsettled, entry.session = "done", nil, nil
+    entry.state, entry.unsettled, entry.session, entry.reason = "done", nil, nil, nil
     return core.object {version = version, repaired = "accepted"}
   elseif script or entry.removed then
     return nil

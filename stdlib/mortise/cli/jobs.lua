@@ -57,7 +57,7 @@ accept     ends one as it is that stands because it has set aside more documents
            listed, and rollback still undoes the rest.
 purge      removes what is over, so that it can no longer be undone: one, or all that ended --older TIME ago
            (without it, as long ago as each is to be kept, which is 7 days unless it says otherwise). It lists
-           them first, and asks at a terminal; elsewhere it needs --yes.
+           them first, and asks at a terminal; elsewhere it needs --yes. --dry-run only lists them.
 
 resume, rollback and accept take the job's lock over from its dead process, and give it back at the end.]],
   options = options.join({output.json_row}, job_shown.list_rows, job_orders.rows(), {
@@ -69,7 +69,8 @@ resume, rollback and accept take the job's lock over from its dead process, and 
       help = "resume: how many documents may be set aside, instead of what the job says"},
     {name = "older", type = "duration", flag = "--older", value = "TIME",
       help = "purge: those that ended so long ago"},
-    {name = "dry_run", type = "boolean", flag = "--dry-run", help = "rollback: only say what it would do"},
+    {name = "dry_run", type = "boolean", flag = "--dry-run",
+      help = "rollback, purge: only say what it would do"},
     {name = "delete", type = "boolean", flag = "--delete", help = "finish: the old index is deleted"},
     job_spec.patience_row,
     undo.row, confirm.row,
@@ -268,7 +269,7 @@ local without_id = {ls = true, purge = true}
 -- The verb of each option that is one verb's.
 local belongs_to = {
   all = "ls", state = "ls", rejected = "show", conflicts = "show", ["for"] = "wait", max_rejected = "resume",
-  older = "purge", dry_run = "rollback", others = "rollback", delete = "finish",
+  older = "purge", others = "rollback", delete = "finish",
 }
 
 local function check(ctx)
@@ -290,6 +291,9 @@ local function check(ctx)
     if ctx.options[name] and verb ~= of then
       errors.bad("jobs %s: --%s belongs to %s", verb, (name:gsub("_", "-")), of)
     end
+  end
+  if ctx.options.dry_run and not (verb == "rollback" or verb == "purge") then
+    errors.bad("jobs %s: --dry-run belongs to rollback and purge", verb)
   end
   if ctx.options.wait_for_writes and not (verb == "resume" or verb == "rollback") then
     errors.bad("jobs %s: %s belongs to resume and rollback", verb, job_spec.patience_row.flag)

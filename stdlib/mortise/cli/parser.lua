@@ -34,14 +34,28 @@ local function refuse_secret(rows, flag)
   end
 end
 
+-- The commands that have this option: {"`mortise jobs`", ...}
+local function commands_with(flag)
+  local cli, found = require "mortise.cli", {}
+  for _, name in ipairs(cli.commands) do
+    local ok, command = pcall(cli.command, name)
+    if ok and parser.find(command.options or {}, flag) then
+      found[#found + 1] = ("`mortise %s`"):format(name)
+    end
+  end
+  return found
+end
+
 -- Raises the error for an option that is not among the rows; `hint` (may be nil) ends its text.
 function parser.refuse(rows, flag, hint)
   refuse_secret(rows, flag)
   local flags = {}
   for _, row in ipairs(rows) do flags[#flags + 1] = row.flag end
-  local near = suggest(flag, flags)
-  errors.bad("unknown option `%s`%s%s", flag, near and (": did you mean `%s`?"):format(near) or "",
-    hint and (" (%s)"):format(hint) or "")
+  local others = commands_with(flag)
+  local near = #others == 0 and suggest(flag, flags)
+  local said = near and (": did you mean `%s`?"):format(near) or ""
+  if #others > 0 then said = (": it belongs to %s"):format(table.concat(others, ", ")) end
+  errors.bad("unknown option `%s`%s%s", flag, said, hint and (" (%s)"):format(hint) or "")
 end
 
 -- Converts a text of the command line to the row's type.

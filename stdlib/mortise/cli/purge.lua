@@ -5,6 +5,7 @@ local duration = require "mortise.duration"
 local errors = require "mortise.errors"
 local holds = require "mortise.cli.holds"
 local output = require "mortise.cli.output"
+local plan = require "mortise.cli.plan"
 local purge = require "mortise.purge"
 local records = require "mortise.records"
 local typed = require "mortise.cli.typed"
@@ -101,14 +102,21 @@ local function remove_all(client, ctx, list)
   return status
 end
 
+-- What would be removed. -> exit status, as of any plan
+local function show(ctx, list)
+  if ctx.options.json then print_objects(list) elseif #list > 0 then print_list(list) end
+  return #list > 0 and 0 or plan.nothing_to_do
+end
+
 -- One, or all that are over for long enough. -> exit status
 return function(client, ctx, id)
   local list = find(client, ctx, id)
   if id then purge.check(client, list[1]) end
   if #list == 0 and not ctx.options.json then
     output.line(io.stdout, "there is no job to remove")
-    return 0
+    return ctx.options.dry_run and plan.nothing_to_do or 0
   end
+  if ctx.options.dry_run then return show(ctx, list) end
   if #list > 0 and not confirmed(ctx, list) then return 1 end
   return remove_all(client, ctx, list)
 end

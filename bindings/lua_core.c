@@ -36,6 +36,7 @@
 #include "bindings/lua_store.h"
 #include "bindings/lua_task.h"
 #include "bindings/lua_text.h"
+#include "bindings/lua_transform.h"
 #include "bindings/lua_work.h"
 #include "bindings/lua_writer.h"
 
@@ -99,7 +100,8 @@ static const luaL_Reg core_functions[] = {{"path_check", core_path_check},
 static const luaL_Reg *const functions[] = {
     core_functions,        mt_error_functions, mt_task_functions, mt_text_functions,
     mt_settings_functions, mt_json_functions,  mt_doc_functions,  mt_client_functions,
-    mt_job_functions,      mt_lock_functions,  mt_pack_functions, mt_span_functions};
+    mt_job_functions,      mt_lock_functions,  mt_pack_functions, mt_span_functions,
+    mt_transformer_functions};
 
 static const struct {
   const mt_lua_class *class;
@@ -120,6 +122,7 @@ static const struct {
     {&mt_writer_class, {NULL}},
     {&mt_work_class, {NULL}},
     {&mt_outside_class, {NULL}},
+    {&mt_transformer_class, {NULL}},
 };
 
 static const mt_driver_hooks hooks = {mt_interrupt_look, mt_lost_check, mt_lost_wake, mt_lost_read,

@@ -119,6 +119,7 @@ calls.make = {
     pcall(e.client.create_index, e.client, e.index .. "-new", {settings = {number_of_shards = 1}})
     return e.client:migrate(migration_options(e))
   end,
+  ["core.transformer"] = function() return core.transformer(transforms) end,
   ["core.outside"] = function(e)
     local verbs = {"run", "resume", "undo"}
     return core_lock(e):outside_job {verb = verbs[math.random(3)], id = job_id(), spec = "{}"}
@@ -230,6 +231,7 @@ calls.arguments = {
     view = function() return '{"a":1}', {id = "1", routing = "r"} end,
     change_check = function() return {transforms = transforms} end, job_id_check = job_id,
     pack = function() return ("text"):rep(99) end, unpack = function() return core.pack "text" end,
+    transformer = function() return transforms end,
     numbers_hash = function() return {1, 2, 1 << 39} end,
     job_table = nothing, traceback = function() return "why" end,
   },
@@ -276,6 +278,7 @@ calls.arguments = {
     end,
     outside_job = function() return {verb = "run", id = job_id(), spec = "{}", rate = 5} end,
   },
+  ["core.transformer"] = {apply = function() return '{"path":"/a"}' end},
   ["core.outside"] = {
     run = nothing, result = nothing, progress = nothing, cancel = nothing, settle = nothing, told = nothing,
     checkpoint = nothing, pause = function() return "why" end, waits = function() return "why" end,

@@ -93,6 +93,16 @@ stores.each("a migration", function(store)
     assert.is_nil(client:get(new, "d3"))
   end)
 
+  it("copies what a list of transforms makes of a document", function()
+    local m = migration {change = {
+      {cast = {field = "n", to = "string"}}, {rename_field = {from = "n", to = "number"}},
+    }}
+    assert.equal(30, m:run().copied)
+    assert.equal("7", client:get(new, "d7").number)
+    assert.is_nil(client:get(new, "d7").n)
+    assert.has_error(function() migration {change = {{nothing = {}}}} end)
+  end)
+
   it("sets aside what is refused, and then does not cut over", function()
     local function change(doc)
       if doc.n == 5 then return mortise.reject "it is odd" end

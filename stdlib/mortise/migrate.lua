@@ -28,8 +28,21 @@ local migrate = {class = Migration}
 
 -- ---- The function --------------------------------------------------------------------------------
 
--- What the function makes of a document -> "copy" and the text, or "drop", or "aside" and the reason.
-local function changer(fn, id)
+-- As a function would, which gets the view of a document.
+local function by_list(list)
+  local transformer = core.transformer(core.json(core.array(list)))
+  return function(view)
+    local text = view:_source()
+    local how, made = transformer:apply(text)
+    if how == "reject" then return "aside", nil, made end
+    return "copy", made or text
+  end
+end
+
+-- What the change makes of a document -> "copy" and the text, or "drop", or "aside", nil and the reason. nil:
+-- it is copied as it is.
+local function changer(change, fn, id)
+  if type(change) == "table" then return by_list(change) end
   if not fn then return nil end
   return function(view)
     local ok, how, text = pcall(by_function.outcome, fn, view, id)
@@ -68,7 +81,8 @@ local function work_on(self, session, work, verb)
   local details = self._spec.migrate
   details.wait, details.wait_for_writes = self._wait, self._patience
   details.max_rejected = self._max_rejected or details.max_rejected
-  local m = context.new(self._client, self._client, self.id, details, work, changer(self._function, self.id))
+  local m = context.new(self._client, self._client, self.id, details, work, changer(details.change,
+    self._function, self.id))
   m.session = session
   local ok, why
   if verb == "undo" then
@@ -121,7 +135,7 @@ local function attempt(self, verb)
 end
 
 local function refuse_function(self)
-  if self._spec.migrate.change and not self._function then
+  if self._spec.migrate.change == "function" and not self._function then
     by_function.refuse(self._client, "invalid_argument", self.id)
   end
 end
@@ -240,7 +254,8 @@ function Migration:__tostring() return "migration " .. self.id end
 
 local function new(client, id, spec, also)
   return setmetatable({
-    id = id, name = spec.name, _client = client, _spec = spec, _wait = also.wait, _function = also.change,
+    id = id, name = spec.name, _client = client, _spec = spec, _wait = also.wait,
+    _function = type(also.change) == "function" and also.change or nil,
     _given_id = also.given_id, _on_progress = also.on_progress, _max_rejected = also.max_rejected,
     _patience = also.wait_for_writes or spec.wait_for_writes or job_spec.default_patience_ms,
   }, Migration)

@@ -304,7 +304,7 @@ end
 local function own_resume(client, record)
   local migrate = record.spec.migrate
   if by_function.is(record.spec.change) then return by_function.command(client) end
-  if not (migrate and migrate.change) then return nil end
+  if not (migrate and migrate.change == "function") then return nil end
   return ("%s migrate %s %s --id %s --change FILE --resume"):format(hint.mortise(client), migrate.from,
     migrate.to,
     record.job)

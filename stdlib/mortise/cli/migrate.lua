@@ -28,7 +28,7 @@ on any machine. --dry-run says what it would do, and what keeps it from that (ex
     {name = "settings", type = "string", flag = "--settings", value = "FILE",
       help = "JSON that is laid over the settings of FROM"},
     {name = "change", type = "string", flag = "--change", value = "FILE",
-      help = "a script that returns a function, which is called with each document"},
+      help = "a script that returns a list of transforms, or a function, which is called with each document"},
     {name = "given", type = "boolean", flag = "--given", help = "TO was made by hand, and is empty"},
     {name = "cutover", type = "string", flag = "--cutover", value = "auto|manual", values = {"auto",
       "manual"},
@@ -68,10 +68,15 @@ local function read_change(file)
   if not file then return nil end
   local chunk, why = loadfile(file)
   if not chunk then errors.bad("--change: %s", why) end
-  local fn = chunk()
-  if type(fn) ~= "function" then errors.bad("--change: %s returns no function", file) end
-  return fn
+  local change = chunk()
+  if type(change) ~= "function" and type(change) ~= "table" then
+    errors.bad("--change: %s returns neither a list of transforms nor a function", file)
+  end
+  return change
 end
+
+-- A list is kept in the job's document.
+local function to_function(change) return type(change) == "function" and change or nil end
 
 local function read_paths(text)
   if not text then return nil end
@@ -87,7 +92,8 @@ local function make(ctx, client)
   local id = o.id or ("%s-to-%s"):format(table.unpack(ctx.arguments))
   if o.resume and records.get(client, id) then
     return client:get_job(id, {
-      change = read_change(o.change), max_rejected = o.max_rejected, on_progress = progress.watcher(id),
+      change = to_function(read_change(o.change)), max_rejected = o.max_rejected,
+        on_progress = progress.watcher(id),
     })
   end
   local found

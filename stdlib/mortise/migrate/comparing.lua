@@ -2,6 +2,7 @@
 -- numbers, and finds what has moved, what must be copied again and what was deleted (spec/model/copies.py has
 -- the argument).
 local copying = require "mortise.migrate.copying"
+local core = require "mortise.core"
 local segments = require "mortise.migrate.segments"
 local source = require "mortise.migrate.source"
 local tasks = require "mortise.tasks"
@@ -9,7 +10,8 @@ local tasks = require "mortise.tasks"
 local comparing = {}
 
 local AT_ONCE <const> = 3
-local ROWS <const> = 8192       -- segments in a request
+local ROWS <const> = 8192       -- in a request for sums
+local PART <const> = 16         -- numbers; only the parts of a segment that differ are read
 local JOURNALS_KEPT <const> = 32
 
 -- ---- Which differ --------------------------------------------------------------------------------
@@ -36,7 +38,49 @@ local function differing(m)
   return found
 end
 
+-- Adds to each of the list the sums of its `parts`: {[first number] = sum}, of those that are not empty.
+local function add_parts(m, found)
+  local span, by_window = ROWS * PART, {}
+  for _, each in ipairs(found) do
+    local shard, from = each.ledger.shard, each.number * segments.width
+    local window = from // span
+    local key = shard .. ":" .. window
+    if not by_window[key] then
+      m:check()
+      local to = math.min(m.state.done[shard + 1], (window + 1) * span)
+      local _, _, sums = m.own:intervals(m.source, shard, window * span, to, {primary = m.primary,
+        width = PART})
+      by_window[key] = sums
+    end
+    each.parts = {}
+    for at = from, from + segments.width - 1, PART do
+      each.parts[at] = by_window[key][(at - window * span) // PART + 1] or 0
+    end
+  end
+end
+
 -- ---- One that differs ----------------------------------------------------------------------------
+
+-- The parts in which the journal has other numbers than the sums say, or copies that do not count as
+-- answered: as {first, last number + 1}, those that adjoin together.
+local function differing_parts(each, list, upto)
+  local numbers, open = {}, {}
+  for i = 1, list.n do
+    local seq = list.seqs[i]
+    local at = seq - seq % PART
+    numbers[at] = numbers[at] or {}
+    table.insert(numbers[at], seq)
+    open[at] = open[at] or list.open[seq]
+  end
+  local spans = {}
+  for at = each.number * segments.width, upto - 1, PART do
+    if open[at] or core.numbers_hash(numbers[at] or {}) ~= each.parts[at] then
+      local last = spans[#spans]
+      if last and last[2] == at then last[2] = at + PART else spans[#spans + 1] = {at, at + PART} end
+    end
+  end
+  return spans
+end
 
 local function key(id, routing) return routing and routing .. "\0" .. id or id end
 
@@ -123,15 +167,40 @@ local function note_missing(m, ledger, list, missing, done)
   return off, absent
 end
 
+-- Of a journal those in the spans.
+local function within(list, spans)
+  local some = segments.empty()
+  for i = 1, list.n do
+    local seq = list.seqs[i]
+    for _, span in ipairs(spans) do
+      if seq >= span[1] and seq < span[2] then
+        segments.add(some, list.ids[i], list.routings[i], seq, list.terms[i])
+        some.open[seq] = list.open[seq]
+      end
+    end
+  end
+  return some
+end
+
+-- What the source has there now.
+local function read_spans(m, shard, spans, upto)
+  local there = segments.empty()
+  for _, span in ipairs(spans) do
+    local page <close> = source.range(m, shard, span[1], math.min(span[2], upto), true)
+    segments.unite(there, segments.of_page(page))
+  end
+  return there
+end
+
 local function resolve(m, each, absent)
   m:check()
   local ledger, number = each.ledger, each.number
   local done = m.state.done[ledger.shard + 1]
   local from = number * segments.width
   local to = math.min(done, from + segments.width)
-  local page <close> = source.range(m, ledger.shard, from, to, true)
-  local there = segments.of_page(page)
-  local list = segments.read(m, ledger, number)
+  local all = segments.read(m, ledger, number)
+  local spans = differing_parts(each, all, to)
+  local list, there = within(all, spans), read_spans(m, ledger.shard, spans, to)
   local missing, again = compare_lists(list, there)
   if #missing > 0 then
     local off, gone = note_missing(m, ledger, list, missing, done)
@@ -146,6 +215,7 @@ end
 -- -> how many segments differed. What was found nowhere is noted for the next round.
 function comparing.run(m, positions)
   local found, absent = differing(m), {}
+  add_parts(m, found)
   m.journals = {n = 0}
   tasks.map(found, function(each) resolve(m, each, absent) end, {limit = AT_ONCE})
   m.journals = nil
@@ -162,31 +232,38 @@ end
 
 -- ---- Deletions -----------------------------------------------------------------------------------
 
--- Sends those that have become certain since they were noted, and takes them off their journals. -> how many
-function comparing.delete(m, positions)
-  local certain, by_segment = {}, {}
+-- Those that have become certain since they were noted: as items to be deleted, and by their segments.
+local function certain_of(m, positions)
+  local items, list, by_name = {}, {}, {}
   for _, each in ipairs(m.noted) do
     local now = positions[each.shard + 1]
     if now.term == each.round_term and now.global_checkpoint >= each.upto then
-      certain[#certain + 1] = {
+      items[#items + 1] = {
         id = each.id, routing = each.routing, version = copying.version(each.term, each.seq) + 1,
       }
-      local ledger, number = m.ledgers[each.shard], each.seq // segments.width
-      by_segment[ledger] = by_segment[ledger] or {}
-      by_segment[ledger][number] = by_segment[ledger][number] or {}
-      by_segment[ledger][number][each.seq] = true
+      local number = each.seq // segments.width
+      local name = each.shard .. ":" .. number
+      if not by_name[name] then
+        by_name[name] = {ledger = m.ledgers[each.shard], number = number, off = {}}
+        list[#list + 1] = by_name[name]
+      end
+      by_name[name].off[each.seq] = true
     end
   end
+  return items, list
+end
+
+-- Sends those that have become certain, and takes them off their journals. -> how many
+function comparing.delete(m, positions)
+  local items, list = certain_of(m, positions)
   m.noted = {}
-  for first = 1, #certain, segments.width do
-    copying.delete(m, table.move(certain, first, math.min(first + segments.width - 1, #certain), 1, {}))
+  for first = 1, #items, segments.width do
+    copying.delete(m, table.move(items, first, math.min(first + segments.width - 1, #items), 1, {}))
   end
-  for ledger, numbers in pairs(by_segment) do
-    for number, off in pairs(numbers) do
-      segments.update(m, ledger, number, function(list) return segments.without(list, off) end)
-    end
-  end
-  return #certain
+  tasks.map(list, function(each)
+    segments.update(m, each.ledger, each.number, function(now) return segments.without(now, each.off) end)
+  end, {limit = AT_ONCE})
+  return #items
 end
 
 return comparing

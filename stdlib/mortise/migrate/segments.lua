@@ -130,7 +130,7 @@ Ledger.__index = Ledger
 function segments.ledger(shard)
   return setmetatable({
     shard = shard, sum = {}, n = {}, open = {}, gone = {}, aside = {}, version = {},
-    total = {n = 0, gone = 0, aside = 0},
+    moved = {}, moves = 0, total = {n = 0, gone = 0, aside = 0},
   }, Ledger)
 end
 
@@ -159,14 +159,20 @@ function segments.load(m, shards)
   return ledgers
 end
 
--- A document is in a later journal now: its copy here no longer counts. That is not written down; whoever
--- goes on from what is kept looks at the segment once more.
+local MOVED_MOST <const> = 200000 -- of all shards together
+
+-- A document is in a later journal now: its copy here no longer counts. That is written down when this
+-- segment's journal is written the next time; whoever goes on from what is kept finds it out anew.
 function Ledger:forget(seq)
   local number = seq // WIDTH
-  if not self.n[number] then return end
+  local moved = self.moved[number] or {}
+  if not self.n[number] or moved[seq] then return end
+  self.moved[number], moved[seq] = moved, true
+  self.moves = self.moves + 1
   self.sum[number] = self.sum[number] - core.numbers_hash {seq}
   self.n[number] = self.n[number] - 1
   self.total.n = self.total.n - 1
+  if self.moves > MOVED_MOST then self.moved, self.moves = {}, 0 end
 end
 
 local function fetch(m, shard, number)
@@ -177,9 +183,10 @@ end
 -- A segment's entries as its journal has them, empty where there is none: to be looked at.
 function segments.peek(m, shard, number) return (fetch(m, shard, number)) end
 
--- The same, to be changed.
+-- The same without what has moved, to be changed.
 function segments.read(m, ledger, number)
   local list, view = fetch(m, ledger.shard, number)
+  if ledger.moved[number] then list = segments.without(list, ledger.moved[number]) end
   ledger.version[number] = view and {view._seq_no, view._term}
   note(ledger, number, mark_of(list))
   return list
@@ -202,6 +209,7 @@ function segments.write(m, ledger, number, list)
       or answer.result)
   end
   ledger.version[number] = {answer.seq_no, answer.term}
+  ledger.moved[number] = nil
   note(ledger, number, mark)
   return true
 end

@@ -17,7 +17,8 @@ spec.rows = {
   {name = "settings", type = "table", help = "laid over the settings of the source"},
   {name = "mappings", type = "table", help = "laid over the mappings of the source"},
   {name = "given", type = "boolean", help = "true: the new index was made by hand, and has no documents"},
-  {name = "change", type = "function", help = "called with each document; what it assigns is copied"},
+  {name = "change", type = "any",
+    help = "a list of transforms, or a function that is called with each document: what they make is copied"},
   {name = "lock", type = "any", help = "paths, or what acquire takes: locked while writes are blocked"},
   {name = "wait", type = "duration", help = "how long to wait for locks"},
   {name = "cutover", type = "string", default = "auto", values = {"auto", "manual"},
@@ -59,6 +60,16 @@ local function to_lock(lock)
   return core.object {kind = what.kind, index = what.index, paths = core.array(what.paths)}
 end
 
+local function to_change(change)
+  if change == nil then return nil end
+  if type(change) == "function" then return "function" end
+  if type(change) ~= "table" then
+    errors.bad "migrate: option `change` is a list of transforms, or a function"
+  end
+  core.transformer(core.json(core.array(change)))
+  return core.array(change)
+end
+
 -- `source`: the index that `from` names. All that another process needs to go on with it.
 function spec.of(o, source)
   if o.to == source then errors.bad("migrate: `to` is another index than `from`: %s", o.to) end
@@ -72,7 +83,7 @@ function spec.of(o, source)
     migrate = core.object {
       from = source, to = o.to, alias = o.alias, settings = o.settings, mappings = o.mappings,
         given = o.given,
-      change = o.change and "function" or nil, lock = to_lock(o.lock), cutover = o.cutover,
+      change = to_change(o.change), lock = to_lock(o.lock), cutover = o.cutover,
         max_pause = o.max_pause,
       max_rejected = o.max_rejected,
     },

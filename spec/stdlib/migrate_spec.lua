@@ -166,13 +166,35 @@ stores.each("a migration", function(store)
     client:index(alias, "d1", {path = "/changed"})
     assert.equal(1, m:plan_rollback().written)
     assert.equal("conflict", error_of(m.rollback, m).code)
-    assert.equal(new, named())
+    assert.same({new, "done", "swapped"}, {named(), m:status().state, phase_of(m)})
     client:index(alias, "d2", {path = "/changed"})
     assert.equal("undone", client:get_job("m"):rollback({others = 2}).state)
     assert.equal(old, named())
     assert.is_false(client:describe(new).exists)
     client:index(alias, "d3", {path = "/b"})
     assert.equal("/a/1", client:get(alias, "d1").path)
+  end)
+
+  it("may be run again once it was taken back", function()
+    migration():run()
+    assert.equal("conflict", error_of(function() migration():run() end).code)
+    client:get_job("m"):rollback()
+    assert.equal("swapped", migration():run().phase)
+    assert.equal(new, named())
+  end)
+
+  it("waits for locks that others hold, and takes writes meanwhile", function()
+    local held = client:acquire {tree = "/a"}
+    local m = migration {lock = "/a", wait = 0}
+    local task = mortise.spawn(function() return m:run() end)
+    local record
+    repeat
+      mortise.sleep(0.05)
+      record = m:status()
+    until record and record.waits and record.waits:find "others hold"
+    client:index(alias, "d1", {path = "/a/new"})
+    held:release()
+    assert.equal("swapped", task:join().phase)
   end)
 
   it("is finished, after which there is no way back", function()

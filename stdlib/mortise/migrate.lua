@@ -5,6 +5,7 @@ local by_function = require "mortise.by_function"
 local context = require "mortise.migrate.context"
 local core = require "mortise.core"
 local cutover = require "mortise.migrate.cutover"
+local earlier = require "mortise.earlier"
 local errors = require "mortise.errors"
 local guards = require "mortise.guards"
 local job_spec = require "mortise.job_spec"
@@ -14,6 +15,7 @@ local orders = require "mortise.orders"
 local overload = require "mortise.overload"
 local phases = require "mortise.migrate.phases"
 local plan = require "mortise.migrate.plan"
+local purge = require "mortise.purge"
 local records = require "mortise.records"
 local refusals = require "mortise.migrate.refusals"
 local segments = require "mortise.migrate.segments"
@@ -105,6 +107,7 @@ end
 local function stands(record) return record ~= nil and record.stands end
 
 local function attempt(self, verb)
+  self._touched = true
   local session <close> = self._client:_lock_core():open_session(self.id)
   local lock = self._spec.lock
   local began_ms = core.now_ms()
@@ -140,11 +143,23 @@ local function refuse_function(self)
   end
 end
 
+-- One that was taken back is in nobody's way; any other of this id is.
+local function make_way(self)
+  local record = records.get(self._client, self.id)
+  if not record then return end
+  if record.state == "undone" and record.began then
+    purge.one(self._client, self.id)
+  else
+    earlier.met(self._client, self.id)
+  end
+end
+
 -- Copies, follows and cuts over. -> {job=, state=, phase=, copied=, dropped=, rejected=, deleted=, rounds=,
 -- pause= (seconds in which writes were refused), seconds=}. What stops it is raised, and says how to go on.
 function Migration:run()
   records.ready(self._client)
   guards.sweep(self._client)
+  make_way(self)
   refusals.check(sketch(self))
   return attempt(self, "run")
 end
@@ -163,6 +178,8 @@ function Migration:rollback(given)
   if record.work and record.work.phase == "finished" then
     errors.raise("conflict", "migration %s is finished: there is no way back", self.id)
   end
+  -- Before it is made ours, since it could then no longer be finished.
+  cutover.check_lost(self._spec.migrate.to, self:plan_rollback().written, self._others)
   return attempt(self, "undo")
 end
 
@@ -180,7 +197,10 @@ function Migration:plan_rollback()
 end
 
 -- What it would do, as of now: takes no lock, writes nothing.
-function Migration:plan() return plan.of(sketch(self)) end
+function Migration:plan()
+  self._touched = true
+  return plan.of(sketch(self))
+end
 
 -- Tells whoever is at work on it to cut over.
 function Migration:cutover()
@@ -276,6 +296,11 @@ function migrate.new(client, given)
   o.given_id, o.id = o.id ~= nil, o.id or ("%s-to-%s"):format(o.from, o.to)
   core.job_id_check(o.id)
   return new(client, o.id, spec_of.of(o, source_of(client, o.from)), o)
+end
+
+-- Is it a migration that was made here, and never run nor planned?
+function migrate.is_untouched(value)
+  return getmetatable(value) == Migration and not value._touched
 end
 
 -- Gives one that was given no id this one.

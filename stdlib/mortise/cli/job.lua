@@ -9,6 +9,8 @@ local job_spec = require "mortise.job_spec"
 local job_shown = require "mortise.cli.job_shown"
 local kept_plan = require "mortise.cli.kept_plan"
 local large = require "mortise.cli.large"
+local migrate = require("mortise.later") "mortise.migrate"
+local migration = require("mortise.later") "mortise.cli.migration"
 local mortise = require "mortise"
 local options = require "mortise.options"
 local output = require "mortise.cli.output"
@@ -160,7 +162,14 @@ function command.run(ctx)
   check(ctx)
   local status
   local code = run.run(ctx, function(chunk)
-    return function(...) status = work(ctx, to_job(chunk(...), ctx.arguments[1])) end
+    return function(...)
+      local value = chunk(...)
+      if getmetatable(value) == migrate.class then
+        status = migration.run(ctx, value)
+      else
+        status = work(ctx, to_job(value, ctx.arguments[1]))
+      end
+    end
   end)
   return code ~= 0 and code or status or 0
 end

@@ -1,6 +1,5 @@
 -- mortise migrate FROM TO
 local core = require "mortise.core"
-local duration = require "mortise.duration"
 local errors = require "mortise.errors"
 local job_spec = require "mortise.job_spec"
 local migration = require "mortise.cli.migration"
@@ -108,39 +107,10 @@ local function make(ctx, client)
   return found
 end
 
--- ---- What it prints ------------------------------------------------------------------------------
-
-local function say(format, ...) output.line(io.stdout, format:format(...)) end
-
-local function say_differences(what, list)
-  for _, each in ipairs(list or {}) do
-    say("  %s %s: %s becomes %s", what, each.name, each.before or "nothing", each.after or "nothing")
-  end
-end
-
--- -> exit status
-local function show_plan(ctx, plan)
-  local from, to = table.unpack(ctx.arguments)
-  if ctx.options.json then
-    output.json(plan)
-  else
-    if plan.documents then
-      say("%s: %d documents in %d shards would be copied into %s, in about %s", from, plan.documents,
-        plan.shards, to,
-        duration.text(plan.estimate * 1000))
-      say_differences("field", plan.fields)
-      say_differences("setting", plan.settings)
-    end
-    for _, each in ipairs(plan.refusals) do say("refused: %s: %s", each.message, each.advice) end
-    say "nothing was written"
-  end
-  return #plan.refusals > 0 and 1 or 0
-end
-
 function command.run(ctx)
   local client <close> = mortise.connect {}
   local found = make(ctx, client)
-  if ctx.options.dry_run then return show_plan(ctx, found:plan()) end
+  if ctx.options.dry_run then return migration.show_plan(ctx, found) end
   local verb = ctx.options.resume and found:status() and "resume" or "run"
   migration.print(ctx, found, migration.call(found, verb))
 end

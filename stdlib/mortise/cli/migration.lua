@@ -23,6 +23,31 @@ function migration.print(ctx, found, result)
   say("to go back: %s", hint.command(nil, "jobs", "rollback", found.id))
 end
 
+local function say_differences(what, list)
+  for _, each in ipairs(list or {}) do
+    say("  %s %s: %s becomes %s", what, each.name, each.before or "nothing", each.after or "nothing")
+  end
+end
+
+-- What it would do. -> exit status
+function migration.show_plan(ctx, found)
+  local plan = found:plan()
+  if ctx.options.json then
+    output.json(plan)
+  else
+    if plan.documents then
+      say("%s: %d documents in %d shards would be copied into %s, in about %s", migrate.from(found),
+        plan.documents,
+        plan.shards, migrate.to(found), duration.text(plan.estimate * 1000))
+      say_differences("field", plan.fields)
+      say_differences("setting", plan.settings)
+    end
+    for _, each in ipairs(plan.refusals) do say("refused: %s: %s", each.message, each.advice) end
+    say "nothing was written"
+  end
+  return #plan.refusals > 0 and 1 or 0
+end
+
 function migration.find(client, id)
   local found = client:get_job(id, {on_progress = progress.watcher(id)})
   if getmetatable(found) ~= migrate.class then errors.bad("job %s is no migration", id) end
@@ -45,6 +70,16 @@ function migration.resume(ctx, client, id)
   migration.print(ctx, found, migration.call(found, "resume"))
 end
 
+-- What `mortise job run` does with one that a script returns. -> exit status or nil
+function migration.run(ctx, found)
+  local o = ctx.options
+  migrate.watch(found, progress.watcher(found.id))
+  if o.rollback then return migration.undo(ctx, found) end
+  if o.dry_run then return migration.show_plan(ctx, found) end
+  local verb = o.resume and found:status() and "resume" or "run"
+  migration.print(ctx, found, migration.call(found, verb))
+end
+
 local function show_rollback(ctx, found)
   local plan = found:plan_rollback()
   if ctx.options.json then return output.json(plan) end
@@ -58,12 +93,16 @@ local function show_rollback(ctx, found)
   say("%s would be deleted", plan.to)
 end
 
-function migration.rollback(ctx, client, id)
-  local found = migration.find(client, id)
+function migration.undo(ctx, found)
   if ctx.options.dry_run then return show_rollback(ctx, found) end
   local result = migration.call(found, "rollback", {others = ctx.options.others})
   if ctx.options.json then return output.json(result) end
-  say("migration %s is undone: %s is as it was, and %s is gone", id, migrate.from(found), migrate.to(found))
+  say("migration %s is undone: %s is as it was, and %s is gone", found.id, migrate.from(found),
+    migrate.to(found))
+end
+
+function migration.rollback(ctx, client, id)
+  return migration.undo(ctx, migration.find(client, id))
 end
 
 function migration.cut_over(ctx, client, id)

@@ -11,6 +11,7 @@ local printable = require "mortise.printable"
 local printer = require "mortise.printer"
 
 local job = later "mortise.job"
+local migrate = later "mortise.migrate"
 
 local run = {
   summary = "run a script (-: standard input)",
@@ -127,7 +128,7 @@ end
 -- A job that was only made. A table may be another script's module.
 local function is_unrun_job(value)
   if type(value) ~= "table" then return false end
-  if job.is_untouched(value) then return true end
+  if job.is_untouched(value) or migrate.is_untouched(value) then return true end
   return not getmetatable(value) and rawget(value, "index") ~= nil
     and (rawget(value, "change") or rawget(value, "rename")) ~= nil
 end

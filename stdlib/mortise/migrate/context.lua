@@ -8,7 +8,6 @@
 --   swapped_at  the target's highest numbers when the alias came to it
 --   target      what target.lua keeps
 local core = require "mortise.core"
-local duration = require "mortise.duration"
 local errors = require "mortise.errors"
 local segments = require "mortise.migrate.segments"
 
@@ -54,6 +53,12 @@ function Context:check()
     told = self.work:told()
     if told.stop then error(told.stop, 0) end
   end
+end
+
+-- Raises that the job is another's by now.
+function Context:check_owner()
+  local stop = self.work:told().stop
+  if stop and errors.code(stop) == "lock_lost" then error(stop, 0) end
 end
 
 -- Waits so long, unless it is to end.
@@ -120,8 +125,9 @@ local function may_pass(why)
 end
 
 -- What fn() returns. Whatever it does may be done again: what fails because the store is away is repeated, as
--- long as `wait_for_writes` allows; under the block until it has been there too long.
-function Context:patiently(fn)
+-- long as `wait_for_writes` allows; under the block until it has been there too long. `stubborn`: also where
+-- the job is to end.
+function Context:patiently(fn, stubborn)
   local began, wait, told = core.now_ms(), FIRST_MS, false
   while true do
     local ok, result = pcall(fn)
@@ -131,15 +137,9 @@ function Context:patiently(fn)
     local gone_ms = core.now_ms() - began
     if not may_pass(result) or gone_ms > self.spec.wait_for_writes then error(result, 0) end
     self.work:waits(("waits for the store: %s"):format(result.message):sub(1, 200))
-    self:rest(wait)
+    if stubborn then core.sleep(wait) else self:rest(wait) end
     wait = math.min(2 * wait, MOST_MS)
   end
-end
-
-function Context:refuse_slow()
-  errors.raise("unavailable",
-    "index %s could not be cut over: its writes would have been refused for more than %s",
-    self.source, duration.text(self.spec.max_pause))
 end
 
 return context

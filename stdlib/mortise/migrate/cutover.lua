@@ -7,6 +7,7 @@
 -- written to again.
 local core = require "mortise.core"
 local context = require "mortise.migrate.context"
+local duration = require "mortise.duration"
 local errors = require "mortise.errors"
 local rounds = require "mortise.migrate.rounds"
 local source = require "mortise.migrate.source"
@@ -49,10 +50,10 @@ end
 -- Ends what this or another process has begun. -> was the alias moved? If not, the source is written to
 -- again.
 local function lift(m)
+  m:check_owner()
   remove_mark(m)
   if is_swapped(m) then return true end
   m.own:unblock(m.source)
-  m.blocked = nil
   return false
 end
 
@@ -109,6 +110,7 @@ end
 -- Under the block, which is set here.
 local function converge(m)
   set_mark(m)
+  m:check()
   m.blocked = core.now_ms()
   m.deadline = m.blocked + m.spec.max_pause
   m.own:block(m.source)
@@ -119,26 +121,32 @@ local function converge(m)
   swap(m)
 end
 
--- Takes the locks that the clients of the alias take. -> closable
+-- Takes the locks that the clients of the alias take, if there are any. -> did it get them, and the lock
 local function lock_clients(m)
-  if not m.spec.lock then return nil end
   local lock = m.spec.lock
-  return m.session:acquire(lock.kind, lock.index, lock.paths, {wait_ms = m.spec.wait, adopts = true})
+  if not lock then return true end
+  local ok, held = pcall(m.session.acquire, m.session, lock.kind, lock.index, lock.paths,
+    {wait_ms = m.spec.wait, adopts = true})
+  if ok then return true, held end
+  if errors.code(held) ~= "lock_timeout" then error(held, 0) end
+  return false
 end
 
--- -> was it done? If not, it would have taken too long. An error has lifted the block, too, unless it could
--- not.
+-- -> was it done? If not, why it is to be tried again later. An error has lifted the block, too, unless it
+-- could not; of one whose lock or job is another's nothing more is done.
 function cutover.try(m)
   m.state.blocks = m.state.blocks + 1
   m:enter "cutting over"
-  local held = lock_clients(m)
+  local has_locks, held = lock_clients(m)
+  if not has_locks then return false, "others hold what `lock` names" end
   local ok, why = pcall(converge, m)
   m.deadline = nil
-  local swapped = ok or m:patiently(function() return lift(m) end)
+  if not ok and errors.code(why) == "lock_lost" then error(why, 0) end
+  local swapped = ok or m:patiently(function() return lift(m) end, true)
   m.state.pause_ms = m.blocked and core.now_ms() - m.blocked or m.state.pause_ms
   if held then held:release() end
   if not swapped and why ~= context.too_slow then error(why, 0) end
-  return swapped
+  return swapped, "writes would have been refused for more than " .. duration.text(m.spec.max_pause)
 end
 
 -- ---- Going back ----------------------------------------------------------------------------------
@@ -151,17 +159,22 @@ function cutover.written_since(m)
   return n
 end
 
+-- Raises conflict where that is more than `others`, or any.
+function cutover.check_lost(target, written, others)
+  if written <= (others or 0) then return end
+  errors.raise("conflict", "%s has had %d operations since the alias came to it, which going back would lose "
+    .. "(--others %d allows that)", target, written, written)
+end
+
 -- The alias names the source again, which is written to again. `others`: so many operations on the target may
 -- be lost.
 function cutover.go_back(m, others)
   if is_swapped(m) then
     m.to:block(m.target)
-    local n = cutover.written_since(m)
-    if n > (others or 0) then
+    local ok, why = pcall(cutover.check_lost, m.target, cutover.written_since(m), others)
+    if not ok then
       m.to:unblock(m.target)
-      errors.raise("conflict",
-        "%s has had %d operations since the alias came to it, which going back would lose", m.target,
-        n)
+      error(why, 0)
     end
     m.own:alias_move(m.spec.alias, m.target, m.source)
   end

@@ -79,8 +79,10 @@ end
 -- Tries again with longer and longer rests.
 steps["cutting over"] = function(m)
   local wait = RETRY_MS
-  while not cutover.try(m) do
-    m.work:waits(("writes would have been refused for more than %d ms"):format(m.spec.max_pause))
+  while true do
+    local swapped, why = cutover.try(m)
+    if swapped then return "swapped" end
+    m.work:waits(why)
     local until_ms = core.now_ms() + wait
     repeat
       rounds.run(m)
@@ -88,7 +90,6 @@ steps["cutting over"] = function(m)
     until core.now_ms() >= until_ms
     wait = math.min(2 * wait, RETRY_MOST_MS)
   end
-  return "swapped"
 end
 
 -- Goes on until the alias is swapped. The caller has the job.

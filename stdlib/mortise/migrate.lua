@@ -19,6 +19,7 @@ local purge = require "mortise.purge"
 local records = require "mortise.records"
 local refusals = require "mortise.migrate.refusals"
 local segments = require "mortise.migrate.segments"
+local source = require "mortise.migrate.source"
 local spec_of = require "mortise.migrate.spec"
 local target = require "mortise.migrate.target"
 local watched = require "mortise.watched"
@@ -228,6 +229,7 @@ function Migration:finish(given)
   local m = sketch(self)
   m.state = record.work
   target.finish(m)
+  source.leave(m)
   records.set_work(self._client, self.id, function(work) work.phase = "finished" end)
   if o.delete then self:_drop_source() end
   session:close()
@@ -282,7 +284,7 @@ local function new(client, id, spec, also)
 end
 
 -- The index that `from` names, be it by an alias.
-local function source_of(client, from)
+local function index_of(client, from)
   local described = client:describe(from)
   if not described.exists then
     errors.raise("not_found", "migrate: there is no index %s in %s", from, client:url())
@@ -295,7 +297,7 @@ function migrate.new(client, given)
   local o = options.check("migrate", spec_of.rows, given)
   o.given_id, o.id = o.id ~= nil, o.id or ("%s-to-%s"):format(o.from, o.to)
   core.job_id_check(o.id)
-  return new(client, o.id, spec_of.of(o, source_of(client, o.from)), o)
+  return new(client, o.id, spec_of.of(o, index_of(client, o.from)), o)
 end
 
 -- Is it a migration that was made here, and never run nor planned?

@@ -41,6 +41,10 @@ function migration.show_plan(ctx, found)
         plan.shards, migrate.to(found), duration.text(plan.estimate * 1000))
       say_differences("field", plan.fields)
       say_differences("setting", plan.settings)
+      for _, name in ipairs(plan.aliases_left) do
+        say("  alias %s is not moved: it goes on naming %s, which takes no writes then", name,
+          migrate.from(found))
+      end
     end
     for _, each in ipairs(plan.refusals) do say("refused: %s: %s", each.message, each.advice) end
     say "nothing was written"

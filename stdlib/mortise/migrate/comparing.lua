@@ -26,44 +26,54 @@ local function add_differing(found, m, ledger, from, to)
   end
 end
 
+-- What is asked about in one request each: all shards in turn, so that they work side by side.
+local function blocks_of(m)
+  local list, span = {}, ROWS * segments.width
+  for first = 0, math.huge, span do
+    local before = #list
+    for k, done in ipairs(m.state.done) do
+      if first < done then
+        list[#list + 1] = {ledger = m.ledgers[k - 1], from = first, to = math.min(done, first + span)}
+      end
+    end
+    if #list == before then return list end
+  end
+end
+
 -- {{ledger=, number=}, ...}
 local function differing(m)
-  local found, span = {}, ROWS * segments.width
-  for k, done in ipairs(m.state.done) do
-    for from = 0, done - 1, span do
-      m:check()
-      add_differing(found, m, m.ledgers[k - 1], from, math.min(done, from + span))
-    end
-  end
+  local found = {}
+  tasks.map(blocks_of(m), function(block)
+    m:check()
+    add_differing(found, m, block.ledger, block.from, block.to)
+  end, {limit = AT_ONCE})
   return found
 end
 
--- Adds to each of the list the sums of its `parts`: {[first number] = sum}, of those that are not empty.
-local function add_parts(m, found)
-  local span, by_window = ROWS * PART, {}
+local WINDOW <const> = ROWS * PART -- numbers, whose parts are asked about in one request
+
+-- The same by windows: {{ledger=, from=, to=, list=}, ...}
+local function windows_of(m, found)
+  local windows, by_name = {}, {}
   for _, each in ipairs(found) do
-    local shard, from = each.ledger.shard, each.number * segments.width
-    local window = from // span
-    local key = shard .. ":" .. window
-    if not by_window[key] then
-      m:check()
-      local to = math.min(m.state.done[shard + 1], (window + 1) * span)
-      local _, _, sums = m.own:intervals(m.source, shard, window * span, to, {primary = m.primary,
-        width = PART})
-      by_window[key] = sums
+    local from = each.number * segments.width // WINDOW * WINDOW
+    local name = each.ledger.shard .. ":" .. from
+    local window = by_name[name]
+    if not window then
+      local to = math.min(m.state.done[each.ledger.shard + 1], from + WINDOW)
+      window = {ledger = each.ledger, from = from, to = to, list = {}}
+      by_name[name], windows[#windows + 1] = window, window
     end
-    each.parts = {}
-    for at = from, from + segments.width - 1, PART do
-      each.parts[at] = by_window[key][(at - window * span) // PART + 1] or 0
-    end
+    table.insert(window.list, each)
   end
+  return windows
 end
 
 -- ---- One that differs ----------------------------------------------------------------------------
 
 -- The parts in which the journal has other numbers than the sums say, or copies that do not count as
 -- answered: as {first, last number + 1}, those that adjoin together.
-local function differing_parts(each, list, upto)
+local function differing_parts(window, number, list, upto)
   local numbers, open = {}, {}
   for i = 1, list.n do
     local seq = list.seqs[i]
@@ -73,8 +83,9 @@ local function differing_parts(each, list, upto)
     open[at] = open[at] or list.open[seq]
   end
   local spans = {}
-  for at = each.number * segments.width, upto - 1, PART do
-    if open[at] or core.numbers_hash(numbers[at] or {}) ~= each.parts[at] then
+  for at = number * segments.width, upto - 1, PART do
+    local sum = window.sums[(at - window.from) // PART + 1]
+    if open[at] or core.numbers_hash(numbers[at] or {}) ~= sum then
       local last = spans[#spans]
       if last and last[2] == at then last[2] = at + PART else spans[#spans + 1] = {at, at + PART} end
     end
@@ -192,14 +203,14 @@ local function read_spans(m, shard, spans, upto)
   return there
 end
 
-local function resolve(m, each, absent)
+local function resolve(m, window, each, absent)
   m:check()
   local ledger, number = each.ledger, each.number
   local done = m.state.done[ledger.shard + 1]
   local from = number * segments.width
   local to = math.min(done, from + segments.width)
   local all = segments.read(m, ledger, number)
-  local spans = differing_parts(each, all, to)
+  local spans = differing_parts(window, number, all, to)
   local list, there = within(all, spans), read_spans(m, ledger.shard, spans, to)
   local missing, again = compare_lists(list, there)
   if #missing > 0 then
@@ -215,9 +226,15 @@ end
 -- -> how many segments differed. What was found nowhere is noted for the next round.
 function comparing.run(m, positions)
   local found, absent = differing(m), {}
-  add_parts(m, found)
   m.journals = {n = 0}
-  tasks.map(found, function(each) resolve(m, each, absent) end, {limit = AT_ONCE})
+  for _, window in ipairs(windows_of(m, found)) do
+    m:check()
+    local _, _, sums = m.own:intervals(m.source, window.ledger.shard, window.from, window.to,
+      {primary = m.primary, width = PART})
+    window.sums = sums
+    tasks.map(window.list, function(each) resolve(m, window, each, absent) end, {limit = AT_ONCE})
+    window.sums = nil
+  end
   m.journals = nil
   m.noted = {}
   if #absent == 0 then return #found end

@@ -115,6 +115,7 @@ function phases.undo(m, others)
     m:patiently(function() return cutover.go_back(m, others) end)
   end
   m:patiently(function() return target.drop(m) end)
+  source.leave(m)
   m:enter "undone"
 end
 

@@ -5,6 +5,17 @@ local target = require "mortise.migrate.target"
 
 local plan = {}
 
+-- The other aliases of the source, which stay there.
+local function other_aliases(m)
+  local list = core.array {}
+  local found = core.json_decode(m.client:_open_core():aliases(m.spec.from))[m.spec.from]
+  for name in pairs(found and found.aliases or {}) do
+    if name ~= m.spec.alias then list[#list + 1] = name end
+  end
+  table.sort(list, core.before)
+  return list
+end
+
 local DOCUMENTS_A_SECOND <const> = 20000
 
 -- {[name] = definition} of all fields, those in objects by their full names.
@@ -43,8 +54,8 @@ local function texts(settings)
   return found
 end
 
--- {documents=, shards=, fields=, settings= (differences), refusals={{code=, message=, advice=}, ...},
--- estimate= (seconds)}
+-- {documents=, shards=, fields=, settings= (differences), aliases_left= (of the source, which are not moved),
+-- refusals={{code=, message=, advice=}, ...}, estimate= (seconds)}
 function plan.of(m)
   local found = core.array {}
   for i, each in ipairs(refusals.findings(m)) do found[i] = core.object(each) end
@@ -57,7 +68,8 @@ function plan.of(m)
   local before = target.body {client = m.client, spec = {from = m.spec.from}}
   for name, value in pairs(texts(body.settings)) do settings[name] = value end
   return core.object {
-    documents = documents, shards = #own:shards(m.spec.from), refusals = found,
+    documents = documents, aliases_left = other_aliases(m), shards = #own:shards(m.spec.from),
+      refusals = found,
     fields = differences(fields_of(before.mappings), fields_of(body.mappings)),
     settings = differences(texts(before.settings), settings),
     estimate = math.ceil(documents / DOCUMENTS_A_SECOND),

@@ -47,4 +47,10 @@ function source.range(m, shard, from, to, no_source)
   return m.own:range(m.source, shard, from, to, {primary = m.primary, no_source = no_source})
 end
 
+-- It is not read by numbers any more; it may be gone.
+function source.leave(m)
+  local ok, why = pcall(m.own.range_end, m.own, m.spec.from)
+  if not ok and errors.code(why) ~= "not_found" then error(why, 0) end
+end
+
 return source

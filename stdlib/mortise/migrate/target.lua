@@ -221,7 +221,6 @@ end
 -- It forgets deletions as it is to, and is no longer noted as ours.
 function target.finish(m)
   put_back(m, {"index.gc_deletes"})
-  m.to:range_end(m.spec.to)
 end
 
 -- Deletes it, if it is ours; one that was given is emptied of nothing and gets its settings back.

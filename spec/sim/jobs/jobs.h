@@ -113,7 +113,7 @@ typedef struct jobs_doc {
 
 typedef struct jobs_counts {
   uint64_t processes, killed, takeovers, done, undone, standing, cleared, accepted, writes, again, late,
-      batches, others, calls, orders, yields, tasks, interrupted;
+      batches, others, calls, orders, yields, tasks, lost, interrupted;
 } jobs_counts;
 
 /* The request for a task, as it is on its way. */
@@ -206,6 +206,8 @@ void jobs_judge_begin(jobs_sim *s);
 void jobs_judge_end(jobs_sim *s); /* all is over */
 void jobs_judge_clean(jobs_sim *s);
 void jobs_judge_process(jobs_process *p); /* it has ended by itself */
+/* A task of this attempt has changed a document. */
+void jobs_judge_task(jobs_sim *s, uint64_t attempt);
 /* The function is called for a document. */
 void jobs_judge_call(jobs_process *p, const mt_doc *doc);
 /* What the job makes of it, owned; NULL where it is deleted. False: nothing is to be changed. */

@@ -246,6 +246,14 @@ static void check_record(jobs_sim *s, const shelf_written *w) {
     jobs_fail(s, "the counts do not balance");
 }
 
+/* Whoever has made the job his own has ended them. */
+void jobs_judge_task(jobs_sim *s, uint64_t attempt) {
+  const mt_job_record *r = &s->ended;
+  bool over = r->state == MT_JOB_DONE || r->state == MT_JOB_UNDONE || r->state == MT_JOB_REMOVED;
+  if (over) jobs_fail(s, "a task changes a document of a job that is over");
+  if (r->attempts > attempt || r->undo_attempt) jobs_fail(s, "a task of a former attempt changes a document");
+}
+
 /* ---- Documents ------------------------------------------------------------------------------ */
 
 static void note_others(jobs_sim *s, const shelf_written *w) {
@@ -277,9 +285,11 @@ static void check_move(jobs_sim *s, const shelf_written *w) {
   free(changed);
 }
 
-/* Nothing of it is under way once it has given its lock back, unless no answer came. */
+/* Nothing of it is under way once it has given its lock back, unless no answer came, or the job's document says that a
+ * task may be. */
 static void check_holder(jobs_sim *s, const shelf_written *w) {
   const jobs_process *p = &s->processes[w->who];
+  if (s->ended.sweeps) return;
   if (p->ended && !p->stopped_until && !s->profile.fault_level && !s->faults.split)
     jobs_fail(s, "a process has given its lock back, and writes");
 }

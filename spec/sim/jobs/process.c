@@ -113,7 +113,8 @@ static void happens_to(jobs_process *p, misfortune what, unsigned per_mille, voi
 
 static void meet_misfortunes(jobs_process *p) {
   unsigned level = p->sim->profile.misfortunes;
-  if (meets(p, KILL, 3 * level)) p->dies_at = (uint64_t)draw(p, KILL, 0, 1, 60);
+  int64_t most = p->sim->profile.strategy ? 20 : 60; /* its requests are fewer where the server works */
+  if (meets(p, KILL, 3 * level)) p->dies_at = (uint64_t)draw(p, KILL, 0, 1, most);
   happens_to(p, STOP, level, on_stop, p);
   if (meets(p, CANCEL, level)) /* after any event, the first ones most often */
     p->interrupted_at = (uint64_t)draw(p, CANCEL, 0, 1, draw(p, CANCEL, 1, 10, 200));

@@ -11,10 +11,11 @@ enum { D_TASK = 62000, STEP_MS = 12, SLOW_STEP_MS = 800 };
 typedef struct jobs_task {
   jobs_sim *sim;
   unsigned who;
-  uint64_t number, steps;
+  uint64_t number, steps, attempt; /* the one that it belongs to */
   char name[MT_SERVER_TASK_NAME_MAX + 1];
   int64_t not_after_ms;
   bool cancelled, slow;
+  int64_t lost_ms; /* from then on its node is out of sight, and works on; 0: it never is */
   char **ids; /* what it found, with `versions` */
   mt_version *versions;
   size_t n, at;
@@ -56,6 +57,7 @@ static void change_one(jobs_task *t) {
                 .if_version = t->versions[t->at]};
   t->at++;
   if (changes) shelf_write(&s->shelf, t->who, SHELF_DOCS, &w);
+  if (changes && w.result == MT_WRITE_APPLIED) jobs_judge_task(s, t->attempt);
   t->state.updated += changes && w.result == MT_WRITE_APPLIED;
   t->state.conflicts += !changes || w.result == MT_WRITE_CONFLICT;
   t->state.noops += changes && w.result == MT_WRITE_REJECTED;
@@ -103,6 +105,9 @@ uint64_t jobs_task_begin(jobs_process *p, const jobs_start *r) {
                    .state = {.phase = MT_SERVER_TASK_RUNNING}};
   snprintf(t->name, sizeof t->name, "%s", r->name);
   s->tasks = t;
+  t->attempt = strtoull(strrchr(r->gate_path, '.') + 2, NULL, 10);
+  if (!s->calm && sim_below(s->w, sim_key_of(SIM_DICE, p->number, t->number << 12 | 4094, D_TASK), 6) == 0)
+    t->lost_ms = sim_now(s->w) + sim_between(s->w, sim_key_of(SIM_DICE, p->number, t->number << 12 | 4093, D_TASK), 1, 2000);
   t->slow = sim_below(s->w, sim_key_of(SIM_DICE, p->number, t->number << 12 | 4095, D_TASK), 2);
   if (is_gate_open(s, &(mt_gate){SHELF_JOBS, r->gate_id, r->gate_path}))
     find_documents(t, r->below);
@@ -112,9 +117,22 @@ uint64_t jobs_task_begin(jobs_process *p, const jobs_start *r) {
   return t->number;
 }
 
+/* In the end all nodes are seen again. One that the job's document does not name is never lost: whoever takes the job
+ * over then could not know of it. */
+static bool is_lost(const jobs_task *t) {
+  char name[MT_SERVER_TASK_ID];
+  snprintf(name, sizeof name, "node:%" PRIu64, t->number);
+  bool known = !strcmp(t->sim->ended.task, name);
+  return known && t->lost_ms && sim_now(t->sim->w) >= t->lost_ms && !t->sim->calm;
+}
+
 mt_server_task_state jobs_task_look(jobs_sim *s, uint64_t number, bool cancel) {
   for (jobs_task *t = s->tasks; t; t = t->next) {
     if (t->number != number) continue;
+    if (is_lost(t)) {
+      s->counts.lost++;
+      return (mt_server_task_state){.phase = MT_SERVER_TASK_LOST};
+    }
     t->cancelled |= cancel;
     return t->state;
   }
@@ -124,7 +142,7 @@ mt_server_task_state jobs_task_look(jobs_sim *s, uint64_t number, bool cancel) {
 size_t jobs_tasks_find(const jobs_sim *s, const char *name, uint64_t *numbers, size_t most) {
   size_t n = 0;
   for (const jobs_task *t = s->tasks; t && n < most; t = t->next)
-    if (t->state.phase == MT_SERVER_TASK_RUNNING && !strcmp(t->name, name)) numbers[n++] = t->number;
+    if (t->state.phase == MT_SERVER_TASK_RUNNING && !is_lost(t) && !strcmp(t->name, name)) numbers[n++] = t->number;
   return n;
 }
 

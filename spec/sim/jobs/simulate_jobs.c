@@ -113,6 +113,18 @@ static unsigned draw(const jobs_sim *s, unsigned detail, unsigned n) {
   return (unsigned)sim_below(s->w, jobs_own(1000, detail), n);
 }
 
+/* The server makes the change, and often outlives who asked for it. */
+static void choose_server(jobs_sim *s) {
+  jobs_profile *p = &s->profile;
+  p->kind = JOBS_EMPTY;
+  p->strategy = MT_STRATEGY_SERVER;
+  p->docs = JOBS_DOCS / 2 + draw(s, 18, JOBS_DOCS / 2 - 4);
+  p->misfortunes = 300;
+  if (!p->fault_level) p->fault_level = 5;
+  p->rivals = false;
+  p->yields = 0;
+}
+
 static void choose_profile(jobs_sim *s) {
   static const unsigned levels[] = {0, 0, 5, 20, 60};
   jobs_profile *p = &s->profile;
@@ -138,6 +150,7 @@ static void choose_profile(jobs_sim *s) {
   p->revisions = draw(s, 14, 2);
   p->bounded = draw(s, 15, 2);
   if (p->kind == JOBS_EMPTY) p->strategy = (mt_strategy)draw(s, 16, 3);
+  if (draw(s, 17, 8) == 0) choose_server(s);
 }
 
 /* Each kind of fault more or less often, some not at all. */
@@ -145,6 +158,8 @@ static void choose_faults(jobs_sim *s) {
   static const unsigned weights[] = {0, 1, 1, 1, 3};
   unsigned bad[8];
   for (unsigned i = 0; i < 8; i++) bad[i] = s->profile.fault_level * weights[draw(s, 20 + i, 5)];
+  bool serves = s->profile.strategy == MT_STRATEGY_SERVER && s->profile.fault_level;
+  if (serves && bad[3] < 150) bad[3] = 150; /* a task may begin long after its sender's death */
   s->faults = (jobs_faults){.lose_request = bad[0] / 4,
                             .lose_answer = bad[1] / 2,
                             .repeat = bad[2],
@@ -208,10 +223,11 @@ static void print_counts(const jobs_counts *c, uint64_t schedules, uint64_t fail
          " accepted, %" PRIu64
          " batches, %" PRIu64 " writes (%" PRIu64 " of what was there), %" PRIu64
          " requests of nobody, %" PRIu64 " calls of functions, %" PRIu64 " orders, %" PRIu64
-         " times others were let in, %" PRIu64 " tasks, %" PRIu64 " interrupted, %" PRIu64
+         " times others were let in, %" PRIu64 " tasks, %" PRIu64 " times one was out of sight, %" PRIu64
+         " interrupted, %" PRIu64
          " failures\n",
          schedules, c->processes, c->killed, c->takeovers, c->done, c->undone, c->standing, c->cleared,
-         c->accepted, c->batches, c->writes, c->again, c->late, c->calls, c->orders, c->yields, c->tasks,
+         c->accepted, c->batches, c->writes, c->again, c->late, c->calls, c->orders, c->yields, c->tasks, c->lost,
          c->interrupted, failures);
 }
 

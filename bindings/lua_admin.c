@@ -14,20 +14,11 @@
 #include "bindings/lua_text.h"
 #include "bindings/op.h"
 
-/* A call about the index at 2, with all arguments anchored. */
-static mt_lua_call *new_admin_call(lua_State *L, int arguments, int (*push)(lua_State *L, mt_lua_call *call, int index),
-                             void (*deinit)(mt_lua_call *call)) {
-  lua_settop(L, arguments);
-  mt_lua_call *call = mt_lua_call_new(L, 1, push, deinit);
-  for (int i = 2; i <= arguments; i++) mt_op_anchor(L, -1, i, i);
-  return call;
-}
-
 static int client_settings(lua_State *L) {
   mt_check_client(L, 1);
   const char *index = mt_check_string(L, 2);
   mt_slice body = mt_check_slice(L, 3);
-  mt_lua_call *call = new_admin_call(L, 3, NULL, NULL);
+  mt_lua_call *call = mt_lua_call_of(L, 3, NULL, NULL);
   call->r.admin.index = index;
   call->r.admin.body = body;
   mt_store *store = mt_lua_call_start(call, mt_check_client(L, 1), &call->r.admin.req);
@@ -38,7 +29,7 @@ static int client_settings(lua_State *L) {
 static int client_block(lua_State *L) {
   mt_check_client(L, 1);
   const char *index = mt_check_string(L, 2);
-  mt_lua_call *call = new_admin_call(L, 2, NULL, NULL);
+  mt_lua_call *call = mt_lua_call_of(L, 2, NULL, NULL);
   call->r.admin.index = index;
   mt_store *store = mt_lua_call_start(call, mt_check_client(L, 1), &call->r.admin.req);
   store->docs->block(store, &call->r.admin);
@@ -48,7 +39,7 @@ static int client_block(lua_State *L) {
 static int client_unblock(lua_State *L) {
   mt_check_client(L, 1);
   const char *index = mt_check_string(L, 2);
-  mt_lua_call *call = new_admin_call(L, 2, NULL, NULL);
+  mt_lua_call *call = mt_lua_call_of(L, 2, NULL, NULL);
   call->r.admin.index = index;
   mt_store *store = mt_lua_call_start(call, mt_check_client(L, 1), &call->r.admin.req);
   store->docs->unblock(store, &call->r.admin);
@@ -70,7 +61,7 @@ static void deinit_aliases(mt_lua_call *call) {
 static int client_aliases(lua_State *L) {
   mt_check_client(L, 1);
   const char *name = mt_check_string(L, 2);
-  mt_lua_call *call = new_admin_call(L, 2, push_aliases, deinit_aliases);
+  mt_lua_call *call = mt_lua_call_of(L, 2, push_aliases, deinit_aliases);
   call->r.aliases.name = name;
   mt_store *store = mt_lua_call_start(call, mt_check_client(L, 1), &call->r.aliases.req);
   store->docs->aliases(store, &call->r.aliases);
@@ -81,7 +72,7 @@ static int client_alias_move(lua_State *L) {
   mt_check_client(L, 1);
   const char *alias = mt_check_string(L, 2), *from = mt_opt_string(L, 3), *to = mt_opt_string(L, 4);
   const char *mark = mt_opt_string(L, 5);
-  mt_lua_call *call = new_admin_call(L, 5, NULL, NULL);
+  mt_lua_call *call = mt_lua_call_of(L, 5, NULL, NULL);
   call->r.alias_move.alias = alias;
   call->r.alias_move.from = from;
   call->r.alias_move.to = to;

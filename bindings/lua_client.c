@@ -382,6 +382,15 @@ mt_lua_call *mt_lua_call_new(lua_State *L, int client,
   return call;
 }
 
+mt_lua_call *mt_lua_call_of(lua_State *L, int arguments, int (*push)(lua_State *L, mt_lua_call *call, int index),
+                            void (*deinit)(mt_lua_call *call)) {
+  MT_MUST(arguments <= MT_CALL_ANCHORS);
+  lua_settop(L, arguments);
+  mt_lua_call *call = mt_lua_call_new(L, 1, push, deinit);
+  for (int i = 2; i <= arguments; i++) mt_op_anchor(L, -1, i, i);
+  return call;
+}
+
 mt_store *mt_lua_call_start(mt_lua_call *call, mt_box *box, mt_req *req) {
   call->box = box;
   call->req = req;

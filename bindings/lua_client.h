@@ -82,12 +82,16 @@ struct mt_lua_call {
   } r;
 };
 
-enum { MT_CALL_ANCHORS = 4 }; /* the first is the client's userdata, the others are for the call */
+enum { MT_CALL_ANCHORS = 5 }; /* the first is the client's userdata, the others are for the call */
 
 /* Pushes a call on the client at index `client`. */
 MT_LJMP mt_lua_call *mt_lua_call_new(lua_State *L, int client,
                                      int (*push)(lua_State *L, mt_lua_call *call, int index),
                                      void (*deinit)(mt_lua_call *call));
+/* The same on the client at 1, for a method of that many arguments, which are all kept alive and below it. */
+MT_LJMP mt_lua_call *mt_lua_call_of(lua_State *L, int arguments,
+                                    int (*push)(lua_State *L, mt_lua_call *call, int index),
+                                    void (*deinit)(mt_lua_call *call));
 /* Fills the common part of the request `req`, a member of `call->r`; submit it to the returned
  * store next, then return mt_await. */
 mt_store *mt_lua_call_start(mt_lua_call *call, mt_box *box, mt_req *req);

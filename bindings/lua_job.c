@@ -376,9 +376,7 @@ static int push_task(lua_State *L, mt_lua_call *call, int index) {
 static int client_job_task(lua_State *L) {
   mt_check_client(L, 1);
   const char *task = mt_check_string(L, 2);
-  lua_settop(L, 2);
-  mt_lua_call *call = mt_lua_call_new(L, 1, push_task, NULL);
-  mt_op_anchor(L, -1, 2, 2);
+  mt_lua_call *call = mt_lua_call_of(L, 2, push_task, NULL);
   call->r.task.task = task;
   mt_store *store = mt_lua_call_start(call, mt_check_client(L, 1), &call->r.task.req);
   call->r.task.req.idempotent = true;

@@ -16,15 +16,11 @@
 
 #include "bindings/await.h"
 #include "bindings/lua_bulk.h"
+#include "bindings/lua_class.h"
 #include "bindings/lua_client.h"
 #include "bindings/lua_doc.h"
 #include "bindings/lua_options.h"
 #include "bindings/op.h"
-
-static void set_integer(lua_State *L, const char *key, int64_t value) {
-  lua_pushinteger(L, (lua_Integer)value);
-  lua_setfield(L, -2, key);
-}
 
 /* ---- shards --------------------------------------------------------------------------------- */
 
@@ -36,15 +32,15 @@ static int push_shards(lua_State *L, mt_lua_call *call, int index) {
   lua_setfield(L, -2, "primary");
   lua_pushstring(L, r->uuid);
   lua_setfield(L, -2, "uuid");
-  set_integer(L, "settings", (int64_t)r->settings);
+  mt_set_integer(L, "settings", (int64_t)r->settings);
   for (size_t i = 0; i < r->n; i++) {
     const mt_shard *s = &r->shards[i];
     lua_createtable(L, 0, 5);
-    if (s->term) set_integer(L, "term", (int64_t)s->term);
-    set_integer(L, "max_seq_no", s->max_seq_no);
-    set_integer(L, "local_checkpoint", s->local_checkpoint);
-    set_integer(L, "global_checkpoint", s->global_checkpoint);
-    set_integer(L, "docs", (int64_t)s->docs);
+    if (s->term) mt_set_integer(L, "term", (int64_t)s->term);
+    mt_set_integer(L, "max_seq_no", s->max_seq_no);
+    mt_set_integer(L, "local_checkpoint", s->local_checkpoint);
+    mt_set_integer(L, "global_checkpoint", s->global_checkpoint);
+    mt_set_integer(L, "docs", (int64_t)s->docs);
     lua_rawseti(L, -2, (lua_Integer)i + 1);
   }
   return 1;
@@ -57,9 +53,7 @@ static void deinit_shards(mt_lua_call *call) {
 static int client_shards(lua_State *L) {
   mt_check_client(L, 1);
   const char *index = mt_check_string(L, 2);
-  lua_settop(L, 2);
-  mt_lua_call *call = mt_lua_call_new(L, 1, push_shards, deinit_shards);
-  mt_op_anchor(L, -1, 2, 2);
+  mt_lua_call *call = mt_lua_call_of(L, 2, push_shards, deinit_shards);
   call->r.shards.index = index;
   mt_store *store = mt_lua_call_start(call, mt_check_client(L, 1), &call->r.shards.req);
   store->docs->shards(store, &call->r.shards);
@@ -69,9 +63,7 @@ static int client_shards(lua_State *L) {
 static int client_range_end(lua_State *L) {
   mt_check_client(L, 1);
   const char *index = mt_check_string(L, 2);
-  lua_settop(L, 2);
-  mt_lua_call *call = mt_lua_call_new(L, 1, NULL, NULL);
-  mt_op_anchor(L, -1, 2, 2);
+  mt_lua_call *call = mt_lua_call_of(L, 2, NULL, NULL);
   call->r.admin.index = index;
   mt_store *store = mt_lua_call_start(call, mt_check_client(L, 1), &call->r.admin.req);
   store->docs->range_end(store, &call->r.admin);
@@ -216,13 +208,13 @@ static int push_copy(lua_State *L, mt_lua_call *call, int index) {
     conflicts += w->result == MT_WRITE_CONFLICT;
     if (w->result == MT_WRITE_APPLIED || w->result == MT_WRITE_CONFLICT) continue;
     mt_write_push(L, w);
-    set_integer(L, "at", (int64_t)i + 1);
+    mt_set_integer(L, "at", (int64_t)i + 1);
     lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
   }
   lua_setfield(L, -2, "others");
-  set_integer(L, "created", created);
-  set_integer(L, "updated", updated);
-  set_integer(L, "conflicts", conflicts);
+  mt_set_integer(L, "created", created);
+  mt_set_integer(L, "updated", updated);
+  mt_set_integer(L, "conflicts", conflicts);
   return 1;
 }
 

@@ -27,11 +27,6 @@ static mt_slice opt_slice(lua_State *L, int index) {
   return lua_isnoneornil(L, index) ? (mt_slice){NULL, 0} : mt_check_slice(L, index);
 }
 
-/* Anchors arguments 2 to 4, strings that the request borrows. */
-static void anchor_arguments(lua_State *L, int top) {
-  for (int i = 2; i <= top && i <= MT_CALL_ANCHORS; i++) mt_op_anchor(L, -1, i, i);
-}
-
 /* ---- describe ------------------------------------------------------------------------------- */
 
 static void set_boolean(lua_State *L, const char *key, bool value) {
@@ -71,9 +66,7 @@ static void deinit_describe(mt_lua_call *call) {
 static int client_describe(lua_State *L) {
   mt_check_client(L, 1);
   const char *index = mt_check_string(L, 2);
-  lua_settop(L, 2);
-  mt_lua_call *call = mt_lua_call_new(L, 1, push_describe, deinit_describe);
-  anchor_arguments(L, 2);
+  mt_lua_call *call = mt_lua_call_of(L, 2, push_describe, deinit_describe);
   call->r.describe.index = index;
   mt_store *store = mt_lua_call_start(call, mt_check_client(L, 1), &call->r.describe.req);
   store->docs->describe(store, &call->r.describe);
@@ -87,8 +80,7 @@ static int client_index_create(lua_State *L) {
   const char *index = mt_check_string(L, 2);
   lua_settop(L, 3);
   mt_slice body = opt_slice(L, 3);
-  mt_lua_call *call = mt_lua_call_new(L, 1, NULL, NULL);
-  anchor_arguments(L, 3);
+  mt_lua_call *call = mt_lua_call_of(L, 3, NULL, NULL);
   call->r.admin.index = index;
   call->r.admin.body = body;
   mt_store *store = mt_lua_call_start(call, mt_check_client(L, 1), &call->r.admin.req);
@@ -99,9 +91,7 @@ static int client_index_create(lua_State *L) {
 static int client_index_drop(lua_State *L) {
   mt_check_client(L, 1);
   const char *index = mt_check_string(L, 2);
-  lua_settop(L, 2);
-  mt_lua_call *call = mt_lua_call_new(L, 1, NULL, NULL);
-  anchor_arguments(L, 2);
+  mt_lua_call *call = mt_lua_call_of(L, 2, NULL, NULL);
   call->r.admin.index = index;
   mt_store *store = mt_lua_call_start(call, mt_check_client(L, 1), &call->r.admin.req);
   store->docs->index_drop(store, &call->r.admin);
@@ -111,9 +101,7 @@ static int client_index_drop(lua_State *L) {
 static int client_refresh(lua_State *L) {
   mt_check_client(L, 1);
   const char *index = mt_check_string(L, 2);
-  lua_settop(L, 2);
-  mt_lua_call *call = mt_lua_call_new(L, 1, NULL, NULL);
-  anchor_arguments(L, 2);
+  mt_lua_call *call = mt_lua_call_of(L, 2, NULL, NULL);
   call->r.refresh.index = index;
   mt_store *store = mt_lua_call_start(call, mt_check_client(L, 1), &call->r.refresh.req);
   store->docs->refresh(store, &call->r.refresh);
@@ -131,8 +119,7 @@ static int client_count(lua_State *L) {
   const char *index = mt_check_string(L, 2);
   lua_settop(L, 3);
   mt_slice query = opt_slice(L, 3);
-  mt_lua_call *call = mt_lua_call_new(L, 1, push_count, NULL);
-  anchor_arguments(L, 3);
+  mt_lua_call *call = mt_lua_call_of(L, 3, push_count, NULL);
   call->r.count.index = index;
   call->r.count.query = query;
   mt_store *store = mt_lua_call_start(call, mt_check_client(L, 1), &call->r.count.req);
@@ -156,9 +143,7 @@ static int client_search(lua_State *L) {
   mt_check_client(L, 1);
   const char *index = mt_check_string(L, 2);
   mt_slice body = mt_check_slice(L, 3);
-  lua_settop(L, 3);
-  mt_lua_call *call = mt_lua_call_new(L, 1, push_search, deinit_search);
-  anchor_arguments(L, 3);
+  mt_lua_call *call = mt_lua_call_of(L, 3, push_search, deinit_search);
   call->r.search.index = index;
   call->r.search.body = body;
   mt_store *store = mt_lua_call_start(call, mt_check_client(L, 1), &call->r.search.req);
@@ -191,9 +176,7 @@ static int client_raw(lua_State *L) {
     lua_rawseti(L, 6, i - 3);
   }
   lua_replace(L, 4);
-  lua_settop(L, 4);
-  mt_lua_call *call = mt_lua_call_new(L, 1, push_raw_answer, deinit_raw);
-  anchor_arguments(L, 4);
+  mt_lua_call *call = mt_lua_call_of(L, 4, push_raw_answer, deinit_raw);
   call->op.whole = whole;
   call->r.raw.method = method;
   call->r.raw.path = path;

@@ -399,29 +399,7 @@ end
 function Job:rejected() return records.aside(self._client, self.id, "rejected") end
 function Job:conflicts() return records.aside(self._client, self.id, "conflict") end
 
--- Orders to whoever is at work on it, in force within a batch or a second. Paused, it keeps its lock.
-function Job:pause()
-  orders.pause(self._client, self.id)
-  return self
-end
-
--- It is paused no longer.
-function Job:go_on()
-  orders.go_on(self._client, self.id)
-  return self
-end
-
--- {rate=, batch=, concurrency=}: how fast it may go, also once it was taken over; 0: as fast as it can.
-function Job:throttle(limits)
-  orders.throttle(self._client, self.id, limits)
-  return self
-end
-
--- Ends it as if its process had been interrupted: it stands half-done.
-function Job:cancel()
-  orders.cancel(self._client, self.id)
-  return self
-end
+orders.steer(Job)
 
 function Job:__tostring() return "job " .. self.id end
 
@@ -450,13 +428,7 @@ end
 function job.set_patience(self, wait_ms) self._patience = wait_ms or self._patience end
 
 -- For commands: `show` is called as `on_progress` is, and before it.
-function job.watch(self, show)
-  local own = self._on_progress
-  self._on_progress = own and function(...)
-    show(...)
-    own(...)
-  end or show
-end
+job.watch = orders.watch
 
 -- For commands: `check({matched=, beside=})` is called under the job's lock before anything is written, and
 -- before `on_start`. Its error ends the job.

@@ -250,25 +250,7 @@ function Migration:rejected()
   return segments.aside(self._client, records.index(self._client), self.id, self._spec.migrate.from)
 end
 
-function Migration:pause()
-  orders.pause(self._client, self.id)
-  return self
-end
-
-function Migration:go_on()
-  orders.go_on(self._client, self.id)
-  return self
-end
-
-function Migration:throttle(limits)
-  orders.throttle(self._client, self.id, limits)
-  return self
-end
-
-function Migration:cancel()
-  orders.cancel(self._client, self.id)
-  return self
-end
+orders.steer(Migration)
 
 function Migration:__tostring() return "migration " .. self.id end
 
@@ -315,13 +297,7 @@ end
 function migrate.client(self) return self._client end
 
 -- For commands: `show` is called as `on_progress` is, and before it.
-function migrate.watch(self, show)
-  local own = self._on_progress
-  self._on_progress = own and function(...)
-    show(...)
-    own(...)
-  end or show
-end
+migrate.watch = orders.watch
 
 -- The names of its indices.
 function migrate.from(self) return self._spec.migrate.from end

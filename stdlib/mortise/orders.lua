@@ -144,6 +144,47 @@ function orders.throttle(client, id, given)
   return give(client, record, o)
 end
 
+-- ---- For classes of jobs, whose objects have `id`, `_client` and `_on_progress` -------------------
+
+-- Gives the class the methods that give orders to whoever is at work on a job, in force within a batch or a
+-- second. Each returns the job.
+function orders.steer(class)
+  -- Paused, it keeps its lock.
+  function class:pause()
+    orders.pause(self._client, self.id)
+    return self
+  end
+
+  -- It is paused no longer.
+  function class:go_on()
+    orders.go_on(self._client, self.id)
+    return self
+  end
+
+  -- {rate=, batch=, concurrency=}: how fast it may go, also once it was taken over; 0: as fast as it can.
+  function class:throttle(limits)
+    orders.throttle(self._client, self.id, limits)
+    return self
+  end
+
+  -- Ends it as if its process had been interrupted: it stands half-done.
+  function class:cancel()
+    orders.cancel(self._client, self.id)
+    return self
+  end
+end
+
+-- `show` is called as the job's own `on_progress` is, and before it.
+function orders.watch(self, show)
+  local own = self._on_progress
+  self._on_progress = own and function(...)
+    show(...)
+    own(...)
+  end or show
+end
+
+-- ---- Waiting -------------------------------------------------------------------------------------
+
 local look_ms = 100
 
 -- Waits until whoever has the job obeys the order of this number. -> does it? false: it ended, or was not

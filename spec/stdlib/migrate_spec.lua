@@ -243,6 +243,27 @@ stores.each("a migration", function(store)
     assert.is_not_nil(client:try_lock {tree = "/a", wait = 0})
   end)
 
+  if not is_embedded then
+    it("leaves nothing where the new index cannot be made", function()
+      local m = migration {mappings = {properties = {n = {type = "no-such-type"}}}}
+      assert.has_error(function() m:run() end)
+      assert.equal("undone", m:status().state)
+      assert.equal(old, named())
+      assert.equal("swapped", migration():run().phase)
+    end)
+
+    it("refuses what a template would add to the new index", function()
+      local body = {index_patterns = {new .. "*"}, mappings = {properties = {x = {type = "keyword"}}}}
+      client:raw("PUT", "/_template/" .. new, body)
+      local plan = migration():plan()
+      client:raw("DELETE", "/_template/" .. new)
+      assert.equal("unsupported", plan.refusals[1].code)
+      assert.matches("index template .* would add mappings to", plan.refusals[1].message)
+      assert.same({}, migration():plan().refusals)
+      assert.is_true(plan.disk.free > plan.disk.needed)
+    end)
+  end
+
   it("refuses, before it writes, what it cannot do", function()
     local function refused(also)
       local why = error_of(function() migration(also):run() end)

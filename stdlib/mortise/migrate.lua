@@ -93,6 +93,8 @@ local function work_on(self, session, work, verb)
     return ok and "undone" or "undoing", why
   end
   ok, why = pcall(phases.run, m)
+  local is_refused = not ok and m.state.phase == "preparing" and core.is_error(why) and not why.ambiguous
+  if is_refused and pcall(target.drop, m) then return "undone", why end
   return ok and "done" or "stopped", why
 end
 

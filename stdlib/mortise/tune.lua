@@ -10,6 +10,7 @@ local core = require "mortise.core"
 local errors = require "mortise.errors"
 local hint = require "mortise.hint"
 local records = require "mortise.records"
+local segment = require "mortise.segment"
 local warn = require "mortise.warn"
 
 local tune = {}
@@ -25,14 +26,10 @@ tune.row = {
   help = "its index is not refreshed meanwhile; what was set is put back at its end",
 }
 
-local function escape(text)
-  return (text:gsub("[^0-9A-Za-z._-]", function(c) return ("%%%02X"):format(c:byte()) end))
-end
-
 -- -> the answer, decoded. Raises an error that says what the server has refused. An interrupt waits for the
 -- answer to what is set (`body`).
 local function ask(client, method, index, also, body)
-  local path = "/" .. escape(index) .. "/_settings" .. also
+  local path = "/" .. segment(index) .. "/_settings" .. also
   local status, text = client:raw(method, path, body, nil, body ~= nil)
   if status == 200 then return core.json_decode(text) end
   local code = (status == 401 or status == 403) and "auth" or status == 404 and "not_found" or "rejected"

@@ -39,6 +39,10 @@ function migration.show_plan(ctx, found)
       say("%s: %d documents in %d shards would be copied into %s, in about %s", migrate.from(found),
         plan.documents,
         plan.shards, migrate.to(found), duration.text(plan.estimate * 1000))
+      if plan.disk then
+        say("  about %d MB are needed on disks that have %d MB to spare", plan.disk.needed >> 20,
+          plan.disk.free >> 20)
+      end
       say_differences("field", plan.fields)
       say_differences("setting", plan.settings)
       for _, name in ipairs(plan.aliases_left) do

@@ -55,7 +55,7 @@ local function texts(settings)
 end
 
 -- {documents=, shards=, fields=, settings= (differences), aliases_left= (of the source, which are not moved),
--- refusals={{code=, message=, advice=}, ...}, estimate= (seconds)}
+-- refusals={{code=, message=, advice=}, ...}, disk={needed=, free=} (bytes), estimate= (seconds)}
 function plan.of(m)
   local found = core.array {}
   for i, each in ipairs(refusals.findings(m)) do found[i] = core.object(each) end
@@ -65,6 +65,7 @@ function plan.of(m)
   own:refresh(m.spec.from)
   local documents = own:count(m.spec.from)
   local body, settings = target.body(m), {}
+  local needed, free = refusals.disk(m)
   local before = target.body {client = m.client, spec = {from = m.spec.from}}
   for name, value in pairs(texts(body.settings)) do settings[name] = value end
   return core.object {
@@ -72,6 +73,7 @@ function plan.of(m)
       refusals = found,
     fields = differences(fields_of(before.mappings), fields_of(body.mappings)),
     settings = differences(texts(before.settings), settings),
+    disk = needed and core.object {needed = needed, free = free} or nil,
     estimate = math.ceil(documents / DOCUMENTS_A_SECOND),
   }
 end

@@ -1,6 +1,7 @@
 -- What a migration cannot do, found before anything is written: a list of {code=, message=, advice=}.
 local core = require "mortise.core"
 local errors = require "mortise.errors"
+local segment = require "mortise.segment"
 local target = require "mortise.migrate.target"
 
 local refusals = {}
@@ -61,6 +62,91 @@ local function add_alias(found, m, own)
   end
 end
 
+-- ---- What others would do to it ------------------------------------------------------------------
+
+local function add_settings(found, m, settings)
+  local index = settings.index or {}
+  local plugins = index.plugins or {}
+  local policy = index.lifecycle and index.lifecycle.name
+    or plugins.index_state_management and plugins.index_state_management.policy_id
+  if policy then
+    add(found, "unsupported", "take it off first, and put it on the new index afterwards",
+      "index %s is under the lifecycle policy %s, which may close, move or delete it meanwhile", m.spec.from,
+      core.tostring(policy))
+  end
+  if is_set(index.disable_sequence_numbers) then
+    add(found, "unsupported", "write the documents anew from where they came",
+      "index %s has no sequence numbers",
+      m.spec.from)
+  end
+end
+
+-- The decoded answer; nil where the server has none, or does not let this user see it.
+local function ask(client, method, path)
+  local status, text = client:raw(method, path)
+  return status == 200 and core.json_decode(text) or nil
+end
+
+local function is_embedded(client) return client:url():find "^sqlite:" ~= nil end
+
+local function is_empty(value) return value == nil or next(value) == nil end
+
+-- What a template gives an index of the target's name beside what the source has.
+local function add_template(found, m, name, template)
+  local what = {}
+  if not is_empty(template.mappings) then what[#what + 1] = "mappings" end
+  if not is_empty(template.aliases) then what[#what + 1] = "aliases" end
+  if #what == 0 then return end
+  add(found, "unsupported", "choose another name, or make the new index by hand and say `given`",
+    "index template %s would add %s to %s", name, table.concat(what, " and "), m.spec.to)
+end
+
+local function matches(pattern, name)
+  return name:find("^" .. pattern:gsub("[^0-9A-Za-z*]", "%%%0"):gsub("%*", ".*") .. "$") ~= nil
+end
+
+local function add_templates(found, m)
+  if is_embedded(m.to_client) or m.spec.given then return end
+  local simulated = ask(m.to_client, "POST", "/_index_template/_simulate_index/" .. segment(m.spec.to))
+  if simulated and simulated.template then add_template(found, m, "(composable)", simulated.template) end
+  for name, each in pairs(ask(m.to_client, "GET", "/_template") or {}) do
+    for _, pattern in ipairs(each.index_patterns or {}) do
+      if matches(pattern, m.spec.to) then
+        add_template(found, m, name, each)
+        break
+      end
+    end
+  end
+end
+
+-- ---- The target ----------------------------------------------------------------------------------
+
+local HEADROOM <const> = 15 -- percent of a disk, above which servers take no shard
+
+-- Bytes that the copies of the new index will need, and bytes free on the data nodes; nil: not known.
+function refusals.disk(m)
+  if is_embedded(m.to_client) then return nil end
+  local stats = ask(m.client, "GET", "/" .. segment(m.spec.from)
+    .. "/_stats/store?filter_path=_all.primaries.store.size_in_bytes")
+  local nodes = ask(m.to_client, "GET", "/_nodes/data:true/stats/fs?filter_path=nodes.*.fs.total")
+  if not stats or not nodes then return nil end
+  local free = 0
+  for _, node in pairs(nodes.nodes or {}) do
+    local total = node.fs.total
+    free = free + math.max(0, total.available_in_bytes - total.total_in_bytes * HEADROOM // 100)
+  end
+  local replicas = core.number(core.tostring(target.body(m).settings["index.number_of_replicas"] or 1)) or 1
+  return stats._all.primaries.store.size_in_bytes * (1 + math.tointeger(replicas)), free
+end
+
+local function add_disk(found, m)
+  local needed, free = refusals.disk(m)
+  if needed and needed > free then
+    add(found, "rejected", "make room, or give the new index fewer replicas",
+      "the new index needs about %d MB, and the data nodes have %d MB to spare", needed >> 20, free >> 20)
+  end
+end
+
 local function add_target(found, m)
   local described = target.describe(m.to_client, m.spec.to)
   if described and not m.spec.given then
@@ -93,10 +179,14 @@ function refusals.findings(m)
   end
   add_source(found, m, described)
   if #found > 0 then return found end
-  add_blocks(found, m.spec.from, core.json_decode(described.json)[m.spec.from].settings or {})
+  local settings = core.json_decode(described.json)[m.spec.from].settings or {}
+  add_blocks(found, m.spec.from, settings)
+  add_settings(found, m, settings)
   add_alias(found, m, own)
   add_target(found, m)
   add_rights(found, m, own)
+  add_templates(found, m)
+  add_disk(found, m)
   return found
 end
 

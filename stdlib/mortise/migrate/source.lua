@@ -1,6 +1,7 @@
 -- The source of a migration: how far its shards are, and what a search of one of them finds.
 local core = require "mortise.core"
 local errors = require "mortise.errors"
+local segment = require "mortise.segment"
 
 local source = {}
 
@@ -27,7 +28,7 @@ end
 -- With `index.translog.durability: async` no checkpoint comes to the highest number by itself.
 function source.flush(m)
   if not m.state.flushes then return end
-  local status, text = m.client:raw("POST", "/" .. m.source .. "/_flush")
+  local status, text = m.client:raw("POST", "/" .. segment(m.source) .. "/_flush")
   if status ~= 200 then
     errors.raise("unavailable", "POST /%s/_flush: %d: %s", m.source, status, text:sub(1, 200))
   end

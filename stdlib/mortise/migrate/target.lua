@@ -5,6 +5,7 @@
 -- be refused. That it is ours is noted in its mappings, as `_meta.mortise_migration`.
 local core = require "mortise.core"
 local errors = require "mortise.errors"
+local segment = require "mortise.segment"
 
 local target = {}
 
@@ -198,7 +199,7 @@ end
 local ranks = {green = 0, yellow = 1, red = 2}
 
 local function health(client, index)
-  local status, text = client:raw("GET", "/_cluster/health/" .. index)
+  local status, text = client:raw("GET", "/_cluster/health/" .. segment(index))
   if status ~= 200 then
     errors.raise("unavailable", "GET /_cluster/health/%s: %d: %s", index, status, text:sub(1, 200))
   end

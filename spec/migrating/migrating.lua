@@ -3,8 +3,8 @@
 -- goes on, which may be killed as well, or goes back. In the end the index that the alias names has exactly
 -- what the writers were told that it has: each document in its last state, none that was deleted. The writers
 -- change, delete and create again the same ids, with routing and without, also one id under two routings. On
--- the embedded store and on each server of MORTISE_TEST_URLS. Prints 'ok - ...' or 'not ok - ...' for each
--- store.
+-- the embedded store (not with MORTISE_TEST_NO_SQLITE) and on each server of MORTISE_TEST_URLS. Prints 'ok - ...'
+-- or 'not ok - ...' for each store, and with MORTISE_TEST_VERBOSE a line for each migration.
 local mortise = require "mortise"
 local program = require "spec.support.program"
 local stores = require "spec.support.stores"
@@ -229,7 +229,7 @@ local function round(store, n, moments)
   local about = ("round %d, killed at %d, %d documents, %d writes, %d refused, alias at %s"):format(n, die_at,
     scene.documents, scene.acknowledged, scene.refused, index == scene.to and "the new index"
       or "the old one")
-  if os.getenv "MIGRATING_VERBOSE" then print(about, scene.said) end
+  if os.getenv "MORTISE_TEST_VERBOSE" then print(about, scene.said) end
   close(scene)
   return why and about .. ": " .. why
 end
@@ -248,7 +248,7 @@ end
 
 local status = 0
 for i, store in ipairs(stores.all()) do
-  if i == 1 and os.getenv "MIGRATING_SERVERS_ONLY" then goto continue end
+  if i == 1 and os.getenv "MORTISE_TEST_NO_SQLITE" then goto continue end
   local moments = count_moments(store)
   local failed
   for n = 1, rounds do

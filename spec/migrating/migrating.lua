@@ -3,8 +3,8 @@
 -- goes on, which may be killed as well, or goes back. In the end the index that the alias names has exactly
 -- what the writers were told that it has: each document in its last state, none that was deleted. The writers
 -- change, delete and create again the same ids, with routing and without, also one id under two routings. On
--- the embedded store (not with MORTISE_TEST_NO_SQLITE) and on each server of MORTISE_TEST_URLS. Prints 'ok - ...'
--- or 'not ok - ...' for each store, and with MORTISE_TEST_VERBOSE a line for each migration.
+-- the embedded store (not with MORTISE_TEST_NO_SQLITE) and on each server of MORTISE_TEST_URLS. Prints
+-- 'ok - ...' or 'not ok - ...' for each store, and with MORTISE_TEST_VERBOSE a line for each migration.
 local mortise = require "mortise"
 local program = require "spec.support.program"
 local stores = require "spec.support.stores"

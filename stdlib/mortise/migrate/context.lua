@@ -119,9 +119,10 @@ end
 
 local FIRST_MS <const>, MOST_MS <const> = 250, 5000
 
+-- Also where it is not known whether a request was carried out.
 local function may_pass(why)
-  return core.is_error(why) and why.retryable == true and why.code ~= "interrupted"
-    and why.code ~= "lock_lost"
+  if not core.is_error(why) or why.code == "interrupted" or why.code == "lock_lost" then return false end
+  return why.retryable == true or why.code == "unavailable"
 end
 
 -- What fn() returns. Whatever it does may be done again: what fails because the store is away is repeated, as

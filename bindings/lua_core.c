@@ -8,6 +8,7 @@
  *   default_options() -> table    those of the host, with the names of open{}; nil if none
  *   scan_page, list_page          default documents in a page of a scan, of a list
  *   warn(line) -> boolean         to the log of the host's options; false if the host is not ours
+ *   inform(line)                  the same, as information
  * All calls look synchronous and raise error objects (lua_error.c). An argument of a wrong type, a
  * mistake of the calling code, raises Lua's own "bad argument" string. */
 #include "bindings/lua_core.h"
@@ -67,14 +68,22 @@ static int core_path_segment(lua_State *L) {
 }
 
 /* A host without a log drops the line. */
-static int core_warn(lua_State *L) {
+static const mt_driver *write_log(lua_State *L, mortise_log_level level) {
   size_t n;
   const char *line = mt_check_text(L, 1, &n);
   const mt_driver *d = mt_driver_get(L);
-  if (d->defaults && d->defaults->log)
-    d->defaults->log(d->defaults->log_ctx, MORTISE_LOG_WARNING, line);
-  lua_pushboolean(L, d->hosted);
+  if (d->defaults && d->defaults->log) d->defaults->log(d->defaults->log_ctx, level, line);
+  return d;
+}
+
+static int core_warn(lua_State *L) {
+  lua_pushboolean(L, write_log(L, MORTISE_LOG_WARNING)->hosted);
   return 1;
+}
+
+static int core_inform(lua_State *L) {
+  write_log(L, MORTISE_LOG_INFO);
+  return 0;
 }
 
 static int core_identity(lua_State *L) {
@@ -93,6 +102,7 @@ static const luaL_Reg core_functions[] = {{"path_check", core_path_check},
                                           {"path_segment", core_path_segment},
                                           {"identity", core_identity},
                                           {"warn", core_warn},
+                                          {"inform", core_inform},
                                           {NULL, NULL}};
 
 /* ---- What there is -------------------------------------------------------------------------- */

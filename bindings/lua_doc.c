@@ -24,7 +24,8 @@
  *   is_view(value) -> "document", "object", "array" or nil
  * A page of documents: #page, page[i], page:close(), which frees its bytes; from then on its views
  * and running iterations over them raise an error.
- *   page:keys() -> ids, routings, seq_nos, terms     four arrays, without a view of each; false where there is none */
+ *   page:keys([versions]) -> ids, routings, seq_nos, terms[, versions]     arrays, without a view of each; false where
+ *       there is none */
 #include "bindings/lua_doc.h"
 
 #include "bindings/driver.h"
@@ -98,32 +99,33 @@ static void push_key(lua_State *L, mt_slice text) {
     lua_pushboolean(L, false);
 }
 
-static void push_version_number(lua_State *L, const mt_doc *doc, uint64_t number) {
-  if (doc->version.term)
+static void push_known(lua_State *L, bool known, uint64_t number) {
+  if (known)
     lua_pushinteger(L, (lua_Integer)number);
   else
     lua_pushboolean(L, false);
 }
 
-static int push_page_keys(lua_State *L, const mt_page *page) {
-  for (int i = 0; i < 4; i++) lua_createtable(L, (int)page->n, 0);
+static void push_page_keys(lua_State *L, const mt_page *page, int n) {
+  for (int i = 0; i < n; i++) lua_createtable(L, (int)page->n, 0);
   for (size_t i = 0; i < page->n; i++) {
     const mt_doc *doc = &page->docs[i];
     push_key(L, doc->id);
     push_key(L, doc->routing);
-    push_version_number(L, doc, doc->version.seq_no);
-    push_version_number(L, doc, doc->version.term);
-    for (int at = 5; at >= 2; at--) lua_rawseti(L, at, (lua_Integer)i + 1);
+    push_known(L, doc->version.term != 0, doc->version.seq_no);
+    push_known(L, doc->version.term != 0, doc->version.term);
+    if (n > 4) push_known(L, doc->revision != 0, doc->revision);
+    for (int at = 1 + n; at >= 2; at--) lua_rawseti(L, at, (lua_Integer)i + 1);
   }
-  return 4;
 }
 
 static int page_keys(lua_State *L) {
   mt_check_page(L, 1);
+  int n = lua_toboolean(L, 2) ? 5 : 4;
   lua_settop(L, 1);
   mt_page_box *box = lua_touserdata(L, 1);
   box->pins++;
-  int n = push_page_keys(L, box->page);
+  push_page_keys(L, box->page, n);
   unpin(box);
   return n;
 }

@@ -1,7 +1,8 @@
 /* Lists of locks and sessions, for people:
- *   client:list{kind="locks"|"sessions", ns=, path=, session=, over=, page=} -> list
+ *   client:list{kind="locks"|"sessions", ns=, path=, session=, over=, unsorted=, page=} -> list
  * `ns`: only this namespace; `path`: at it and below; `session`: the first digits of an id;
- * `over`: also closed and expired sessions; `page`: documents in a page; see store.h. A list
+ * `over`: also closed and expired sessions; `unsorted`: in any order, which is faster; `page`: documents in a
+ * page; see store.h. A list
  * (closable):
  *   :next() -> JSON array, or nil at the end
  *   .stale                  this client may not refresh, so newer entries may be missing
@@ -31,7 +32,7 @@ enum { READ_MAX = 10000 };
 
 typedef struct list_options {
   const char *kind, *ns, *path, *session;
-  bool over;
+  bool over, unsorted;
   int64_t page;
 } list_options;
 
@@ -40,6 +41,7 @@ static const mt_option rows[] = {MT_TEXT_OPTION(list_options, kind),
                                  MT_TEXT_OPTION(list_options, path),
                                  MT_TEXT_OPTION(list_options, session),
                                  MT_FLAG_OPTION(list_options, over),
+                                 MT_FLAG_OPTION(list_options, unsorted),
                                  MT_INT_OPTION(list_options, page, 1, MT_LIST_PAGE_MAX),
                                  MT_NO_OPTION};
 
@@ -122,6 +124,7 @@ static int begin_list_next(lua_State *L, bool end) {
   r->path = mt_slice_of(handle->o.path);
   r->session = handle->o.session;
   r->over = handle->o.over;
+  r->unsorted = handle->o.unsorted;
   r->page = (uint32_t)handle->o.page;
   r->end = end;
   r->listing = handle->listing;

@@ -14,6 +14,7 @@
  *   :convert(mode, {wait_ms=})   all its paths, in place; stays as it was if it raises an error
  *   :release()                   raises lock_lost if it was lost meanwhile; may be called again
  *   .fence                       integer
+ *   .epoch                       of its table, a string
  *   .paths, .modes               arrays of what was requested
  *   .released                    boolean
  * and the methods in lua_writer.c and lua_job.c. Using a released lock is an error. A lock that
@@ -529,6 +530,8 @@ static int lock_index(lua_State *L) {
     lua_getiuservalue(L, 1, 3);
   else if (!strcmp(key, "released"))
     lua_pushboolean(L, !h->lock);
+  else if (!strcmp(key, "epoch") && h->lock)
+    lua_pushstring(L, mt_manager_epoch(mt_lock_manager(h->lock)).id);
   else {
     lua_pushvalue(L, 2);
     lua_rawget(L, lua_upvalueindex(1));

@@ -3,11 +3,12 @@
  *       shard K is at K + 1; `term` is nil where it cannot be had; `index` is no alias
  *   client:intervals(index, shard, from, to[, {primary=, width=}]) -> array of counts, their sum, array of sums of hashes
  *       of the numbers [from, to), in at most 8,192 rows: the first is row from // width; `primary` as shards says
- *   client:range(index, shard, from, to[, {primary=, no_source=}]) -> page     at most 10,000 numbers
- *   client:find(index, shard, ids[, {primary=}]) -> page     those that have one of at most 1,024 ids, without source
+ *   client:range(index, shard, from, to[, {primary=, no_source=, revisions=}]) -> page     at most 10,000 numbers;
+ *       with `revisions` its documents have their `_version`
+ *   client:find(index, shard, ids[, {primary=, revisions=}]) -> page     those that have one of at most 1,024 ids, without source
  *   client:range_end(index)       nobody reads it by numbers any more
- *   client:copy(index, page) -> {created=, updated=, conflicts=, others=}
- *       writes all documents of a page of any client into `index`, with external_gte versions made of theirs;
+ *   client:copy(index, page[, base]) -> {created=, updated=, conflicts=, others=}
+ *       writes all documents of a page of any client into `index`, with external_gte versions made of theirs, above `base`;
  *       `conflicts` are documents of which a later copy stands there; `others` is an array of answers as of bulk,
  *       each with `at`, the document's place in the page, for those that were not written
  * And in `mortise.core`:
@@ -74,13 +75,13 @@ static int client_range_end(lua_State *L) {
 
 typedef struct span_options {
   int64_t width;
-  bool primary, no_source;
+  bool primary, no_source, revisions;
 } span_options;
 
 static const mt_option interval_rows[] = {MT_INT_OPTION(span_options, width, 1, INT64_MAX),
                                           MT_FLAG_OPTION(span_options, primary), MT_NO_OPTION};
-static const mt_option range_rows[] = {MT_FLAG_OPTION(span_options, primary),
-                                       MT_FLAG_OPTION(span_options, no_source), MT_NO_OPTION};
+static const mt_option range_rows[] = {MT_FLAG_OPTION(span_options, primary), MT_FLAG_OPTION(span_options, no_source),
+                                       MT_FLAG_OPTION(span_options, revisions), MT_NO_OPTION};
 
 /* Arguments 2 to 6; the index's name stays at 2. */
 static mt_span read_span(lua_State *L, const mt_option *rows, span_options *o, const char *what) {
@@ -145,6 +146,7 @@ static int client_range(lua_State *L) {
   mt_op_anchor(L, -1, 2, 2);
   call->r.range.span = span;
   call->r.range.no_source = o.no_source;
+  call->r.range.revisions = o.revisions;
   mt_store *store = mt_lua_call_start(call, mt_check_client(L, 1), &call->r.range.req);
   store->docs->range(store, &call->r.range);
   return mt_await(L, lua_gettop(L));
@@ -176,6 +178,7 @@ static int client_find(lua_State *L) {
   call->r.range.ids = ids;
   call->r.range.n_ids = (size_t)n;
   call->r.range.no_source = true;
+  call->r.range.revisions = o.revisions;
   mt_store *store = mt_lua_call_start(call, mt_check_client(L, 1), &call->r.range.req);
   store->docs->range(store, &call->r.range);
   return mt_await(L, lua_gettop(L));
@@ -226,13 +229,15 @@ static int client_copy(lua_State *L) {
   mt_check_client(L, 1);
   const char *index = mt_check_string(L, 2);
   size_t n = mt_check_page(L, 3)->n;
+  lua_Integer base = luaL_optinteger(L, 4, 0);
+  luaL_argcheck(L, base >= 0, 4, "it is negative");
   lua_settop(L, 3);
   mt_write *items = lua_newuserdatauv(L, (n + 1) * sizeof *items, 0);
   mt_lua_call *call = mt_lua_call_new(L, 1, push_copy, deinit_copy);
   mt_op_anchor(L, -1, 2, 2);
   mt_op_anchor(L, -1, 3, 4);
   mt_page *page = call->more = mt_page_share(mt_check_page(L, 3)); /* which may be closed meanwhile */
-  for (size_t i = 0; i < n; i++) items[i] = mt_write_copy(&page->docs[i]);
+  for (size_t i = 0; i < n; i++) items[i] = mt_write_copy(&page->docs[i], (uint64_t)base);
   call->r.bulk.index = index;
   call->r.bulk.items = items;
   call->r.bulk.n = n;

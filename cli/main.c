@@ -1,6 +1,8 @@
 /* The program: a host, its signals, and the commands, which are written in Lua
  * (stdlib/mortise/cli.lua). */
 #include "arguments.h"
+#include "child.h"
+#include "log.h"
 #include "signals.h"
 #include "status.h"
 #include "terminal.h"
@@ -46,6 +48,8 @@ static int load_cli(lua_State *L) {
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
   lua_pushcfunction(L, mt_terminal_open);
   lua_setfield(L, -2, "mortise.terminal");
+  lua_pushcfunction(L, mt_child_open);
+  lua_setfield(L, -2, "mortise.child");
   lua_getglobal(L, "require");
   lua_pushliteral(L, "mortise.cli");
   lua_call(L, 1, 1);
@@ -77,12 +81,6 @@ static int run_cli(lua_State *L, int argc, char **argv) {
   return lua_isinteger(L, -1) ? (int)lua_tointeger(L, -1) : 0;
 }
 
-/* May come from the heartbeat's thread. */
-static void show_warning(void *ctx, mortise_log_level level, const char *line) {
-  (void)ctx;
-  if (level >= MORTISE_LOG_WARNING) mt_status_say("warning: %s", line);
-}
-
 int main(int argc, char **argv) {
   mortise_error err;
   mortise_options options;
@@ -90,7 +88,7 @@ int main(int argc, char **argv) {
   if (!words) return program_fail("out of memory");
   mt_terminal_save();
   mortise_options_init(&options);
-  options.log = show_warning;
+  options.log = mt_log_line;
   options.notice = mt_status_notice;
   mt_status_prompt(mt_terminal_at_prompt);
   mortise_host *made = mortise_host_new(&options, &err);

@@ -317,6 +317,14 @@ void mt_status_say(const char *fmt, ...) {
   pthread_mutex_unlock(&lock);
 }
 
+void mt_status_line(const char *line) {
+  pthread_mutex_lock(&lock);
+  wipe_status();
+  fprintf(stderr, "%s\n", line);
+  draw_status();
+  pthread_mutex_unlock(&lock);
+}
+
 void mt_status_clear(void) {
   pthread_mutex_lock(&lock);
   wipe_status();

@@ -25,6 +25,9 @@ void mt_status_notice(void *ctx, const mortise_notice *notice);
 /* Writes "mortise: " and a message above the status line. From any thread. */
 void mt_status_say(const char *fmt, ...) MORTISE_PRINTF(1, 2);
 
+/* Writes a line as it is, above the status line. From any thread. */
+void mt_status_line(const char *line);
+
 /* Removes the status line until it changes. */
 void mt_status_clear(void);
 

@@ -6,14 +6,22 @@
  *                                 terminal it reads plain lines and shows no prompt
  *   add_history(line)
  *   complete(fn or nil)           fn(word, line, start) -> array of candidates for `word`, which
- *                                 begins at byte `start` of `line`
+ *                                 begins at byte `start` of `line`; and a line to show, or nil
  *   progress(mode)                of the status line: "auto", "plain" or "none" (status.h)
  *   status(text or nil)           the text of that line
  *   last_words(text or nil)       what is written if a second interrupt ends the program
+ *   log(level, json)              from "debug", "info" or "warning" on, or "none"; nil: as it is. Each as a
+ *                                 JSON object? -> the level before
+ *   log_file(name)                every line as JSON there, too; raises unavailable
  *   clear()                       removes the status line, before something else is written
  *   isatty(fd) -> boolean         0 input, 1 output, 2 errors
  *   unread() -> boolean           has everybody stopped reading our output?
  *   width() -> integer            columns; 80 if unknown
+ *   height() -> integer           lines; 24 if unknown
+ *   keys(on)                      of standard input, a terminal: each key comes at once, unshown; ^C stays
+ *                                 what it is, ^Z is a key. False, and the end of the program: as before
+ *   key() -> integer              a byte that was typed, -1 at the end of the input, nil where there is none
+ *   suspend()                     stops the program as ^Z does; returns when it goes on
  *   editor                        "readline", "libedit" or "none" */
 #include "terminal.h"
 
@@ -23,12 +31,14 @@
 #include "bindings/lua_error.h"
 #include "bindings/lua_options.h"
 #include "bindings/op.h"
+#include "log.h"
 #include "signals.h"
 #include "status.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,6 +63,19 @@ void mt_terminal_save(void) {
 
 void mt_terminal_restore(void) {
   if (has_saved) tcsetattr(STDIN_FILENO, TCSANOW, &saved);
+}
+
+/* The shell may have set its own while the program was stopped, so it is set whole each time. */
+static void set_keys(bool on) {
+  if (!has_saved) return;
+  struct termios mode = saved;
+  if (on) {
+    mode.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+    mode.c_cc[VMIN] = 1;
+    mode.c_cc[VTIME] = 0;
+    mode.c_cc[VSUSP] = _POSIX_VDISABLE;
+  }
+  tcsetattr(STDIN_FILENO, TCSANOW, &mode);
 }
 
 /* ---- Waiting for input ---------------------------------------------------------------------- */
@@ -275,11 +298,11 @@ static int read_edited(lua_State *L, const char *text) {
 
 /* ---- Completion ----------------------------------------------------------------------------- */
 
-/* (word, line, start) -> string "a\nb\n", so that nothing of Lua is held across errors */
+/* (word, line, start) -> string "a\nb\n", so that nothing of Lua is held across errors; a note, or nil */
 static int list_candidates(lua_State *L) {
   lua_rawgetp(L, LUA_REGISTRYINDEX, &complete_key);
   lua_insert(L, 1);
-  lua_call(L, 3, 1);
+  lua_call(L, 3, 2);
   luaL_Buffer b;
   luaL_buffinit(L, &b);
   for (lua_Integer i = 1; lua_geti(L, 1, i) == LUA_TSTRING; i++) {
@@ -288,7 +311,15 @@ static int list_candidates(lua_State *L) {
   }
   lua_pop(L, 1);
   luaL_pushresult(&b);
-  return 1;
+  lua_pushvalue(L, 2);
+  return 2;
+}
+
+/* The line stays as it is, below the note. */
+static void show_note(const char *note) {
+  fprintf(stdout, "\n%s\n", note);
+  fflush(stdout);
+  rl_on_new_line();
 }
 
 /* The editor's generator: returns the next line of the list, allocated with malloc. */
@@ -317,8 +348,9 @@ static char **complete_word(const char *word, int start, int end) {
     lua_pushstring(L, word);
     lua_pushstring(L, rl_line_buffer);
     lua_pushinteger(L, start + 1);
-    if (lua_pcall(L, 3, 1, 0) == LUA_OK) {
-      list_at = lua_tostring(L, -1);
+    if (lua_pcall(L, 3, 2, 0) == LUA_OK) {
+      if (lua_type(L, -1) == LUA_TSTRING) show_note(lua_tostring(L, -1));
+      list_at = lua_tostring(L, -2);
       matches = rl_completion_matches(word, next_candidate);
       list_at = NULL;
     }
@@ -347,6 +379,7 @@ static void set_up_editor(void) {
   rl_catch_signals = 0; /* main.c handles them */
   rl_getc_function = take_key;
   rl_input_available_hook = has_key;
+  rl_basic_quote_characters = ""; /* no string is closed: a path may be the beginning of the one that is meant */
 #endif
   rl_readline_name = "mortise";
   rl_attempted_completion_function = complete_word;
@@ -409,6 +442,32 @@ static int terminal_width(lua_State *L) {
   return 1;
 }
 
+static int terminal_height(lua_State *L) {
+  struct winsize size;
+  bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0;
+  lua_pushinteger(L, known ? size.ws_row : 24);
+  return 1;
+}
+
+static int terminal_keys(lua_State *L) {
+  read_nothing_ahead();
+  set_keys(lua_toboolean(L, 1));
+  return 0;
+}
+
+static int terminal_key(lua_State *L) {
+  if (!has_byte()) return 0;
+  lua_pushinteger(L, take_byte());
+  return 1;
+}
+
+/* The whole group, as the terminal does: a pager or a shell script around it stops too. */
+static int terminal_suspend(lua_State *L) {
+  (void)L;
+  if (kill(0, SIGTSTP)) raise(SIGTSTP);
+  return 0;
+}
+
 static int terminal_progress(lua_State *L) {
   static const char *const modes[] = {"auto", "plain", "none", NULL};
   mt_status_mode((mt_progress)luaL_checkoption(L, 1, NULL, modes));
@@ -426,6 +485,20 @@ static int terminal_last_words(lua_State *L) {
   return 0;
 }
 
+static int terminal_log(lua_State *L) {
+  static const char *const levels[] = {"debug", "info", "warning", "none", NULL};
+  if (!lua_isnoneornil(L, 2)) mt_log_as_json(lua_toboolean(L, 2));
+  int before = lua_isnoneornil(L, 1) ? mt_log_least() : mt_log_from(luaL_checkoption(L, 1, NULL, levels));
+  lua_pushstring(L, levels[before]);
+  return 1;
+}
+
+static int terminal_log_file(lua_State *L) {
+  const char *name = mt_check_string(L, 1);
+  if (!mt_log_to_file(name)) mt_error_throw(L, MORTISE_UNAVAILABLE, "%s: %s", name, strerror(errno));
+  return 0;
+}
+
 static int terminal_clear(lua_State *L) {
   (void)L;
   mt_status_clear();
@@ -440,10 +513,16 @@ int mt_terminal_open(lua_State *L) {
                                        {"progress", terminal_progress},
                                        {"status", terminal_status},
                                        {"last_words", terminal_last_words},
+                                       {"log", terminal_log},
+                                       {"log_file", terminal_log_file},
                                        {"clear", terminal_clear},
                                        {"isatty", terminal_isatty},
                                        {"unread", terminal_unread},
                                        {"width", terminal_width},
+                                       {"height", terminal_height},
+                                       {"keys", terminal_keys},
+                                       {"key", terminal_key},
+                                       {"suspend", terminal_suspend},
                                        {NULL, NULL}};
   open_keyboard();
   set_up_editor();

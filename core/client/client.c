@@ -25,7 +25,7 @@ static mt_store *open_store(const mortise_options *o, mt_loop *loop, const mt_lo
     if (!store && err && err->code == MORTISE_INVALID_ARGUMENT) mt_error_prefix(err, "store");
     return store;
   }
-  if (strncmp(o->store, "http://", 7) && strncmp(o->store, "https://", 8)) {
+  if (strncmp(o->store, "http://", 7) && strncmp(o->store, "https://", 8) && strncmp(o->store, "cloud:", 6)) {
     mt_error_set(err, MORTISE_INVALID_ARGUMENT, "store: %s, this is neither",
                  mt_client_option_rows[MT_AT_store].help);
     return NULL;
@@ -40,6 +40,8 @@ static mt_store *open_store(const mortise_options *o, mt_loop *loop, const mt_lo
       .cert_file = o->cert_file,
       .key_file = o->key_file,
       .insecure = o->insecure,
+      .proxy = o->proxy,
+      .unix_socket = o->unix_socket,
       .connect_ms = o->connect_ms,
       .request_ms = o->request_ms,
       .answer_max = o->answer_max,

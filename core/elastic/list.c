@@ -309,7 +309,8 @@ static void on_list_refreshed(mt_call *c) {
   mt_buf_addf(&c->path, "/%s/_search?scroll=" KEEP "&allow_partial_search_results=false",
               c->e->table);
   mt_buf_addf(&c->body, "{\"size\":%u,\"track_total_hits\":true,\"sort\":[\"%s\"],\"query\":",
-              r->page ? r->page : MT_LIST_PAGE, r->kind == MT_LIST_LOCKS ? "path" : "_doc");
+              r->page ? r->page : MT_LIST_PAGE,
+              r->kind == MT_LIST_LOCKS && !r->unsorted ? "path" : "_doc");
   add_query(&c->body, r);
   mt_buf_addc(&c->body, '}');
   c->http.idempotent = true; /* at worst a cursor remains until its keep-alive ends */

@@ -180,6 +180,7 @@ static void send_range(mt_call *c) {
   if (!add_span_path(c, &r->span)) return;
   uint64_t size = r->ids ? MT_SPAN_DOCS_MAX : r->span.to - r->span.from;
   mt_buf_addf(&c->body, "{\"size\":%u,\"sort\":[\"_doc\"],\"seq_no_primary_term\":true,", (unsigned)size);
+  if (r->revisions) mt_buf_adds(&c->body, "\"version\":true,");
   if (r->no_source)
     mt_buf_adds(&c->body, "\"_source\":false,");
   else if (!v.opensearch && (v.major > 9 || (v.major == 9 && v.minor >= 2)))

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 /* A peer that refuses our certificate sends an alert, which with TLS 1.3 arrives only when we read:
  * the request was sent, but a server that ended the handshake has not read it. */
@@ -64,17 +65,37 @@ static void os_reason(const mt_transfer *op, char *out, size_t size) {
   out[0] = mt_lower(out[0]);
 }
 
+/* What is connected to instead of the node, for messages; "" if it is the node. libcurl does not say whether it has
+ * taken the environment's proxy, whose name may hold a password. */
+static void way_of(const mt_transfer *op, const mt_node *node, char *out, size_t size) {
+  static const char *const names[] = {"http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"};
+  const struct mt_http *http = op->http;
+  out[0] = '\0';
+  if (http->unix_socket)
+    snprintf(out, size, "the socket %s: ", http->unix_socket);
+  else if (http->proxy && http->proxy[0])
+    snprintf(out, size, "the proxy %s: ", http->proxy);
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    const char *value = getenv(names[i]);
+    if (value && *value && !out[0] && !http->proxy && !node->local)
+      snprintf(out, size, "it, or the environment's proxy (%s): ", names[i]);
+  }
+}
+
 static mortise_status unreachable(const mt_transfer *op, const mt_node *node, CURLcode code,
                                   mortise_error *err) {
-  char reason[128];
+  char reason[128], way[256];
+  way_of(op, node, way, sizeof way);
+  if (code == CURLE_COULDNT_RESOLVE_PROXY)
+    return mt_error_set(err, MORTISE_UNAVAILABLE, "%s: %sits name cannot be resolved", node->url, way);
   if (code == CURLE_COULDNT_RESOLVE_HOST)
     return mt_error_set(err, MORTISE_UNAVAILABLE, "%s: the name %s cannot be resolved", node->url,
                         node->host);
   if (code == CURLE_OPERATION_TIMEDOUT)
-    return mt_error_set(err, MORTISE_UNAVAILABLE, "%s: no connection within %lld ms", node->url,
+    return mt_error_set(err, MORTISE_UNAVAILABLE, "%s: %sno connection within %lld ms", node->url, way,
                         (long long)op->http->connect_ms);
   os_reason(op, reason, sizeof reason);
-  return mt_error_set(err, MORTISE_UNAVAILABLE, "%s: %s", node->url, reason);
+  return mt_error_set(err, MORTISE_UNAVAILABLE, "%s: %s%s", node->url, way, reason);
 }
 
 /* Nothing came from a port that may speak TLS, since it never answered with our X-Opaque-Id. */

@@ -7,6 +7,8 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/un.h>
 
 enum { CONNECTIONS = 8, CONNECTIONS_MAX = 1024, IDLE_OPS = 64, KEEP_BYTES = 1 << 20 };
 
@@ -102,6 +104,26 @@ static void deliver_ready(void *ctx) {
   }
 }
 
+static int status_of(const mt_transfer *op) {
+  long status = 0;
+  curl_easy_getinfo(op->easy, CURLINFO_RESPONSE_CODE, &status);
+  return (int)status;
+}
+
+/* For people: what was sent, what came, and how long that took. No header, no body: they may be secret. */
+static void log_attempt(const mt_transfer *op, uint64_t sent, uint64_t received) {
+  curl_off_t us = 0;
+  curl_easy_getinfo(op->easy, CURLINFO_TOTAL_TIME_T, &us);
+  const mt_http_req *req = op->req;
+  char status[16] = "no answer";
+  if (status_of(op)) snprintf(status, sizeof status, "%d", status_of(op));
+  mt_log_write(&op->http->log, MORTISE_LOG_DEBUG,
+               "%s %.700s at %.100s: %s, %lld.%01lld ms, %llu bytes sent, %llu received, id %.80s",
+               req->method, req->path, op->http->nodes.v[op->node].url, status, (long long)us / 1000,
+               (long long)us / 100 % 10, (unsigned long long)sent, (unsigned long long)received,
+               op->opaque_id + strlen("X-Opaque-Id: "));
+}
+
 static void count_traffic(mt_transfer *op) {
   long sent = 0, headers = 0;
   curl_off_t received = 0;
@@ -109,10 +131,13 @@ static void count_traffic(mt_transfer *op) {
   curl_easy_getinfo(op->easy, CURLINFO_HEADER_SIZE, &headers);
   curl_easy_getinfo(op->easy, CURLINFO_SIZE_DOWNLOAD_T, &received);
   mt_http_stats *s = &op->http->stats;
-  s->requests += op->begun;
   /* The request's size does not include a body that is read through the callback. */
-  s->sent_bytes += (uint64_t)sent + (op->req->may_send ? op->offset : 0);
-  s->received_bytes += (uint64_t)headers + (uint64_t)received;
+  uint64_t all_sent = (uint64_t)sent + (op->req->may_send ? op->offset : 0);
+  uint64_t all_received = (uint64_t)headers + (uint64_t)received;
+  s->requests += op->begun;
+  s->sent_bytes += all_sent;
+  s->received_bytes += all_received;
+  log_attempt(op, all_sent, all_received);
 }
 
 static void node_failed(mt_transfer *op) {
@@ -131,12 +156,6 @@ static void node_answered(mt_transfer *op) {
     node_failed(op);
   else if (mt_nodes_answered(&http->nodes, op->node) && http->nodes.n > 1)
     mt_log_write(&http->log, MORTISE_LOG_INFO, "%s answers again", http->nodes.v[op->node].url);
-}
-
-static int status_of(const mt_transfer *op) {
-  long status = 0;
-  curl_easy_getinfo(op->easy, CURLINFO_RESPONSE_CODE, &status);
-  return (int)status;
 }
 
 static int curl_port(const mt_transfer *op, CURLINFO which) {
@@ -359,6 +378,40 @@ static void start_curl(void) {
 
 static char no_expect[] = "Expect:";
 
+static mortise_status copy_of_text(char **out, const char *text, mortise_error *err) {
+  *out = mt_strdup(text);
+  return *out ? MORTISE_OK : mt_error_memory(err);
+}
+
+/* How to get to the nodes, where it is not straight. */
+static mortise_status init_way(mt_http *http, const mt_http_config *c, mortise_error *err) {
+  mortise_status status = MORTISE_OK;
+  if (c->proxy) {
+    status = mt_proxy_check(c->proxy, err);
+    if (!status) status = copy_of_text(&http->proxy, strcmp(c->proxy, "none") ? c->proxy : "", err);
+  }
+  if (c->unix_socket && !status) {
+    size_t n = strlen(c->unix_socket), most = sizeof((struct sockaddr_un *)0)->sun_path - 1;
+    if (!n || n > most)
+      return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "unix_socket: the name of a socket has 1 to %zu bytes", most);
+    status = copy_of_text(&http->unix_socket, c->unix_socket, err);
+    for (size_t i = 0; i < http->nodes.n; i++) http->nodes.v[i].local = true;
+  }
+  return status;
+}
+
+/* The trace of which this process is a part, as W3C's Trace Context has it and OpenTelemetry's tools put it into the
+ * environment: "00-" 32 hex digits "-" 16 "-" 2. Anything else is not passed on. */
+static bool read_trace(mt_http *http) {
+  static const char form[] = "xx-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx-xxxxxxxxxxxxxxxx-xx";
+  const char *value = getenv("TRACEPARENT");
+  if (!value || strlen(value) != sizeof form - 1) return false;
+  for (size_t i = 0; form[i]; i++)
+    if (form[i] == 'x' ? !memchr("0123456789abcdef", value[i], 16) : value[i] != '-') return false;
+  snprintf(http->trace, sizeof http->trace, "traceparent: %s", value);
+  return true;
+}
+
 static mortise_status init(mt_http *http, const mt_http_config *c, mortise_error *err) {
   pthread_once(&curl_once, start_curl);
   if (curl_ready)
@@ -373,12 +426,13 @@ static mortise_status init(mt_http *http, const mt_http_config *c, mortise_error
   if (!status) status = mt_random_bytes(&http->nodes.seed, sizeof http->nodes.seed, err);
   if (!status) status = mt_random_bytes(&http->identity, sizeof http->identity, err);
   if (!status) status = mt_auth_init(&http->auth, c, err);
+  if (!status) status = init_way(http, c, err);
   if (status) return status;
   http->common[0] = (struct curl_slist){no_expect, NULL};
-  if (http->auth.header) {
-    http->common[0].next = &http->common[1];
-    http->common[1] = (struct curl_slist){http->auth.header, NULL};
-  }
+  size_t n = 1;
+  if (http->auth.header) http->common[n++] = (struct curl_slist){http->auth.header, NULL};
+  if (read_trace(http)) http->common[n++] = (struct curl_slist){http->trace, NULL};
+  while (--n) http->common[n - 1].next = &http->common[n];
   http->deliver = (mt_timer){.fire = deliver_ready, .ctx = http};
   status = mt_timer_reserve(http->loop, &http->deliver, err);
   if (status) return status;
@@ -428,6 +482,8 @@ void mt_http_free(mt_http *http) {
   mt_timer_release(http->loop, &http->deliver);
   mt_gzip_free(http->gzip);
   mt_auth_deinit(&http->auth);
+  mt_free(http->proxy);
+  mt_free(http->unix_socket);
   mt_nodes_deinit(&http->nodes);
   mt_free(http);
 }

@@ -17,12 +17,15 @@ typedef struct mt_http mt_http;
 
 typedef struct mt_http_config {
   /* "https://a:9200,b:9200/prefix": nodes without a scheme use the first one's; a path on the last
-   * node alone applies to all. The default port is 443 for https and 9200 for http. No proxy is
-   * used, whatever the environment says. */
+   * node alone applies to all. The default port is 443 for https and 9200 for http. Or "cloud:ID", an
+   * Elastic Cloud's. */
   const char *nodes;
   const char *user, *password, *api_key, *bearer;
   const char *ca_file, *cert_file, *key_file;
   bool insecure;
+  const char *proxy;       /* "http(s)://HOST:PORT", for every node; "none"; NULL: what the environment says
+                              (https_proxy, http_proxy, no_proxy), but none for a node on the loopback */
+  const char *unix_socket; /* connect there, to every node; NULL: no */
   int64_t connect_ms, request_ms; /* 0: MT_HTTP_... */
   size_t answer_max;              /* 0: MT_HTTP_ANSWER_MAX; a larger answer is REJECTED */
   size_t gzip_min;          /* compress request bodies from this size on, unless the node is on the

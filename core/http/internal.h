@@ -29,6 +29,8 @@ typedef struct mt_nodes {
   char *text;    /* the list, for messages; owned */
 } mt_nodes;
 
+/* Is this a value for mt_http_config.proxy? INVALID_ARGUMENT. */
+mortise_status mt_proxy_check(const char *proxy, mortise_error *err);
 /* Messages name a node only by its number and host, since the rest may contain a secret by mistake.
  * INVALID_ARGUMENT, OUT_OF_MEMORY. */
 mortise_status mt_nodes_parse(mt_nodes *nodes, const char *text, mortise_error *err);
@@ -198,10 +200,12 @@ struct mt_http {
   mt_auth auth;
   mt_multi multi;
   mt_gzip *gzip;
+  char *proxy, *unix_socket;   /* owned; proxy "": none; NULL: as the environment says */
   int64_t connect_ms, request_ms;
   size_t answer_max, gzip_min;
   uint64_t identity, last_id;  /* parts of X-Opaque-Id: this process, and the last request */
-  struct curl_slist common[2]; /* headers of every request */
+  char trace[96];              /* "traceparent: ...", or "" */
+  struct curl_slist common[3]; /* headers of every request */
   mt_http_req *failed;         /* requests that could not begin */
   mt_transfer *active, *idle;
   size_t n_idle;

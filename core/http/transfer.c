@@ -218,7 +218,7 @@ static bool set_always(mt_transfer *op) {
   struct mt_http *http = op->http;
   return SET(PRIVATE, op) && SET(ERRORBUFFER, op->reason) && SET(NOSIGNAL, 1L) &&
          SET(NOPROGRESS, 1L) && SET(QUICK_EXIT, 1L) && SET(PROTOCOLS_STR, "http,https") &&
-         SET(PROXY, "") && SET(FOLLOWLOCATION, 0L) && SET(NETRC, (long)CURL_NETRC_IGNORED) &&
+         SET(SUPPRESS_CONNECT_HEADERS, 1L) && SET(FOLLOWLOCATION, 0L) && SET(NETRC, (long)CURL_NETRC_IGNORED) &&
          SET(PATH_AS_IS, 1L) && SET(HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1) &&
          SET(HTTP09_ALLOWED, 0L) && SET(TCP_NODELAY, 1L) && SET(TCP_KEEPALIVE, 1L) &&
          SET(USERAGENT, "mortise") && SET(TCP_KEEPIDLE, (long)PROBE_AFTER_S) &&
@@ -351,6 +351,14 @@ static bool pack(mt_transfer *op, const mt_node *node) {
   return op->gz.n > 0;
 }
 
+/* Without a proxy of its own libcurl looks into the environment, where a name on the loopback need not be
+ * excepted. */
+static bool set_way(mt_transfer *op, const mt_node *node) {
+  const struct mt_http *http = op->http;
+  const char *proxy = http->proxy || !node->local ? http->proxy : "";
+  return SET(PROXY, http->unix_socket ? "" : proxy) && SET(UNIX_SOCKET_PATH, http->unix_socket);
+}
+
 mortise_status mt_transfer_prepare(mt_transfer *op, mortise_error *err) {
   const mt_node *node = &op->http->nodes.v[op->node];
   bool packed = pack(op, node);
@@ -363,6 +371,7 @@ mortise_status mt_transfer_prepare(mt_transfer *op, mortise_error *err) {
   op->reason[0] = '\0';
   mortise_status status = set_url(op, node, err);
   if (!status) status = set_headers(op, packed, err);
+  if (!status && !set_way(op, node)) status = mt_error_memory(err);
   if (!status && !SET(FRESH_CONNECT, (long)op->fresh)) status = mt_error_memory(err);
   if (!status && !set_method(op)) status = mt_error_memory(err);
   if (!status && op->accepts_gzip == node->local) {

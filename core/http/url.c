@@ -4,6 +4,7 @@
 #include "http/internal.h"
 
 #include <arpa/inet.h>
+#include <openssl/evp.h>
 #include <stdio.h>
 
 enum { LIST_MAX = 16384, PREFIX_MAX = 1024 };
@@ -163,8 +164,57 @@ static mortise_status join_nodes(mt_nodes *nodes, mortise_error *err) {
   return status;
 }
 
+mortise_status mt_proxy_check(const char *proxy, mortise_error *err) {
+  if (!strcmp(proxy, "none")) return MORTISE_OK;
+  if (strchr(proxy, '@'))
+    return mt_error_set(err, MORTISE_INVALID_ARGUMENT,
+                        "proxy holds '@': a user name and a password for it are taken only from https_proxy "
+                        "in the environment");
+  entry e;
+  const char *why = split_url(mt_slice_of(proxy), &e);
+  if (!why && !e.scheme.n) why = "it does not begin with http:// or https://";
+  if (!why && !e.port.n) why = "it has no port";
+  if (!why && e.prefix.n) why = "it has a path";
+  if (why) return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "proxy: %s (or `none`)", why);
+  return MORTISE_OK;
+}
+
+/* ---- Elastic Cloud -------------------------------------------------------------------------- */
+
+enum { CLOUD_MAX = 1024 };
+
+/* "cloud:NAME:BASE64", as Elastic Cloud shows it: of "HOST[:PORT]$UUID[:PORT]$...", the cluster is at
+ * https://UUID.HOST. */
+static const char *cloud_url(const char *id, char *out, size_t size) {
+  const char *coded = strrchr(id, ':');
+  coded = coded ? coded + 1 : id;
+  size_t n = strlen(coded);
+  char text[CLOUD_MAX];
+  if (!n || n % 4 || n / 4 * 3 >= sizeof text) return "it is no base64 text";
+  int made = EVP_DecodeBlock((unsigned char *)text, (const unsigned char *)coded, (int)n);
+  if (made < 0) return "it is no base64 text";
+  text[made - (coded[n - 1] == '=') - (n > 1 && coded[n - 2] == '=')] = '\0';
+  char *uuid = strchr(text, '$');
+  if (!uuid) return "there is no cluster in it";
+  *uuid++ = '\0';
+  uuid[strcspn(uuid, "$")] = '\0';
+  char *own_port = strchr(uuid, ':'), *port = strchr(text, ':');
+  if (own_port) *own_port++ = '\0';
+  if (port) *port++ = '\0';
+  if (!*uuid || !*text) return "there is no cluster in it";
+  const char *shown = own_port ? own_port : port ? port : "443";
+  int written = snprintf(out, size, "https://%s.%s:%s", uuid, text, shown);
+  return written < 0 || (size_t)written >= size ? "it is too long" : NULL;
+}
+
 mortise_status mt_nodes_parse(mt_nodes *nodes, const char *text, mortise_error *err) {
   *nodes = (mt_nodes){0};
+  char cloud[CLOUD_MAX + 64];
+  if (text && !strncmp(text, "cloud:", 6)) {
+    const char *why = cloud_url(text + 6, cloud, sizeof cloud);
+    if (why) return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "the cloud's id: %s", why);
+    text = cloud;
+  }
   if (!text || !*text) return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "no node is named");
   /* Checked first, since a password may contain any separator. */
   if (strchr(text, '@'))

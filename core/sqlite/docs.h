@@ -91,6 +91,8 @@ mortise_status mt_docs_get(mt_db *db, int64_t idx, mt_slice id, mt_row *row, boo
 
 /* The document in the statement's columns id, seq_no, routing and, with `source`, source; borrowed until the next step. */
 mortise_status mt_docs_row(mt_db *db, sqlite3_stmt *stmt, bool source, mt_row *row, mortise_error *err);
+/* The highest external version that the id had; 0: none. */
+mortise_status mt_docs_seal(mt_db *db, int64_t idx, mt_slice id, uint64_t *version, mortise_error *err);
 /* Inside a write transaction: its documents are no longer found by number (span.c). */
 mortise_status mt_span_drop(mt_db *db, int64_t idx, mortise_error *err);
 

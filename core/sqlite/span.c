@@ -177,6 +177,13 @@ mortise_status mt_docs_intervals(mt_work *w, mt_req *req, mortise_error *err) {
   return status;
 }
 
+static mortise_status add_found(mt_db *db, const mt_range *r, int64_t idx, mt_pager *pager, const mt_row *row,
+                                mt_slice id, mortise_error *err) {
+  mortise_status status = mt_pager_add(pager, id, row, mt_docs_version(row->seq_no), r->no_source, err);
+  if (status || !r->revisions) return status;
+  return mt_docs_seal(db, idx, id, &pager->page->docs[pager->page->n - 1].revision, err);
+}
+
 static mortise_status read_ids(mt_work *w, mt_range *r, mortise_error *err) {
   mt_index index = {0};
   mt_pager pager = {0};
@@ -187,8 +194,7 @@ static mortise_status read_ids(mt_work *w, mt_range *r, mortise_error *err) {
     mt_row row;
     bool found = false;
     status = mt_docs_get(w->db, index.idx, r->ids[i], &row, &found, err);
-    if (!status && found)
-      status = mt_pager_add(&pager, r->ids[i], &row, mt_docs_version(row.seq_no), r->no_source, err);
+    if (!status && found) status = add_found(w->db, r, index.idx, &pager, &row, r->ids[i], err);
   }
   if (!status) r->page = mt_pager_take(&pager);
   mt_pager_deinit(&pager);
@@ -216,8 +222,7 @@ mortise_status mt_docs_range(mt_work *w, mt_req *req, mortise_error *err) {
     status = next_row(&u, w, &more, err);
     if (status || !more) break;
     status = mt_docs_row(w->db, u.stmt, !r->no_source, &doc, err);
-    if (!status)
-      status = mt_pager_add(&pager, doc.id, &doc, mt_docs_version(doc.seq_no), r->no_source, err);
+    if (!status) status = add_found(w->db, r, u.index.idx, &pager, &doc, doc.id, err);
   }
   if (!status) r->page = mt_pager_take(&pager);
   mt_pager_deinit(&pager);

@@ -244,18 +244,21 @@ static mortise_status write_seal(bulk_run *u, const mt_index *index, size_t sql,
   return mt_db_run(u->w->db, stmt, err);
 }
 
-/* The highest external version that the id had; 0: none. */
-static mortise_status read_seal(bulk_run *u, const mt_index *index, const mt_write *item, uint64_t *version,
-                                mortise_error *err) {
-  sqlite3_stmt *stmt = mt_db_stmt(u->w->db, DOCS_ENTRY_IS);
-  sqlite3_bind_int64(stmt, 1, index->idx);
+mortise_status mt_docs_seal(mt_db *db, int64_t idx, mt_slice id, uint64_t *version, mortise_error *err) {
+  sqlite3_stmt *stmt = mt_db_stmt(db, DOCS_ENTRY_IS);
+  sqlite3_bind_int64(stmt, 1, idx);
   sqlite3_bind_int64(stmt, 2, MT_FIELD_SEALED);
-  mt_db_bind(stmt, 3, item->id);
+  mt_db_bind(stmt, 3, id);
   bool found;
-  mortise_status status = mt_db_step(u->w->db, stmt, &found, err);
+  mortise_status status = mt_db_step(db, stmt, &found, err);
   *version = found ? strtoull(mt_db_text(stmt, 0).p, NULL, 10) : 0;
   sqlite3_reset(stmt);
   return status;
+}
+
+static mortise_status read_seal(bulk_run *u, const mt_index *index, const mt_write *item, uint64_t *version,
+                                mortise_error *err) {
+  return mt_docs_seal(u->w->db, index->idx, item->id, version, err);
 }
 
 static mortise_status replace_seal(bulk_run *u, mt_index *index, const mt_write *item, uint64_t stands,

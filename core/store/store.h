@@ -119,7 +119,8 @@ typedef struct mt_doc {
   mt_slice source; /* raw JSON object, validated; {NULL,0}: not found, or not asked for */
   mt_version version;
   /* How often it was written, a server's `_version`: larger by one with each write, unless its writers give it versions
-   * of their own. 0: not asked for, or not known. An embedded store keeps none. */
+   * of their own. 0: not asked for, or not known. An embedded store keeps those that writers gave, and tells them in
+   * ranges alone. */
   uint64_t revision;
   bool found;
 } mt_doc;
@@ -193,14 +194,14 @@ typedef struct mt_write {
   char reason[160];
 } mt_write;
 
-/* The write that copies a document, which borrows from it: with a version that is the later the later it was changed.
- * No pipeline may make something else of the copy. */
-static inline mt_write mt_write_copy(const mt_doc *doc) {
+/* The write that copies a document, which borrows from it: with a version that is the later the later it was changed,
+ * and above `base`. No pipeline may make something else of the copy. */
+static inline mt_write mt_write_copy(const mt_doc *doc, uint64_t base) {
   return (mt_write){.kind = MT_WRITE_INDEX,
                     .id = doc->id,
                     .routing = doc->routing,
                     .body = doc->source,
-                    .external_gte = mt_version_fence(doc->version),
+                    .external_gte = base + mt_version_fence(doc->version),
                     .skip_pipeline = true};
 }
 
@@ -333,6 +334,7 @@ typedef struct mt_range {
   const mt_slice *ids; /* in: NULL, or at most MT_SPAN_ROW, and the span has no numbers */
   size_t n_ids;
   bool no_source;
+  bool revisions; /* those too */
   mt_page *page; /* out, owned */
 } mt_range;
 void mt_range_deinit(mt_range *r);
@@ -686,6 +688,8 @@ typedef struct mt_lock_list {
                           sessions holds may be left out; on sqlite none is */
   size_t n_holders;
   bool over;           /* SESSIONS: closed and expired ones too */
+  bool unsorted;       /* LOCKS: the order does not matter, and a server reads them in its own, a third
+                          faster; else by path */
   uint32_t page;       /* documents; 0: MT_LIST_PAGE */
   bool end;            /* in: return no page, only end the listing */
   mt_listing *listing; /* in/out: if it is not NULL in the end, the caller ends or closes it, unless

@@ -312,6 +312,14 @@ static void strings_are_what_they_must_be(void **state) {
       {STRING(ca_file), "/nonexistent/ca.pem"},
       {STRING(cert_file), "/nonexistent/cert.pem"},
       {STRING(key_file), "/nonexistent/key.pem"},
+      {STRING(proxy), ""},
+      {STRING(proxy), "proxy:3128"},
+      {STRING(proxy), "http://proxy"},
+      {STRING(proxy), "http://proxy:3128/path"},
+      {STRING(proxy), "http://ann:pass@proxy:3128"},
+      {STRING(unix_socket), ""},
+      {STRING(unix_socket), "/a-name-of-a-socket-that-is-longer-than-any-that-the-system-takes-which-is-a-hundred-and-"
+                            "seven-bytes-at-most-as-everybody-knows"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     mortise_options o = options_for("https://127.0.0.1:1");

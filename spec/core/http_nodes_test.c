@@ -319,7 +319,7 @@ static void our_own_queue_is_not_the_nodes_fault(void **state) {
   mt_http_submit(p.f.http, &queued);
   fixture_wait(&p.f, (mt_http_req *[]){&queued}, 1);
   assert_failed(&queued, MORTISE_UNAVAILABLE, false, "no connection in time");
-  assert_int_equal(p.f.logged.n, 0);
+  assert_true(!p.f.logged.n || !strstr(p.f.logged.p, "is left out"));
   fixture_wait(&p.f, (mt_http_req *[]){&slow}, 1);
   assert_answer(&slow, 200, ok);
   assert_int_equal(test_server_requests(p.a), 1);

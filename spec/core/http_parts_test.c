@@ -24,6 +24,14 @@ static void good_lists(void **state) {
       {"https://a,http://b,c", "https://a:443,http://b:9200,https://c:443"},
       {"http://[::1]:9200,[fe80::1]", "http://[::1]:9200,http://[fe80::1]:9200"},
       {"http://a.b-c_d.example.:65535", "http://a.b-c_d.example.:65535"},
+      /* us-east-1.aws.found.io$cec6f261a74bf24ce33bb8811b84294f$c6c2ca6d042249af0cc7d7a9e9625743 */
+      {"cloud:my-cluster:dXMtZWFzdC0xLmF3cy5mb3VuZC5pbyRjZWM2ZjI2MWE3NGJmMjRjZTMzYmI4ODExYjg0Mjk0ZiRjNmMyY2E2ZDA0M"
+       "jI0OWFmMGNjN2Q3YTllOTYyNTc0Mw==",
+       "https://cec6f261a74bf24ce33bb8811b84294f.us-east-1.aws.found.io:443"},
+      /* host.io:9243$es:9244$kibana, host.io:9243$es, host.io$es$ */
+      {"cloud:a:aG9zdC5pbzo5MjQzJGVzOjkyNDQka2liYW5h", "https://es.host.io:9244"},
+      {"cloud:aG9zdC5pbzo5MjQzJGVz", "https://es.host.io:9243"},
+      {"cloud:n:aG9zdC5pbyRlcyQ=", "https://es.host.io:443"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     mt_nodes nodes;
@@ -69,6 +77,13 @@ static void bad_lists(void **state) {
       {"http://user:a/" SECRET "@host", "'@'"},
       {"http://user:a#" SECRET "@host", "'@'"},
       {"http://a,user:" SECRET "@b", "'@'"},
+      {"cloud:", "base64"},
+      {"cloud:name:", "base64"},
+      {"cloud:name:x", "base64"},
+      {"cloud:name:!!!!", "base64"},
+      {"cloud:name:aG9zdC5pbw==", "no cluster"}, /* host.io */
+      {"cloud:name:aG9zdC5pbyQ=", "no cluster"}, /* host.io$ */
+      {"cloud:name:aCBzdCRlcw==", "space"},      /* h st$es */
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     mt_nodes nodes;

@@ -652,8 +652,49 @@ static void authorization(void **state) {
   }
 }
 
+/* ---- the trace ---- */
+
+#define TRACE "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+static bool check_trace(test_conn *c, const test_request *req, void *ctx) {
+  const char *wanted = ctx;
+  bool same = *wanted ? test_has(req, wanted) : !test_has(req, "traceparent");
+  test_answer(c, same ? 200 : 400, ok);
+  return true;
+}
+
+static void the_environments_trace_is_passed_on(void **state) {
+  (void)state;
+  static const struct {
+    const char *value, *line, *api_key;
+  } cases[] = {
+      {TRACE, "\r\ntraceparent: " TRACE "\r\n", NULL},
+      {TRACE, "\r\ntraceparent: " TRACE "\r\n", SECRET},
+      {NULL, "", NULL},
+      {"", "", NULL},
+      {TRACE "0", "", NULL},
+      {"00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01", "", NULL},
+      {"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7\r\nx", "", NULL},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    if (cases[i].value)
+      setenv("TRACEPARENT", cases[i].value, 1);
+    else
+      unsetenv("TRACEPARENT");
+    fixture f = {.config = {.api_key = cases[i].api_key}};
+    fixture_open(&f, check_trace, (void *)(uintptr_t)cases[i].line);
+    mt_http_req req = fixture_request(&f, "POST", "/", "{}");
+    fixture_run(&f, &req);
+    assert_answer(&req, 200, ok);
+    mt_http_req_deinit(&req);
+    fixture_close(&f);
+  }
+  unsetenv("TRACEPARENT");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(the_environments_trace_is_passed_on),
       cmocka_unit_test(methods_and_bodies),
       cmocka_unit_test(answers_without_a_body),
       cmocka_unit_test(headers),

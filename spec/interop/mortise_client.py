@@ -495,8 +495,13 @@ class Client:
         if self.session and (self.session.ghost or not self.session.alive()):
             self.close()
         if not self.session:
-            self.session = Session(self.table, self.owner, self.lease, self.margin)
-            self.table.verify()  # while it beats, this is the table
+            session = Session(self.table, self.owner, self.lease, self.margin)
+            try:
+                self.table.verify()  # while it beats, this is the table
+            except BaseException:
+                session.close()  # no lock is taken by a number of stripes that is only supposed
+                raise
+            self.session = session
         return self.session
 
     def ask(self, session, steps, grants, until):

@@ -52,7 +52,7 @@ typedef void mortise_notice_fn(void *ctx, const mortise_notice *notice);
  * ranges. An option that the kind of store does not use is ignored. Strings are borrowed until
  * mortise_client_open returns; NULL means the default. */
 typedef struct mortise_options {
-  const char *store;          /* "http(s)://HOST[:PORT][,...]" or "sqlite:FILE"; required */
+  const char *store;          /* "http(s)://HOST[:PORT][,...]", "cloud:ID" or "sqlite:FILE"; required */
   const char *ns;             /* namespace of the locks, [a-z0-9_-]{1,64}; not NULL */
   const char *table;          /* alias of the lock table on a server */
   int64_t lease_ms;           /* how long a lock outlives its process */
@@ -70,6 +70,8 @@ typedef struct mortise_options {
   const char *cert_file;      /* client certificate, PEM */
   const char *key_file;
   bool insecure;              /* do not check the server's certificate */
+  const char *proxy;          /* "http(s)://HOST:PORT", or "none"; NULL: as the environment says */
+  const char *unix_socket;    /* connect there, whatever the store's host is */
   const char *program;        /* who we are, for people */
   const char *script;
   const char *job;

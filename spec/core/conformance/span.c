@@ -18,7 +18,7 @@ static mt_span span_of(const mt_fixture *f, const mt_shards *all, uint32_t shard
 }
 
 static mt_page *range_of(mt_fixture *f, mt_span span, bool no_source) {
-  mt_range r = {.span = span, .no_source = no_source};
+  mt_range r = {.span = span, .no_source = no_source, .revisions = true};
   f->s->docs->range(f->s, &r);
   MT_OK(f, r);
   return r.page;
@@ -284,6 +284,8 @@ static void versions_of_others(mt_fixture *f) {
   expect_gte(f, compared, MT_WRITE_REJECTED, NULL);
 }
 
+enum { BASE = 5000 };
+
 /* A document goes into another index byte for byte, with its routing, and a late copy of it does nothing. */
 static void copies(mt_fixture *f) {
   char source[sizeof f->index], target[sizeof f->index + 8];
@@ -297,7 +299,7 @@ static void copies(mt_fixture *f) {
   mt_page *page = range_of(f, span_of(f, &all, 0, 0, 10), false);
   mt_shards_deinit(&all);
   MT_CHECK(page->n == 2, "%zu documents", page->n);
-  mt_write items[] = {mt_write_copy(&page->docs[0]), mt_write_copy(&page->docs[1])};
+  mt_write items[] = {mt_write_copy(&page->docs[0], BASE), mt_write_copy(&page->docs[1], BASE)};
   strcpy(source, f->index);
   snprintf(target, sizeof target, "%s-to", source);
   MT_CHECK(!mt_create_index(f, target, "{\"settings\":{\"number_of_shards\":1,\"number_of_replicas\":0}}"), "made");
@@ -318,6 +320,7 @@ static void copies(mt_fixture *f) {
     MT_CHECK(mt_slice_eq(doc->source, routed ? MT_SLICE("{ \"n\" : 1.50 }") : MT_SLICE("{\"n\":0}")), "%.*s",
              (int)doc->source.n, doc->source.p);
     MT_CHECK(mt_slice_eq(doc->routing, routed ? MT_SLICE("r") : (mt_slice){NULL, 0}), "its routing");
+    MT_CHECK(doc->revision == items[routed == mt_slice_eq(items[0].id, MT_SLICE("b"))].external_gte, "its version");
   }
   mt_page_free(copied);
   mt_page_free(page);

@@ -130,6 +130,38 @@ stores.each("mortise migrate", function(store)
     assert.equal(new, named())
   end)
 
+  it("keeps the old index in step, from terminal to terminal", function()
+    local running = process.start(store, namespace, lease_ms, {"migrate", old, new, "--alias", alias,
+      "--id", "m", "--keep-old-in-step"})
+    local until_ms = core.now_ms() + 20000
+    while not pcall(phase) or phase() ~= "following" do
+      assert.is_true(core.now_ms() < until_ms)
+      core.sleep(50)
+    end
+    client:index(alias, "d1", {path = "/a/1", n = 100})
+    local status, out = mortise("jobs", "show", "m")
+    assert.equal(0, status)
+    says(out, "running, following", old .. " follows " .. new .. " until `", " jobs finish m`")
+    status, out = mortise("jobs", "rollback", "m", "--dry-run")
+    assert.equal(0, status)
+    says(out, alias .. " would name " .. old, "none be lost")
+    status, out = mortise("jobs", "rollback", "m")
+    assert.equal(0, status, out)
+    assert.equal(130, running:status()) -- it was cancelled
+    assert.equal(old, named())
+    assert.equal(100, client:get(old, "d1").n)
+    assert.equal(2, (mortise("migrate", old, new, "--keep-old-in-step")))
+  end)
+
+  it("is named by doctor until it is finished", function()
+    assert.equal(0, (mortise("migrate", old, new, "--alias", alias, "--id", "m", "--verify", "full")))
+    local _, out = mortise "doctor"
+    says(out, "migration m was cut over and is not finished: index " .. old .. " takes no writes",
+      " jobs finish m` ends it")
+    assert.equal(0, (mortise("jobs", "finish", "m")))
+    assert.not_matches("migration m", select(2, mortise "doctor"))
+  end)
+
   it("is what a script returns", function()
     local text = ('return mortise.migrate {id = "m", from = %q, to = %q, alias = %q}'):format(old, new, alias)
     local script = program.write(text, ".lua")

@@ -1,4 +1,5 @@
 -- Migrations: what they make of an index, what they refuse, how they are steered and taken back.
+local migrations = require "spec.support.migrations"
 local mortise = require "mortise"
 local stores = require "spec.support.stores"
 
@@ -9,11 +10,7 @@ stores.each("a migration", function(store)
   before_each(function()
     client = stores.connect(store)
     old, new, alias = stores.name "old", stores.name "new", stores.name "alias"
-    client:create_index(old, {
-      settings = {number_of_shards = 2, number_of_replicas = 0},
-      mappings = {properties = {path = {type = "keyword"}, n = {type = "long"}}}, aliases = {[alias] = {}},
-    })
-    for i = 1, 30 do client:index(alias, "d" .. i, {path = "/a/" .. i, n = i}) end
+    migrations.fill(client, old, alias)
   end)
   after_each(function()
     for _, index in ipairs {old, new} do pcall(client.drop_index, client, index) end
@@ -24,11 +21,6 @@ stores.each("a migration", function(store)
     local o = {id = "m", from = old, to = new, alias = alias}
     for name, value in pairs(also or {}) do o[name] = value end
     return client:migrate(o)
-  end
-
-  local function phase_of(m)
-    local record = m:status()
-    return record and record.work and record.work.phase
   end
 
   local function named() return client:describe(alias).name end
@@ -93,6 +85,85 @@ stores.each("a migration", function(store)
     assert.is_nil(client:get(new, "d3"))
   end)
 
+  -- Each document is one of another id; those that divide by 3 are two, and by 10 none.
+  local function split(doc)
+    local n = doc.n
+    if n % 10 == 0 then return {} end
+    local list = {{_id = "x" .. doc._id, _source = doc}}
+    if n % 3 == 0 then list[2] = {_id = "half-" .. doc._id, _source = {half = n / 2}} end
+    return list
+  end
+
+  -- What the new index is to have of the old one.
+  local function split_all()
+    local expected = {}
+    for id, text in pairs(stores.sources(client, old)) do
+      local n = math.tointeger(tonumber(text:match '"n":(%d+)'))
+      if n % 10 ~= 0 then expected["x" .. id] = text end
+      if n % 10 ~= 0 and n % 3 == 0 then expected["half-" .. id] = mortise.json {half = n / 2} end
+    end
+    return expected
+  end
+
+  it("makes other documents of one", function()
+    local m = migration {change = split, verify = "full"}
+    local result = m:run()
+    assert.same(split_all(), stores.sources(client, new))
+    assert.same({27, 3, 36}, {result.copied, result.dropped, result.made})
+    assert.equal(new, named())
+  end)
+
+  it("follows what is made of documents that change", function()
+    local m = migration {change = split, verify = "full", cutover = "manual"}
+    local task = migrations.start(m, "in step")
+    for i = 1, 30 do client:index(alias, "d" .. i, {path = "/b", n = i + 1}) end
+    client:delete(alias, "d6")
+    client:index(alias, "d31", {path = "/b", n = 33})
+    mortise.sleep(1.5)
+    client:delete(alias, "d5")
+    client:delete(alias, "d31")
+    client:index(alias, "d6", {path = "/b", n = 4})
+    m:cutover()
+    local ok, result = task:join()
+    assert.is_true(ok, result)
+    assert.same(split_all(), stores.sources(client, new))
+    assert.equal(new, named())
+  end)
+
+  it("is gone on with where documents become others", function()
+    local m = migration {change = split, verify = "full", cutover = "manual"}
+    local task = migrations.start(m, "in step")
+    m:cancel()
+    task:join()
+    for i = 1, 30 do client:index(alias, "d" .. i, {path = "/b", n = i + 1}) end
+    client:delete(alias, "d6")
+    m:cutover()
+    client:get_job("m", {change = split}):resume()
+    assert.same(split_all(), stores.sources(client, new))
+  end)
+
+  it("names what would be made twice", function()
+    local m = migration {change = function(doc)
+      return {{_id = doc._id == "d2" and "d1" or doc._id, _source = doc}}
+    end}
+    local why = error_of(m.run, m)
+    assert.same({"conflict", old}, {why.code, named()})
+    assert.truthy(why.message:find("d1 (", 1, true), why.message)
+    assert.truthy(why.message:find("made of d2", 1, true), why.message)
+  end)
+
+  it("sets aside what is no list of documents", function()
+    local wrong = {{"x"}, {{_id = ""}}, {{id = "x"}}, {{_id = 1}}, {{_source = 1}}, {{_routing = 5}},
+      {{_id = "a"}, {_id = "a"}}, {x = 1}}
+    local m = migration {max_rejected = 100, change = function(doc)
+      return wrong[doc.n] or nil
+    end}
+    assert.equal(#wrong, m:run().rejected)
+    for each in m:rejected() do
+      assert.truthy(each.reason:find "_" or each.reason:find "list", each.reason)
+    end
+  end)
+
   it("copies what a list of transforms makes of a document", function()
     local m = migration {change = {
       {cast = {field = "n", to = "string"}}, {rename_field = {from = "n", to = "number"}},
@@ -137,7 +208,7 @@ stores.each("a migration", function(store)
   it("waits to be told", function()
     local m = migration {cutover = "manual"}
     local task = mortise.spawn(function() return m:run() end)
-    while phase_of(m) ~= "in step" do mortise.sleep(0.05) end
+    while migrations.phase(m) ~= "in step" do mortise.sleep(0.05) end
     client:index(alias, "late", {path = "/late"})
     assert.equal(old, named())
     client:get_job("m"):cutover()
@@ -148,7 +219,7 @@ stores.each("a migration", function(store)
   it("can be cancelled, and gone on with by another", function()
     local m = migration {cutover = "manual"}
     local task = mortise.spawn(function() return pcall(m.run, m) end)
-    while phase_of(m) ~= "in step" do mortise.sleep(0.05) end
+    while migrations.phase(m) ~= "in step" do mortise.sleep(0.05) end
     client:get_job("m"):cancel()
     local ok, why = task:join()
     assert.is_false(ok)
@@ -166,7 +237,7 @@ stores.each("a migration", function(store)
     client:index(alias, "d1", {path = "/changed"})
     assert.equal(1, m:plan_rollback().written)
     assert.equal("conflict", error_of(m.rollback, m).code)
-    assert.same({new, "done", "swapped"}, {named(), m:status().state, phase_of(m)})
+    assert.same({new, "done", "swapped"}, {named(), m:status().state, migrations.phase(m)})
     client:index(alias, "d2", {path = "/changed"})
     assert.equal("undone", client:get_job("m"):rollback({others = 2}).state)
     assert.equal(old, named())
@@ -208,6 +279,62 @@ stores.each("a migration", function(store)
     m:finish()
   end)
 
+  for _, how in ipairs {"sample", "full"} do
+    it("compares contents before it moves the alias: " .. how, function()
+      local m = migration {
+        verify = how, change = function(doc)
+          if doc._id == "d5" then return mortise.delete end
+          doc.n = doc.n + 1
+        end,
+      }
+      local result = m:run()
+      assert.equal(new, named())
+      if how == "full" then
+        assert.equal(30, result.compared)
+      else
+        assert.is_true(result.compared > 0 and result.compared < 31)
+      end
+    end)
+  end
+
+  it("finds a function that does not depend on the document alone", function()
+    local n = 0
+    local m = migration {verify = "full", change = function(doc)
+      n = n + 1
+      doc.n = n
+    end}
+    local why = error_of(m.run, m)
+    assert.same({"conflict", old}, {why.code, named()})
+    assert.truthy(why.message:find("it must depend on the document alone", 1, true))
+    client:index(alias, "d31", {path = "/takes/writes"})
+  end)
+
+  it("finds what others have written to the new index", function()
+    local m = migration {cutover = "manual", verify = "full"}
+    local task = migrations.start(m, "in step")
+    client:index(new, "d7", {path = "/others", n = 0})
+    client:get_job("m"):cutover()
+    local ok, why = task:join()
+    assert.same({false, "conflict", old}, {ok, why.code, named()})
+    assert.truthy(why.message:find "document d7 has ", why.message)
+  end)
+
+  if not is_embedded then
+    it("names documents of one id that would be one", function()
+      client:index(alias, "twice", {path = "/x"}, {routing = "r1"})
+      for i = 2, 40 do
+        client:index(alias, "twice", {path = "/x"}, {routing = "r" .. i})
+        client:refresh(old)
+        if client:count(old) == 32 then break end
+      end
+      local m = migration {settings = {number_of_shards = 1}}
+      local why = error_of(m.run, m)
+      assert.same({"conflict", old}, {why.code, named()})
+      assert.truthy(why.message:find("twice (r", 1, true), why.message)
+      client:index(alias, "d31", {path = "/takes/writes"})
+    end)
+  end
+
   it("gives up a pause that is too long, and tries again", function()
     local m = migration {max_pause = 0.001}
     local task = mortise.spawn(function() return pcall(m.run, m) end)
@@ -235,7 +362,7 @@ stores.each("a migration", function(store)
     local held = client:acquire {tree = "/a"}
     local m = migration {lock = "/a"}
     local task = mortise.spawn(function() return m:run() end)
-    while phase_of(m) ~= "cutting over" do mortise.sleep(0.02) end
+    while migrations.phase(m) ~= "cutting over" do mortise.sleep(0.02) end
     client:index(alias, "d1", {path = "/a/new"}) -- it is not blocked before it has the lock
     held:release()
     assert.equal("swapped", task:join().phase)

@@ -19,7 +19,7 @@ local function is_delete(result)
 end
 
 -- What becomes of the document, as work:put takes it.
-local function outcome(view, result)
+function by_function.meant(view, result)
   if result == nil or result == view then
     if view:_changed() then return "change", view:_source() end
     return "keep"
@@ -29,9 +29,17 @@ local function outcome(view, result)
   errors.bad("it returns nothing, mortise.delete or mortise.reject(reason), not %s", core.tostring(result))
 end
 
-function by_function.outcome(fn, view, id)
+-- What it returns.
+function by_function.call(fn, view, id)
   local _ <close> = context.at("the function of job %s, at %s/%s", id, view._index, view._id)
-  return outcome(view, fn(view))
+  return fn(view)
+end
+
+function by_function.outcome(fn, view, id) return by_function.meant(view, by_function.call(fn, view, id)) end
+
+-- Is what it returned a list?
+function by_function.is_list(result)
+  return type(result) == "table" and getmetatable(result) == nil and not is_delete(result)
 end
 
 -- Raises what goes wrong in the function. The task may be cancelled while the function waits.

@@ -130,13 +130,14 @@ end
 -- Copies what the source has there once more. It is in the journal, as not answered, before it is sent.
 local function copy_again(m, ledger, number, from, to)
   local page <close> = source.range(m, ledger.shard, from, to)
-  local found = segments.of_page(page)
+  local found = source.found(m, page)
+  local outcomes = copying.change_all(m, page, found)
   segments.update(m, ledger, number, function(list)
     for i = 1, found.n do list.open[found.seqs[i]] = true end
     segments.unite(list, found)
     return list
   end)
-  local gone = copying.send(m, page, found)
+  local gone = copying.send(m, page, found, outcomes)
   segments.update(m, ledger, number, function(list)
     for i = 1, found.n do
       local seq = found.seqs[i]
@@ -161,20 +162,37 @@ local function compare_lists(list, there)
   return missing, again
 end
 
+-- What was made of a document, and is not made of its later state, which is in the journal at `seq`: to be
+-- deleted in that one's version.
+local function add_left(left, m, ledger, list, i, seq)
+  if not m:has_made() then return end
+  local journal, stays = journal_of(m, ledger, seq // segments.width), {}
+  local place = journal.places[seq]
+  for _, one in ipairs(segments.targets(journal.list, place)) do stays[key(one[1], one[2])] = true end
+  local version = m:version(journal.list.terms[place], seq)
+  for _, one in ipairs(segments.targets(list, i)) do
+    if not stays[key(one[1], one[2])] then
+      left[#left + 1] = {id = one[1], routing = one[2], version = version}
+    end
+  end
+end
+
 -- Notes what a search finds nowhere: it was deleted, unless the term changes, once the checkpoint has come to
 -- the highest number that is given by now.
 local function note_missing(m, ledger, list, missing, done)
-  local where, off, absent = find(m, ledger, list, missing), {}, {}
+  local where, off, absent, left = find(m, ledger, list, missing), {}, {}, {}
   for _, i in ipairs(missing) do
     local id, routing, seq = list.ids[i], list.routings[i], list.seqs[i]
     local now = where[key(id, routing)]
     if now == nil then
       absent[#absent + 1] = {shard = ledger.shard, id = id, routing = routing, seq = seq,
-        term = list.terms[i]}
+        term = list.terms[i], made = list.made[seq]}
     elseif now > seq and is_listed(m, ledger, id, routing, now, done) then
+      add_left(left, m, ledger, list, i, now)
       off[seq] = true
     end
   end
+  copying.delete(m, left)
   return off, absent
 end
 
@@ -186,7 +204,7 @@ local function within(list, spans)
     for _, span in ipairs(spans) do
       if seq >= span[1] and seq < span[2] then
         segments.add(some, list.ids[i], list.routings[i], seq, list.terms[i])
-        some.open[seq] = list.open[seq]
+        some.open[seq], some.gone[seq], some.made[seq] = list.open[seq], list.gone[seq], list.made[seq]
       end
     end
   end
@@ -249,15 +267,17 @@ end
 
 -- ---- Deletions -----------------------------------------------------------------------------------
 
--- Those that have become certain since they were noted: as items to be deleted, and by their segments.
+-- Those that have become certain since they were noted: as items to be deleted, by their segments, and how
+-- many.
 local function certain_of(m, positions)
-  local items, list, by_name = {}, {}, {}
+  local items, list, by_name, n = {}, {}, {}, 0
   for _, each in ipairs(m.noted) do
     local now = positions[each.shard + 1]
     if now.term == each.round_term and now.global_checkpoint >= each.upto then
-      items[#items + 1] = {
-        id = each.id, routing = each.routing, version = copying.version(each.term, each.seq) + 1,
-      }
+      local version = m:version(each.term, each.seq) + 1
+      for _, one in ipairs(each.made or {{each.id, each.routing}}) do
+        items[#items + 1] = {id = one[1], routing = one[2], version = version}
+      end
       local number = each.seq // segments.width
       local name = each.shard .. ":" .. number
       if not by_name[name] then
@@ -265,22 +285,21 @@ local function certain_of(m, positions)
         list[#list + 1] = by_name[name]
       end
       by_name[name].off[each.seq] = true
+      n = n + 1
     end
   end
-  return items, list
+  return items, list, n
 end
 
 -- Sends those that have become certain, and takes them off their journals. -> how many
 function comparing.delete(m, positions)
-  local items, list = certain_of(m, positions)
+  local items, list, n = certain_of(m, positions)
   m.noted = {}
-  for first = 1, #items, segments.width do
-    copying.delete(m, table.move(items, first, math.min(first + segments.width - 1, #items), 1, {}))
-  end
+  copying.delete(m, items)
   tasks.map(list, function(each)
     segments.update(m, each.ledger, each.number, function(now) return segments.without(now, each.off) end)
   end, {limit = AT_ONCE})
-  return #items
+  return n
 end
 
 return comparing

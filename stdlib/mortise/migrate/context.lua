@@ -5,8 +5,11 @@
 --   rounds      how many have ended
 --   blocks      how often the source was blocked; each block has a mark of that number
 --   flushes     its checkpoints need a flush
+--   makes       did `change` make other documents of some, and `made` how many there are in all
 --   swapped_at  the target's highest numbers when the alias came to it
+--   greatest    the greatest version of a document of the source, where the way back will need it
 --   target      what target.lua keeps
+--   back        of the way back (following.lua): `uuid` to `blocks` as above, and what that keeps
 local core = require "mortise.core"
 local errors = require "mortise.errors"
 local segments = require "mortise.migrate.segments"
@@ -21,19 +24,43 @@ context.too_slow = setmetatable({}, {__tostring = function() return "the pause i
 
 local LOOK_MS <const> = 100
 
--- `work` is the core's job, which the caller has.
+-- `work` is the core's job, which the caller has. `when_still`: functions that the cut-over calls under the
+-- block, when nothing comes any more.
 function context.new(client, to_client, id, spec, work, change)
   local kept = work:told().work
   return setmetatable({
     client = client, to_client = to_client, own = client:_open_core(), to = to_client:_open_core(),
     jobs = client:_open_core():jobs_index(), id = id, spec = spec, work = work, change = change,
-    source = spec.from, target = spec.to, noted = {}, refused = 0, deleted = 0,
+    source = spec.from, target = spec.to, noted = {}, refused = 0, deleted = 0, when_still = {},
+    -- A process that died may have listed some of which its state does not tell.
+    may_make = kept ~= nil and spec.change == "function",
     state = kept and core.json_decode(kept) or core.object {phase = "preparing", rounds = 0, blocks = 0},
     paced_ms = core.now_ms(),
   }, Context)
 end
 
-function Context:is_embedded() return self.client:url():find "^sqlite:" ~= nil end
+-- The same from the target to the source, for which it has a state and journals of its own.
+function context.back(m, change)
+  m.state.back = m.state.back or core.object {rounds = 0, blocks = 0}
+  local spec = setmetatable({from = m.target, to = m.source}, {__index = m.spec})
+  return setmetatable({
+    client = m.client, to_client = m.client, own = m.own, to = m.own, jobs = m.jobs, id = m.id, spec = spec,
+    work = m.work, session = m.session, change = change, source = m.target, target = m.source, noted = {},
+    refused = 0, deleted = 0, when_still = {}, state = m.state.back, paced_ms = core.now_ms(), forth = m,
+  }, Context)
+end
+
+local TERM_BITS <const> = 40
+context.term_bits = TERM_BITS
+
+-- The version of a copy of what has that number. `base` is above all that the target had at the beginning.
+function Context:version(term, seq) return (self.state.base or 0) + (term << TERM_BITS | seq) end
+
+-- The number of the copy that has this version; nil: it is none of ours.
+function Context:number_of(version)
+  local own = version - (self.state.base or 0)
+  return own >= 1 << TERM_BITS and own & ((1 << TERM_BITS) - 1) or nil
+end
 
 -- The ledgers, once it is known how many shards there are.
 function Context:load()
@@ -44,8 +71,9 @@ end
 function Context:check()
   local told = self.work:told()
   if told.stop then error(told.stop, 0) end
-  if self.deadline then
-    if told.paused or core.now_ms() > self.deadline then error(context.too_slow, 0) end
+  local deadline = self.deadline or self.forth and self.forth.deadline
+  if deadline then
+    if told.paused or core.now_ms() > deadline then error(context.too_slow, 0) end
     return
   end
   while told.paused do
@@ -83,10 +111,13 @@ function Context:pace(n)
   if self.paced_ms > now then self:rest(self.paced_ms - now) end
 end
 
+-- May there be documents in the target that are not simply one of the source's?
+function Context:has_made() return self.state.makes or self.may_make end
+
 -- Sums over all shards: `n` copies, of them `gone` that the target is not to have, of these `aside` with a
--- reason.
+-- reason; and so many `more` documents of the target that were made of the rest.
 function Context:totals()
-  local sum = {n = 0, gone = 0, aside = 0}
+  local sum = {n = 0, gone = 0, aside = 0, more = 0}
   for _, ledger in pairs(self.ledgers or {}) do
     for name, total in pairs(ledger.total) do sum[name] = sum[name] + total end
   end
@@ -95,9 +126,11 @@ end
 
 -- How far it is, as the job's document is to say it next.
 function Context:note()
-  local sum = self:totals()
   self.state.deleted = (self.state.deleted or 0) + self.deleted
   self.deleted = 0
+  if self.forth then return self.forth:note() end
+  local sum = self:totals()
+  if self.state.makes then self.state.made = sum.n - sum.gone + sum.more end
   self.work:note(core.json(self.state), {
     total = math.max(self.state.documents or 0, sum.n), matched = sum.n, changed = sum.n - sum.gone,
     unchanged = sum.gone - sum.aside, rejected = sum.aside,
@@ -111,8 +144,9 @@ function Context:keep()
 end
 
 function Context:enter(phase)
-  self.state.phase = phase
-  self:keep()
+  local m = self.forth or self
+  m.state.phase = phase
+  m:keep()
 end
 
 -- ---- Errors that pass ----------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 -- The part of a round that reads what is new and copies it (spec/model/copies.py has the argument): each
 -- shard's numbers from where the last round came to up to its checkpoint, a segment at a time. What was found
 -- is in the segment's journal before it is sent.
+local core = require "mortise.core"
 local errors = require "mortise.errors"
 local segments = require "mortise.migrate.segments"
 local source = require "mortise.migrate.source"
@@ -9,10 +10,6 @@ local tasks = require "mortise.tasks"
 local copying = {}
 
 local AT_ONCE <const> = 3     -- segments under way
-local CHUNK <const> = 96      -- segments between two notes of how far it is
-local TERM_BITS <const> = 40  -- the version of a copy is term << 40 | number (store.h)
-
-function copying.version(term, seq) return term << TERM_BITS | seq end
 
 -- ---- Sending it ----------------------------------------------------------------------------------
 
@@ -49,8 +46,7 @@ local function left_of(answers, is_delete)
   return others
 end
 
--- Deletes in the target: items {id=, routing=, version=}.
-function copying.delete(m, items)
+local function delete_some(m, items)
   local bulk = {}
   for i, each in ipairs(items) do
     bulk[i] = {
@@ -58,70 +54,105 @@ function copying.delete(m, items)
         skip_pipeline = true,
     }
   end
-  local left = #bulk > 0 and send_all(m, function() return left_of(m.to:bulk(m.target, bulk), true) end) or {}
+  local left = send_all(m, function() return left_of(m.to:bulk(m.target, bulk), true) end)
   if left[1] then
     errors.raise("rejected", "index %s: document %s cannot be deleted: %s", m.target, items[left[1].at].id,
       left[1].reason or left[1].result)
   end
 end
 
--- Without a change: the bytes of the page's documents as they are. -> what the target would not take
-local function copy_page(m, page)
-  return send_all(m, function() return m.to:copy(m.target, page).others end)
+-- Deletes in the target: items {id=, routing=, version=}.
+function copying.delete(m, items)
+  for _, some in segments.chunks(items) do delete_some(m, some) end
 end
 
--- With one: what it makes of each. -> what is not to be in the target, or was not taken
-local function change_page(m, page, list)
-  local items, gone, others = {}, {}, {}
+-- Without a change: the bytes of the page's documents as they are. -> what the target would not take
+local function copy_page(m, page)
+  return send_all(m, function() return m.to:copy(m.target, page, m.state.base).others end)
+end
+
+-- With one: what it makes of each document of a page, which also goes into the list.
+function copying.change_all(m, page, list)
+  if not m.change then return nil end
+  local outcomes = {}
   for i = 1, #page do
-    local how, body, why = m.change(page[i])
-    if how == "copy" then
-      items[#items + 1] = {
-        kind = "index", id = list.ids[i], routing = list.routings[i] or nil, body = body,
-          skip_pipeline = true,
-        external_gte = copying.version(list.terms[i], list.seqs[i]), at = i,
-      }
-    elseif how == "drop" then
-      gone[#gone + 1] = i
-    else
-      others[#others + 1] = {at = i, type = "change", reason = why}
+    local how, made, why = m.change(page[i])
+    outcomes[i] = {how = how, made = made, why = why}
+    if how == "made" then
+      local targets = {}
+      for j, one in ipairs(made) do targets[j] = core.array {one.id, one.routing} end
+      list.made[list.seqs[i]] = targets
+      m.state.makes = true
     end
   end
-  local places = {}
-  for j, item in ipairs(items) do places[j], item.at = item.at, nil end
-  local left = #items > 0 and send_all(m, function() return left_of(m.to:bulk(m.target, items)) end) or {}
-  for _, each in ipairs(left) do
-    each.at = places[each.at]
-    others[#others + 1] = each
+  if m.state.makes and m.spec.keep_old_in_step then
+    errors.raise("unsupported", "`change` makes other documents of some, which index %s cannot follow back",
+      m.source)
+  end
+  return outcomes
+end
+
+local function add_items(items, places, m, list, i, made)
+  for _, one in ipairs(made) do
+    items[#items + 1] = {
+      kind = "index", id = one.id, routing = one.routing or nil, body = one.body, skip_pipeline = true,
+      external_gte = m:version(list.terms[i], list.seqs[i]),
+    }
+    places[#items] = i
+  end
+end
+
+-- Sends it. -> what was not taken, or is not to be copied for some reason; what is not to be copied
+local function send_changed(m, outcomes, list)
+  local items, places, gone, others = {}, {}, {}, {}
+  for i, each in ipairs(outcomes) do
+    if each.how == "copy" then
+      add_items(items, places, m, list, i, {{id = list.ids[i], routing = list.routings[i], body = each.made}})
+    elseif each.how == "made" then
+      add_items(items, places, m, list, i, each.made)
+    elseif each.how == "drop" then
+      gone[#gone + 1] = i
+    else
+      others[#others + 1] = {at = i, type = "change", reason = each.why}
+    end
+  end
+  for first, some in segments.chunks(items) do
+    for _, each in ipairs(send_all(m, function() return left_of(m.to:bulk(m.target, some)) end)) do
+      each.at = places[first + each.at - 1]
+      others[#others + 1] = each
+    end
   end
   return others, gone
 end
 
 -- ---- A segment -----------------------------------------------------------------------------------
 
-local function item_of(list, i)
-  return {id = list.ids[i], routing = list.routings[i], version = copying.version(list.terms[i],
-    list.seqs[i])}
+-- The target's documents that are made of the one at place i, to be deleted.
+local function add_deletions(deletions, m, list, i)
+  local version = m:version(list.terms[i], list.seqs[i])
+  for _, one in ipairs(list.made[list.seqs[i]] or {{list.ids[i], list.routings[i]}}) do
+    deletions[#deletions + 1] = {id = one[1], routing = one[2], version = version}
+  end
 end
 
--- Sends a page whose documents are in the journal. What the target is not to have, or will not take, is
--- deleted there in the same version, lest an earlier copy stay. -> {[number] = true, or {type, reason} of
--- what was set aside}
-function copying.send(m, page, list)
+-- Sends a page whose documents are in the journal; `outcomes`: what the change makes of them. What the target
+-- is not to have, or will not take, is deleted there in the same version, lest an earlier copy stay. ->
+-- {[number] = true, or {type, reason} of what was set aside}
+function copying.send(m, page, list, outcomes)
   local others, dropped
-  if m.change then
-    others, dropped = change_page(m, page, list)
+  if outcomes then
+    others, dropped = send_changed(m, outcomes, list)
   else
     others, dropped = copy_page(m, page), {}
   end
   local gone, deletions = {}, {}
   for _, each in ipairs(others) do
     gone[list.seqs[each.at]] = {each.type or "rejected", each.reason or ""}
-    deletions[#deletions + 1] = item_of(list, each.at)
+    add_deletions(deletions, m, list, each.at)
   end
   for _, i in ipairs(dropped) do
     gone[list.seqs[i]] = true
-    deletions[#deletions + 1] = item_of(list, i)
+    add_deletions(deletions, m, list, i)
   end
   copying.delete(m, deletions)
   return gone
@@ -130,12 +161,11 @@ end
 -- The numbers of the copies that stand in the target: these documents have moved from there.
 local function find_moved(m, list)
   local views = m.to:mget(m.target, list.ids, list.routings, true)
-  local mask = (1 << TERM_BITS) - 1
   local found = {}
   for i = 1, list.n do
     local version = views[i] and views[i]._version
-    if version and version < copying.version(list.terms[i], list.seqs[i]) then
-      found[#found + 1] = version & mask
+    if version and version < m:version(list.terms[i], list.seqs[i]) then
+      found[#found + 1] = m:number_of(version)
     end
   end
   return found
@@ -160,15 +190,17 @@ end
 local function take(m, part)
   m:check()
   local ledger = m.ledgers[part.shard]
-  local page <close> = source.range(m, part.shard, part.from, part.to)
+  local page <close> = source.range(m, part.shard, part.from, part.to, m.adopts)
   local number = part.from // segments.width
-  local found = segments.of_page(page)
+  local found = source.found(m, page)
   if found.n == 0 and not ledger.version[number] then return end
-  local moved = m.state.rounds > 0 and found.n > 0 and find_moved(m, found) or {}
+  local outcomes = not m.adopts and copying.change_all(m, page, found) or nil
+  local quick = not m.adopts and not m:has_made() and m.state.rounds > 0
+  local moved = quick and found.n > 0 and find_moved(m, found) or {}
   segments.update(m, ledger, number, function(list) return merge(list, found, part.from) end, found)
   for _, seq in ipairs(moved) do ledger:forget(seq) end
-  if found.n == 0 then return end
-  local gone = copying.send(m, page, found)
+  if found.n == 0 or m.adopts then return end
+  local gone = copying.send(m, page, found, outcomes)
   if next(gone) then
     segments.update(m, ledger, number, function(list)
       for seq, why in pairs(gone) do list.gone[seq] = why end
@@ -180,30 +212,13 @@ end
 
 -- ---- All of it -----------------------------------------------------------------------------------
 
--- The next parts to be read, of all shards in turn; each is of one segment. And how far they come.
-local function next_parts(m, positions)
-  local parts, upto = {}, {}
-  for k = 1, #positions do upto[k] = m.state.done[k] end
-  local grown = true
-  while grown and #parts < CHUNK do
-    grown = false
-    for k, position in ipairs(positions) do
-      local from, last = upto[k], position.global_checkpoint + 1
-      if from < last then
-        local to = math.min(last, (from // segments.width + 1) * segments.width)
-        parts[#parts + 1] = {shard = k - 1, from = from, to = to}
-        upto[k], grown = to, true
-      end
-    end
-  end
-  return parts, upto
-end
-
--- Copies all that is new up to the checkpoints. -> how many numbers that were
+-- Copies all that is new up to the checkpoints; where m.adopts is true it only lists it, as what is there
+-- already. -> how many numbers that were
 function copying.run(m, positions)
-  local passed = 0
+  local passed, ends = 0, {}
+  for k, position in ipairs(positions) do ends[k] = position.global_checkpoint + 1 end
   while true do
-    local parts, upto = next_parts(m, positions)
+    local parts, upto = segments.next_parts(m.state.done, ends)
     if #parts == 0 then return passed end
     tasks.map(parts, function(part) take(m, part) end, {limit = AT_ONCE})
     for k, at in ipairs(upto) do

@@ -5,6 +5,7 @@
 -- that moves the clients' alias removes the mark, which must be there; whoever lifts the block removes the
 -- mark first. So no move that comes late, from a process that was thought dead, finds a source that is
 -- written to again.
+local collisions = require "mortise.migrate.collisions"
 local core = require "mortise.core"
 local context = require "mortise.migrate.context"
 local duration = require "mortise.duration"
@@ -19,7 +20,7 @@ local LATE_MS <const> = 5000 -- no block, and no lifting of one, is carried out 
 -- ---- The mark and the aliases --------------------------------------------------------------------
 
 local function mark_name(m)
-  return ("mortise-%s-%d"):format(core.lower(m.id), m.state.blocks)
+  return ("mortise-%s-%s%d"):format(core.lower(m.id), m.forth and "back-" or "", m.state.blocks)
 end
 
 -- {[alias] = definition} of an index.
@@ -62,7 +63,7 @@ end
 function cutover.recover(m)
   if m.state.blocks == 0 then return false end
   local swapped = m:patiently(function() return lift(m) end)
-  if not swapped and not m:is_embedded() then m:rest(LATE_MS) end
+  if not swapped and not m.client:_is_embedded() then m:rest(LATE_MS) end
   return swapped
 end
 
@@ -82,16 +83,29 @@ local function check_positions(m, settings)
   end
 end
 
--- Both sides have as many documents as the journals say.
+-- Both sides have as many documents as the journals say; the target may have so many more that it had before.
 local function check_counts(m)
   local sum = m:totals()
   m.to:refresh(m.target)
   local there, here = m.own:count(m.source), m.to:count(m.target)
-  if there == sum.n and here == sum.n - sum.gone then return end
-  errors.raise("conflict",
-    "%s has %d documents and %s has %d, where the journals have %d and %d: nothing was cut over; "
-    .. "are there documents of the same _id with another routing?", m.source, there, m.target, here, sum.n,
-    sum.n - sum.gone)
+  local least = sum.n - sum.gone + sum.more
+  local most = least + (m.may_have_more or 0)
+  if there == sum.n and here >= least and here <= most then return end
+  m.counts_differ = true
+  errors.raise("conflict", "%s has %d documents and %s has %d, where the journals have %d and %d: nothing "
+    .. "was cut over", m.source, there, m.target, here, sum.n, least)
+end
+
+-- The same error, with the documents that it is most likely about. Writes are no longer refused.
+local function explain(m, why)
+  if not m.counts_differ then return why end
+  m.counts_differ = nil
+  local names = collisions.find(m)
+  if #names > 0 then
+    why.message = ("%s: some documents are one where they come into one shard of %s: %s"):format(why.message,
+      m.target, table.concat(names, ", "))
+  end
+  return why
 end
 
 local function numbers_of(own, index)
@@ -116,6 +130,7 @@ local function converge(m)
   m.own:block(m.source)
   local settings = source.positions(m).settings
   repeat local round = rounds.run(m) until round.clean
+  for _, fn in ipairs(m.when_still) do fn() end
   check_counts(m)
   check_positions(m, settings)
   swap(m)
@@ -136,7 +151,7 @@ end
 -- could not; of one whose lock or job is another's nothing more is done.
 function cutover.try(m)
   m.state.blocks = m.state.blocks + 1
-  m:enter "cutting over"
+  m:enter(m.forth and "going back" or "cutting over")
   local has_locks, held = lock_clients(m)
   if not has_locks then return false, "others hold what `lock` names" end
   local ok, why = pcall(converge, m)
@@ -145,8 +160,28 @@ function cutover.try(m)
   local swapped = ok or m:patiently(function() return lift(m) end, true)
   m.state.pause_ms = m.blocked and core.now_ms() - m.blocked or m.state.pause_ms
   if held then held:release() end
-  if not swapped and why ~= context.too_slow then error(why, 0) end
+  if not swapped and why ~= context.too_slow then error(explain(m, why), 0) end
   return swapped, "writes would have been refused for more than " .. duration.text(m.spec.max_pause)
+end
+
+local BETWEEN_MS <const> = 1000
+local RETRY_MS <const> = 5000   -- after one that took too long, at first
+local RETRY_MOST_MS <const> = 5 * 60 * 1000
+
+-- Tries again with longer and longer rests.
+function cutover.until_done(m)
+  local wait = RETRY_MS
+  while true do
+    local swapped, why = cutover.try(m)
+    if swapped then return end
+    m.work:waits(why)
+    local until_ms = core.now_ms() + wait
+    repeat
+      rounds.run(m)
+      m:rest(BETWEEN_MS)
+    until core.now_ms() >= until_ms
+    wait = math.min(2 * wait, RETRY_MOST_MS)
+  end
 end
 
 -- ---- Going back ----------------------------------------------------------------------------------

@@ -60,7 +60,7 @@ function plan.of(m)
   local found = core.array {}
   for i, each in ipairs(refusals.findings(m)) do found[i] = core.object(each) end
   local source = target.describe(m.client, m.spec.from)
-  if not source then return core.object {refusals = found} end
+  if not source or refusals.is_blind(found) then return core.object {refusals = found} end
   local own = m.client:_open_core()
   own:refresh(m.spec.from)
   local documents = own:count(m.spec.from)

@@ -1,6 +1,7 @@
 -- What a migration cannot do, found before anything is written: a list of {code=, message=, advice=}.
 local core = require "mortise.core"
 local errors = require "mortise.errors"
+local rights = require "mortise.migrate.rights"
 local segment = require "mortise.segment"
 local target = require "mortise.migrate.target"
 
@@ -87,8 +88,6 @@ local function ask(client, method, path)
   return status == 200 and core.json_decode(text) or nil
 end
 
-local function is_embedded(client) return client:url():find "^sqlite:" ~= nil end
-
 local function is_empty(value) return value == nil or next(value) == nil end
 
 -- What a template gives an index of the target's name beside what the source has.
@@ -106,7 +105,7 @@ local function matches(pattern, name)
 end
 
 local function add_templates(found, m)
-  if is_embedded(m.to_client) or m.spec.given then return end
+  if m.to_client:_is_embedded() or m.spec.given then return end
   local simulated = ask(m.to_client, "POST", "/_index_template/_simulate_index/" .. segment(m.spec.to))
   if simulated and simulated.template then add_template(found, m, "(composable)", simulated.template) end
   for name, each in pairs(ask(m.to_client, "GET", "/_template") or {}) do
@@ -125,7 +124,7 @@ local HEADROOM <const> = 15 -- percent of a disk, above which servers take no sh
 
 -- Bytes that the copies of the new index will need, and bytes free on the data nodes; nil: not known.
 function refusals.disk(m)
-  if is_embedded(m.to_client) then return nil end
+  if m.client:_is_embedded() or m.to_client:_is_embedded() then return nil end
   local stats = ask(m.client, "GET", "/" .. segment(m.spec.from)
     .. "/_stats/store?filter_path=_all.primaries.store.size_in_bytes")
   local nodes = ask(m.to_client, "GET", "/_nodes/data:true/stats/fs?filter_path=nodes.*.fs.total")
@@ -160,7 +159,7 @@ local function add_target(found, m)
   end
 end
 
-local function add_rights(found, m, own)
+local function add_terms(found, m, own)
   for k, shard in ipairs(own:shards(m.spec.from)) do
     if not shard.term then
       add(found, "auth", "give the user the cluster privilege `monitor`, and cluster:monitor/state",
@@ -168,6 +167,22 @@ local function add_rights(found, m, own)
       return
     end
   end
+end
+
+local give_rights = "give the user the rights that docs/migrate.md names"
+
+local function add_rights(found, m)
+  for _, each in ipairs(rights.missing(m)) do
+    add(found, "auth", give_rights, "this user may not %s: %s", each.what, each.reason)
+  end
+end
+
+-- Calls fn(found, ...): a right that it lacks is a finding.
+local function try(found, fn, ...)
+  local ok, why = pcall(fn, found, ...)
+  if ok then return end
+  if errors.code(why) ~= "auth" then error(why, 0) end
+  add(found, "auth", give_rights, "%s", why.message)
 end
 
 function refusals.findings(m)
@@ -182,12 +197,21 @@ function refusals.findings(m)
   local settings = core.json_decode(described.json)[m.spec.from].settings or {}
   add_blocks(found, m.spec.from, settings)
   add_settings(found, m, settings)
-  add_alias(found, m, own)
-  add_target(found, m)
-  add_rights(found, m, own)
-  add_templates(found, m)
-  add_disk(found, m)
+  try(found, add_alias, m, own)
+  try(found, add_target, m)
+  try(found, add_terms, m, own)
+  add_rights(found, m)
+  try(found, add_templates, m)
+  try(found, add_disk, m)
   return found
+end
+
+-- May the user not even look?
+function refusals.is_blind(found)
+  for _, each in ipairs(found) do
+    if each.code == "auth" then return true end
+  end
+  return false
 end
 
 -- Raises the first.

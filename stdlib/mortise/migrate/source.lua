@@ -2,6 +2,7 @@
 local core = require "mortise.core"
 local errors = require "mortise.errors"
 local segment = require "mortise.segment"
+local segments = require "mortise.migrate.segments"
 
 local source = {}
 
@@ -43,9 +44,29 @@ function source.is_async(m)
   return core.lower(translog.durability or settings["index.translog.durability"] or "request") == "async"
 end
 
+-- Are the versions of its documents wanted, above which the copies are that come back one day?
+local function needs_versions(m) return m.spec.keep_old_in_step and not m.forth end
+
 -- The page of documents with numbers [from, to) of a shard.
 function source.range(m, shard, from, to, no_source)
-  return m.own:range(m.source, shard, from, to, {primary = m.primary, no_source = no_source})
+  return m.own:range(m.source, shard, from, to, {primary = m.primary, no_source = no_source,
+    revisions = needs_versions(m)})
+end
+
+-- What a page has that is to be copied. Keeps the greatest version, where it is wanted.
+function source.found(m, page)
+  local list = segments.of_page(page, needs_versions(m))
+  local greatest = m.state.greatest or 0
+  for _, version in ipairs(list.versions or {}) do greatest = math.max(greatest, version or 0) end
+  m.state.greatest = greatest > 0 and greatest or nil
+  return list
+end
+
+-- Nothing of it has been read yet.
+function source.begin(m)
+  m.state.flushes = source.is_async(m) or nil
+  m.state.done = core.array {}
+  for k = 1, #source.positions(m) do m.state.done[k] = 0 end
 end
 
 -- It is not read by numbers any more; it may be gone.

@@ -61,12 +61,30 @@ local function drop_dependent(settings, given)
   end
 end
 
+-- "opensearch", "elasticsearch" or "embedded"; nil: it cannot be seen.
+local function kind_of(client)
+  if client:_is_embedded() then return "embedded" end
+  local status, text = client:raw("GET", "/")
+  local version = status == 200 and core.json_decode(text).version
+  return version and (version.distribution or "elasticsearch") or nil
+end
+
+-- What servers of one kind put into each index, and those of another refuse, or cannot fulfil.
+local of_one_kind = {"index.replication.type", "index.routing.allocation.include._tier_preference"}
+
+local function drop_foreign(m, settings)
+  local other = m.to_client
+  if not other or other == m.client or kind_of(m.client) == kind_of(other) then return end
+  for _, name in ipairs(of_one_kind) do settings[name] = nil end
+end
+
 local function settings_of(m, source)
   local settings, given = {}, full_names(m.spec.settings)
   for name, value in pairs(full_names(source.settings)) do
     if not is_own(name) then settings[name] = value end
   end
   drop_dependent(settings, given)
+  drop_foreign(m, settings)
   for name, value in pairs(given) do settings[name] = value ~= core.null and value or nil end
   return settings
 end
@@ -206,17 +224,23 @@ local function health(client, index)
   return core.json_decode(text)
 end
 
-local function is_embedded(client) return client:url():find "^sqlite:" ~= nil end
-
 -- Are its copies as good as those of the source? -> or why not
 function target.is_settled(m)
-  if is_embedded(m.to_client) then return true end
+  if m.to_client:_is_embedded() then return true end
   local now = health(m.to_client, m.spec.to)
-  local wanted = is_embedded(m.client) and "yellow" or health(m.client, m.spec.from).status
+  local wanted = m.client:_is_embedded() and "yellow" or health(m.client, m.spec.from).status
   if ranks[now.status] > ranks[wanted] or now.initializing_shards + now.relocating_shards > 0 then
     return false, ("index %s is %s: its replicas are waited for"):format(m.spec.to, now.status)
   end
   return true
+end
+
+-- One that had documents before it was copied to remembers what is deleted from now on.
+function target.keep_deletions(m)
+  local described = describe(m.to_client, m.spec.to)
+  local before = full_names(described.settings)["index.gc_deletes"]
+  m.state.target = m.state.target or core.object {["index.gc_deletes"] = before or core.null}
+  m.to:settings(m.spec.to, core.json(core.object {["index.gc_deletes"] = NEVER}))
 end
 
 -- It forgets deletions as it is to, and is no longer noted as ours.

@@ -12,6 +12,7 @@ local settings = require "mortise.settings"
 local tasks = require "mortise.tasks"
 
 local job = later "mortise.job"
+local metrics_text = later "mortise.metrics_text"
 local migrate = later "mortise.migrate"
 local records = later "mortise.records"
 local rename = later "mortise.rename"
@@ -114,6 +115,9 @@ function client.class:rename(given) return rename(self, given) end
 
 -- up{dir=, to=, ...}: see mortise.versions.
 function mortise.up(given) return versions.run(given) end
+
+-- What this process has counted, as Prometheus' text.
+function mortise.metrics() return metrics_text.of(require "mortise.metrics") end
 
 -- Seconds since 1970 by this machine's clock, to the millisecond: for people and for documents. The clock may
 -- be set back, and the clocks of two machines differ, so it does not tell which event came first.

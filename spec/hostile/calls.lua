@@ -154,6 +154,7 @@ calls.arguments = {
     view = function() return '{"a":{"b":[1,"\\n"]}}', {id = "1", index = "x", seq_no = 1, term = 1} end,
     json = function(e) return {doc = body(e), list = {1, 2, {a = "b"}}, c = "d"} end,
     array = function() return {} end, object = function() return {} end,
+    metrics = nothing,
     format = function(e) return {doc = body(e), list = {1, 2, {a = "b"}}} end,
     is_error = function() return {} end, reject = function() return "why" end,
     up = function() return {dir = "no/such/folder", dry_run = true} end,

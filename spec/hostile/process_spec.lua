@@ -80,7 +80,7 @@ describe("a secret on the command line", function()
 end)
 
 describe("the prompt's history", function()
-  local history = require "mortise.history"
+  local history = require "mortise.prompt.history"
   local folder, file
   before_each(function()
     folder = stores.temporary ".state"

@@ -33,7 +33,8 @@ describe("the command line", function()
     local status, out = run {"help"}
     assert.equal(0, status)
     for _, word in ipairs {
-      "run", "repl", "rename", "migrate", "jobs", "up", "init", "locks", "doctor", "config",
+      "run", "repl", "rename", "migrate", "jobs", "up", "init", "locks", "sessions", "watch",
+      "doctor", "config",
       "--store URL", "Exit status",
     } do
       assert.truthy(out:find(word, 1, true), word)
@@ -41,7 +42,8 @@ describe("the command line", function()
     for line in out:gmatch "[^\n]+" do assert.is_true(#line <= 110, line) end
     assert.same({0, out, ""}, {run {"--help"}})
     for _, name in ipairs {
-      "run", "repl", "rename", "migrate", "jobs", "up", "init", "locks", "doctor", "config", "version",
+      "run", "repl", "rename", "migrate", "jobs", "up", "init", "locks", "sessions", "watch",
+      "doctor", "config", "version",
     } do
       local code, text = run {"help", name}
       assert.equal(0, code)
@@ -56,7 +58,8 @@ describe("the command line", function()
     refuses(2, {}, nil, "usage: mortise")
     refuses(2, {"lcoks"}, nil, "unknown command `lcoks`: did you mean `locks`?")
     refuses(2, {"--stroe", "x", "locks"}, nil, "unknown option `--stroe`: did you mean `--store`?")
-    refuses(2, {"locks", "--rate", "3"}, nil, "unknown option `--rate`: it belongs to `mortise migrate`")
+    refuses(2, {"locks", "--rate", "3"}, nil,
+      "unknown option `--rate`: it belongs to `mortise rename`, `mortise migrate`")
     refuses(2, {"locks", "--jsno"}, nil, "did you mean `--json`?")
     refuses(2, {"help", "renam"}, nil, "did you mean `rename`?")
     refuses(2, {"--store"}, nil, "--store needs a value: --store URL")

@@ -48,6 +48,56 @@ stores.each("examples", function(store)
     assert.equal(1, (example("index_directory", index)))
   end)
 
+  it("move a customer's tree in several indices", function()
+    local other = stores.fill(client, {x = {path = "/customers/acme/x"}})
+    stores.fill(client, {})
+    client:create_index(index, {mappings = {properties = {path = {type = "keyword"}}}})
+    client:create(index, "y", {path = "/customers/acme/deep/y"}, {refresh = true})
+    local status, out, err = example("how-to/move_customer", "acme", "globex", index, other)
+    assert.same({0, ""}, {status, err})
+    assert.equal(("%s: 1 documents\n%s: 1 documents\n"):format(index, other), out)
+    assert.equal("/customers/globex/deep/y", client:get(index, "y").path)
+    assert.equal("/customers/globex/x", client:get(other, "x").path)
+    assert.equal(1, (example("how-to/move_customer", "acme", "globex")))
+  end)
+
+  it("reconcile a tree with a list, again and again", function()
+    local own = stores.fill(client, {
+      a = {path = "/c/a", owner = "ann"}, b = {path = "/c/b", owner = "bob"}, z = {path = "/c/z"},
+    })
+    local list = program.write("/c/a\tann\n/c/b\tbea\n/c/n\tnew\n", ".tsv")
+    local status, out, err = example("how-to/reconcile", own, "/c", list)
+    assert.same({0, "not in the list: /c/z\n2 written\n", ""}, {status, out, err})
+    assert.equal("bea", client:get(own, "b").owner)
+    assert.equal("new", client:get(own, "/c/n").owner)
+    client:refresh(own)
+    assert.same({0, "not in the list: /c/z\n0 written\n", ""}, {example("how-to/reconcile", own, "/c", list)})
+    os.remove(list)
+  end)
+
+  it("retry what may succeed later", function()
+    local code = [[
+      package.path = "examples/how-to/?.lua;" .. package.path
+      local retry, calls = require "retry", 0
+      local function fails(error_of, options)
+        calls = 0
+        return (pcall(retry, function()
+          calls = calls + 1
+          if calls < 3 then error(error_of, 0) end
+        end, options)), calls
+      end
+      local ok, why = pcall(mortise.get, "none-such", "1")
+      print(fails(why), fails "mine")
+      why.retryable = true
+      print(fails(why))
+      why.ambiguous = true
+      print(fails(why))
+      print(fails(why, {twice = true}))]]
+    local status, out, err = program.run {"--store", store.store, "--namespace", namespace, "-e", code}
+    assert.same({0, ""}, {status, err})
+    assert.equal("false\tfalse\t1\ntrue\t3\nfalse\t1\ntrue\t3\n", out)
+  end)
+
   it("serve locks", function()
     local status, out, err = example("service", "run", "invoice", "4711", "--", "echo", "it's mine")
     assert.same({0, "it's mine\n", ""}, {status, out, err})

@@ -81,11 +81,12 @@ stores.each("a list of jobs", function(store)
     assert.is_true(shown.rate > 0 and shown.rate <= 60)
     assert.equal((shown.left + shown.rate - 1) // shown.rate, shown.seconds_left)
     says(select(2, mortise("jobs", "show", "moving")), "so far", " of 200 documents, ", "/s, ", " left",
-      "20 documents/s")
+      "20 documents/s", "   [#", "-]\n")
     says(select(2, mortise "jobs"), "RATE", "%", "/s")
     client:get_job("moving"):pause()
     process.wait_for("the pause", function() return client:get_job("moving"):status().waits end)
-    says(select(2, mortise("jobs", "show", "moving")), "paused by ")
+    says(select(2, mortise("jobs", "show", "moving")), "paused by ", "steered  by ", "told to pause, ")
+    assert.equal("to pause", decoded("jobs", "show", "moving", "--json").steered.what)
     assert.is_nil(decoded("jobs", "show", "moving", "--json").seconds_left)
     client:get_job("moving"):throttle {rate = 0}
     client:get_job("moving"):go_on()
@@ -161,6 +162,31 @@ stores.each("a list of jobs", function(store)
     code, out = mortise("jobs", "wait", "killed")
     assert.equal(0, code, out)
     says(out, "job killed is undone", "restored")
+  end)
+
+  it("is watched, a line for each change, with all about it at the end", function()
+    local running <close> = start("watched", "20") -- luacheck: ignore
+    local code, out, err = mortise("jobs", "watch", "watched", "--for", "4s")
+    assert.equal(3, code, err)
+    assert.matches("Z  job watched is running: %d+%%.*Z  job watched is running: %d+%%", out)
+    says(out, "watched\n  state    running")
+    client:get_job("watched"):throttle {rate = 0}
+    code, out = mortise("jobs", "watch", "watched", "--json")
+    assert.equal(0, code)
+    local last
+    for line in out:gmatch "[^\n]+" do last = core.json_decode(line) end
+    assert.equal("done", last.state)
+    says(last.steered.what, "how fast it may go")
+  end)
+
+  it("is cut to an index, to a time, to those of this user", function()
+    renamed("one", "/a", "/b")
+    assert.same({"one"}, ids("--index", index))
+    assert.same({}, ids("--index", index .. "-other"))
+    assert.same({"one"}, ids("--since", "1h", "--mine"))
+    core.sleep(1100)
+    assert.same({}, ids("--since", "1s"))
+    assert.equal(2, (mortise("jobs", "show", "one", "--mine")))
   end)
 
   it("says how one can be run again that was undone", function()

@@ -34,6 +34,39 @@ stores.each("the prompt", function(store)
   end)
 end)
 
+stores.each("what the prompt offers", function(store)
+  local function script(text)
+    local file = os.tmpname()
+    local handle = assert(io.open(file, "w"))
+    handle:write(text)
+    handle:close()
+    os.execute("chmod +x " .. file)
+    return file
+  end
+
+  it("is completion, tables, a pager, an editor, and commands", function()
+    if not has_expect() then pending "expect is not installed" return end
+    local namespace = stores.name "ns"
+    local client <close> = stores.connect(store, {namespace = namespace})
+    local index = stores.fill(client, {a = {path = "/a/1"}, b = {path = "/a/2"}})
+    client:job({id = "prompt-job", index = index, change = {{set = {field = "x", value = 1}}},
+      lock = "/a"}):run()
+    local files = {
+      EDITOR = script "#!/bin/sh\necho 'answer = 42' >\"$1\"\n",
+      PAGER = script "#!/bin/sh\necho PAGER $(wc -l)\n", FILE = script "print 'from the file'\n",
+    }
+    local words = {"INDEX=" .. index, "TERM=xterm", "NO_COLOR=1"}
+    for name, file in pairs(files) do words[#words + 1] = name .. "=" .. file end
+    local pipe = io.popen(("env -u LD_PRELOAD -u VISUAL XDG_STATE_HOME=/nonexistent %s expect "
+      .. "spec/support/prompt.exp %s --store %s --namespace %s 2>&1"):format(table.concat(words, " "),
+      program.quote(program.file), program.quote(store.store), namespace))
+    local out = pipe:read "a"
+    pipe:close()
+    for _, file in pairs(files) do os.remove(file) end
+    assert.matches("^passed: ", out)
+  end)
+end)
+
 describe("the prompt of a process that was stopped", function()
   it("says that the lease was lost, and goes on", function()
     if not has_expect() then pending "expect is not installed" return end

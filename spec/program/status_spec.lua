@@ -63,7 +63,7 @@ stores.each("what goes on", function(store)
   it("is one line of a terminal, cut to it and taken away", function()
     if not os.execute "command -v expect >/dev/null" then pending "expect is not installed" return end
     local path = "/日本/äöü/" .. ("e\u{301}"):rep(20)
-    held(path, "6")
+    held(path, "9")
     local pipe = io.popen(("env -u LD_PRELOAD -u MORTISE_PROGRESS LC_ALL=C.UTF-8 TERM=xterm "
       .. "expect spec/support/status.exp 40 %s --store %s --namespace %s -e %s %s"):format(
       program.quote(program.file), store.store, namespace, program.quote(take), program.quote(path)))

@@ -124,21 +124,21 @@ stores.each("a script", function(store)
 
   it("has the items in the error when the lock is lost", function()
     local status, _, err = run [[
-      local client = mortise.connect {lease = "1s", margin = "100ms"}
+      local client = mortise.connect {lease = "3s", margin = "100ms"}
       local pid = io.open("/proc/self/stat"):read "n"
       client:with_tree_lock("/w", function(l)
         put(l:bulk(index), 15)
-        os.execute(("(sleep 1.5; kill -CONT %d) & kill -STOP %d"):format(pid, pid))
+        os.execute(("(sleep 3.5; kill -CONT %d) & kill -STOP %d"):format(pid, pid))
       end)]]
     assert.equal(5, status)
     says(err, "lock_lost", "writer on " .. index .. ": 15 items not sent")
     status, _, err = run [[
-      local client = mortise.connect {lease = "1s", margin = "100ms"}
+      local client = mortise.connect {lease = "3s", margin = "100ms"}
       local pid = io.open("/proc/self/stat"):read "n"
       client:with_tree_lock("/w", function(l)
         put(l:bulk(index), 15)
         pcall(function()
-          os.execute(("(sleep 1.5; kill -CONT %d) & kill -STOP %d"):format(pid, pid))
+          os.execute(("(sleep 3.5; kill -CONT %d) & kill -STOP %d"):format(pid, pid))
           while true do l:check() end
         end)
       end)]]

@@ -1,6 +1,6 @@
 -- The public names: those that are reachable, those in the help and those in docs/scripts.md are the same; a
 -- mistyped one is an error.
-local complete = require "mortise.complete"
+local complete = require "mortise.prompt.complete"
 local mortise = require "mortise"
 local reference = require "mortise.reference"
 local stores = require "spec.support.stores"

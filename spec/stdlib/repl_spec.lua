@@ -1,12 +1,12 @@
-local complete = require "mortise.complete"
-local history = require "mortise.history"
+local complete = require "mortise.prompt.complete"
+local history = require "mortise.prompt.history"
 local mortise = require "mortise"
-local repl = require "mortise.repl"
+local loop = require "mortise.prompt.loop"
 
 -- Runs these lines ("^C" an interrupt). -> output, complaints, statements, did all go well
 local function session(lines, env)
   local at, out, bad, statements, prompts = 0, {}, {}, {}, {}
-  local good = repl.loop({
+  local good = loop.run({
     read = function(prompt)
       at = at + 1
       prompts[at] = prompt
@@ -98,7 +98,7 @@ describe("the words of the prompt", function()
 
   it("hint at what was meant", function()
     for line, says in pairs {
-      ["locks"] = "mortise%.list%(%)", ["locks /a"] = "shell: mortise locks", ["ls"] = "not a shell",
+      ["locks"] = "here it is \\locks", ["locks /a"] = "shell: mortise locks", ["ls"] = "not a shell",
       ["mortise rename fs /a /b"] = "mortise%.rename {", ["scan fs"] = "there is mortise%.scan%(",
       ["get('fs', '1')"] = "there is mortise%.get%(",
     } do
@@ -106,6 +106,73 @@ describe("the words of the prompt", function()
     end
     assert.equal("", session({"total", "x"}, {}).bad)
     assert.equal("", session({"ls"}, {ls = 1}).bad)
+  end)
+end)
+
+describe("results", function()
+  it("are kept", function()
+    local s = session {"1, 'b'", "_1, _2", "_", "x = 5", "_", "nil, 3", "_2"}
+    assert.equal('1, "b"\n1, "b"\n1\n1\nnil, 3\n3\n', s.out)
+    assert.equal("3, nil\n", session({"3", "_, _2"}).out:match "\n(.*)$")
+  end)
+
+  it("are Lua, a table, or JSON", function()
+    local s = session {
+      "\\format table", "{{path = '/a', n = 1}, {path = '/b', x = {y = 1}}}", "{a = {}, b = {{id = 1}}}",
+      "{1, 2}",
+      "{{1}}", "\\format json", "{1, {a = 'b'}}", "print", "\\format lua", "{{id = 1}}", "\\format yaml",
+    }
+    assert.equal(table.concat({
+      "format is table",
+      "PATH  N  X", "/a    1", '/b       {"y":1}', "(2 rows)",
+      "a:", "(none)", "", "b:", "ID", "1", "(1 row)",
+      "{1, 2}", "{{1}}",
+      "format is json",
+      "[", "  1,", "  {", '    "a": "b"', "  }", "]",
+    }, "\n"), s.out:match "^(.*)\n%-%-%[%[function")
+    assert.matches("format is lua\n{{id = 1}}\n$", s.out)
+    assert.matches("\\format lua, table, json", s.bad)
+  end)
+
+  it("of an unsafe text cannot control a terminal", function()
+    local s = session {
+      "\\format table", "{{id = 'a\\27[31m'}}", "\\format json", "'a\\u{9b}b'", "\\format lua",
+    }
+    assert.is_nil(s.out:find "[\27\x9b]")
+  end)
+end)
+
+describe("what begins with a backslash", function()
+  local function words(line) return session {line} end
+
+  it("is no Lua", function()
+    assert.matches("\\timing.*\\locks", words("\\help").out)
+    assert.equal(words("\\help").out, words("\\?").out)
+    assert.equal(words("\\help").out, words("\\").out)
+    assert.matches("usage: mortise locks", words("\\help locks").out)
+    assert.matches("edit the last statement", words("\\help \\e").out)
+    for _, line in ipairs {
+      "\\nope", "\\timing 5", "\\format x", "\\i", "\\i /no/such", "\\watch 1ms 1", "\\who",
+      "\\watch 2s x =", "\\get fs 'x",
+    } do
+      local s = words(line)
+      assert.is_false(s.good, line)
+      assert.is_true(#s.bad > 0, line)
+    end
+  end)
+
+  it("says how long a statement takes", function()
+    assert.matches("^timing is on\n%d+ ms\n3\n%d+ ms\ntiming is off\n4\n$",
+      session({"\\timing on", "3", "\\timing off", "4"}).out)
+  end)
+
+  it("runs a file, with the globals of the prompt", function()
+    local file = os.tmpname()
+    local handle = assert(io.open(file, "w"))
+    handle:write "y = x + 1 return y, 'z'"
+    handle:close()
+    assert.equal('4, "z"\n4\n', session({"x = 3", "\\i " .. file, "y"}).out)
+    os.remove(file)
   end)
 end)
 
@@ -145,6 +212,51 @@ describe("completion", function()
     assert.same({"beta"}, words "value:")
     env.s = "text"
     assert.same({"rep", "reverse"}, words "s:re")
+  end)
+  it("knows the options of a call inside its table", function()
+    assert.same({"query = "}, words "mortise.scan('fs', {que")
+    assert.same({"query = "}, words "mortise.scan ('fs', {query = {a = {'}'}}, --[[ x ]] que")
+    assert.same({"index = "}, words "mortise.rename {ind")
+    assert.same({"index = "}, words "x = f(1) mortise.rename({ind")
+    assert.same({"exclusive"}, words "mortise.acquire {tree = '/a', mode = 'ex")
+    assert.same({"false", "true"}, words "mortise.init {print = ")
+    assert.same({}, words "mortise.scan('fs', {query = {que")
+    assert.same({}, words "x = {ind")
+    assert.same({"mortise"}, words "mortise.rename {index = mort")
+    assert.same({}, words "mortise.rename {'ind")
+    assert.same({}, words "-- mort")
+    assert.same({"mortise"}, words "x = [[text]] mort")
+    assert.same({}, words "x = [[mort")
+  end)
+  it("says how a function is called", function()
+    local function note(text) return (select(3, complete(text, env))) end
+    assert.matches("^mortise.get%(index, id, %[options%]%): ", note "mortise.get(")
+    assert.matches("^mortise.get%(index", note "mortise.get('fs', ")
+    assert.matches("^mortise.mget%(index", note "mortise.mget")
+    assert.is_nil(note "print(")
+    assert.is_nil(note "mortise.ge")
+  end)
+  it("knows what begins with a backslash", function()
+    assert.same({"timing", "trace"}, words "\\t")
+    assert.same({"lua"}, words "\\format l")
+    assert.same({"--waiting"}, words "\\locks tree --wai")
+    assert.same({"locks"}, words "\\help lo")
+    assert.equal(2, select(2, complete("\\ti", env)))
+  end)
+  it("raises nothing, whatever is typed", function()
+    math.randomseed(7)
+    local parts = {
+      "mortise", ".", ":", "(", "{", "[", "[[", "]]", "}", ")", "'", '"', "--", "\n", "\\", "=", ",", " ",
+      "get", "scan", "acquire", "tree", "x", "1", "\0", "\xff",
+    }
+    for _ = 1, 3000 do
+      local list = {}
+      for i = 1, math.random(12) do list[i] = parts[math.random(#parts)] end
+      local text = table.concat(list)
+      local found, from = complete(text, env)
+      assert(type(found) == "table" and math.type(from) == "integer", text)
+      assert(from >= 1 and from <= #text + 1, text)
+    end
   end)
   it("knows views and where the word begins", function()
     env.doc = mortise.view '{"path":"/a","size":1}'

@@ -8,10 +8,16 @@ local function quote(word)
 end
 program.quote = quote
 
-local function slurp(file)
-  local handle = io.open(file, "rb")
+-- What a file has.
+function program.read(file)
+  local handle = assert(io.open(file, "rb"))
   local text = handle:read "a"
   handle:close()
+  return text
+end
+
+local function slurp(file)
+  local text = program.read(file)
   os.remove(file)
   return text
 end

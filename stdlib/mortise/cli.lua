@@ -5,6 +5,7 @@ local config = require "mortise.config"
 local core = require "mortise.core"
 local errors = require "mortise.errors"
 local failure = require "mortise.cli.failure"
+local metrics = require "mortise.metrics"
 local options = require "mortise.options"
 local output = require "mortise.cli.output"
 local parser = require "mortise.cli.parser"
@@ -16,9 +17,11 @@ local cli = {}
 -- In the order of the help. Each is a module mortise.cli.NAME: {summary=, usage=, help=, options=, run(ctx)
 -- -> exit status or nil}, with `script` if it runs one, `verb` if that is its first argument, and
 -- works_on(arguments) -> the text by which its sessions identify it, if the name alone is not enough.
+-- `takes`, for completion: what each argument may be, the last one also each further one: words, and kinds of
+-- names in capitals (INDEX, JOB, PATH, SESSION of cli/names.lua; FILE, FOLDER, COMMAND).
 cli.commands = {
-  "run", "repl", "rename", "migrate", "job", "jobs", "up", "init", "locks", "doctor", "config", "help",
-    "version",
+  "run", "repl", "lock", "rename", "migrate", "job", "jobs", "up", "init", "locks", "sessions", "watch",
+    "get", "search", "count", "put", "edit", "doctor", "config", "names", "help", "version",
 }
 
 local own_rows = {
@@ -29,6 +32,16 @@ local own_rows = {
   {name = "progress", type = "string", flag = "--progress", value = "HOW", env = "MORTISE_PROGRESS",
     values = {"auto", "plain", "json", "none"}, default_text = "auto",
     help = "what goes on, on standard error: auto (a terminal's), plain, json, none"},
+  {name = "log_level", type = "string", flag = "--log-level", value = "LEVEL", env = "MORTISE_LOG_LEVEL",
+    values = {"none", "warning", "info", "debug"}, default_text = "warning",
+    help = "what is logged, on standard error; debug: each request, without its contents"},
+  {name = "log_format", type = "string", flag = "--log-format", value = "FORMAT",
+    env = "MORTISE_LOG_FORMAT", values = {"text", "json"}, default_text = "text",
+    help = "of the log's lines"},
+  {name = "trace_http", type = "string", flag = "--trace-http", value = "FILE", env = "MORTISE_TRACE_HTTP",
+    help = "each request, without its contents, is appended there as JSON, with the rest of the log"},
+  {name = "metrics_file", type = "string", flag = "--metrics-file", value = "FILE",
+    env = "MORTISE_METRICS_FILE", help = "counts for Prometheus' textfile collector are kept there"},
   {name = "verbose", type = "boolean", flag = "--verbose", short = "-v",
     help = "tracebacks and what is done"},
 }
@@ -67,18 +80,35 @@ end
 
 -- ---- One run -------------------------------------------------------------------------------------
 
--- The argument of a command's run.
-local function context(name, found, arguments, words)
+-- The argument of a command's run. `behind`: so many of its arguments stand behind `--`.
+local function context(name, found, arguments, words, behind)
   return {
-    cli = cli, name = name, options = found, arguments = arguments, words = words,
+    cli = cli, name = name, options = found, arguments = arguments, words = words, behind = behind,
     verbose = found.verbose or false,
   }
+end
+
+-- What an option of the program's own is set to, here or in the environment.
+local function own_value(found, name)
+  if found[name] ~= nil then return found[name] end
+  for _, row in ipairs(own_rows) do
+    local value = row.name == name and os.getenv(row.env)
+    if value and value ~= "" then
+      local read, why = options.read(row, value)
+      if read == nil then errors.bad("%s is %s", row.env, why) end
+      return read
+    end
+  end
 end
 
 -- Hands the global options to the configuration as its command line.
 local function adopt(found)
   for _, row in ipairs(cli.global_rows) do config.command_line[row.name] = found[row.name] end
   output.progress(found.progress or os.getenv "MORTISE_PROGRESS")
+  local file = own_value(found, "metrics_file")
+  if file then metrics.to_file(file) end
+  output.log_file(own_value(found, "trace_http"))
+  output.log(own_value(found, "log_level"), own_value(found, "log_format"))
 end
 
 local script_hint = "what is meant for the script comes after `--`"
@@ -91,22 +121,29 @@ local function check_arguments(name, command, others)
   if #others < least or #others > most then errors.bad("%s", usage) end
 end
 
--- Runs a command; `named`: its name is the first word that is no option.
-local function start(name, words, named)
+-- Runs a command whose words are parsed, or prints its help. `is_ours`: others see us running it.
+local function obey(name, found, others, words, behind, is_ours)
   local command = cli.command(name)
-  output.expect_json(command.options, words)
-  local rows = options.join(cli.global_rows, command.options or {}, command_rows)
-  local found, others = parser.parse(words, rows, command.script and script_hint)
-  if named then table.remove(others, 1) end
-  adopt(found)
   if found.help then
     io.stdout:write(require("mortise.cli.help").of(cli, name))
     return 0
   end
   check_arguments(name, command, others)
-  -- What others see us running; a script sets its own.
-  config.identity = {program = "mortise", script = command.works_on and command.works_on(others) or name}
-  return command.run(context(name, found, others, words)) or 0
+  if is_ours then -- a script sets its own
+    config.identity = {program = "mortise", script = command.works_on and command.works_on(others) or name}
+  end
+  return command.run(context(name, found, others, words, behind)) or 0
+end
+
+-- Runs a command; `named`: its name is the first word that is no option.
+local function start(name, words, named)
+  local command = cli.command(name)
+  output.expect_json(command.options, words)
+  local rows = options.join(cli.global_rows, command.options or {}, command_rows)
+  local found, others, behind = parser.parse(words, rows, command.script and script_hint)
+  if named then table.remove(others, 1) end
+  adopt(found)
+  return obey(name, found, others, words, behind, true)
 end
 
 -- No word stands for a command.
@@ -115,6 +152,9 @@ local function start_without(words)
   local found, others = parser.parse(words, rows, script_hint)
   if found.help then return start("help", {}) end
   if found.version then return start("version", {}) end
+  if not found.execute and output.is_terminal(0) and output.is_terminal(1) then
+    return start("repl", words)
+  end
   if not found.execute then
     io.stderr:write(require("mortise.cli.help").short(cli))
     return 2
@@ -141,6 +181,19 @@ local function dispatch(words)
   if cli.command(word) then return start(word, words, true) end
   if is_script(word) then return start("run", words) end
   refuse_command(word)
+end
+
+-- Runs a command within the prompt, with the prompt's settings: only its own options are known. Its errors
+-- are reported. -> its exit status
+function cli.within(name, words)
+  local ok, result = core.catch(function()
+    local rows = options.join(cli.command(name).options or {}, command_rows)
+    local found, others, behind = parser.parse(words, rows, "the store and the like are those of the prompt")
+    return obey(name, found, others, words, behind, false)
+  end, failure.handler)
+  output.clear()
+  io.stdout:flush()
+  return ok and result or failure.report(result, config.command_line.verbose)
 end
 
 -- Runs the program. -> its exit status.

@@ -1,11 +1,13 @@
 -- A client: one store, one session. Made by mortise.connect.
 local argument = require "mortise.argument"
+local audit = require "mortise.audit"
 local core = require "mortise.core"
 local documents = require "mortise.documents"
 local errors = require "mortise.errors"
 local lock = require "mortise.lock"
 local locks = require "mortise.locks"
 local losses = require "mortise.losses"
+local metrics = require "mortise.metrics"
 local namespaces = require "mortise.namespaces"
 local options = require "mortise.options"
 local settings = require "mortise.settings"
@@ -26,6 +28,14 @@ end
 
 -- All clients that were opened and are still referenced, for the end of the program.
 local all = setmetatable({}, {__mode = "k"})
+
+function metrics.each_client(see)
+  for each in pairs(all) do
+    local held = {}
+    for own in pairs(each._locks) do held[#held + 1] = own end
+    if each._core then see(each._core, held) end
+  end
+end
 
 -- The core's error about an option begins with its member's name; replaces that by what the user wrote.
 local function open_core(core_options, written)
@@ -80,6 +90,7 @@ local function end_all(clients, why)
     local own = each._core
     each._core, all[each] = nil, nil
     if own then
+      metrics.ended(own)
       local ok, failure = pcall(own.close, own)
       if not ok then why = losses.join(why, failure) end
     end
@@ -103,6 +114,7 @@ function client.end_all(why)
   for each in pairs(all) do list[#list + 1] = each end
   why = end_all(list, why)
   kept = nil
+  metrics.write()
   return why
 end
 
@@ -154,6 +166,8 @@ function Client:url()
   return self:_open_core():url()
 end
 
+function Client:_is_embedded() return self:url():find "^sqlite:" ~= nil end
+
 local jobs_text = [[
 
 # The index of jobs and their journals, which it makes too.
@@ -173,6 +187,7 @@ function Client:init(given)
   local wanted = options.check("init", init_rows, given)
   local own = self:_open_core()
   local result = core.object(own:init(wanted))
+  if result.created then audit(self, "made the lock tables, with epoch %s", result.epoch) end
   if wanted.print then
     result.text = result.text .. jobs_text:format(own:jobs_index(), core.job_table())
   else
@@ -267,12 +282,17 @@ function Client:_clear_the_dead() self:_open_core():clear_the_dead() end
 -- Ends a session and its locks without its owner's consent, `guards` of a job too, see bindings/lua_break.c.
 -- -> a breaking
 function Client:_break_session(id, guards)
-  return self:_open_core():break_session(argument.name("_break_session", "id", id), guards)
+  local own = self:_open_core()
+  audit(self, "ends session %s and its locks%s", argument.name("_break_session", "id", id),
+    guards and ", guards of jobs too" or "")
+  return own:break_session(id, guards)
 end
 
 -- Removes the damaged entries at a path, see there. -> a breaking
 function Client:_clear_damaged(path)
-  return self:_open_core():clear_damaged(argument.name("_clear_damaged", "path", path))
+  local own = self:_open_core()
+  audit(self, "clears what is damaged at %s", argument.name("_clear_damaged", "path", path))
+  return own:clear_damaged(path)
 end
 
 function Client:verify() return core.object(self:_open_core():verify()) end

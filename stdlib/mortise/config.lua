@@ -140,16 +140,10 @@ local function sorted_keys(t)
   return keys
 end
 
--- The profile to use: its settings, its name, and where the name came from; nil if there is none.
-local function choose_profile(content, file)
-  local name, from = config.command_line.profile, "--profile"
-  if not name then name, from = env "MORTISE_PROFILE", "MORTISE_PROFILE" end
-  if not name then
-    if not content or not content.default then return nil end
-    return content.profiles[content.default], content.default, file
-  end
+-- The settings of that one.
+local function named_profile(content, file, name)
   local profile = content and content.profiles[name]
-  if profile then return profile, name, from end
+  if profile then return profile end
   if not content then
     errors.bad("profile `%s`: there is no configuration file %s", name, file or "")
   end
@@ -158,6 +152,25 @@ local function choose_profile(content, file)
   errors.bad("there is no profile `%s` in %s%s", name, file,
     near and near ~= "" and (": did you mean `%s`?"):format(near)
       or "; it has: " .. table.concat(names, ", "))
+end
+
+-- The profile to use: its settings, its name, and where the name came from; nil if there is none.
+local function choose_profile(content, file)
+  local name, from = config.command_line.profile, "--profile"
+  if not name then name, from = env "MORTISE_PROFILE", "MORTISE_PROFILE" end
+  if not name then
+    if not content or not content.default then return nil end
+    return content.profiles[content.default], content.default, file
+  end
+  return named_profile(content, file, name), name, from
+end
+
+-- The settings of that profile, as connect{} takes them.
+function config.profile(name)
+  local content, file = config.load()
+  local profile = named_profile(content, file, name)
+  if not profile.store then errors.bad("profile `%s` in %s names no store", name, file) end
+  return profile
 end
 
 -- ---- All sources ---------------------------------------------------------------------------------
@@ -291,11 +304,14 @@ function config.show_store(url)
   return scheme .. hosts:gsub("^.*@", "...@") .. behind:gsub("^(.).*", "%1...")
 end
 
--- The margin's default depends on the lease.
+-- The margin in force, in milliseconds; `found`: of what resolve() returns. Its default depends on the lease.
+function config.margin_ms(found)
+  if found.margin then return found.margin.value end
+  return core.default_margin(found.lease and found.lease.value or settings.by_name.lease.default_value)
+end
+
 local function default_text(row, found)
-  if row.name ~= "margin" then return row.default_text end
-  local lease = found.lease and found.lease.value or settings.by_name.lease.default_value
-  return core.time_text(core.default_margin(lease))
+  return row.name == "margin" and core.time_text(config.margin_ms(found)) or row.default_text
 end
 
 -- For people and programs: rows {name, value (text), from} of all settings, with defaults but without the

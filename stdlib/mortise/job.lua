@@ -1,5 +1,6 @@
 -- Jobs: changes of many documents that outlive their process. mortise.job{name=, index=, ...} makes one,
 -- mortise.get_job(id) finds one, mortise.jobs() lists them.
+local audit = require "mortise.audit"
 local by_function = require "mortise.by_function"
 local context = require "mortise.context"
 local core = require "mortise.core"
@@ -9,6 +10,7 @@ local guards = require "mortise.guards"
 local hint = require "mortise.hint"
 local hooks = require "mortise.hooks"
 local job_spec = require "mortise.job_spec"
+local metrics = require "mortise.metrics"
 local names = require "mortise.names"
 local options = require "mortise.options"
 local orders = require "mortise.orders"
@@ -215,6 +217,7 @@ local function attempt(self, verb, standing)
     error(others, 0)
   end
   local ok, result, now = work_in_turns(self, session, held, verb, standing)
+  metrics.job(verb, ok, ok and result or now)
   if verb == "undo" then pcall(self._client.refresh, self._client, self._spec.index) end -- searches see it
   if ok then
     result = finished(self, result, began_ms)
@@ -247,6 +250,7 @@ end
 -- The same, telling on_error.
 local function carry_out(self, verb, standing)
   self._touched, self._runs = true, true
+  if verb ~= "run" then audit(self._client, "%s: job %s", verb, self.id) end
   local ok, result = pcall(attempt, self, verb, standing)
   self._runs = nil
   if ok then return result end
@@ -426,6 +430,14 @@ end
 
 -- For commands: how long it waits for writes, whatever it says itself; nil: as it says.
 function job.set_patience(self, wait_ms) self._patience = wait_ms or self._patience end
+
+-- For commands: {on_orphan=, rate=, batch=, concurrency=}, each in place of its own.
+function job.adjust(self, given)
+  self._orphan.on_orphan = given.on_orphan or self._orphan.on_orphan
+  for _, name in ipairs {"rate", "batch", "concurrency"} do
+    self._spec[name] = given[name] or self._spec[name]
+  end
+end
 
 -- For commands: `show` is called as `on_progress` is, and before it.
 job.watch = orders.watch

@@ -1,6 +1,6 @@
--- A held lock. `lock.fence` grows with every grant; `lock.paths` are the requested paths, `lock.modes` the
--- mode of each in the literature's terms, `lock.mode` is "exclusive", "shared" or "SIX", and `lock.ids` are a
--- document lock's ids.
+-- A held lock. `lock.fence` grows with every grant, within one `lock.epoch` of the lock table; `lock.paths`
+-- are the requested paths, `lock.modes` the mode of each in the literature's terms, `lock.mode` is
+-- "exclusive", "shared" or "SIX", and `lock.ids` are a document lock's ids.
 local core = require "mortise.core"
 local argument = require "mortise.argument"
 local duration = require "mortise.duration"
@@ -45,7 +45,8 @@ local made = 0
 function lock.new(client, held, request)
   made = made + 1
   local self = setmetatable({
-    _client = client, _held = held, fence = held.fence, paths = held.paths, modes = held.modes,
+    _client = client, _held = held, fence = held.fence, epoch = held.epoch, paths = held.paths,
+    modes = held.modes,
     mode = request.mode, ids = request.ids, _nothing = request.nothing,
     _writers = {}, _place = place(), _number = made,
   }, Lock)

@@ -3,6 +3,7 @@ local argument = require "mortise.argument"
 local core = require "mortise.core"
 local errors = require "mortise.errors"
 local lock = require "mortise.lock"
+local metrics = require "mortise.metrics"
 local options = require "mortise.options"
 local orphans = require "mortise.orphans"
 local request = require "mortise.request"
@@ -19,9 +20,14 @@ local acquire_rows = options.join(request.rows, {orphans.row})
 options.register({"acquire", "try_lock"}, acquire_rows)
 options.register({"with_tree_lock", "with_document_locks", "with_lock", "with_global_lock"}, common_rows)
 
+-- Calls fn, which takes a lock of the core, past jobs that stand in the way as `o` says.
+local function acquired(client, o, fn)
+  return metrics.timed(function() return orphans.past(client, o, fn) end)
+end
+
 local function take(client, what, o)
   what.mode = o.mode
-  local held = orphans.past(client, o, function()
+  local held = acquired(client, o, function()
     return client:_lock_core():acquire(what.kind, what.index, what.paths, {mode = o.mode, wait_ms = o.wait})
   end)
   local taken = lock.new(client, held, what)
@@ -92,6 +98,19 @@ function locks:with_lock(category, name, given, fn)
   return run(take(self, request.named("with_lock", category, name), o), fn)
 end
 
+-- Of a person's single write: calls fn(lock) under an exclusive lock of the document and intentions on these
+-- paths.
+function locks:_with_document(index, id, paths, given, fn)
+  local o = options.check("with_lock", common_rows, given)
+  local name = "/_doc/" .. core.path_segment(index) .. "/" .. core.path_segment(id)
+  local wants = {{name, "X"}}
+  for _, path in ipairs(paths) do wants[#wants + 1] = {path, "IX"} end
+  local held = acquired(self, o, function()
+    return self:_lock_core():acquire_paths(wants, {wait_ms = o.wait})
+  end)
+  return run(lock.new(self, held, {mode = o.mode}), fn)
+end
+
 -- ---- Documents that a query finds -----------------------------------------------------------------
 
 local rounds_max = 8
@@ -118,7 +137,7 @@ end
 -- lease.
 local function take_none(client, index, o)
   local path = "/_doc/" .. core.path_segment(index)
-  local held = orphans.past(client, o, function()
+  local held = acquired(client, o, function()
     return client:_lock_core():acquire_paths({{path, "IX"}}, {wait_ms = o.wait})
   end)
   return lock.new(client, held, {mode = o.mode, ids = core.array {}, nothing = true})

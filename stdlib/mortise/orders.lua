@@ -1,5 +1,6 @@
 -- Orders to a job that is at work, from anywhere: its control document (core/job/control.h), which whoever
 -- has the job reads about once a second.
+local audit = require "mortise.audit"
 local core = require "mortise.core"
 local errors = require "mortise.errors"
 local options = require "mortise.options"
@@ -23,14 +24,9 @@ orders.rows = {
 
 options.register({"job:throttle"}, orders.rows)
 
-local function me()
-  local own = core.json_decode(core.identity())
-  return sessions.owner_text {user = own.user, host = own.host, pid = own.pid}
-end
-
 -- What the document of a job says that is accepted as it is.
 function orders.accepted()
-  return "accepted by " .. me()
+  return "accepted by " .. sessions.own_text()
 end
 
 local function document_id(client, id) return records.document_id(client, id) .. ":control" end
@@ -42,7 +38,7 @@ local function read(client, id)
   if not body or math.type(body.n) ~= "integer" then return nil, view end
   local given = {
     n = body.n, session = body.session, paused = body.paused, by = body.by, limited_by = body.limited_by,
-    cutover = body.cutover,
+    cutover = body.cutover, finish = body.finish, cancelled = body.cancelled, updated = view.updated,
   }
   for _, row in ipairs(orders.rows) do given[row.name] = body[row.name] end
   return given, view
@@ -59,6 +55,23 @@ function orders.limits(client, record)
   if next(found) == nil then return nil end
   found.by = type(given.limited_by) == "string" and given.limited_by or nil
   return found
+end
+
+local told = {
+  {"finish", "to finish"}, {"cutover", "to cut over"}, {"cancelled", "to end"}, {"paused", "to pause"},
+}
+
+-- Who gave it orders last: {by=, what=, at= (ms)}; nil: nobody, as far as is known.
+function orders.steered(client, record)
+  local given = read(client, record.job)
+  local by = given and (given.by or given.limited_by)
+  if type(by) ~= "string" then return nil end
+  local what = given.by and "to go on" or "how fast it may go"
+  for i = #told, 1, -1 do
+    if given[told[i][1]] == true then what = told[i][2] end
+  end
+  local at = math.type(given.updated) == "integer" and given.updated or nil
+  return core.object {by = by, what = what, at = at}
 end
 
 -- Is whoever has it told to pause?
@@ -92,12 +105,15 @@ local function give(client, record, change)
     local body = {
       n = (given and given.n or 0) + 1, session = record.session, paused = same and given.paused or nil,
       by = same and given.by or nil, limited_by = given and given.limited_by, cutover = given
-        and given.cutover,
+        and given.cutover, finish = given and given.finish,
     }
     for _, row in ipairs(orders.rows) do body[row.name] = given and given[row.name] end
     if not given then body.rate = record.spec.rate end
     for name, value in pairs(change) do body[name] = value end
-    if write(client, record.job, body, view) then return body.n end
+    if write(client, record.job, body, view) then
+      audit(client, "tells who has job %s: %s", record.job, core.json(change))
+      return body.n
+    end
   end
   errors.raise("conflict", "the orders of job %s are changed by others again and again", record.job)
 end
@@ -116,20 +132,24 @@ local function find_alive(client, id, what)
 end
 
 function orders.pause(client, id)
-  return give(client, find_alive(client, id, "paused"), {paused = true, by = me()})
+  return give(client, find_alive(client, id, "paused"), {paused = true, by = sessions.own_text()})
 end
 
 function orders.go_on(client, id)
-  return give(client, find_alive(client, id, "let go on"), {paused = false, by = me()})
+  return give(client, find_alive(client, id, "let go on"), {paused = false, by = sessions.own_text()})
 end
 
 function orders.cancel(client, id)
-  return give(client, find_alive(client, id, "cancelled"), {cancelled = true, by = me()})
+  return give(client, find_alive(client, id, "cancelled"), {cancelled = true, by = sessions.own_text()})
 end
 
 -- Holds for whoever has the migration, now and later.
 function orders.cut_over(client, id)
-  return give(client, find(client, id), {cutover = true, by = me()})
+  return give(client, find(client, id), {cutover = true, by = sessions.own_text()})
+end
+
+function orders.finish(client, id)
+  return give(client, find(client, id), {finish = true, by = sessions.own_text()})
 end
 
 -- Holds for whoever has the job, now and later, until it is changed.
@@ -140,7 +160,7 @@ function orders.throttle(client, id, given)
   if record.state == "undoing" then
     errors.raise("conflict", "job %s is half undone: an undoing is not slowed down", id)
   end
-  o.limited_by = me()
+  o.limited_by = sessions.own_text()
   return give(client, record, o)
 end
 

@@ -89,7 +89,7 @@ end
 
 -- Watches the store while `work` runs, until it is closed. `may_begin`: nothing else holds it at its start.
 function overload.guard(client, work, o, may_begin)
-  if not o or client:url():find "^sqlite:" then return nil end
+  if not o or client:_is_embedded() then return nil end
   local self = setmetatable({}, Guard)
   self.task = core.spawn(function()
     local ok, why = pcall(watch, client, work, o, may_begin)

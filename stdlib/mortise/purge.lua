@@ -3,6 +3,7 @@
 -- First its state becomes `removed`, by compare-and-set: from then on nobody begins to undo it. Then its
 -- journal goes, and its document last; so whatever is cut off is found again and finished. Several may do so
 -- at the same time: each step may be done twice, and the job is gone for all of them.
+local audit = require "mortise.audit"
 local core = require "mortise.core"
 local errors = require "mortise.errors"
 local hint = require "mortise.hint"
@@ -90,6 +91,7 @@ local function remove(client, id, seen)
     tune.finish(client, id, record.spec, "purge")
     if record.spec.tuned then errors.raise("rejected", "job %s stays until that is put back", id) end
     if mark(client, index, record, view) then
+      audit(client, "removes job %s, and with it the way back", id)
       local n = remove_belongings(client, index, id)
       return remove_document(client, index, view) and n or nil
     end

@@ -5,6 +5,7 @@ local core = require "mortise.core"
 local errors = require "mortise.errors"
 local hint = require "mortise.hint"
 local sessions = require "mortise.sessions"
+local warn = require "mortise.warn"
 
 local records = {}
 
@@ -17,15 +18,13 @@ function records.make_index(client)
   if not ok and errors.code(why) ~= "conflict" then error(why, 0) end
 end
 
-local function is_embedded(client) return client:url():find "^sqlite:" ~= nil end
-
 -- The name of the jobs' index; nil where an embedded store has none, since its first job makes it. Raises
 -- not_found where a server has none.
 local function find_index(client)
   local own = client:_open_core()
   local index = own:jobs_index()
   if own:describe(index).exists then return index end
-  if is_embedded(client) then return nil end
+  if client:_is_embedded() then return nil end
   errors.raise("not_found", "there is no index %s for jobs in %s: run `%s init` once", index,
     client:url(), hint.mortise(client))
 end
@@ -37,18 +36,22 @@ function records.index(client)
   return find_index(client) or errors.raise("not_found", "there are no jobs in %s", client:url())
 end
 
--- The same for who lists what is there, which is then up to date; nil: nothing is. A store that has no file
--- is an error: its name is mistyped, most likely.
+-- The same for who lists what is there, which is then up to date, or, for who may not refresh, of a moment
+-- ago; nil: nothing is. A store that has no file is an error: its name is mistyped, most likely.
 function records.index_to_list(client)
   local index = find_index(client)
   local ok, why = pcall(client.refresh, client, index or client:_open_core():jobs_index())
-  if not ok and (index or why.type ~= "index_not_found_exception") then error(why, 0) end
+  if not ok and index and errors.code(why) == "auth" then
+    warn("this user may not refresh %s: what is newer than a moment may be missing", index)
+  elseif not ok and (index or why.type ~= "index_not_found_exception") then
+    error(why, 0)
+  end
   return index
 end
 
 -- Before a job's first request: an embedded store is made ready at its first use, as for locks.
 function records.ready(client)
-  if is_embedded(client) then records.make_index(client) else records.index(client) end
+  if client:_is_embedded() then records.make_index(client) else records.index(client) end
 end
 
 local count_names = {"matched", "changed", "deleted", "unchanged", "conflicts", "rejected", "restored"}
@@ -260,11 +263,25 @@ end
 -- All of this namespace, the oldest first; one whose document is of no use has the state "damaged".
 function records.list(client) return list_of(client) end
 
--- Those that stand half-done. `namespace`: not this client's.
+-- Those that are not over: they run, or stand half-done. `namespace`: not this client's.
+function records.unfinished(client, namespace)
+  return list_of(client, {"running", "stopped", "undoing"}, namespace)
+end
+
+-- Those that stand half-done.
 function records.standing(client, namespace)
   local list = core.array {}
-  for _, record in ipairs(list_of(client, {"running", "stopped", "undoing"}, namespace)) do
+  for _, record in ipairs(records.unfinished(client, namespace)) do
     if record.stands then list[#list + 1] = record end
+  end
+  return list
+end
+
+-- Migrations that have been cut over and not finished.
+function records.open_migrations(client)
+  local list = core.array {}
+  for _, record in ipairs(list_of(client, {"done"})) do
+    if records.is_open(record) then list[#list + 1] = record end
   end
   return list
 end
@@ -332,14 +349,19 @@ function records.advice(client, id, state, change, halted)
   return ("job %s stands half-done: `%s` goes on%s, %s undoes it"):format(id, resume, needs, rollback)
 end
 
--- What may be done about it: {verb = "resume" or "rollback", command =, why =}, the likelier first.
+-- What may be done about it: {verb = "resume", "rollback" or another, command =, why =}, the likelier first.
 function records.next_steps(client, record)
   local mortise = hint.mortise(client)
   local function step(verb, why, command)
     command = command or ("%s jobs %s %s"):format(mortise, verb, record.job)
     return core.object {verb = verb, command = command, why = why}
   end
-  if records.is_open(record) then
+  local phase = record.alive and record.work and record.work.phase
+  if phase == "in step" then
+    local cutover = step("cutover", "blocks the old index, copies the rest, moves the alias if it has one")
+    return record.spec.migrate.to_store and {step("finish", "ends it"), cutover} or {cutover}
+  end
+  if records.is_open(record) or phase == "following" then
     return {step("finish", "ends it: there is no way back from there"), step("rollback", "goes back")}
   end
   if record.state == "done" then return record.work and {} or {step("rollback", "undoes it")} end

@@ -25,6 +25,7 @@ reference.groups = {
     {"object", "(table)", "marks a table as an object, so that it may be empty"},
     {"reject", "(reason)", "returned by a job's function: the document is set aside"},
     {"format", "(value, [options])", "the value as Lua that can be pasted back"},
+    {"metrics", "()", "what this process has counted, as Prometheus' text"},
     {"is_error", "(value)", "is it an error object of mortise?"},
     {"version", nil, "the version, as text"},
   }},
@@ -75,6 +76,7 @@ reference.groups = {
     {"bulk", "(index, [options])", "a writer that writes nothing past the lock's deadline"},
     {"scan", "(index, [options])", "every document that matches, those written a moment ago too"},
     {"fence", nil, "larger than that of every earlier holder"},
+    {"epoch", nil, "of the lock table, within which that is so"},
     {"paths", nil, "what it was asked for"},
     {"modes", nil, "the mode of each path: X, S, SIX"},
     {"mode", nil, "exclusive, shared or SIX"},
@@ -176,12 +178,13 @@ local holders
 -- the options of its functions become known too.
 function reference.holders()
   if not holders then
-    require "mortise.rename"
+    for _, name in ipairs {"rename", "migrate", "versions"} do require("mortise." .. name) end
     local mortise = require "mortise"
     holders = {{"mortise", mortise}, {"client", mortise}}
     for _, group in ipairs {"client", "lock", "writer", "scan", "job"} do
       holders[#holders + 1] = {group, require("mortise." .. group).class}
     end
+    holders[#holders + 1] = {"migration", require("mortise.migrate").class}
   end
   return holders
 end
@@ -197,20 +200,23 @@ function reference.names()
   return list
 end
 
--- Rows {group=, name=, signature=, does=, options=} for a name, which may be "lock:scan" or "mortise.scan".
+-- A row as {group=, name=, signature=, does=, options=}.
+local function as_found(group, row)
+  local key = (group == "client" or group == "mortise") and row[1] or group .. ":" .. row[1]
+  return {
+    group = group, name = row[1], signature = signature(group, row), does = row[3],
+    options = options.known[key],
+  }
+end
+
+-- Such rows for a name, which may be "lock:scan" or "mortise.scan".
 function reference.find(name)
   local owner, last = name:match "^([0-9A-Za-z_]+)[.:]([0-9A-Za-z_]+)$"
   local list = {}
   reference.holders()
   each(function(group, row)
     local is_owner = not owner or owner == group or owner == "mortise" and group == "client"
-    if is_owner and row[1] == (last or name) then
-      local key = (group == "client" or group == "mortise") and row[1] or group .. ":" .. row[1]
-      list[#list + 1] = {
-        group = group, name = row[1], signature = signature(group, row), does = row[3],
-        options = options.known[key],
-      }
-    end
+    if is_owner and row[1] == (last or name) then list[#list + 1] = as_found(group, row) end
   end)
   return list
 end
@@ -233,17 +239,23 @@ function reference.group(name)
   end
 end
 
--- The line for one of these functions, or nil.
-function reference.of_function(value)
+-- The row of one of these functions in the form of find, or nil.
+function reference.row_of(value)
   local found
   each(function(group, row)
     for _, holder in ipairs(reference.holders()) do
       if not found and row[2] and holder[1] == group and rawget(holder[2], row[1]) == value then
-        found = reference.line {signature = signature(group, row), does = row[3]}
+        found = as_found(group, row)
       end
     end
   end)
   return found
+end
+
+-- The line for one of these functions, or nil.
+function reference.of_function(value)
+  local row = reference.row_of(value)
+  return row and reference.line(row)
 end
 
 return reference

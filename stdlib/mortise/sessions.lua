@@ -138,6 +138,12 @@ function sessions.judge(session, now_ms)
   return result
 end
 
+-- Who we are, for people: "ann@host, pid 7".
+function sessions.own_text()
+  local own = core.json_decode(core.identity())
+  return sessions.owner_text {user = own.user, host = own.host, pid = own.pid}
+end
+
 -- Is the owner the same user on the same host as we are, going by names?
 local me
 function sessions.is_mine(owner)

@@ -21,11 +21,12 @@ local types = {
 local values = {
   store = "URL", namespace = "NAME", table = "NAME", lease = "TIME", wait = "TIME", timeout = "TIME",
   user = "NAME", ca_file = "FILE", cert_file = "FILE", key_file = "FILE",
+  proxy = "URL", unix_socket = "FILE",
 }
 
 local access = {
   user = true, password = true, api_key = true, bearer = true, ca_file = true, cert_file = true,
-  key_file = true, insecure = true,
+  key_file = true, insecure = true, proxy = true, unix_socket = true,
 }
 
 -- Only for connect{} (settings.identity): the session's identity.
@@ -35,6 +36,7 @@ local identity = {program = true, script = true, job = true}
 local instead = {
   margin = ("a tenth of the lease, at most %s"):format(core.time_text(core.default_margin(core.time_max))),
   ca_file = "the system's",
+  proxy = "the environment's",
 }
 
 local function upper(letter) return string.char(letter:byte() - 0x20) end

@@ -80,7 +80,7 @@ end
 -- Before a job of this id begins or is resumed, under its lock: its spec, and its document where there is
 -- one, then say what is there. Of one that is undone they say what there is still to be put back.
 function tune.prepare(client, id, spec, verb)
-  if client:url():find "^sqlite:" or verb == "run" and not spec.tune then return end
+  if client:_is_embedded() or verb == "run" and not spec.tune then return end
   local record = records.get(client, id)
   local may_begin = verb ~= "run" or record and record.state == "undone"
   local known = may_begin and record and record.spec.tuned or nil

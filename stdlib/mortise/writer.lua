@@ -9,6 +9,7 @@ local core = require "mortise.core"
 local errors = require "mortise.errors"
 local json = require "mortise.json"
 local losses = require "mortise.losses"
+local metrics = require "mortise.metrics"
 local options = require "mortise.options"
 local place = require "mortise.place"
 local to_item = require "mortise.item"
@@ -59,6 +60,7 @@ local function weight(item) return #(item.body or "") + #item.id + 100 end
 local function account(self, item, answer)
   local outcome = answer.outcome
   self._counts[outcome] = self._counts[outcome] + 1
+  metrics.count("mortise_documents_total", 1, outcome)
   if outcome == "conflict" then table.insert(self._conflicts, item.id) end
   if answer.type == "stamped" then
     table.insert(self._stamped, {id = item.id, reason = answer.reason})

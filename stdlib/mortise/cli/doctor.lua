@@ -9,7 +9,9 @@ local hint = require "mortise.hint"
 local mortise = require "mortise"
 local output = require "mortise.cli.output"
 local records = require "mortise.records"
+local secret = require "mortise.secret"
 local sessions = require "mortise.sessions"
+local settings = require "mortise.settings"
 local stripes = require "mortise.stripes"
 local sweeps = require "mortise.sweeps"
 local visible = require "mortise.visible"
@@ -23,17 +25,19 @@ whether it is as this program makes it; the index of jobs; the rights, by taking
 it back; the clocks; the sessions' heartbeats and what dead ones left, which every client that works here
 removes bit by bit; --fix removes it now, which takes up to one lease of theirs, but never what guards a job
 that stands half-done. That there is one is wrong, and worse where it has lost its lock, which --fix takes
-anew. On a server it also removes the documents of sessions that ended more than a week ago. With INDEX, also
+anew. It also makes the index of jobs where that is missing, and a file with a secret its owner's alone. On a
+server the documents of sessions that ended more than a week ago are removed in any case. With INDEX, also
 whether a rename or a job could change its documents: that it is there and takes writes, that searches find
 its paths, and that this user may write; nothing is written. Each finding says what to do. Exit status 1 when
 something is wrong.]],
   options = {
-    {name = "fix", type = "boolean", flag = "--fix", help = "remove what dead sessions left"},
+    {name = "fix", type = "boolean", flag = "--fix", help = "mend what can be mended without asking"},
     {name = "verbose", type = "boolean", flag = "--verbose", help = "list the dead sessions one by one"},
     doctor_index.row,
     output.json_row,
   },
   arguments = {0, 1},
+  takes = {"INDEX"},
 }
 
 -- ---- Findings ------------------------------------------------------------------------------------
@@ -81,9 +85,25 @@ end
 
 -- ---- Checks --------------------------------------------------------------------------------------
 
-local function check_settings(findings)
+-- A file with a secret becomes its owner's alone.
+local function fix_file(findings, name, found)
+  local before = secret.exposed(found.value)
+  if not before then return end
+  os.execute("chmod 600 -- " .. hint.quoted(found.value) .. " 2>/dev/null")
+  if secret.exposed(found.value) then return end
+  add(findings, "settings", "fine",
+    ("%s (%s) is mode 0600 now: it could be read or written by others"):format(found.value, name))
+end
+
+local function check_settings(findings, ctx)
   local resolved = try(findings, "settings", config.resolve)
   if not resolved then return false end
+  for _, row in ipairs(ctx.options.fix and settings.rows or {}) do
+    if row.private and resolved.found[row.name] then
+      fix_file(findings, row.name, resolved.found[row.name])
+    end
+  end
+  if ctx.options.fix then resolved = config.resolve() end
   for _, why in ipairs(resolved.warnings) do add(findings, "settings", "warning", why) end
   if not resolved.found.store then
     return add(findings, "settings", "wrong", "no store is named", "name one with --store or MORTISE_STORE")
@@ -111,7 +131,7 @@ local function check_file(findings, client)
 end
 
 local function check_server(findings, client)
-  if client:url():find "^sqlite:" then return check_file(findings, client) end
+  if client:_is_embedded() then return check_file(findings, client) end
   local root = try(findings, "store", function()
     local status, answer = client:raw("GET", "/")
     if status ~= 200 then errors.raise(status == 401 and "auth" or "unavailable", "it answers %d", status) end
@@ -138,13 +158,17 @@ local function check_table(findings, client)
 end
 
 -- Without it there are no jobs; all else works.
-local function check_jobs(findings, client)
+local function check_jobs(findings, client, ctx)
   local index = client:_open_core():jobs_index()
   local found = try(findings, "jobs", function() return client:describe(index) end)
   if not found then return end
   if found.exists then return add(findings, "jobs", "fine", ("their index %s is there"):format(index)) end
-  if client:url():find "^sqlite:" then
+  if client:_is_embedded() then
     return add(findings, "jobs", "fine", "none yet: the first one makes their index")
+  end
+  local function make() return records.make_index(client) or true end
+  if ctx.options.fix and try(findings, "jobs", make) then
+    return add(findings, "jobs", "fine", ("their index %s was missing, and is made"):format(index))
   end
   add(findings, "jobs", "wrong", ("their index %s is missing: the table is older than this program")
     :format(index), ("run `%s init` once more, with the rights it prints"):format(hint.mortise()))
@@ -161,7 +185,7 @@ end
 
 -- Are the stored scripts this program's? The least role may not read them; who may not is not told.
 local function check_scripts(findings, client)
-  if client:url():find "^sqlite:" then return end
+  if client:_is_embedded() then return end
   for id, source in pairs(try(findings, "lock table", function() return wanted_scripts(client) end) or {}) do
     local status, text = client:raw("GET", "/_scripts/" .. id)
     local stored = status == 200 and core.json_decode(text).script or {}
@@ -362,14 +386,33 @@ local function add_unguarded(findings, client, record, ctx)
     .. "--fix` does"):format(hint.mortise(), record.job, hint.mortise()))
 end
 
--- Jobs that stand half-done and keep nobody away.
+-- A migration whose process died while writes were refused.
+local function add_blocked(findings, record)
+  local phase = record.work and record.work.phase
+  if phase ~= "cutting over" and phase ~= "going back" then return end
+  local spec = record.spec.migrate
+  local said = "index %s may take no writes: migration %s was cut off while it moved the alias"
+  add(findings, "jobs", "wrong", said:format(phase == "cutting over" and spec.from or spec.to, record.job),
+    ("resume it or roll it back (`%s jobs show %s`)"):format(hint.mortise(), record.job))
+end
+
+local function add_open(findings, record)
+  add(findings, "jobs", "warning", ("migration %s was cut over and is not finished: index %s takes no writes")
+    :format(record.job, record.spec.migrate.from),
+    ("`%s jobs finish %s` ends it, `%s jobs rollback %s` goes back"):format(hint.mortise(), record.job,
+      hint.mortise(), record.job))
+end
+
+-- Jobs that stand half-done and keep nobody away, and migrations that somebody has to end.
 local function check_standing(findings, client, ctx)
   local ok, list = pcall(records.standing, client)
   if not ok and errors.code(list) == "not_found" then return end -- check_jobs says it
   if not ok then error(list, 0) end
   for _, record in ipairs(guards.mark(client, list)) do
     if record.guarded == false then add_unguarded(findings, client, record, ctx) end
+    add_blocked(findings, record)
   end
+  for _, record in ipairs(records.open_migrations(client)) do add_open(findings, record) end
 end
 
 -- `just`: this session was opened a moment ago.
@@ -439,7 +482,7 @@ end
 -- Of a table that is there.
 local function check_use(findings, client, ctx)
   check_scripts(findings, client)
-  check_jobs(findings, client)
+  check_jobs(findings, client, ctx)
   local had, may = check_rights(findings, client)
   if not may then return end
   check_lists(findings, client, had, ctx)
@@ -448,7 +491,7 @@ end
 
 function command.findings(ctx)
   local findings = {}
-  if not check_settings(findings) then return findings end
+  if not check_settings(findings, ctx) then return findings end
   local client = try(findings, "store", function() return mortise.connect {} end)
   if not client then return findings end
   local guard <close> = client

@@ -1,12 +1,20 @@
--- mortise help [COMMAND]
+-- mortise help [COMMAND or TOPIC or FUNCTION]
 local errors = require "mortise.errors"
 local parser = require "mortise.cli.parser"
 local suggest = require "mortise.suggest"
 
+local functions = require("mortise.later") "mortise.prompt.help"
+local reference = require("mortise.later") "mortise.reference"
+local topics = require("mortise.later") "mortise.cli.topics"
+
 local help = {
-  summary = "this help, or that of a command",
-  usage = "[COMMAND]",
+  summary = "this help, or that of a command, a topic, a function",
+  usage = "[COMMAND|TOPIC|FUNCTION]",
+  help = [[
+Of a command: how it is called, and its options. Of a topic (errors, status, store, query, time, modes): what
+it is about. Of a function of scripts, as scan or lock:upgrade: how it is called, and its options.]],
   arguments = {0, 1},
+  takes = {"COMMAND errors status store query time modes"},
 }
 
 local function list_commands(cli)
@@ -46,6 +54,9 @@ local function all(cli)
     "Commands:",
     list_commands(cli),
     "",
+    "Topics (mortise help TOPIC):",
+    parser.columns(topics.list, "  "),
+    "",
     "Global options:",
     parser.help(cli.first_rows),
     parser.help(cli.global_rows),
@@ -76,13 +87,26 @@ function help.of(cli, name)
   return table.concat(parts, "\n")
 end
 
+-- The help for a name; nil: there is none.
+function help.about(cli, name)
+  if cli.command(name) then return help.of(cli, name) end
+  local text = topics.text(name)
+  if text then return text end
+  if #reference.find(name) > 0 or reference.group(name) then return functions.text(name) end
+end
+
+local function refuse(cli, name)
+  local known = table.move(cli.commands, 1, #cli.commands, 1, {})
+  for _, topic in ipairs(topics.list) do known[#known + 1] = topic[1] end
+  table.move(reference.names(), 1, #reference.names(), #known + 1, known)
+  local near = suggest(name, known)
+  errors.bad("there is no command, topic or function `%s`%s", name,
+    near and (": did you mean `%s`?"):format(near) or "; `mortise help` lists them")
+end
+
 function help.run(ctx)
   local name = ctx.arguments[1]
-  if name and not ctx.cli.command(name) then
-    local near = suggest(name, ctx.cli.commands)
-    errors.bad("there is no command `%s`%s", name, near and (": did you mean `%s`?"):format(near) or "")
-  end
-  io.stdout:write(name and help.of(ctx.cli, name) or all(ctx.cli))
+  io.stdout:write(name and (help.about(ctx.cli, name) or refuse(ctx.cli, name)) or all(ctx.cli))
 end
 
 return help

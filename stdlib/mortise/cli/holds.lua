@@ -7,6 +7,7 @@ local stripes = require "mortise.stripes"
 
 local holds = {}
 
+holds.page = 5000 -- documents in one answer: for whoever lists a whole table, round trips cost most
 holds.digits = 8 -- digits of a session's id in the name of a hold
 
 -- The name of a hold in lists: "3f9a12cd/7", or "damaged" for all damaged entries at a path.
@@ -18,6 +19,12 @@ end
 local intention = {IS = true, IX = true}
 
 function holds.is_intention(mode) return intention[mode] or false end
+
+-- Is this entry of a lock's document one that people want to see? Marks of intention only say that there is
+-- something below, unless somebody waits there.
+function holds.is_worth_showing(entry, lock)
+  return entry.waits or #(lock.queue or {}) > 0 or not holds.is_intention(entry.mode)
+end
 
 -- The ancestors of a path and the path itself: "/", "/a", "/a/b" for "/a/b".
 function holds.chain(path)
@@ -67,6 +74,8 @@ end
 
 -- ---- Owners --------------------------------------------------------------------------------------
 
+local none = {}
+
 local function job_of(entry)
   return not entry.damaged and type(entry.job) == "string" and entry.job ~= "" and entry.job or nil
 end
@@ -89,17 +98,20 @@ end
 -- verdict=}}}, without `record` for a missing session.
 local function learn(client, locks, known, now)
   local missing = {}
-  for _, lock in ipairs(locks) do
-    known[lock.ns] = known[lock.ns] or {}
-    for _, entries in ipairs {lock.holders or {}, lock.queue or {}} do
-      for _, entry in ipairs(entries) do
-        if not entry.damaged and known[lock.ns][entry.session] == nil then
-          known[lock.ns][entry.session] = {}
-          missing[lock.ns] = missing[lock.ns] or {}
-          table.insert(missing[lock.ns], entry.session)
-        end
+  local function note(ns, entries)
+    local of_ns = known[ns]
+    for _, entry in ipairs(entries) do
+      if not entry.damaged and of_ns[entry.session] == nil then
+        of_ns[entry.session] = {}
+        missing[ns] = missing[ns] or {}
+        table.insert(missing[ns], entry.session)
       end
     end
+  end
+  for _, lock in ipairs(locks) do
+    known[lock.ns] = known[lock.ns] or {}
+    note(lock.ns, lock.holders or none)
+    note(lock.ns, lock.queue or none)
   end
   for ns, ids in pairs(missing) do
     local found = client:_read_sessions(ids, ns)
@@ -160,14 +172,15 @@ end
 -- Calls see(entry, lock) for each entry of these locks that `once`, of stripes.once(), has not had. -> false
 -- once it returned false.
 local function each_entry(locks, known, once, see)
-  for _, lock in ipairs(locks) do
-    for _, waits in ipairs {false, true} do
-      local make = waits and waiter_of or entry_of
-      for _, entry in ipairs(waits and lock.queue or lock.holders or {}) do
-        local new = once(lock, entry, waits)
-        if new and see(make(lock, entry, owner_of(known, lock, entry)), lock) == false then return false end
-      end
+  local function each(lock, entries, waits, make)
+    for _, entry in ipairs(entries) do
+      local new = once(lock, entry, waits)
+      if new and see(make(lock, entry, owner_of(known, lock, entry)), lock) == false then return false end
     end
+  end
+  for _, lock in ipairs(locks) do
+    if each(lock, lock.holders or none, false, entry_of) == false then return false end
+    if each(lock, lock.queue or none, true, waiter_of) == false then return false end
   end
 end
 
@@ -176,6 +189,7 @@ end
 -- Calls see(entry, lock) for all pages of a filter until it returns false. -> was the list fresh?
 function holds.each(client, filter, see)
   local known, page, fresh, once = {}, {}, true, stripes.once()
+  filter.page = filter.page or holds.page
   local now = core.wall_ms()
   local function flush()
     learn(client, page, known, now)
@@ -246,7 +260,8 @@ local function plain(value)
   return (kind == "string" or kind == "number" or kind == "boolean") and value or nil
 end
 
-local function owner_object(session)
+-- The owner of a session, or nil, as JSON shows it.
+function holds.owner_object(session)
   local owner = session and session.owner
   if type(owner) ~= "table" then return nil end
   local out = {}
@@ -270,7 +285,7 @@ function holds.object(entry)
     queued_at = entry.queued_at, path_known = entry.known, more = entry.more,
     state = entry.verdict.state, dead = entry.verdict.dead, orphaned = entry.verdict.orphaned,
     verdict = entry.verdict.text,
-    owner = owner_object(session), opened = session and holds.iso(session.opened),
+    owner = holds.owner_object(session), opened = session and holds.iso(session.opened),
     last_beat = session and holds.iso(session.beat_at), lease_ms = session and session.lease_ms,
   }
 end

@@ -14,6 +14,7 @@ local migration = require("mortise.later") "mortise.cli.migration"
 local mortise = require "mortise"
 local options = require "mortise.options"
 local output = require "mortise.cli.output"
+local pace = require "mortise.cli.pace"
 local plan = require "mortise.cli.plan"
 local progress = require "mortise.cli.progress"
 local run = require "mortise.cli.run"
@@ -41,10 +42,11 @@ change is not a Lua function, without its script.]],
       help = "only say what it would change, or undo: takes no lock, writes nothing"},
     job_spec.patience_row,
     output.json_row, confirm.row, undo.row,
-  }, kept_plan.rows),
+  }, pace.rows, kept_plan.rows),
   script = true,
   verb = "run",
   arguments = {1, math.huge},
+  takes = {"run", "FILE"},
 }
 
 local function to_job(value, file)
@@ -129,6 +131,7 @@ local function work(ctx, found)
   if verb == "plan_rollback" then return undo.show(ctx, found) end
   job.watch(found, progress.watcher(found.id))
   job.set_patience(found, o.wait_for_writes)
+  pace.set(found, o)
   if verb == "plan" then return show_plan(ctx, client, found) end
   local may, given = agreed(ctx, client, found, verb, record)
   if not may then return 1 end

@@ -48,7 +48,9 @@ local function change_text(spec)
   end
   if spec.migrate then
     local alias = spec.migrate.alias
-    return ("copied into %s%s"):format(spec.migrate.to, alias and ", to which the alias " .. alias
+    local other = spec.migrate.to_store
+    return ("copied into %s%s%s"):format(spec.migrate.to, other and " of " .. visible(other.url) or "",
+      alias and ", to which the alias " .. alias
       .. " moves" or "")
   end
   if by_function.is(spec.change) then return "a Lua function" end
@@ -159,12 +161,26 @@ function job_shown.by_server(result)
   return (", %d before that by the server"):format(result.by_server)
 end
 
--- Prints all about one. `limits`: what slows it down, or nil.
-function job_shown.print_one(record, limits)
+-- The first documents that were set aside, with why.
+local function say_aside(aside)
+  for i, each in ipairs(aside) do
+    say(i == 1 and "aside" or "", "%s: %s: %s", each.id, each.type or "conflict", each.reason or "")
+  end
+end
+
+local bar_width = 40
+
+-- Prints all about one. `more`: {limits=, what slows it down, steered=, who gave it orders last, aside=, the
+-- first documents that were set aside}, each or nil.
+function job_shown.print_one(record, more)
   local spec, now = record.spec, not records.over[record.state] and progress_of(record)
+  local limits, steered = more.limits, more.steered
   output.line(io.stdout, record.job)
   say("state", "%s%s", state_text(record), record.reason and ": " .. record.reason or "")
-  if now then say("so far", "%s%s", at_least(record), progress.line(now)) end
+  if now then
+    say("so far", "%s%s", at_least(record), progress.line(now))
+    say("", "%s", progress.bar(now.done, now.all, bar_width))
+  end
   say_who(record)
   if record.guarded == false then
     say("lock", "it has lost it: nothing keeps others away from what stands half-done; resume and rollback "
@@ -175,8 +191,18 @@ function job_shown.print_one(record, limits)
   if migration and record.stands and record.work and record.work.phase == "cutting over" then
     say("blocked", "%s takes no writes until it is resumed or rolled back", migration.from)
   end
+  local back = record.work and record.work.back
+  if back and back.strangers then
+    say("strangers", "%d documents of %s were written by others since the alias left it: %s%s",
+      back.strangers.n, migration.from, visible(table.concat(back.strangers.ids, ", ")),
+      back.strangers.n > #back.strangers.ids and ", ..." or "")
+  end
   if limits then
     say("limits", "%s%s", job_orders.limits_text(limits), limits.by and ", by " .. limits.by or "")
+  end
+  if steered then
+    say("steered", "by %s: told %s%s", steered.by, steered.what,
+      steered.at and ", " .. ago(steered.at / 1000) or "")
   end
   say("index", "%s", spec.index)
   say("change", "%s", change_text(spec))
@@ -184,6 +210,7 @@ function job_shown.print_one(record, limits)
   if spec.query then say("query", "%s", core.json(spec.query)) end
   say("locks", "%s", job_shown.paths_text(spec.lock))
   say_counts(record)
+  say_aside(more.aside or {})
   say_times(record)
   for i, step in ipairs(steps_of(record)) do say(i == 1 and "do" or "", "%s", step) end
 end
@@ -198,9 +225,21 @@ job_shown.list_rows = {
   {name = "state", type = "string", flag = "--state", value = "STATE",
     values = {"stands", "running", "stopped", "done", "undoing", "undone", "removed", "damaged"},
     help = "ls: only those in this state; `stands`: half-done, whatever its state"},
+  {name = "index", type = "string", flag = "--index", value = "NAME", help = "ls: only those that change it"},
+  {name = "since", type = "duration", flag = "--since", value = "TIME",
+    help = "ls: only those that were at work within this time"},
+  {name = "mine", type = "boolean", flag = "--mine", help = "ls: only those of this user on this host"},
 }
 
+local function is_asked_for(record, o)
+  local spec = record.spec or {}
+  if o.index and spec.index ~= o.index and (spec.migrate or {}).to ~= o.index then return false end
+  if o.mine and not sessions.is_mine(record.by) then return false end
+  return not o.since or (record.updated or 0) * 1000 >= core.wall_ms() - o.since
+end
+
 local function is_wanted(record, o)
+  if not is_asked_for(record, o) then return false end
   if o.state == "stands" then return record.stands end
   if o.state then return record.state == o.state end
   return o.all or not (record.state == "undone" and not record.began)
@@ -224,7 +263,7 @@ function job_shown.choose(list, o)
   for _, record in ipairs(list) do
     local wanted = is_wanted(record, o)
     if wanted then chosen[#chosen + 1] = record end
-    if wanted or not o.state then most = most + 1 end
+    if wanted or not o.state and is_asked_for(record, o) then most = most + 1 end
   end
   table.sort(chosen, is_before)
   for i = #chosen, shown_at_most + 1, -1 do
@@ -308,8 +347,8 @@ end
 local look_ms = 500
 
 -- Shows how far it is until nobody is at work on it any more, `wait_ms` at most (nil: as long as that takes).
--- -> its record
-function job_shown.watch(client, id, wait_ms)
+-- `see` (or nil) gets its record each time. -> its record
+function job_shown.watch(client, id, wait_ms, see)
   local until_ms = wait_ms and core.now_ms() + wait_ms
   while true do
     local record = records.need(client, id)
@@ -319,6 +358,7 @@ function job_shown.watch(client, id, wait_ms)
     end
     local now = progress_of(record)
     if now then output.status(progress.line(now), now, record.waits) end
+    if see then see(record) end
     core.sleep(until_ms and math.min(look_ms, math.max(1, until_ms - core.now_ms())) or look_ms)
   end
 end

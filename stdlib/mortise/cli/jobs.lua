@@ -5,6 +5,7 @@ local duration = require "mortise.duration"
 local errors = require "mortise.errors"
 local guards = require "mortise.guards"
 local hint = require "mortise.hint"
+local holds = require "mortise.cli.holds"
 local job = require "mortise.job"
 local job_spec = require "mortise.job_spec"
 local job_orders = require "mortise.cli.job_orders"
@@ -29,15 +30,19 @@ local command = {
 Jobs are changes that a script has begun with mortise.job{...}: what each is to do, how far it is and how it
 is undone stand in the store, so that any process may go on with it.
 
-ls         lists the jobs of the namespace: what stands, what runs, then the latest that ended. One whose
-           process is gone, or which was stopped, stands half-done: its lock guards its paths until it is
-           resumed or rolled back. One that has lost its lock, as by `mortise locks break
-           --abandon`, is said to have none.
-show       all about one, and what may be done; with --rejected or --conflicts the documents that were
-           refused, or that others had changed, each on a line, however many.
+ls         lists the jobs of the namespace: what stands, what runs, then the latest that ended; of an --index,
+           --since a time ago, or --mine. One whose process is gone, or which was stopped, stands half-done:
+           its lock guards its paths until it is resumed or rolled back. One that has lost its lock, as by
+           `mortise locks break --abandon`, is said to have none.
+show       all about one: how far it is, who steered it, the first documents that were set aside, what may be
+           done; with --rejected or --conflicts the documents that were refused, or that others had changed,
+           each on a line, however many.
 wait       shows how far it is until nobody is at work on it any more. The exit status is 0 if it is done or
            undone then, 1 if documents were set aside or it was refused, 6 if it stands half-done, and 3 if
            it is still at work after --for TIME.
+watch      the same, with a line whenever something changes (an object with --json), and all about it at the
+           end.
+report     all about one, for a ticket: what show says, and the documents that were set aside, by reason.
 plan       what it would change now; takes no lock, writes nothing. The exit status is 7 if that is nothing.
 pause      whoever is at work on it, anywhere, sends nothing more until it is resumed, and keeps the lock.
 throttle   how fast it may go, from now on and after it was taken over.
@@ -48,7 +53,7 @@ rollback   undoes what it has done: each document that still is what the job mad
            was. What others have changed since is left, counted, and the exit status is 1. --dry-run only
            says what it would do. At a terminal it asks before it undoes more than 1,000 documents. A rename
            without a journal is undone by renaming back whatever lies there: where that is not all the
-           job's, it asks, or needs --yes or --others N.
+           job's, it asks, or needs --yes or --others N. A migration's alias goes back.
 cutover    whoever is at work on a migration that waits for it (`mortise migrate --cutover manual`) cuts
            over.
 finish     ends a migration that has been cut over: there is no way back from there. --delete deletes the
@@ -117,6 +122,33 @@ local function why_none(client, id)
   return #guards.entries(client, id) > 0 and "; its process waits for its lock, and has not begun" or ""
 end
 
+local aside_shown, aside_reported = 3, 1000
+
+-- The first documents that it has set aside: {id, type, reason}; of a conflict there is no type.
+local function first_aside(client, record, most)
+  local list, counts = core.array {}, record.counts or {}
+  for _, what in ipairs {"rejected", "conflicts"} do
+    if (counts[what] or 0) > 0 then
+      for each in client:get_job(record.job)[what](client:get_job(record.job)) do
+        if #list >= most then break end
+        list[#list + 1] = core.object(each)
+      end
+    end
+  end
+  return list
+end
+
+-- What stands beside its record: for job_shown.print_one.
+local function more_about(client, record)
+  if record.state == "damaged" then return {} end
+  local is_over = records.over[record.state]
+  local aside = first_aside(client, record, aside_shown)
+  return {
+    limits = not is_over and orders.limits(client, record) or nil, steered = orders.steered(client, record),
+    aside = #aside > 0 and aside or nil,
+  }
+end
+
 function verbs.show(client, ctx, id)
   local o = ctx.options
   if o.rejected then print_aside(client:get_job(id):rejected(), o.json) end
@@ -129,9 +161,9 @@ function verbs.show(client, ctx, id)
   end
   guards.mark(client, {record})
   sweeps.mark(client, record)
-  local limits = not records.over[record.state] and orders.limits(client, record) or nil
-  if not ctx.options.json then return job_shown.print_one(record, limits) end
-  record.limits = limits
+  local more = more_about(client, record)
+  if not ctx.options.json then return job_shown.print_one(record, more) end
+  for name, value in pairs(more) do record[name] = value end
   output.json(job_shown.object(record))
 end
 
@@ -152,6 +184,68 @@ function verbs.wait(client, ctx, id)
     output.line(io.stdout, job_shown.line(record))
   end
   return status_of(record)
+end
+
+-- As `wait`, with a line for each change of what is seen, and all about it at the end.
+function verbs.watch(client, ctx, id)
+  local last
+  local record = job_shown.watch(client, id, ctx.options["for"], function(record)
+    local line = job_shown.line(record)
+    if ctx.options.json then
+      output.begin_json()
+      output.line(io.stdout, core.json(job_shown.object(record)))
+    elseif line ~= last and not output.is_terminal(2) then
+      output.line(io.stdout, holds.iso(core.wall_ms()):sub(1, 19), "Z  ", line)
+    end
+    io.stdout:flush()
+    last = line
+  end)
+  local status = status_of(record)
+  verbs.show(client, ctx, id)
+  return status
+end
+
+-- The reasons of a list, each with how many there are, the most frequent first.
+local function by_reason(list)
+  local counts, names = {}, {}
+  for _, each in ipairs(list) do
+    local name = each.type or "conflict"
+    if not counts[name] then names[#names + 1] = name end
+    counts[name] = (counts[name] or 0) + 1
+  end
+  table.sort(names, function(a, b)
+    if counts[a] ~= counts[b] then return counts[a] > counts[b] end
+    return core.before(a, b)
+  end)
+  return names, counts
+end
+
+-- All about one, for a ticket: what `show` says, and each document that was set aside, by reason.
+function verbs.report(client, ctx, id)
+  local record = records.need(client, id)
+  local list = first_aside(client, record, aside_reported)
+  if ctx.options.json then
+    guards.mark(client, {record})
+    for name, value in pairs(more_about(client, record)) do record[name] = value end
+    record.aside = list
+    return output.json(job_shown.object(record))
+  end
+  output.line(io.stdout, ("mortise jobs report %s, %s, %s, namespace %s"):format(id,
+    holds.iso(core.wall_ms()) or "", client:url(), client:namespace()))
+  verbs.show(client, ctx, id)
+  local names, counts = by_reason(list)
+  for _, name in ipairs(names) do
+    io.stdout:write "\n"
+    output.line(io.stdout, ("%d set aside: %s"):format(counts[name], name))
+    for _, each in ipairs(list) do
+      local is_of_it = (each.type or "conflict") == name
+      if is_of_it then output.line(io.stdout, "  ", each.id, "  ", each.reason or "") end
+    end
+  end
+  if #list >= aside_reported then
+    output.line(io.stdout, ("the first %d are listed; all: %s jobs show %s --rejected, --conflicts"):format(
+      #list, hint.mortise(), id))
+  end
 end
 
 verbs.purge = purge
@@ -261,14 +355,17 @@ function verbs.rollback(client, ctx, id)
   return go_on(ctx, "rollback", found, given)
 end
 
-local verb_names = {"ls", "show", "wait", "plan", "pause", "resume", "throttle", "cancel", "rollback",
+local verb_names = {"ls", "show", "wait", "watch", "report", "plan", "pause", "resume", "throttle",
+  "cancel", "rollback",
   "accept", "cutover", "finish", "purge"}
+command.takes = {table.concat(verb_names, " "), "JOB"}
 
 local without_id = {ls = true, purge = true}
 
 -- The verb of each option that is one verb's.
 local belongs_to = {
-  all = "ls", state = "ls", rejected = "show", conflicts = "show", ["for"] = "wait", max_rejected = "resume",
+  all = "ls", state = "ls", index = "ls", since = "ls", mine = "ls", rejected = "show", conflicts = "show",
+  max_rejected = "resume",
   older = "purge", others = "rollback", delete = "finish",
 }
 
@@ -291,6 +388,9 @@ local function check(ctx)
     if ctx.options[name] and verb ~= of then
       errors.bad("jobs %s: --%s belongs to %s", verb, (name:gsub("_", "-")), of)
     end
+  end
+  if ctx.options["for"] and verb ~= "wait" and verb ~= "watch" then
+    errors.bad("jobs %s: --for belongs to wait and watch", verb)
   end
   if ctx.options.dry_run and not (verb == "rollback" or verb == "purge") then
     errors.bad("jobs %s: --dry-run belongs to rollback and purge", verb)

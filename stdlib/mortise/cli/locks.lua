@@ -1,4 +1,5 @@
--- mortise locks [break ...]
+-- mortise locks [tree | break ...]
+local blocking = require "mortise.cli.blocking"
 local breaking = require "mortise.cli.break"
 local confirm = require "mortise.cli.confirm"
 local core = require "mortise.core"
@@ -7,6 +8,7 @@ local guards = require "mortise.guards"
 local hint = require "mortise.hint"
 local holds = require "mortise.cli.holds"
 local job_shown = require "mortise.cli.job_shown"
+local lock_tree = require "mortise.cli.lock_tree"
 local mortise = require "mortise"
 local normalised = require "mortise.path"
 local output = require "mortise.cli.output"
@@ -16,7 +18,7 @@ local visible = require "mortise.visible"
 
 local command = {
   summary = "list who holds and who waits for what; end a session by hand",
-  usage = "[PATH | --who PATH] [--json] | break ...",
+  usage = "[tree] [PATH | --who PATH] | break ...",
   help = [[
 Lists the locks of the store: path (with its namespace where that is another), mode, which hold it is,
 since when, who (script or command, user and host, process), and whether that process is alive as far
@@ -28,6 +30,12 @@ namespace that stands half-done and has lost its guard holds nothing: it is name
 
 With PATH (or NAMESPACE:PATH): what is held or waited for at it, below it, and above it what reaches
 down to it. --who PATH says of each of these what may be done about it.
+
+  mortise locks tree [PATH]
+
+shows them as a tree of paths, and after it who waits for whom: below each who is in the way, those that
+wait for it, and those that wait for these. What is waited for comes first; where there are more than
+--limit lines (100), the rest is counted: `mortise locks tree /that/path` shows more of it.
 
   mortise locks break PATH --hold HOLD
   mortise locks break --session ID
@@ -60,6 +68,7 @@ damaged, is broken like any other, but not waited for. PATH may be typed with th
     output.json_row,
   },
   arguments = {0, 2},
+  takes = {"tree break PATH", "PATH"},
 }
 
 -- ---- What is asked for ---------------------------------------------------------------------------
@@ -70,6 +79,7 @@ local function check_list(ctx)
   if #ctx.arguments > 1 or o.hold or o.session or o.yes or o.abandon or (o.who and ctx.arguments[1]) then
     errors.bad("usage: mortise locks %s", command.usage)
   end
+  if ctx.tree and o.who then errors.bad "locks: --who belongs to the list, not to the tree" end
   if not text then return nil, nil end
   local namespace, path = holds.place(text)
   return namespace, normalised(path, true)
@@ -78,7 +88,7 @@ end
 local function is_shown(entry, lock, o)
   if o.waiting and not entry.waits then return false end
   if o.mine and not sessions.is_mine(entry.record and entry.record.owner) then return false end
-  return o.all or entry.waits or #(lock.queue or {}) > 0 or not holds.is_intention(entry.mode)
+  return o.all or holds.is_worth_showing(entry, lock)
 end
 
 -- Calls see(entry) for the requested entries. -> {n=, stale=, cut=, failure=}: how many; the list was not
@@ -87,13 +97,13 @@ local function go_through(client, ctx, see)
   local o, state = ctx.options, {n = 0}
   local function take(entry, lock)
     if not is_shown(entry, lock, o) then return end
-    state.cut = o.limit ~= nil and state.n >= o.limit
+    state.cut = o.limit ~= nil and not ctx.tree and state.n >= o.limit
     if state.cut then return false end
     state.n = state.n + 1
     see(entry)
   end
   local ok, fresh = pcall(function()
-    if not ctx.path then return holds.each(client, {kind = "locks"}, take) end
+    if not ctx.path then return holds.each(client, {kind = "locks", unsorted = ctx.tree}, take) end
     return holds.around(client, ctx.namespace or client:namespace(), ctx.path, take)
   end)
   if ok then state.stale = not fresh else state.failure = fresh end
@@ -203,14 +213,15 @@ local function advice_of(entry, namespace)
   return list
 end
 
-local function print_who(entry, now, namespace)
+-- All about one entry, and what may be done about it, as lines.
+function command.who_lines(entry, now, namespace)
   local owner = entry.record and entry.record.owner
   local who = type(owner) == "table" and owner or {}
+  local lines = {("%s  %s  %s  %s"):format(place_of(entry, namespace), entry.mode, word_of(entry),
+    holds.name(entry))}
   local function say(what, format, ...)
-    output.line(io.stdout, ("  %-6s "):format(what), format:format(...))
+    lines[#lines + 1] = ("  %-6s "):format(what) .. format:format(...)
   end
-  output.line(io.stdout, ("%s  %s  %s  %s"):format(place_of(entry, namespace), entry.mode, word_of(entry),
-    holds.name(entry)))
   if not entry.waits then
     say("since", "%s ago (%s)", holds.age(entry.since, now), holds.iso(entry.since) or "?")
   elseif entry.queued_at ~= entry.path then
@@ -221,6 +232,11 @@ local function print_who(entry, now, namespace)
   say("runs", "%s%s", sessions.runs_text(who), entry.job and ", job " .. entry.job or "")
   say("state", "%s", entry.verdict.text)
   for i, line in ipairs(advice_of(entry, namespace)) do say(i == 1 and "do" or "", "%s", line) end
+  return lines
+end
+
+local function print_who(entry, now, namespace)
+  for _, line in ipairs(command.who_lines(entry, now, namespace)) do output.line(io.stdout, line) end
 end
 
 -- Notes if the list is incomplete.
@@ -265,6 +281,25 @@ local function print_who_lost(list)
   end
 end
 
+local tree_lines = 100
+
+local function show_tree(client, ctx)
+  local entries, now, most = {}, core.wall_ms(), ctx.options.limit or tree_lines
+  local state = go_through(client, ctx, function(entry) entries[#entries + 1] = entry end)
+  if #entries > 0 then
+    local rows = lock_tree.rows(entries, client:namespace(), now, most)
+    output.columns(table.move(rows, 1, #rows, 2, {lock_tree.heading}), 1)
+    io.stdout:write("\n", lock_tree.sum(entries), "\n")
+  end
+  local waits = blocking.waits(entries)
+  if #waits > 0 then
+    io.stdout:write "\nWho waits for whom:\n"
+    for _, line in ipairs(blocking.lines(waits, now, most)) do output.line(io.stdout, line) end
+  end
+  print_end(state, ctx, client)
+  print_lost(lost_jobs(client, ctx))
+end
+
 local function show(client, ctx)
   local entries, namespace, now = {}, client:namespace(), core.wall_ms()
   local state = go_through(client, ctx, function(entry)
@@ -291,16 +326,18 @@ end
 local function print_json(client, ctx)
   output.begin_json()
   io.stdout:write "{\"holds\":["
-  local between = "\n"
+  local between, entries = "\n", {}
   local state = go_through(client, ctx, function(entry)
     io.stdout:write(between, core.json(holds.object(entry)))
     between = ",\n"
+    if ctx.tree then entries[#entries + 1] = entry end
   end)
   local unguarded = core.array {}
   for _, record in ipairs(not state.failure and lost_jobs(client, ctx) or {}) do
     unguarded[#unguarded + 1] = lost_object(record)
   end
   local rest = {
+    waits = ctx.tree and blocking.objects(blocking.waits(entries)) or nil,
     unguarded = unguarded, complete = not (state.cut or state.failure), refreshed = not state.stale,
     error = state.failure and output.error_object(state.failure) or nil,
   }
@@ -310,11 +347,13 @@ end
 
 function command.run(ctx)
   if ctx.arguments[1] == "break" then return breaking.run(ctx) end
+  ctx.tree = ctx.arguments[1] == "tree" and table.remove(ctx.arguments, 1) ~= nil
   ctx.namespace, ctx.path = check_list(ctx)
   local client <close> = mortise.connect {}
   client:verify()
   ctx.path = ctx.path and holds.typed(client, ctx.namespace or client:namespace(), ctx.path)
-  if ctx.options.json then print_json(client, ctx) else show(client, ctx) end
+  if ctx.options.json then return print_json(client, ctx) end
+  return (ctx.tree and show_tree or show)(client, ctx)
 end
 
 return command

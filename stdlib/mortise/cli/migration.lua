@@ -16,8 +16,9 @@ function migration.print(ctx, found, result)
   local aside = result.rejected > 0 and (", %d set aside"):format(result.rejected) or ""
   local pause = result.pause and ("; writes were refused for %s"):format(
     duration.text(math.floor(result.pause * 1000 + 0.5))) or ""
-  say("%s: %d documents are in %s now%s%s", migrate.from(found), result.copied, migrate.to(found), aside,
-    pause)
+  local compared = result.compared and (", %d compared"):format(result.compared) or ""
+  say("%s: %d documents are in %s now%s%s%s", migrate.from(found), result.copied, migrate.to(found), aside,
+    compared, pause)
   if result.phase ~= "swapped" then return end
   say("to end it: %s", hint.command(nil, "jobs", "finish", found.id))
   say("to go back: %s", hint.command(nil, "jobs", "rollback", found.id))
@@ -73,6 +74,20 @@ function migration.call(found, verb, given)
   return result
 end
 
+-- Goes on with `found`, if there is one, or runs what make() returns, also where that has never begun.
+function migration.resume_or_run(ctx, found, make)
+  local ok, result = false, nil
+  if found then
+    ok, result = pcall(migration.call, found, "resume")
+    if not ok and errors.code(result) ~= "not_found" then error(result, 0) end
+  end
+  if not ok then
+    found = make()
+    result = migration.call(found, "run")
+  end
+  migration.print(ctx, found, result)
+end
+
 function migration.resume(ctx, client, id)
   local found = migration.find(client, id)
   migration.print(ctx, found, migration.call(found, "resume"))
@@ -84,17 +99,21 @@ function migration.run(ctx, found)
   migrate.watch(found, progress.watcher(found.id))
   if o.rollback then return migration.undo(ctx, found) end
   if o.dry_run then return migration.show_plan(ctx, found) end
-  local verb = o.resume and found:status() and "resume" or "run"
-  migration.print(ctx, found, migration.call(found, verb))
+  migration.resume_or_run(ctx, o.resume and found:status() and found, function() return found end)
 end
 
 local function show_rollback(ctx, found)
   local plan = found:plan_rollback()
   if ctx.options.json then return output.json(plan) end
   if plan.alias then
-    say("the alias %s would name %s again, and %s would take writes; %d operations on %s would be lost",
-      plan.alias,
-      plan.from, plan.from, plan.written, plan.to)
+    say("the alias %s would name %s again, and %s would take writes; %s", plan.alias, plan.from, plan.from,
+      plan.behind
+        and ("%d operations on %s would come over first, and none be lost"):format(plan.behind, plan.to)
+      or ("%d operations on %s would be lost"):format(plan.written, plan.to))
+    if plan.strangers then
+      say("%d documents of %s were written by others since: --others %d writes over them", plan.strangers,
+        plan.from, plan.strangers)
+    end
   else
     say("%s would take writes again", plan.from)
   end

@@ -60,6 +60,12 @@ function output.is_terminal(descriptor)
   return there and terminal.isatty(descriptor)
 end
 
+-- The same, and may it have colours? Not if NO_COLOR is set (no-color.org).
+function output.is_coloured(descriptor)
+  local none = os.getenv "NO_COLOR"
+  return output.is_terminal(descriptor) and (not none or none == "") and os.getenv "TERM" ~= "dumb"
+end
+
 -- Has everybody stopped reading our output? Then the program ends silently like others.
 function output.is_unread()
   local there, terminal = pcall(require, "mortise.terminal")
@@ -105,10 +111,23 @@ end
 -- Sets what is written if a second interrupt ends the program; nil: nothing.
 function output.last_words(text) call("last_words", text) end
 
+-- What is logged from now on: cli/log.h.
+function output.log(level, format)
+  if level or format then call("log", level, format and format == "json") end
+end
+
+-- Logs all of it to a file as well; nil: to none.
+function output.log_file(name)
+  if name then call("log_file", name) end
+end
+
 -- Removes the status line before something else is written.
 function output.clear() call "clear" end
 
 -- ---- Tables -------------------------------------------------------------------------------------
+
+-- "1 lock", "3 locks"
+function output.counted(n, one, many) return ("%d %s"):format(n, n == 1 and one or many) end
 
 local function length(text) return utf8.len(text) or #text end
 
@@ -120,6 +139,13 @@ function output.shortened(text, width)
   local right = width - 1 - left
   if not utf8.len(text) then return text:sub(1, left) .. "…" .. text:sub(-right) end
   return text:sub(1, utf8.offset(text, left + 1) - 1) .. "…" .. text:sub(utf8.offset(text, -right))
+end
+
+-- At most `width` characters of it, from the beginning.
+function output.cut(text, width)
+  if length(text) <= width then return text end
+  if not utf8.len(text) then return text:sub(1, width - 1) .. "…" end
+  return text:sub(1, utf8.offset(text, width) - 1) .. "…"
 end
 
 local narrowest = 16
@@ -139,20 +165,28 @@ local function widths_of(rows, flexible)
   return widths
 end
 
--- Prints rows of cells as columns; the first row is the heading. Cuts cells only on a terminal.
-function output.columns(rows, flexible)
+-- Rows of cells as lines of columns. On a terminal the cells of the column `flexible` are cut, so that all
+-- fits.
+function output.lines(rows, flexible)
+  local lines = {}
   for _, row in ipairs(rows) do
     for i, cell in ipairs(row) do row[i] = printable(cell) end
   end
   local widths = widths_of(rows, flexible)
-  for _, row in ipairs(rows) do
+  for n, row in ipairs(rows) do
     local cells = {}
     for i, cell in ipairs(row) do
       if i == flexible then cell = output.shortened(cell, widths[i]) end
       cells[i] = i == #row and cell or cell .. (" "):rep(widths[i] - length(cell))
     end
-    io.stdout:write((table.concat(cells, "  "):gsub(" +$", "")), "\n")
+    lines[n] = table.concat(cells, "  "):gsub(" +$", "")
   end
+  return lines
+end
+
+-- Prints them; the first row is the heading.
+function output.columns(rows, flexible)
+  for _, line in ipairs(output.lines(rows, flexible)) do io.stdout:write(line, "\n") end
 end
 
 return output

@@ -91,7 +91,8 @@ function parser.first(words, find_row)
   return words[at + 1]
 end
 
--- Parses all words; `hint` as in parser.refuse. -> values by name, the words that are no options
+-- Parses all words; `hint` as in parser.refuse. -> values by name, the words that are no options, and
+-- how many of these stand behind `--`
 function parser.parse(words, rows, hint)
   local found, others, at = {}, {}, 1
   while words[at] and words[at] ~= "--" do
@@ -109,7 +110,7 @@ function parser.parse(words, rows, hint)
     at = at + 1
   end
   table.move(words, at + 1, #words, #others + 1, others)
-  return found, others
+  return found, others, math.max(0, #words - at)
 end
 
 -- ---- Help ----------------------------------------------------------------------------------------
@@ -126,6 +127,27 @@ function parser.columns(pairs_list, indent)
   return table.concat(lines, "\n")
 end
 
+local columns_most, indent = 110, "  "
+
+-- Breaks the right sides, so that no line is too long.
+local function wrap(list)
+  local width = 0
+  for _, each in ipairs(list) do width = math.max(width, utf8.len(each[1]) or #each[1]) end
+  local room, pad = columns_most - #indent - width - 2, "\n" .. (" "):rep(#indent + width + 2)
+  for _, each in ipairs(list) do
+    local lines, line = {}, nil
+    for word in each[2]:gmatch "[^ ]+" do
+      local length = utf8.len(word) or #word
+      if line and (utf8.len(line) or #line) + 1 + length > room then
+        lines[#lines + 1], line = line, nil
+      end
+      line = line and line .. " " .. word or word
+    end
+    lines[#lines + 1] = line
+    each[2] = table.concat(lines, pad)
+  end
+end
+
 function parser.help(rows)
   local list = {}
   for _, row in ipairs(rows) do
@@ -136,7 +158,8 @@ function parser.help(rows)
       list[#list + 1] = {left, row.help .. default}
     end
   end
-  return parser.columns(list, "  ")
+  wrap(list)
+  return parser.columns(list, indent)
 end
 
 return parser

@@ -10,15 +10,8 @@ plan.nothing_to_do = 7 -- an exit status
 
 local codes = {minus = "31", plus = "32", head = "1"}
 
--- On a terminal, unless NO_COLOR is set (no-color.org).
-local function is_coloured(handle)
-  local none = os.getenv "NO_COLOR"
-  if not output.is_terminal(handle == io.stdout and 1 or 2) then return false end
-  return (not none or none == "") and os.getenv "TERM" ~= "dumb"
-end
-
 local function coloured(handle, kind, text)
-  if not is_coloured(handle) then return output.line(handle, text) end
+  if not output.is_coloured(handle == io.stdout and 1 or 2) then return output.line(handle, text) end
   handle:write("\27[", codes[kind], "m")
   output.line_part(handle, text)
   handle:write("\27[0m\n")

@@ -17,24 +17,31 @@ local function rate_of(samples, now, done)
 end
 
 -- 1234567 as "1,234,567"
-local function grouped(n)
+function progress.grouped(n)
   local text = ("%d"):format(n)
   return (text:reverse():gsub("(%d%d%d)", "%1,"):reverse():gsub("^,", ""))
 end
 
 -- "2,130/s"
-function progress.rate_text(rate) return grouped(math.floor(rate + 0.5)) .. "/s" end
+function progress.rate_text(rate) return progress.grouped(math.floor(rate + 0.5)) .. "/s" end
+
+-- "[####------]", so many characters between the brackets.
+function progress.bar(done, all, width)
+  local full = all > 0 and math.min(width, done * width // all) or 0
+  return "[" .. ("#"):rep(full) .. ("-"):rep(width - full) .. "]"
+end
 
 -- One line for what `now` is: {done=, all=, rate=, seconds_left=, conflicts=, rejected=, limit=, waits=}.
 function progress.line(now)
   local parts = {}
   local function add(format, ...) parts[#parts + 1] = format:format(...) end
-  add("%d%%  %s of %s documents", now.done * 100 // now.all, grouped(now.done), grouped(now.all))
+  add("%d%%  %s of %s documents", now.done * 100 // now.all, progress.grouped(now.done),
+    progress.grouped(now.all))
   if now.rate then add("%s", progress.rate_text(now.rate)) end
-  if now.limit then add("limited to %s/s", grouped(now.limit)) end
+  if now.limit then add("limited to %s/s", progress.grouped(now.limit)) end
   if now.seconds_left then add("%s left", duration.text(now.seconds_left * 1000)) end
-  if now.conflicts > 0 then add("%s conflicts", grouped(now.conflicts)) end
-  if now.rejected > 0 then add("%s rejected", grouped(now.rejected)) end
+  if now.conflicts > 0 then add("%s conflicts", progress.grouped(now.conflicts)) end
+  if now.rejected > 0 then add("%s rejected", progress.grouped(now.rejected)) end
   if now.waits then add("%s", now.waits) end
   return table.concat(parts, ", ")
 end

@@ -10,6 +10,7 @@ local large = require "mortise.cli.large"
 local mortise = require "mortise"
 local options = require "mortise.options"
 local output = require "mortise.cli.output"
+local pace = require "mortise.cli.pace"
 local plan = require "mortise.cli.plan"
 local progress = require "mortise.cli.progress"
 local printable = require "mortise.printable"
@@ -46,8 +47,9 @@ status 7 if there is nothing to do.]],
     {name = "dry_run", type = "boolean", flag = "--dry-run",
       help = "only show what would change: takes no lock, writes nothing"},
     output.json_row, confirm.row,
-  }, kept_plan.rows),
+  }, pace.rows, kept_plan.rows),
   arguments = {3, 3},
+  takes = {"INDEX", "PATH", "PATH"},
 }
 
 -- ---- What to type -------------------------------------------------------------------------------
@@ -136,6 +138,7 @@ local function make(ctx, client)
     wait_for_writes = ctx.options.wait_for_writes and ctx.options.wait_for_writes / 1000,
     on_progress = watch(ctx, function() return moving.id end),
   }
+  pace.set(moving, ctx.options)
   return moving
 end
 

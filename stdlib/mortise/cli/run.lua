@@ -24,6 +24,7 @@ arguments are the script's. The store is opened when the script first uses it. A
 is run by `mortise job run FILE`, which can plan it first, resume it and undo it; here that is refused.]],
   script = true,
   arguments = {1, math.huge},
+  takes = {"FILE"},
 }
 
 -- Makes `require` search the script's folder first.

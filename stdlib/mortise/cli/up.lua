@@ -24,6 +24,7 @@ Nothing is run (exit status 1) while a script was changed since it was run, is m
 than one that was run; --status lists all versions, with what is wrong (exit status 1), and each error says
 what to do. --dry-run ends with status 7 if there is nothing to run.]],
   arguments = {1, 1},
+  takes = {"FOLDER"},
 }
 
 command.options = {}

@@ -6,7 +6,7 @@ local printable = require "mortise.printable"
 local reference = require "mortise.reference"
 local suggest = require "mortise.suggest"
 
-local console = {}
+local help = {}
 
 -- ---- Help ----------------------------------------------------------------------------------------
 
@@ -33,8 +33,9 @@ local function overview()
     "The prompt runs Lua and prints what an expression gives. The functions of a client are those of the",
     "default client, too: mortise.get, mortise.with_tree_lock, ...",
     "", columns(list, "  "), "",
-    "help NAME, or ?NAME, says more: help scan, help lock, help lock:upgrade. quit, exit or ^D leaves and",
-    "gives back every lock. `mortise help`, in a shell, is about the program and its commands.", "",
+    "help NAME, or ?NAME, says more: help scan, help lock, help lock:upgrade. `_` is the last result. What",
+    "begins with a backslash is a command of the prompt or of the program, as \\locks tree; \\help lists",
+    "them. quit, exit or ^D leaves and gives back every lock.", "",
   }, "\n")
 end
 
@@ -85,22 +86,22 @@ local function value_text(value)
 end
 
 -- The overview, or the help for a name or a value.
-function console.help_text(what)
+function help.text(what)
   if what == nil then return overview() end
   return type(what) == "string" and named_text(what) or value_text(what)
 end
 
 -- ---- Words ---------------------------------------------------------------------------------------
 
-console.words = {"help", "quit", "exit"}
+help.words = {"help", "quit", "exit"}
 
 local function is_ours(env, word)
-  return env[word] == nil or env[word] == console[word]
+  return env[word] == nil or env[word] == help[word]
 end
 
 -- Reads the prompt's own words: "quit", or nil and the name to help with ("": none). Nothing if it is Lua, as
 -- when there is a variable of that name.
-function console.read(text, env)
+function help.read(text, env)
   local wanted = text:match "^[ \t]*%?[ \t]*([0-9A-Za-z_.:]*)[ \t]*$"
   if not wanted and is_ours(env, "help") then
     wanted = text:find "^[ \t]*help[ \t]*%(?[ \t]*%)?[ \t]*$" and ""
@@ -112,20 +113,22 @@ function console.read(text, env)
 end
 
 -- Makes `help` a function in `env`, for help "scan" and help(mortise.scan).
-function console.install(env, write)
+function help.install(env, write)
   if env.help ~= nil then return end
-  function console.help(what) write(console.help_text(what)) end
-  env.help = console.help
+  function help.help(what) write(help.text(what)) end
+  env.help = help.help
 end
 
 -- ---- Hints ---------------------------------------------------------------------------------------
 
--- The program's commands and their equivalents here.
+-- The program's commands and what to type here.
 local commands = {
-  locks = "mortise.list()", rename = "mortise.rename {index = ..., from = ..., to = ...}",
-  init = "mortise.init()", run = "dofile \"FILE\"", version = "mortise.version", doctor = false,
-  config = false, repl = false, mortise = false,
+  rename = "mortise.rename {index = ..., from = ..., to = ...}, or \\rename",
+  init = "mortise.init()", run = "\\i FILE", version = "mortise.version", repl = false, mortise = false,
 }
+for _, name in ipairs {"locks", "sessions", "jobs", "watch", "doctor", "config"} do
+  commands[name] = "\\" .. name
+end
 
 local shell = {
   ls = true, cd = true, pwd = true, cat = true, sudo = true, man = true, less = true, grep = true,
@@ -150,10 +153,10 @@ local function hint_for(word, rest)
 end
 
 -- A hint for a statement that is not Lua or begins with an unknown name; nil if there is none.
-function console.hint(text, env)
+function help.hint(text, env)
   local word, rest = text:match "^[ \t]*([A-Za-z_][0-9A-Za-z_]*)(.*)$"
   if not word or (env[word] ~= nil and word ~= "mortise") then return nil end
   return hint_for(word, rest)
 end
 
-return console
+return help

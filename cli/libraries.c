@@ -9,6 +9,7 @@
 #include <curl/curl.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <openssl/pem.h>
 
 #include <dlfcn.h>
@@ -63,7 +64,8 @@ static bool load_library(const char *soname, const function_row *rows, void *fun
 
 #define CURL_FUNCTIONS(EACH) \
   EACH(curl_easy_cleanup) EACH(curl_easy_getinfo) EACH(curl_easy_init) EACH(curl_easy_setopt) \
-  EACH(curl_easy_strerror) EACH(curl_global_init) EACH(curl_multi_add_handle) EACH(curl_multi_assign) \
+  EACH(curl_easy_strerror) EACH(curl_easy_escape) EACH(curl_easy_perform) EACH(curl_free) EACH(curl_getdate) \
+  EACH(curl_slist_append) EACH(curl_slist_free_all) EACH(curl_global_init) EACH(curl_multi_add_handle) EACH(curl_multi_assign) \
   EACH(curl_multi_cleanup) EACH(curl_multi_info_read) EACH(curl_multi_init) EACH(curl_multi_remove_handle) \
   EACH(curl_multi_setopt) EACH(curl_multi_socket_action) EACH(curl_multi_strerror)
 
@@ -97,6 +99,30 @@ CURLcode curl_easy_getinfo(CURL *easy, CURLINFO info, ...) {
   void *out = va_arg(args, void *);
   va_end(args);
   return curl.curl_easy_getinfo(easy, info, out);
+}
+
+CURLcode curl_easy_perform(CURL *easy) {
+  return curl.curl_easy_perform(easy);
+}
+
+char *curl_easy_escape(CURL *easy, const char *text, int n) {
+  return curl.curl_easy_escape(easy, text, n);
+}
+
+void curl_free(void *text) {
+  curl.curl_free(text);
+}
+
+time_t curl_getdate(const char *text, const time_t *unused) {
+  return curl.curl_getdate(text, unused);
+}
+
+struct curl_slist *curl_slist_append(struct curl_slist *list, const char *text) {
+  return curl.curl_slist_append(list, text);
+}
+
+void curl_slist_free_all(struct curl_slist *list) {
+  curl.curl_slist_free_all(list);
 }
 
 /* An option's number tells the type of its value (curl.h, CURLOPTTYPE_LONG and so on). */
@@ -159,7 +185,8 @@ const char *curl_multi_strerror(CURLMcode code) {
 
 #define CRYPTO_FUNCTIONS(EACH) \
   EACH(BIO_free) EACH(BIO_new_file) EACH(ERR_clear_error) EACH(EVP_DecodeBlock) EACH(EVP_Digest) \
-  EACH(EVP_EncodeBlock) EACH(EVP_PKEY_free) EACH(EVP_sha256) EACH(PEM_read_bio_PrivateKey)
+  EACH(EVP_EncodeBlock) EACH(EVP_PKEY_free) EACH(EVP_sha256) EACH(HMAC) \
+  EACH(PEM_read_bio_PrivateKey)
 
 typedef struct crypto_functions { CRYPTO_FUNCTIONS(FUNCTION_MEMBER) } crypto_functions;
 
@@ -188,6 +215,11 @@ const EVP_MD *EVP_sha256(void) {
 int EVP_Digest(const void *data, size_t n, unsigned char *digest, unsigned int *size, const EVP_MD *type,
                ENGINE *engine) {
   return crypto()->EVP_Digest(data, n, digest, size, type, engine);
+}
+
+unsigned char *HMAC(const EVP_MD *type, const void *key, int key_n, const unsigned char *data, size_t n,
+                    unsigned char *out, unsigned int *size) {
+  return crypto()->HMAC(type, key, key_n, data, n, out, size);
 }
 
 int EVP_EncodeBlock(unsigned char *to, const unsigned char *from, int n) {

@@ -21,7 +21,7 @@ _mortise_flags() { # _mortise_flags COMMAND
     'doctor') echo '--fix --verbose --field --json' ;;
     'config') echo '--json' ;;
     'names') echo '--json' ;;
-    '') echo '--execute --help --version --store --namespace --table --lease --wait --no-hints --timeout --user --password-file --api-key-file --bearer-file --ca --cert --key --insecure --proxy --unix-socket --profile --config --progress --log-level --log-format --trace-http --metrics-file --verbose' ;;
+    '') echo '--execute --help --version --store --namespace --table --lease --wait --no-hints --timeout --user --password-file --api-key-file --bearer-file --api-key-command --bearer-command --aws --aws-region --ca --cert --key --insecure --proxy --unix-socket --profile --config --progress --log-level --log-format --trace-http --metrics-file --verbose' ;;
   esac
 }
 
@@ -110,6 +110,9 @@ _mortise_value() { # _mortise_value COMMAND OPTION
     *' --password-file') echo 'FILE' ;;
     *' --api-key-file') echo 'FILE' ;;
     *' --bearer-file') echo 'FILE' ;;
+    *' --api-key-command') echo 'NONE' ;;
+    *' --bearer-command') echo 'NONE' ;;
+    *' --aws-region') echo 'NONE' ;;
     *' --ca') echo 'FILE' ;;
     *' --cert') echo 'FILE' ;;
     *' --key') echo 'FILE' ;;

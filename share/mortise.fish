@@ -7,7 +7,7 @@ function __mortise_words
         if test $skip != no
             test "$argv[1]" = store; and contains -- $skip --store --table --namespace --profile --config; and echo $skip; and echo $word
             set skip no
-        else if contains -- $word --alias --api-key-file --baseline --batch --bearer-file --ca --cert --change --change-back --concurrency --config --count --cutover --execute --fence-file --field --fields --for --from-plan --grace --hold --id --if --index --interval --key --lease --limit --lock --log-format --log-level --mappings --max-pause --max-rejected --metrics-file --namespace --older --on-orphan --others --password-file --plan --profile --progress --proxy --rate --routing --session --settings --since --sort --state --store --strategy --stripes --table --timeout --to --to-store --trace-http --unix-socket --user --verify --wait --wait-for-writes --who -e
+        else if contains -- $word --alias --api-key-command --api-key-file --aws-region --baseline --batch --bearer-command --bearer-file --ca --cert --change --change-back --concurrency --config --count --cutover --execute --fence-file --field --fields --for --from-plan --grace --hold --id --if --index --interval --key --lease --limit --lock --log-format --log-level --mappings --max-pause --max-rejected --metrics-file --namespace --older --on-orphan --others --password-file --plan --profile --progress --proxy --rate --routing --session --settings --since --sort --state --store --strategy --stripes --table --timeout --to --to-store --trace-http --unix-socket --user --verify --wait --wait-for-writes --who -e
             set skip $word
         else if not string match -q -- '-*' $word; and test "$argv[1]" != store
             echo $word
@@ -49,6 +49,10 @@ complete -c mortise -l user -x -a '' -d 'for basic authentication'
 complete -c mortise -l password-file -x -a '(__fish_complete_path (commandline -ct))' -d 'file with the user\'s password'
 complete -c mortise -l api-key-file -x -a '(__fish_complete_path (commandline -ct))' -d 'file with an API key, encoded'
 complete -c mortise -l bearer-file -x -a '(__fish_complete_path (commandline -ct))' -d 'file with a bearer token'
+complete -c mortise -l api-key-command -x -a '' -d 'a command that prints an API key'
+complete -c mortise -l bearer-command -x -a '' -d 'a command that prints a bearer token'
+complete -c mortise -l aws -d 'sign requests, for Amazon\'s OpenSearch Service'
+complete -c mortise -l aws-region -x -a '' -d 'its region, where the store\'s name does not say it'
 complete -c mortise -l ca -x -a '(__fish_complete_path (commandline -ct))' -d 'certificates to trust, PEM'
 complete -c mortise -l cert -x -a '(__fish_complete_path (commandline -ct))' -d 'the client\'s certificate, PEM'
 complete -c mortise -l key -x -a '(__fish_complete_path (commandline -ct))' -d 'the certificate\'s key, PEM, without a pass phrase'

@@ -22,6 +22,10 @@ mortise = {}
 ---@field api_key_file? string # file with an API key, encoded
 ---@field bearer? string # a bearer token
 ---@field bearer_file? string # file with a bearer token
+---@field api_key_command? string # a command that prints an API key
+---@field bearer_command? string # a command that prints a bearer token
+---@field aws? boolean # sign requests, for Amazon's OpenSearch Service (false)
+---@field aws_region? string # its region, where the store's name does not say it
 ---@field ca_file? string # certificates to trust, PEM (the system's)
 ---@field cert_file? string # the client's certificate, PEM
 ---@field key_file? string # the certificate's key, PEM, without a pass phrase

@@ -233,6 +233,12 @@ static void ended(mt_transfer *op, CURLcode code) {
     failed(op, code);
     return;
   }
+  if (mt_auth_renews(op, status_of(op))) { /* it was refused, so it was not carried out */
+    op->renewed = true;
+    mt_buf_clear(&op->req->answer);
+    start_at(op, op->node);
+    return;
+  }
   note_answer(op);
   finish_transfer(op);
 }
@@ -268,6 +274,12 @@ static void drain_messages(struct mt_http *http, bool starved) {
 
 static void deadline_passed(void *ctx) {
   mt_transfer *op = ctx;
+  if (op->waits) {
+    mt_error_set(&op->req->error, MORTISE_UNAVAILABLE, "not sent: its time was over before there was a secret for it");
+    op->req->error.retryable = true;
+    finish_transfer(op);
+    return;
+  }
   op->stop = MT_STOP_DEADLINE;
   ended(op, CURLE_OPERATION_TIMEDOUT);
 }
@@ -285,8 +297,10 @@ static void start_at(mt_transfer *op, int node) {
   mt_http_req *req = op->req;
   op->node = node;
   op->tried |= UINT64_C(1) << op->node;
-  if (mt_transfer_prepare(op, &req->error) ||
-      (!http->multi.handle && mt_multi_renew(http, &req->error))) {
+  op->waits = false;
+  mortise_status status = mt_transfer_prepare(op, &req->error);
+  if (!status && op->waits) return; /* until on_secret */
+  if (status || (!http->multi.handle && mt_multi_renew(http, &req->error))) {
     fail_later(op);
     return;
   }
@@ -295,6 +309,20 @@ static void start_at(mt_transfer *op, int node) {
   if (op->added) return;
   mt_error_set(&req->error, MORTISE_UNAVAILABLE, "libcurl: %s", curl_multi_strerror(code));
   fail_later(op);
+}
+
+static void on_secret(void *ctx) {
+  struct mt_http *http = ctx;
+  const mortise_error *e = mt_secret_error(http->auth.secret);
+  for (mt_transfer *op = http->active; op; op = op->next) {
+    if (!op->waits) continue;
+    op->waits = false;
+    op->req->error = *e;
+    if (e->code)
+      fail_later(op);
+    else
+      start_at(op, op->node);
+  }
 }
 
 static mortise_status req_check(const struct mt_http *http, mt_http_req *req) {
@@ -339,7 +367,8 @@ void mt_http_submit(mt_http *http, mt_http_req *req) {
   op->req = req;
   op->tried = 0;
   op->node = -1;
-  op->ready = op->begun = op->maybe_sent = op->packed = op->fresh = false;
+  op->ready = op->begun = op->maybe_sent = op->packed = op->fresh = op->waits = op->renewed = false;
+  op->signed_ms = op->date_ms = 0;
   op->deadline = (mt_timer){.fire = deadline_passed, .ctx = op};
   push_transfer(&http->active, op);
   if (req_check(http, req) ||
@@ -425,7 +454,7 @@ static mortise_status init(mt_http *http, const mt_http_config *c, mortise_error
   if (status) mt_error_prefix(err, "store");
   if (!status) status = mt_random_bytes(&http->nodes.seed, sizeof http->nodes.seed, err);
   if (!status) status = mt_random_bytes(&http->identity, sizeof http->identity, err);
-  if (!status) status = mt_auth_init(&http->auth, c, err);
+  if (!status) status = mt_auth_init(http, c, on_secret, err);
   if (!status) status = init_way(http, c, err);
   if (status) return status;
   http->common[0] = (struct curl_slist){no_expect, NULL};
@@ -447,7 +476,7 @@ static void warn_of_auth(const mt_http *http) {
     if (node->tls && http->auth.insecure)
       mt_log_write(&http->log, MORTISE_LOG_WARNING, "%s: its certificate is not checked",
                    node->url);
-    if (!node->tls && !node->local && http->auth.header)
+    if (!node->tls && !node->local && (http->auth.header || (http->auth.secret && http->auth.scheme)))
       mt_log_write(&http->log, MORTISE_LOG_WARNING,
                    "%s: the credentials go over the network in clear text", node->url);
   }

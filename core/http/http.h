@@ -21,6 +21,9 @@ typedef struct mt_http_config {
    * Elastic Cloud's. */
   const char *nodes;
   const char *user, *password, *api_key, *bearer;
+  const char *api_key_command, *bearer_command; /* print one; carried out again when the server refuses it (401) */
+  bool aws;                                     /* sign each request, as Amazon's OpenSearch Service wants it */
+  const char *aws_region;                       /* NULL: the first node's name says it, or the environment */
   const char *ca_file, *cert_file, *key_file;
   bool insecure;
   const char *proxy;       /* "http(s)://HOST:PORT", for every node; "none"; NULL: what the environment says

@@ -2,6 +2,7 @@
 #ifndef MT_HTTP_INTERNAL_H
 #define MT_HTTP_INTERNAL_H
 
+#include "access/secret.h"
 #include "http/http.h"
 
 #include <curl/curl.h>
@@ -35,6 +36,7 @@ mortise_status mt_proxy_check(const char *proxy, mortise_error *err);
  * INVALID_ARGUMENT, OUT_OF_MEMORY. */
 mortise_status mt_nodes_parse(mt_nodes *nodes, const char *text, mortise_error *err);
 void mt_nodes_deinit(mt_nodes *nodes);
+mt_slice mt_node_authority(const mt_node *node); /* "a:9200"; borrowed from its URL */
 bool mt_host_is_local(const char *host);
 
 /* The next node that is neither left out nor in `tried`, else the one that returns first; -1 if all
@@ -48,14 +50,27 @@ bool mt_nodes_answered(mt_nodes *nodes, int node);
 /* ---- Secrets and TLS (auth.c) --------------------------------------------------------------- */
 
 typedef struct mt_auth {
-  char *header; /* "Authorization: ..."; NULL none; owned and wiped */
+  char *header;       /* "Authorization: ..."; NULL none; owned and wiped */
+  mt_secret *secret;  /* fetched while the program runs, for a header of each request's own; NULL: none; owned */
+  const char *scheme; /* "ApiKey" or "Bearer" of such a secret; NULL: Amazon's signature */
+  char region[64];    /* of that */
+  int64_t skew_ms;    /* what the server's clock is ahead of ours, as far as that matters to a signature */
   char *ca_file, *cert_file, *key_file;
   bool insecure;
 } mt_auth;
 
-mortise_status mt_auth_init(mt_auth *auth, const mt_http_config *config, mortise_error *err);
+/* `changed(http)` is called from the loop once a secret that was waited for is there, or is not to be had. */
+mortise_status mt_auth_init(struct mt_http *http, const mt_http_config *config, void (*changed)(void *http),
+                            mortise_error *err);
 void mt_auth_deinit(mt_auth *auth);
 bool mt_auth_set_tls(const mt_auth *auth, CURL *easy);
+
+struct mt_transfer;
+/* Writes the headers for this sending of the request into op->secret_headers. OK with *waits: the secret is being
+ * fetched. */
+mortise_status mt_auth_sign(struct mt_transfer *op, bool *waits, mortise_error *err);
+/* The server has refused the request for its secret, or for the time in its signature: is another try of use? */
+bool mt_auth_renews(struct mt_transfer *op, int status);
 
 /* ---- Compression (gzip.c) ------------------------------------------------------------------- */
 
@@ -124,6 +139,8 @@ typedef struct mt_transfer {
   bool begun;      /* libcurl has begun to send it to this node */
   bool maybe_sent; /* some node may have received it */
   bool fresh;      /* must go over a new connection */
+  bool waits;      /* for a secret */
+  bool renewed;    /* sent once more because the server refused the secret */
   mt_stop stop;
   unsigned head;     /* MT_HEAD_... */
   size_t head_size;  /* bytes of it so far */
@@ -133,7 +150,12 @@ typedef struct mt_transfer {
   bool packed;       /* `gz` was tried */
   bool accepts_gzip; /* the handle is set up so */
   mt_buf url, gz;
-  struct curl_slist headers[3];
+  mt_buf target;           /* of a signed request: path and query */
+  mt_buf secret_headers;   /* each with a NUL behind it; wiped */
+  size_t n_secret_headers;
+  uint64_t secret_round;
+  int64_t signed_ms, date_ms; /* the time in the signature, and in the answer; 0: none */
+  struct curl_slist headers[3 + 4];
   char content_type[160], opaque_id[320];
   char reason[CURL_ERROR_SIZE];
 } mt_transfer;

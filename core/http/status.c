@@ -72,6 +72,12 @@ static void read_answered_error(mt_json error, mortise_error *err) {
   read_reasons(root, err);
 }
 
+/* A gateway's, such as Amazon's, which checks signatures before the server sees a request. */
+static void read_message(mt_json root, mortise_error *err) {
+  mt_json message = mt_json_get(root, "message");
+  mt_json_copy(message.type ? message : mt_json_get(root, "Message"), err->reason, sizeof err->reason);
+}
+
 /* Reads the first line of an answer that is not JSON, such as a proxy's page. */
 static void read_first_line(mt_slice text, mortise_error *err) {
   size_t n = 0;
@@ -126,11 +132,12 @@ mortise_status mt_http_status(const mt_http_req *req, const char *what, mortise_
   if (req->status >= 200 && req->status < 300) return MORTISE_OK;
   err->code = code_of_status(req->status);
   err->http_status = req->status;
-  mt_json root;
+  mt_json root = {0};
   if (!mt_json_parse(mt_buf_slice(&req->answer), "the answer", &root, NULL))
     read_answered_error(mt_json_get(root, "error"), err);
   else
     read_first_line(mt_buf_slice(&req->answer), err);
+  if (!err->reason[0]) read_message(root, err);
   if (is_block(req, err)) err->code = MORTISE_UNAVAILABLE;
   say(req, what, err);
   /* A failing server, or one that a proxy gave up on, may have done it or may still. */

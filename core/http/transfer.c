@@ -14,6 +14,7 @@
  * which servers send back: an answer with another id is rejected, and so is one without an id from
  * a node whose answers had one. A proxy's own refusal (413, 502, ...) has no id and is accepted,
  * except a 408, which concerns an idle connection, not this request. */
+#include "access/sign.h"
 #include "base/mem.h"
 #include "base/number.h"
 #include "http/internal.h"
@@ -27,12 +28,13 @@ enum {
   /* The last bytes of a body are held until may_send agrees: few enough for a socket that has just
    * become writable to take them at once. */
   TAIL = 16 * 1024,
+  SECRETS_MAX = 64 * 1024,
   IDLE_S = 45,
   PROBE_AFTER_S = 30,
   PROBE_EVERY_S = 10,
 };
 
-static const char id_name[] = "X-Opaque-Id:", encoding_name[] = "Content-Encoding:";
+static const char id_name[] = "X-Opaque-Id:", encoding_name[] = "Content-Encoding:", date_name[] = "Date:";
 
 #define SET(option, value) (curl_easy_setopt(op->easy, CURLOPT_##option, value) == CURLE_OK)
 
@@ -147,6 +149,15 @@ static void read_encoding(mt_transfer *op, mt_slice value) {
     op->stop = MT_STOP_MEMORY;
 }
 
+/* A signature has a time in it, which the server compares with its own. */
+static void read_date(mt_transfer *op, mt_slice value) {
+  char text[64];
+  if (value.n >= sizeof text) return;
+  snprintf(text, sizeof text, "%.*s", (int)value.n, value.p);
+  time_t at = curl_getdate(text, NULL);
+  if (at > 0) op->date_ms = (int64_t)at * 1000;
+}
+
 /* Checks that the answer's head is complete, says how long the body is and how it is compressed,
  * and belongs to this request, since libcurl accepts an answer that was cut inside its head or has
  * no stated end. Returning anything but n ends the transfer and its connection. */
@@ -162,6 +173,8 @@ static size_t on_header(char *line, size_t size, size_t count, void *ctx) {
     op->head |= MT_HEAD_FRAMED;
   else if (header_is(line, n, encoding_name))
     read_encoding(op, (mt_slice){line + sizeof encoding_name - 1, n - (sizeof encoding_name - 1)});
+  else if (op->signed_ms && header_is(line, n, date_name))
+    read_date(op, (mt_slice){line + sizeof date_name - 1, n - (sizeof date_name - 1)});
   else if (header_is(line, n, id_name))
     op->head |= is_own_id(op, line + sizeof id_name - 1, n - (sizeof id_name - 1)) ? MT_HEAD_OURS
                                                                                    : MT_HEAD_OTHERS;
@@ -242,6 +255,8 @@ mt_transfer *mt_transfer_new(struct mt_http *http, mortise_error *err) {
   op->http = http;
   mt_buf_init(&op->url, URL_MAX);
   mt_buf_init(&op->gz, SIZE_MAX / 4);
+  mt_buf_init(&op->target, URL_MAX);
+  mt_buf_init(&op->secret_headers, SECRETS_MAX);
   op->easy = curl_easy_init();
   if (op->easy && set_always(op)) return op;
   mt_error_set(err, MORTISE_OUT_OF_MEMORY, "libcurl refuses a handle");
@@ -254,6 +269,9 @@ void mt_transfer_free(mt_transfer *op) {
   if (op->easy) curl_easy_cleanup(op->easy);
   mt_buf_deinit(&op->url);
   mt_buf_deinit(&op->gz);
+  mt_buf_deinit(&op->target);
+  if (op->secret_headers.p) explicit_bzero(op->secret_headers.p, op->secret_headers.cap);
+  mt_buf_deinit(&op->secret_headers);
   mt_gunzip_free(op->gunzip);
   mt_free(op);
 }
@@ -303,6 +321,8 @@ static mortise_status set_headers(mt_transfer *op, bool packed, mortise_error *e
   } else if (op->body.n) {
     PUSH(json_type);
   }
+  char *text = op->secret_headers.p;
+  for (size_t i = 0; i < op->n_secret_headers; i++, text += strlen(text) + 1) PUSH(text);
 #undef PUSH
   if (!status && !SET(HTTPHEADER, list)) status = mt_error_memory(err);
   return status;
@@ -327,6 +347,11 @@ static bool set_method(mt_transfer *op) {
          SET(POST, 1L);
 }
 
+static bool signs(const mt_transfer *op) {
+  const mt_auth *auth = &op->http->auth;
+  return auth->secret && !auth->scheme;
+}
+
 static mortise_status set_url(mt_transfer *op, const mt_node *node, mortise_error *err) {
   const char *path = op->req->path;
   for (const char *c = path; *c; c++)
@@ -335,8 +360,18 @@ static mortise_status set_url(mt_transfer *op, const mt_node *node, mortise_erro
                           "a request's path holds a byte that must be escaped, at offset %zu",
                           (size_t)(c - path));
   mt_buf_clear(&op->url);
-  mt_buf_adds(&op->url, node->url);
-  mt_buf_adds(&op->url, path);
+  if (signs(op)) {
+    size_t origin = (size_t)(mt_node_authority(node).p + mt_node_authority(node).n - node->url);
+    mt_buf_clear(&op->target);
+    mt_sign_target(mt_slice_of(node->url + origin), &op->target);
+    mt_sign_target(mt_slice_of(path), &op->target);
+    mt_buf_add(&op->url, node->url, origin);
+    mt_buf_addslice(&op->url, mt_buf_slice(&op->target));
+    mt_buf_fail(&op->url, op->target.failed);
+  } else {
+    mt_buf_adds(&op->url, node->url);
+    mt_buf_adds(&op->url, path);
+  }
   mortise_status status = mt_buf_status(&op->url, "a request's URL", err);
   if (!status && !SET(URL, op->url.p)) status = mt_error_memory(err);
   return status;
@@ -370,6 +405,8 @@ mortise_status mt_transfer_prepare(mt_transfer *op, mortise_error *err) {
   op->stop = MT_STOP_NONE;
   op->reason[0] = '\0';
   mortise_status status = set_url(op, node, err);
+  if (!status) status = mt_auth_sign(op, &op->waits, err);
+  if (status || op->waits) return status;
   if (!status) status = set_headers(op, packed, err);
   if (!status && !set_way(op, node)) status = mt_error_memory(err);
   if (!status && !SET(FRESH_CONNECT, (long)op->fresh)) status = mt_error_memory(err);

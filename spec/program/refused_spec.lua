@@ -101,8 +101,8 @@ stores.each("a job whose requests are refused", function(store)
       end
       assert.is_true(ok, how)
       assert.is_nil(wrong(direct, index, kind), how)
-      -- One that was refused after a request of it had no answer may be found as it is to be; a rename that is resumed
-      -- does not find it at all, since it looks for what is still to be moved.
+      -- One that was refused after a request of it had no answer may be found as it is to be; a rename that
+      -- is resumed does not find it at all, since it looks for what is still to be moved.
       local found = counts.changed + counts.unchanged
       local least = kind.rename and ends[1] == "rejected" and documents - 2 or documents
       assert.is_true(found >= least and found <= documents, how)

@@ -1,6 +1,6 @@
 -- Ways to a server: a proxy, a socket, a path before its own, IPv6.
 local mortise = require "mortise"
-local process = require "spec.support.process"
+local between = require "spec.support.between"
 local program = require "spec.support.program"
 local says = require "spec.support.says"
 local stores = require "spec.support.stores"
@@ -13,31 +13,7 @@ end
 
 local host = server.store:match "^http://([^/]+)"
 
-local function read(file)
-  local handle = io.open(file, "rb")
-  local text = handle and handle:read "a" or ""
-  if handle then handle:close() end
-  return text
-end
-
-local Relay = {}
-Relay.__index = Relay
-function Relay:said() return read(self.out) end
-function Relay:__close()
-  os.execute("kill " .. self.pid)
-  os.remove(self.out)
-end
-
--- spec/support/relay.py in the background; `place` is where it listens.
-local function relay(mode, ...)
-  local self = setmetatable({out = os.tmpname()}, Relay)
-  local pipe = io.popen(("python3 -B spec/support/relay.py %s %s %s >%s 2>&1 & echo $!"):format(mode, host,
-    table.concat({...}, " "), self.out))
-  self.pid = pipe:read "n"
-  pipe:close()
-  self.place = process.wait_for("a relay", function() return self:said():match "^([^\n]+)\n" end)
-  return self
-end
+local function relay(mode, ...) return between.start("relay.py", mode, host, ...) end
 
 describe("a way to a server", function()
   local namespace

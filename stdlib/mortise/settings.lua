@@ -21,12 +21,14 @@ local types = {
 local values = {
   store = "URL", namespace = "NAME", table = "NAME", lease = "TIME", wait = "TIME", timeout = "TIME",
   user = "NAME", ca_file = "FILE", cert_file = "FILE", key_file = "FILE",
+  api_key_command = "COMMAND", bearer_command = "COMMAND", aws_region = "REGION",
   proxy = "URL", unix_socket = "FILE",
 }
 
 local access = {
   user = true, password = true, api_key = true, bearer = true, ca_file = true, cert_file = true,
   key_file = true, insecure = true, proxy = true, unix_socket = true,
+  api_key_command = true, bearer_command = true, aws = true, aws_region = true,
 }
 
 -- Only for connect{} (settings.identity): the session's identity.

@@ -65,7 +65,11 @@ typedef struct mortise_options {
   const char *user;           /* basic authentication, with `password` */
   const char *password;
   const char *api_key;        /* the encoded form, or */
-  const char *bearer;         /* a token */
+  const char *bearer;         /* a token, or */
+  const char *api_key_command; /* carried out by /bin/sh; its output's first line is the key, or */
+  const char *bearer_command; /* the token, or */
+  bool aws;                   /* sign requests, with the credentials of Amazon's own programs */
+  const char *aws_region;     /* NULL: the store's name says it, or the environment */
   const char *ca_file;        /* PEM; NULL: the system's trust */
   const char *cert_file;      /* client certificate, PEM */
   const char *key_file;

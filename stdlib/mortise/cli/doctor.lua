@@ -130,11 +130,22 @@ local function check_file(findings, client)
   return add(findings, "store", "fine", "the embedded store: one machine, many processes")
 end
 
+-- ": why", as the server or what is before it says; "" if it does not.
+local function reason_of(answer)
+  local ok, root = pcall(core.json_decode, answer)
+  if not ok or type(root) ~= "table" then return "" end
+  local why = type(root.error) == "table" and root.error.reason or root.message
+  return type(why) == "string" and ": " .. why or ""
+end
+
 local function check_server(findings, client)
   if client:_is_embedded() then return check_file(findings, client) end
   local root = try(findings, "store", function()
     local status, answer = client:raw("GET", "/")
-    if status ~= 200 then errors.raise(status == 401 and "auth" or "unavailable", "it answers %d", status) end
+    if status ~= 200 then
+      local refused = status == 401 or status == 403
+      errors.raise(refused and "auth" or "unavailable", "it answers %d%s", status, reason_of(answer))
+    end
     return core.json_decode(answer)
   end)
   if not root then return false end

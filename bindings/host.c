@@ -131,8 +131,10 @@ static bool is_openable(const mortise_options *options, mortise_error *err) {
 }
 
 mortise_host *mortise_host_new(const mortise_options *options, mortise_error *err) {
+  mortise_options taken;
   mt_error_clear(err);
-  if (options && options->store && !is_openable(options, err)) return NULL;
+  if (options && mt_client_options_take(&taken, options, err)) return NULL;
+  if (options && taken.store && !is_openable(&taken, err)) return NULL;
   mortise_host *host = mt_calloc(1, sizeof *host);
   if (!host) {
     mt_error_memory(err);
@@ -141,7 +143,7 @@ mortise_host *mortise_host_new(const mortise_options *options, mortise_error *er
   host->process = mt_process_number();
   host->has_options = options != NULL;
   host->L = luaL_newstate();
-  if (!host->L || (options && !mt_client_options_copy(&host->options, options))) {
+  if (!host->L || (options && !mt_client_options_copy(&host->options, &taken))) {
     mt_error_memory(err);
     mortise_host_free(host);
     return NULL;

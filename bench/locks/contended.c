@@ -20,7 +20,7 @@ enum { CROWDS = sizeof crowds / sizeof *crowds };
 static bool take_and_give(mortise_client *client, herd_child *me, size_t who, const char *path) {
   const char *paths[] = {path};
   const mortise_lock_request r = {
-      .kind = MORTISE_LOCK_TREE, .paths = paths, .n = 1, .wait_ms = 60000};
+      .size = sizeof(mortise_lock_request), .kind = MORTISE_LOCK_TREE, .paths = paths, .n = 1, .wait_ms = 60000};
   mortise_error err;
   double start = now_us();
   mortise_lock *lock = mortise_lock_acquire(client, &r, NULL, &err);

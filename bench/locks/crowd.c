@@ -79,7 +79,7 @@ static void note(const visit *v, double start) {
 static mortise_lock *take(const visit *v, const char *path) {
   mortise_error err;
   const mortise_lock_request r = {
-      .kind = MORTISE_LOCK_TREE, .paths = &path, .n = 1, .wait_ms = 600000};
+      .size = sizeof(mortise_lock_request), .kind = MORTISE_LOCK_TREE, .paths = &path, .n = 1, .wait_ms = 600000};
   mortise_lock *lock = mortise_lock_acquire(v->client, &r, NULL, &err);
   if (!lock) fprintf(stderr, "crowd, session %zu: %s\n", v->who, err.message);
   return lock;

@@ -28,7 +28,7 @@ static bool mortise_round(const options *o, char (*ids)[ID_BYTES], size_t n, pai
   if (!c || !names) return false;
   for (size_t i = 0; i < n; i++) names[i] = ids[i];
   mortise_lock_request r = {
-      .kind = MORTISE_LOCK_DOCUMENT, .index = "fs", .paths = names, .n = 1, .wait_ms = -1};
+      .size = sizeof(mortise_lock_request), .kind = MORTISE_LOCK_DOCUMENT, .index = "fs", .paths = names, .n = 1, .wait_ms = -1};
   mortise_lock_release(mortise_lock_acquire(c, &r, NULL, &err), &err); /* opens the session */
   r.n = n;
   count_client(c, &out[0][MORTISE], true);

@@ -32,7 +32,7 @@ static mortise_client *open_with(const options *o, int64_t lease_ms) {
 static void one_pair(mortise_client *c, size_t i, sample *s, double *us) {
   char path[64];
   const char *paths[] = {path};
-  const mortise_lock_request r = {.kind = MORTISE_LOCK_TREE, .paths = paths, .n = 1, .wait_ms = -1};
+  const mortise_lock_request r = {.size = sizeof(mortise_lock_request), .kind = MORTISE_LOCK_TREE, .paths = paths, .n = 1, .wait_ms = -1};
   mortise_error err;
   snprintf(path, sizeof path, "/clinton/projects/2014/d%zu", i % 1000);
   double start = now_us();

@@ -28,7 +28,7 @@ static bool is_alone(int kind) {
 static bool one_pair(mortise_client *c, herd_child *me, size_t who, size_t turn) {
   char path[64];
   const char *paths[] = {path};
-  const mortise_lock_request r = {.kind = MORTISE_LOCK_TREE, .paths = paths, .n = 1, .wait_ms = -1};
+  const mortise_lock_request r = {.size = sizeof(mortise_lock_request), .kind = MORTISE_LOCK_TREE, .paths = paths, .n = 1, .wait_ms = -1};
   mortise_error err;
   snprintf(path, sizeof path, "/p%zu/projects/2014/d%zu", who, turn % 1000);
   double start = now_us();
@@ -59,7 +59,7 @@ static bool beside(const options *o, uint32_t stripes, size_t n, sample *s) {
 static bool alone(const options *o, uint32_t stripes, bool global, sample *s) {
   static double us[TIMES];
   const char *paths[] = {"/p/projects/2014/d"};
-  const mortise_lock_request r = {.kind = global ? MORTISE_LOCK_GLOBAL : MORTISE_LOCK_TREE,
+  const mortise_lock_request r = {.size = sizeof(mortise_lock_request), .kind = global ? MORTISE_LOCK_GLOBAL : MORTISE_LOCK_TREE,
                                   .paths = paths,
                                   .n = !global,
                                   .wait_ms = -1};

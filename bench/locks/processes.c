@@ -12,7 +12,7 @@ enum { PROCESSES = HERD_MAX };
 static bool one_lock(mortise_client *client, herd_child *me, size_t who, size_t turn) {
   char path[64];
   const char *paths[] = {path};
-  const mortise_lock_request r = {.kind = MORTISE_LOCK_TREE, .paths = paths, .n = 1, .wait_ms = -1};
+  const mortise_lock_request r = {.size = sizeof(mortise_lock_request), .kind = MORTISE_LOCK_TREE, .paths = paths, .n = 1, .wait_ms = -1};
   mortise_error err;
   snprintf(path, sizeof path, "/clinton/projects/2014/d%zu-%zu", who, turn);
   double start = now_us();

@@ -41,7 +41,7 @@ static void raw_block(raw_link *link, size_t from, double *us, sample *s) {
 static void mortise_block(mortise_client *c, size_t from, double *us, sample *s) {
   char path[64];
   const char *paths[] = {path};
-  const mortise_lock_request r = {.kind = MORTISE_LOCK_TREE, .paths = paths, .n = 1, .wait_ms = -1};
+  const mortise_lock_request r = {.size = sizeof(mortise_lock_request), .kind = MORTISE_LOCK_TREE, .paths = paths, .n = 1, .wait_ms = -1};
   mortise_error err;
   meter m;
   count_client(c, s, true);

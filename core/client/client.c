@@ -103,7 +103,8 @@ mortise_client *mt_client_open(const mortise_options *options, mt_loop *loop,
 }
 
 mortise_client *mortise_client_open(const mortise_options *options, mortise_error *err) {
-  return mt_client_open(options, NULL, NULL, err);
+  mortise_options taken;
+  return mt_client_options_take(&taken, options, err) ? NULL : mt_client_open(&taken, NULL, NULL, err);
 }
 
 struct mortise_lock {
@@ -314,22 +315,23 @@ static void unlink_lock(mortise_lock *lock) {
 mortise_lock *mortise_lock_acquire(mortise_client *c, const mortise_lock_request *request,
                                    mortise_blockers *blockers, mortise_error *err) {
   mt_wants wants;
+  mortise_lock_request taken;
   if (blockers) *blockers = (mortise_blockers){0};
   if (!c) {
     is_null("client", err);
     return NULL;
   }
-  if (client_is_forked(c, err)) return NULL;
+  if (client_is_forked(c, err) || mt_client_request_take(&taken, request, err)) return NULL;
   mortise_lock *lock = mt_calloc(1, sizeof *lock);
   mt_manager *m = mt_client_manager(c, err);
-  if (!lock || !m || mt_wants_make(request, &wants, err)) {
+  if (!lock || !m || mt_wants_make(&taken, &wants, err)) {
     if (!lock) mt_error_memory(err);
     mt_free(lock);
     return NULL;
   }
   mt_acquire a = {.wants = wants.wants,
                   .n = wants.n,
-                  .wait_ms = request->wait_ms,
+                  .wait_ms = taken.wait_ms,
                   .blocks_siblings = true,
                   .blockers = blockers};
   mt_manager_acquire(m, &a);
@@ -390,6 +392,10 @@ int64_t mortise_lock_remaining_ms(const mortise_lock *lock) {
 
 uint64_t mortise_lock_fence(const mortise_lock *lock) {
   return lock ? mt_lock_fence(lock->lock) : 0;
+}
+
+int mortise_version_number(void) {
+  return MORTISE_VERSION_NUMBER;
 }
 
 const char *mortise_version(void) {

@@ -17,11 +17,16 @@
 
 /* Each member needs a row of its type; without one it would be neither checked nor copied. */
 typedef struct described {
+  size_t size;
+  mortise_log_fn *log;
+  void *log_ctx;
+  mortise_notice_fn *notice;
+  void *notice_ctx;
 #define OPTION(kind, member, ...) C_##kind member;
 #include "client/options.def"
 #undef OPTION
 } described;
-_Static_assert(sizeof(described) == offsetof(mortise_options, log), "rows of options.def");
+_Static_assert(sizeof(described) == sizeof(mortise_options), "rows of options.def");
 #define IS(type, member) _Generic(((mortise_options *)NULL)->member, type : true, default : false)
 #define OPTION(kind, member, ...) _Static_assert(IS(C_##kind, member), #member);
 #include "client/options.def"
@@ -34,13 +39,54 @@ const mt_client_option mt_client_option_rows[MT_CLIENT_OPTIONS] = {
 #undef OPTION
 };
 
-void mortise_options_init(mortise_options *o) {
-  if (!o) return;
-  *o = (mortise_options){
+/* ---- Structs that may have another version's length ----------------------------------------- */
+
+/* A program of another version than ours has another length of it: what it does not have is not written. */
+static void give_struct(void *out, const void *ours, size_t size, size_t our_size) {
+  if (out) memcpy(out, ours, size < our_size ? size : our_size);
+}
+
+void mortise_options_init_size(mortise_options *o, size_t size) {
+  const mortise_options ours = {
+      .size = size,
 #define OPTION(kind, member, initial, ...) .member = initial,
 #include "client/options.def"
 #undef OPTION
   };
+  give_struct(o, &ours, size, sizeof ours);
+}
+
+void mortise_lock_request_init_size(mortise_lock_request *r, size_t size) {
+  const mortise_lock_request ours = {.size = size, .wait_ms = -1};
+  give_struct(r, &ours, size, sizeof ours);
+}
+
+/* Lays what the program has over our defaults, which are in `out`. */
+static mortise_status take_struct(void *out, size_t our_size, const void *given, size_t least, const char *what,
+                                  mortise_error *err) {
+  size_t size;
+  memcpy(&size, given, sizeof size);
+  if (size < least)
+    return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "%s: no %s_init was called, its size is %zu", what, what, size);
+  if (size > our_size)
+    return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "%s: of a later version than this library's, %s", what,
+                        mortise_version());
+  memcpy(out, given, size);
+  memcpy(out, &our_size, sizeof our_size);
+  return MORTISE_OK;
+}
+
+mortise_status mt_client_options_take(mortise_options *out, const mortise_options *given, mortise_error *err) {
+  if (!given) return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "the options are NULL");
+  mortise_options_init(out);
+  return take_struct(out, sizeof *out, given, offsetof(mortise_options, ns), "mortise_options", err);
+}
+
+mortise_status mt_client_request_take(mortise_lock_request *out, const mortise_lock_request *given,
+                                      mortise_error *err) {
+  if (!given) return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "a lock request is NULL");
+  mortise_lock_request_init(out);
+  return take_struct(out, sizeof *out, given, offsetof(mortise_lock_request, mode), "mortise_lock_request", err);
 }
 
 int64_t mt_margin_default(int64_t lease_ms) {

@@ -35,6 +35,12 @@ extern const mt_client_option mt_client_option_rows[MT_CLIENT_OPTIONS];
  * the option's source. */
 mortise_status mt_client_options_check(const mortise_options *o, mortise_error *err);
 
+/* Reads what a program has given, perhaps of an older version: out of the library's calls alone. INVALID_ARGUMENT if
+ * its size is none of a version that this library knows. */
+mortise_status mt_client_options_take(mortise_options *out, const mortise_options *given, mortise_error *err);
+mortise_status mt_client_request_take(mortise_lock_request *out, const mortise_lock_request *given,
+                                      mortise_error *err);
+
 /* Copies all strings; NULL becomes the default. The caller must deinit `to`, even after a
  * failure. */
 bool mt_client_options_copy(mortise_options *to, const mortise_options *from);

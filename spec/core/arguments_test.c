@@ -44,7 +44,7 @@ static mortise_client *open_client(const char *url) {
 static mortise_lock *acquire(mortise_client *client, const char *path, int64_t wait_ms,
                              mortise_error *err) {
   const mortise_lock_request r = {
-      .kind = MORTISE_LOCK_TREE, .paths = &path, .n = 1, .wait_ms = wait_ms};
+      .size = sizeof(mortise_lock_request), .kind = MORTISE_LOCK_TREE, .paths = &path, .n = 1, .wait_ms = wait_ms};
   return mortise_lock_acquire(client, &r, NULL, err);
 }
 
@@ -87,7 +87,7 @@ static mortise_status ask(const things *t, mortise_lock_request r, mortise_error
   return err ? err->code : MORTISE_INVALID_ARGUMENT;
 }
 
-#define REQUEST(...) ask(t, (mortise_lock_request){__VA_ARGS__}, err)
+#define REQUEST(...) ask(t, (mortise_lock_request){.size = sizeof(mortise_lock_request), __VA_ARGS__}, err)
 #define PATHS .paths = a_path, .n = 1
 
 /* Each row is a check, named by its own text. */
@@ -289,6 +289,54 @@ static void a_store_that_is_none_is_refused_at_once(void **state) {
   mortise_host_free(host);
 }
 
+/* A program that was built with an older header has shorter structs. Each is at the end of its memory here. */
+static void older_structs_work(void **state) {
+  (void)state;
+  mortise_error err;
+  for (size_t n = offsetof(mortise_options, ns); n <= sizeof(mortise_options); n += sizeof(void *)) {
+    mortise_options *o = malloc(n);
+    assert_non_null(o);
+    mortise_options_init_size(o, n);
+    assert_int_equal(o->size, n);
+    o->store = "http://127.0.0.1:1";
+    mortise_client *client = mortise_client_open(o, &err);
+    if (!client) fail_msg("%zu bytes: %s", n, err.message);
+    mortise_client_free(client);
+    free(o);
+  }
+  mortise_options o = options_for("http://127.0.0.1:1");
+  const size_t bad[] = {0, 1, offsetof(mortise_options, ns) - 1, sizeof o + 1, SIZE_MAX};
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    o.size = bad[i];
+    assert_null(mortise_client_open(&o, &err));
+    assert_int_equal(err.code, MORTISE_INVALID_ARGUMENT);
+    if (!strstr(err.message, "mortise_options")) fail_msg("%s", err.message);
+  }
+  assert_int_equal(mortise_version_number(), MORTISE_VERSION_NUMBER);
+}
+
+/* The same of a request: what it does not have is as mortise_lock_request_init says. */
+static void older_requests_work(void **state) {
+  const things *t = *state;
+  mortise_error err;
+  for (size_t n = offsetof(mortise_lock_request, mode); n <= sizeof(mortise_lock_request); n += sizeof(void *)) {
+    mortise_lock_request *r = malloc(n);
+    assert_non_null(r);
+    mortise_lock_request_init_size(r, n);
+    r->paths = (const char *[]){"/older"};
+    r->n = 1;
+    mortise_lock *lock = mortise_lock_acquire(t->client, r, NULL, &err);
+    if (!lock) fail_msg("%zu bytes: %s", n, err.message);
+    assert_int_equal(mortise_lock_release(lock, &err), MORTISE_OK);
+    free(r);
+  }
+  mortise_lock_request r = {.paths = (const char *[]){"/older"}, .n = 1};
+  assert_null(mortise_lock_acquire(t->client, &r, NULL, &err));
+  assert_int_equal(err.code, MORTISE_INVALID_ARGUMENT);
+  if (!strstr(err.message, "mortise_lock_request_init")) fail_msg("%s", err.message);
+  mortise_lock_request_init(NULL);
+}
+
 static void strings_are_what_they_must_be(void **state) {
   (void)state;
 #define STRING(field) #field, offsetof(mortise_options, field)
@@ -450,6 +498,8 @@ int main(void) {
       cmocka_unit_test(null_is_fine_where_it_is_said),
       cmocka_unit_test(numbers_are_in_their_range),
       cmocka_unit_test(a_store_that_is_none_is_refused_at_once),
+      cmocka_unit_test(older_structs_work),
+      cmocka_unit_test(older_requests_work),
       cmocka_unit_test(strings_are_what_they_must_be),
       cmocka_unit_test(what_is_wrong_begins_with_the_options_name),
       cmocka_unit_test(a_store_in_a_file_ignores_what_is_for_servers),

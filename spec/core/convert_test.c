@@ -436,23 +436,25 @@ static void test_public_refusals(void **state) {
   mt_test_client c[2];
   open_two(c);
   const char *good[] = {"/p", "/q"}, *null[] = {"/p", NULL}, *empty[] = {"/p", ""};
+#define REQUEST(...) {.size = sizeof(mortise_lock_request), .kind = __VA_ARGS__}
   const mortise_lock_request bad[] = {
-      {.kind = MORTISE_LOCK_TREE},
-      {.kind = MORTISE_LOCK_TREE, .n = 1},
-      {.kind = MORTISE_LOCK_TREE, .paths = good},
-      {.kind = MORTISE_LOCK_TREE, .paths = null, .n = 2},
-      {.kind = MORTISE_LOCK_TREE, .paths = empty, .n = 2},
-      {.kind = MORTISE_LOCK_DOCUMENT, .paths = good, .n = 1},
-      {.kind = MORTISE_LOCK_DOCUMENT, .index = "", .paths = good, .n = 1},
-      {.kind = MORTISE_LOCK_DOCUMENT, .index = "i"},
-      {.kind = MORTISE_LOCK_DOCUMENT, .index = "i", .paths = null, .n = 2},
-      {.kind = MORTISE_LOCK_DOCUMENT, .index = "i", .paths = empty, .n = 2},
-      {.kind = MORTISE_LOCK_NAMED, .paths = good, .n = 1},
-      {.kind = MORTISE_LOCK_NAMED, .index = "c", .n = 3},
-      {.kind = MORTISE_LOCK_NAMED, .index = "c", .paths = empty, .n = 2},
-      {.kind = (mortise_lock_kind)9, .index = "c", .paths = good, .n = 1},
-      {.kind = MORTISE_LOCK_TREE, .paths = good, .n = 1, .mode = (mortise_lock_mode)9},
+      REQUEST(MORTISE_LOCK_TREE),
+      REQUEST(MORTISE_LOCK_TREE, .n = 1),
+      REQUEST(MORTISE_LOCK_TREE, .paths = good),
+      REQUEST(MORTISE_LOCK_TREE, .paths = null, .n = 2),
+      REQUEST(MORTISE_LOCK_TREE, .paths = empty, .n = 2),
+      REQUEST(MORTISE_LOCK_DOCUMENT, .paths = good, .n = 1),
+      REQUEST(MORTISE_LOCK_DOCUMENT, .index = "", .paths = good, .n = 1),
+      REQUEST(MORTISE_LOCK_DOCUMENT, .index = "i"),
+      REQUEST(MORTISE_LOCK_DOCUMENT, .index = "i", .paths = null, .n = 2),
+      REQUEST(MORTISE_LOCK_DOCUMENT, .index = "i", .paths = empty, .n = 2),
+      REQUEST(MORTISE_LOCK_NAMED, .paths = good, .n = 1),
+      REQUEST(MORTISE_LOCK_NAMED, .index = "c", .n = 3),
+      REQUEST(MORTISE_LOCK_NAMED, .index = "c", .paths = empty, .n = 2),
+      REQUEST((mortise_lock_kind)9, .index = "c", .paths = good, .n = 1),
+      REQUEST(MORTISE_LOCK_TREE, .paths = good, .n = 1, .mode = (mortise_lock_mode)9),
   };
+#undef REQUEST
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
     mortise_error err;
     mortise_lock *lock = mortise_lock_acquire(c[0].client, &bad[i], NULL, &err);
@@ -472,7 +474,7 @@ static void test_public_face(void **state) {
   open_two(c);
   const char *path = "/p/q";
   mortise_lock_request request = {
-      .kind = MORTISE_LOCK_TREE, .paths = &path, .n = 1, .mode = MORTISE_SIX, .wait_ms = 1000};
+      .size = sizeof(mortise_lock_request), .kind = MORTISE_LOCK_TREE, .paths = &path, .n = 1, .mode = MORTISE_SIX, .wait_ms = 1000};
   mortise_error err;
   mortise_lock *lock = mortise_lock_acquire(c[0].client, &request, NULL, &err);
   MT_CHECK(lock, "%s", err.message);

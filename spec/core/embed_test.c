@@ -221,7 +221,7 @@ static void clients_in_a_child_are_their_parents(void **state) {
   assert_non_null(client);
   assert_int_equal(mortise_client_init_tables(client, 0, &err), MORTISE_OK);
   const char *paths[] = {"/fork"};
-  mortise_lock_request request = {.paths = paths, .n = 1, .wait_ms = 10000};
+  mortise_lock_request request = {.size = sizeof(mortise_lock_request), .paths = paths, .n = 1, .wait_ms = 10000};
   mortise_lock *lock = mortise_lock_acquire(client, &request, NULL, &err);
   assert_non_null(lock);
   int status = HUNG;

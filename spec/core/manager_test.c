@@ -330,7 +330,7 @@ static void test_many_documents(void **state) {
   options.table = place.table;
   mortise_client *a = mortise_client_open(&options, &err), *b = mortise_client_open(&options, &err);
   mortise_lock_request all = {
-      .kind = MORTISE_LOCK_DOCUMENT, .index = "fs", .paths = ids, .n = N, .wait_ms = 1000};
+      .size = sizeof(mortise_lock_request), .kind = MORTISE_LOCK_DOCUMENT, .index = "fs", .paths = ids, .n = N, .wait_ms = 1000};
   mortise_lock *lock = mortise_lock_acquire(a, &all, NULL, &err);
   MT_CHECK(lock, "%s", err.message);
   mortise_lock_request one = all;

@@ -9,6 +9,14 @@
 
 #include <mortise/error.h>
 
+/* The version of this header; mortise_version_number tells that of the library. Before 1.0 another MINOR is another
+ * library (libmortise.so.0.MINOR); PATCH changes nothing that is declared here. */
+#define MORTISE_VERSION_MAJOR 0
+#define MORTISE_VERSION_MINOR 1
+#define MORTISE_VERSION_PATCH 0
+#define MORTISE_VERSION_NUMBER                                                                     \
+  (MORTISE_VERSION_MAJOR * 1000000 + MORTISE_VERSION_MINOR * 1000 + MORTISE_VERSION_PATCH)
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -48,10 +56,18 @@ typedef void mortise_notice_fn(void *ctx, const mortise_notice *notice);
 
 #define MORTISE_TIME_MAX_MS INT64_C(31622400000) /* 366 days, the longest time */
 
-/* mortise_options_init sets every option's default; docs/operations.md lists the options with their
+/* Structs that later versions may make longer begin with their size, which their `_init` sets: a program that was built
+ * with a shorter one goes on to work, with the defaults of what it does not know.
+ *
+ * mortise_options_init sets every option's default; docs/operations.md lists the options with their
  * ranges. An option that the kind of store does not use is ignored. Strings are borrowed until
  * mortise_client_open returns; NULL means the default. */
 typedef struct mortise_options {
+  size_t size;
+  mortise_log_fn *log;
+  void *log_ctx;
+  mortise_notice_fn *notice;
+  void *notice_ctx;
   const char *store;          /* "http(s)://HOST[:PORT][,...]", "cloud:ID" or "sqlite:FILE"; required */
   const char *ns;             /* namespace of the locks, [a-z0-9_-]{1,64}; not NULL */
   const char *table;          /* alias of the lock table on a server */
@@ -79,14 +95,11 @@ typedef struct mortise_options {
   const char *program;        /* who we are, for people */
   const char *script;
   const char *job;
-  mortise_log_fn *log;
-  void *log_ctx;
-  mortise_notice_fn *notice;
-  void *notice_ctx;
 } mortise_options;
 
-/* NULL is fine. */
-MORTISE_API void mortise_options_init(mortise_options *options);
+/* mortise_options_init(mortise_options *options); NULL is fine. */
+#define mortise_options_init(options) mortise_options_init_size(options, sizeof(mortise_options))
+MORTISE_API void mortise_options_init_size(mortise_options *options, size_t size);
 
 typedef struct mortise_client mortise_client;
 typedef struct mortise_lock mortise_lock;
@@ -121,6 +134,7 @@ typedef enum mortise_lock_mode {
 } mortise_lock_mode;
 
 typedef struct mortise_lock_request {
+  size_t size; /* sizeof(mortise_lock_request) */
   mortise_lock_kind kind;
   const char *index;
   const char *const *paths;
@@ -128,6 +142,10 @@ typedef struct mortise_lock_request {
   mortise_lock_mode mode;
   int64_t wait_ms; /* -1: the client's default; 0: try once; at most MORTISE_TIME_MAX_MS */
 } mortise_lock_request;
+
+/* mortise_lock_request_init(mortise_lock_request *request): exclusive, of a tree, with the client's wait. NULL is fine. */
+#define mortise_lock_request_init(request) mortise_lock_request_init_size(request, sizeof(mortise_lock_request))
+MORTISE_API void mortise_lock_request_init_size(mortise_lock_request *request, size_t size);
 
 /* Waits until all paths are locked. Owned: mortise_lock_release. NULL with `err`: LOCK_TIMEOUT (the
  * message names the first blocker; `blockers`, which may be NULL, lists them), INVALID_ARGUMENT,
@@ -164,8 +182,9 @@ MORTISE_API uint64_t mortise_lock_fence(const mortise_lock *lock);
 /* Normalises a path (see docs): drops a trailing "/". `out` has room for at least 4097 bytes. */
 MORTISE_API mortise_status mortise_path_normalise(const char *path, char *out, mortise_error *err);
 
-/* "0.1.0" */
+/* Of the library: "0.1.0", and as MORTISE_VERSION_NUMBER. */
 MORTISE_API const char *mortise_version(void);
+MORTISE_API int mortise_version_number(void);
 
 #ifdef __cplusplus
 }

@@ -1,5 +1,7 @@
-# Installs what tools/faces has made: completions of shells, annotations for the Lua language server, and, where there is
-# scdoc, manual pages.
+# Installs what people read: the documents with their examples, and what tools/faces has made: completions of shells,
+# annotations for the Lua language server, and, where there is scdoc, manual pages.
+install(FILES LICENSE README.md SECURITY.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs examples DESTINATION ${CMAKE_INSTALL_DOCDIR})
 set(share ${PROJECT_SOURCE_DIR}/share)
 install(FILES ${share}/mortise.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME mortise)
 install(FILES ${share}/_mortise DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)

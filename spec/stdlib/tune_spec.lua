@@ -196,7 +196,7 @@ stores.each("a tuned job", function(store)
     if not elastic or not proxy.file then return end
     for i, name in ipairs {"TERM", "INT"} do
       local before = set(i .. "s")
-      local _, between = signal_early("early" .. i, name, 1500)
+      local _, between = signal_early("early" .. i, name, 700)
       core.sleep(2000) -- what nobody waits for has come, too
       between:stop()
       assert.equal(before, interval())

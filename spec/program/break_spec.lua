@@ -12,7 +12,7 @@ if not program.file then
   return
 end
 
-local lease_ms = 4000
+local lease_ms = 8000
 
 -- Holds a lock, reports that and when it lost the lock, and keeps running.
 local owner = [[

@@ -33,6 +33,11 @@ const char *const mt_aws_names[] = {
   [NAMES] = NULL,
 };
 
+const char *mt_aws_env(size_t i) {
+  const char *value = getenv(mt_aws_names[i]);
+  return value && *value ? value : NULL;
+}
+
 static const char container_host[] = "http://169.254.170.2", instance_host[] = "http://169.254.169.254";
 
 static mortise_status unavailable(mortise_error *err) {
@@ -49,13 +54,16 @@ static int64_t moment_of(const char *text) {
   return rest ? (int64_t)timegm(&t) * 1000 : 0;
 }
 
-/* What has ended already as it is fetched comes from another clock than ours: its end says nothing. */
-static void settle_end(mt_credentials *c) {
-  if (c->expires_ms && c->expires_ms <= mt_clock_wall_ms()) c->expires_ms = 0;
-}
-
 static bool is_complete(const mt_credentials *c) {
   return *c->id && *c->secret;
+}
+
+/* False if something is missing. What has ended already as it is fetched comes from another clock than ours: its end
+ * says nothing. */
+static bool settle_answer(mt_credentials *c, const char *end) {
+  c->expires_ms = moment_of(end);
+  if (c->expires_ms <= mt_clock_wall_ms()) c->expires_ms = 0;
+  return is_complete(c);
 }
 
 /* What containers, instances and commands answer. */
@@ -66,9 +74,7 @@ static bool take_json(mt_slice text, const char *session, mt_credentials *out) {
   mt_json_copy(mt_json_get(root, "AccessKeyId"), out->id, sizeof out->id);
   mt_json_copy(mt_json_get(root, "SecretAccessKey"), out->secret, sizeof out->secret);
   mt_json_copy(mt_json_get(root, session), out->session, sizeof out->session);
-  out->expires_ms = moment_of(mt_json_copy(mt_json_get(root, "Expiration"), end, sizeof end));
-  settle_end(out);
-  return is_complete(out);
+  return settle_answer(out, mt_json_copy(mt_json_get(root, "Expiration"), end, sizeof end));
 }
 
 /* The text of the first element of that name: the values here hold nothing that XML escapes. */
@@ -154,11 +160,6 @@ static mortise_status bad_answer(const char *what, mortise_error *err) {
   return unavailable(err);
 }
 
-static void wipe_buf(mt_buf *b) {
-  if (b->p) explicit_bzero(b->p, b->cap);
-  mt_buf_deinit(b);
-}
-
 /* ---- Profiles ------------------------------------------------------------------------------- */
 
 /* OK with nothing where there is no such file. */
@@ -175,18 +176,15 @@ static mortise_status read_small_file(const char *name, mt_buf *out, mortise_err
   return mt_buf_status(out, name, err);
 }
 
+/* What stands alone in a file, without its line's end. */
+static void cut_line_end(mt_buf *token) {
+  while (token->n && strchr("\r\n", token->p[token->n - 1])) mt_buf_cut(token, token->n - 1);
+}
+
 static mt_slice trimmed(mt_slice s) {
   while (s.n && strchr(" \t\r", *s.p)) s.p++, s.n--;
   while (s.n && strchr(" \t\r", s.p[s.n - 1])) s.n--;
   return s;
-}
-
-static mt_slice next_line(mt_slice *text) {
-  const char *end = memchr(text->p, '\n', text->n);
-  mt_slice line = {text->p, end ? (size_t)(end - text->p) : text->n};
-  size_t used = line.n + (end != NULL);
-  *text = (mt_slice){text->p + used, text->n - used};
-  return line;
 }
 
 /* Is this "[name]"? */
@@ -201,7 +199,7 @@ static void profile_value(mt_slice text, const char *section, const char *key, c
   bool inside = false;
   *out = '\0';
   while (text.n) {
-    mt_slice line = trimmed(next_line(&text));
+    mt_slice line = trimmed(mt_slice_cut(&text, '\n'));
     if (!line.n || *line.p == '#' || *line.p == ';') continue;
     if (*line.p == '[') {
       inside = is_heading(line, section);
@@ -230,7 +228,7 @@ static void name_file(const char *given, const char *home, const char *name, cha
     snprintf(out, size, "%s/.aws/%s", home ? home : "", name);
 }
 
-static mortise_status read_profiles(char *const *env, profiles *p, mortise_error *err) {
+static mortise_status read_profiles(const char *const *env, profiles *p, mortise_error *err) {
   *p = (profiles){.name = env[PROFILE] ? env[PROFILE] : "default"};
   bool is_default = !strcmp(p->name, "default");
   snprintf(p->section, sizeof p->section, "%s%s", is_default ? "" : "profile ", p->name);
@@ -241,8 +239,8 @@ static mortise_status read_profiles(char *const *env, profiles *p, mortise_error
 }
 
 static void free_profiles(profiles *p) {
-  wipe_buf(&p->credentials);
-  wipe_buf(&p->config);
+  mt_buf_wipe(&p->credentials);
+  mt_buf_wipe(&p->config);
 }
 
 static void take_profile(mt_slice text, const char *section, mt_credentials *out) {
@@ -257,11 +255,23 @@ static void either_value(const profiles *p, const char *key, char *out, size_t s
   if (!*out) profile_value(mt_buf_slice(&p->config), p->section, key, out, size);
 }
 
+static void region_of_env(const char *const *env, char *out, size_t size) {
+  profiles p;
+  const char *given = env[REGION] ? env[REGION] : env[DEFAULT_REGION];
+  *out = '\0';
+  if (given) {
+    snprintf(out, size, "%s", given);
+    return;
+  }
+  if (!read_profiles(env, &p, NULL)) either_value(&p, "region", out, size);
+  free_profiles(&p);
+}
+
 static mortise_status run_process(const mt_fetch *f, const char *command, mt_credentials *out, mortise_error *err) {
   mt_buf text;
   mortise_status status = mt_command_output(f, command, &text, err);
   if (!status && !take_json(mt_buf_slice(&text), "SessionToken", out)) status = bad_answer("the profile's command", err);
-  wipe_buf(&text);
+  mt_buf_wipe(&text);
   return status;
 }
 
@@ -296,8 +306,6 @@ static void add_form_field(mt_buf *out, const char *name, const char *value) {
   curl_free(text);
 }
 
-static void region_of_env(char *const *env, char *out, size_t size);
-
 static mortise_status from_identity(const mt_fetch *f, mt_credentials *out, mortise_error *err) {
   char url[URL_MAX], region[64], end[64];
   mt_buf token, body, answer;
@@ -311,7 +319,7 @@ static mortise_status from_identity(const mt_fetch *f, mt_credentials *out, mort
   mortise_status status = read_small_file(f->env[IDENTITY_FILE], &token, err);
   mt_buf_init(&body, FILE_MAX);
   mt_buf_init(&answer, ANSWER_MAX);
-  while (token.n && strchr("\r\n", token.p[token.n - 1])) mt_buf_cut(&token, token.n - 1);
+  cut_line_end(&token);
   if (!status && !token.n)
     status = mt_error_set(err, MORTISE_UNAVAILABLE, "aws: %.300s has no token", f->env[IDENTITY_FILE]);
   if (!status) {
@@ -330,13 +338,11 @@ static mortise_status from_identity(const mt_fetch *f, mt_credentials *out, mort
     take_element(xml, "SecretAccessKey", out->secret, sizeof out->secret);
     take_element(xml, "SessionToken", out->session, sizeof out->session);
     take_element(xml, "Expiration", end, sizeof end);
-    out->expires_ms = moment_of(end);
-    settle_end(out);
-    if (!is_complete(out)) status = bad_answer(q.what, err);
+    if (!settle_answer(out, end)) status = bad_answer(q.what, err);
   }
-  wipe_buf(&token);
-  wipe_buf(&body);
-  wipe_buf(&answer);
+  mt_buf_wipe(&token);
+  mt_buf_wipe(&body);
+  mt_buf_wipe(&answer);
   return status;
 }
 
@@ -374,14 +380,14 @@ static mortise_status from_container(const mt_fetch *f, mt_credentials *out, mor
   mortise_status status = MORTISE_OK;
   if (f->env[CONTAINER_TOKEN_FILE]) status = read_small_file(f->env[CONTAINER_TOKEN_FILE], &token, err);
   else if (f->env[CONTAINER_TOKEN]) mt_buf_adds(&token, f->env[CONTAINER_TOKEN]);
-  while (token.n && strchr("\r\n", token.p[token.n - 1])) mt_buf_cut(&token, token.n - 1);
+  cut_line_end(&token);
   if (token.n) snprintf(header, sizeof header, "Authorization: %.*s", (int)token.n, token.p);
   const question q = {f, "GET", url, "aws: the container's credentials", *header ? header : NULL, NULL, true};
   if (!status) status = ask(&q, &answer, err);
   if (!status && !take_json(mt_buf_slice(&answer), "Token", out)) status = bad_answer(q.what, err);
   explicit_bzero(header, sizeof header);
-  wipe_buf(&token);
-  wipe_buf(&answer);
+  mt_buf_wipe(&token);
+  mt_buf_wipe(&answer);
   return status;
 }
 
@@ -404,13 +410,13 @@ static mortise_status from_instance(const mt_fetch *f, mt_credentials *out, mort
   }
   mt_slice text = mt_buf_slice(&answer);
   if (!status) {
-    mt_slice role = text.n ? trimmed(next_line(&text)) : text; /* one role */
+    mt_slice role = trimmed(mt_slice_cut(&text, '\n')); /* one role */
     snprintf(url, sizeof url, "%s%s%s%.*s", host, slash, roles, (int)role.n, role.p);
     status = ask(&q, &answer, err);
   }
   if (!status && !take_json(mt_buf_slice(&answer), "Token", out)) status = bad_answer(q.what, err);
   explicit_bzero(header, sizeof header);
-  wipe_buf(&answer);
+  mt_buf_wipe(&answer);
   return status;
 }
 
@@ -460,18 +466,16 @@ static mortise_status from_others(const mt_fetch *f, mt_credentials *out, mortis
 
 mortise_status mt_fetch_aws(const mt_fetch *f, mt_credentials *out, mortise_error *err) {
   mortise_status status = f->env[KEY_ID] ? from_environment(f, out, err) : from_others(f, out, err);
-  for (const char *c = out->id; !status && *c; c++) /* it becomes part of a header */
-    if (*c <= ' ' || *c == 127 || strchr("/,", *c))
-      status = mt_error_set(err, MORTISE_INVALID_ARGUMENT, "aws: the key's id has a byte that it cannot have");
-  for (const char *c = out->session; !status && *c; c++)
-    if (*c <= ' ' || *c == 127)
-      status = mt_error_set(err, MORTISE_INVALID_ARGUMENT, "aws: the session's token has a byte that it cannot have");
+  if (!status && !mt_is_plain(mt_slice_of(out->id), "/,"))
+    status = mt_error_set(err, MORTISE_INVALID_ARGUMENT, "aws: the key's id has a byte that it cannot have");
+  if (!status && !mt_is_plain(mt_slice_of(out->session), ""))
+    status = mt_error_set(err, MORTISE_INVALID_ARGUMENT, "aws: the session's token has a byte that it cannot have");
   return status;
 }
 
 /* "NAME.REGION.es.amazonaws.com", "NAME.aos.REGION.on.aws". */
 static bool region_of_host(const char *host, char *out, size_t size) {
-  static const char *const ends[] = {".es.amazonaws.com", ".aoss.amazonaws.com", ".on.aws"};
+  static const char *const ends[] = {".es.amazonaws.com", ".on.aws"};
   for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
     const char *end = strstr(host, ends[i]), *from = end;
     while (from && from > host && from[-1] != '.') from--;
@@ -482,24 +486,9 @@ static bool region_of_host(const char *host, char *out, size_t size) {
   return false;
 }
 
-static void region_of_env(char *const *env, char *out, size_t size) {
-  profiles p;
-  const char *given = env[REGION] ? env[REGION] : env[DEFAULT_REGION];
-  *out = '\0';
-  if (given) {
-    snprintf(out, size, "%s", given);
-    return;
-  }
-  if (!read_profiles(env, &p, NULL)) either_value(&p, "region", out, size);
-  free_profiles(&p);
-}
-
 void mt_aws_region(const char *host, char *out, size_t size) {
-  char *env[NAMES];
+  const char *env[NAMES];
   if (region_of_host(host, out, size)) return;
-  for (size_t i = 0; i < NAMES; i++) {
-    env[i] = getenv(mt_aws_names[i]);
-    if (env[i] && !*env[i]) env[i] = NULL;
-  }
+  for (size_t i = 0; i < NAMES; i++) env[i] = mt_aws_env(i);
   region_of_env(env, out, size);
 }

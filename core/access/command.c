@@ -118,22 +118,24 @@ mortise_status mt_command_output(const mt_fetch *f, const char *command, mt_buf 
   return status;
 }
 
+bool mt_is_plain(mt_slice text, const char *but) {
+  for (size_t i = 0; i < text.n; i++)
+    if (text.p[i] <= ' ' || (unsigned char)text.p[i] >= 127 || strchr(but, text.p[i])) return false;
+  return true;
+}
+
 mortise_status mt_fetch_command(const mt_fetch *f, mt_credentials *out, mortise_error *err) {
   mt_buf text;
   mortise_status status = mt_command_output(f, f->command, &text, err);
-  mt_slice line = mt_buf_slice(&text);
-  const char *end = line.n ? memchr(line.p, '\n', line.n) : NULL;
-  if (end) line.n = (size_t)(end - line.p);
+  mt_slice rest = mt_buf_slice(&text), line = mt_slice_cut(&rest, '\n');
   while (line.n && (line.p[line.n - 1] == '\r' || line.p[line.n - 1] == ' ')) line.n--;
-  bool plain = line.n && line.n < sizeof out->secret;
-  for (size_t i = 0; plain && i < line.n; i++) plain = line.p[i] > ' ' && line.p[i] < 127;
+  bool plain = line.n && line.n < sizeof out->secret && mt_is_plain(line, "");
   if (!status && !plain)
     status = fail_command(err, f->command, line.n ? "prints no secret in its first line" : "prints nothing");
   if (!status) {
     memcpy(out->secret, line.p, line.n);
     out->secret[line.n] = '\0';
   }
-  if (text.p) explicit_bzero(text.p, text.cap);
-  mt_buf_deinit(&text);
+  mt_buf_wipe(&text);
   return status;
 }

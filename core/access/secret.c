@@ -4,8 +4,6 @@
 #include "base/mem.h"
 #include "base/thread.h"
 
-#include <stdlib.h>
-
 enum {
   RENEW_MS = 5 * 60 * 1000, /* before its end */
   RETRY_MS = 10 * 1000,     /* between two tries while the old one is still good */
@@ -40,7 +38,7 @@ static bool is_good(const mt_secret *s, int64_t wall_ms) {
 
 static void *fetch_secret(void *ctx) {
   mt_secret *s = ctx;
-  const mt_fetch f = {.stop = &s->stop, .command = s->command, .env = s->env};
+  const mt_fetch f = {.stop = &s->stop, .command = s->command, .env = (const char *const *)s->env};
   mt_error_clear(&s->next_error);
   if (s->config.aws)
     mt_fetch_aws(&f, &s->next, &s->next_error);
@@ -109,8 +107,8 @@ static mortise_status copy_env(mt_secret *s, mortise_error *err) {
   s->env = mt_calloc(s->n_env + 1, sizeof *s->env);
   if (!s->env) return mt_error_memory(err);
   for (size_t i = 0; i < s->n_env; i++) {
-    const char *value = getenv(mt_aws_names[i]);
-    if (value && *value && !(s->env[i] = mt_strdup(value))) return mt_error_memory(err);
+    const char *value = mt_aws_env(i);
+    if (value && !(s->env[i] = mt_strdup(value))) return mt_error_memory(err);
   }
   return MORTISE_OK;
 }
@@ -133,17 +131,12 @@ mt_secret *mt_secret_new(mt_loop *loop, const mt_secret_config *config, const mt
   return NULL;
 }
 
-static void wipe_text(char *text) {
-  if (text) explicit_bzero(text, strlen(text));
-  mt_free(text);
-}
-
 void mt_secret_free(mt_secret *s) {
   if (!s) return;
   atomic_store(&s->stop, true);
   if (s->fetching) pthread_join(s->thread, NULL);
   mt_loop_unpost(s->loop, &s->fetched);
-  for (size_t i = 0; s->env && i < s->n_env; i++) wipe_text(s->env[i]);
+  for (size_t i = 0; s->env && i < s->n_env; i++) mt_free_secret(s->env[i]);
   mt_free(s->env);
   mt_free(s->command);
   explicit_bzero(s, sizeof *s);

@@ -5,7 +5,6 @@
 
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -68,25 +67,17 @@ static int compare_parameters(const void *a, const void *b) {
   return order ? order : mt_slice_cmp(x->value, y->value);
 }
 
-static mt_slice cut_at(mt_slice *rest, char c) {
-  const char *at = rest->n ? memchr(rest->p, c, rest->n) : NULL;
-  mt_slice part = {rest->p, at ? (size_t)(at - rest->p) : rest->n};
-  size_t used = part.n + (at != NULL);
-  *rest = (mt_slice){rest->p + used, rest->n - used};
-  return part;
-}
-
 static void add_sorted_query(mt_buf *out, mt_slice query) {
   parameter *all = NULL;
   size_t n = 0, cap = 0;
   while (query.n) {
-    mt_slice one = cut_at(&query, '&');
+    mt_slice one = mt_slice_cut(&query, '&');
     if (!one.n) continue;
     if (!mt_grow((void **)&all, &cap, n + 1, sizeof *all, PARAMETERS_MAX)) {
       mt_buf_fail(out, MORTISE_OUT_OF_MEMORY);
       break;
     }
-    all[n].name = cut_at(&one, '=');
+    all[n].name = mt_slice_cut(&one, '=');
     all[n++].value = one;
   }
   if (n) qsort(all, n, sizeof *all, compare_parameters);
@@ -113,7 +104,7 @@ typedef struct moment {
 } moment;
 
 static void add_canonical(mt_buf *out, const mt_sign *s, const moment *at, const char *hash) {
-  mt_slice query = s->target, path = cut_at(&query, '?');
+  mt_slice query = s->target, path = mt_slice_cut(&query, '?');
   mt_buf_addf(out, "%s\n", s->method);
   add_path(out, path);
   mt_buf_addc(out, '\n');
@@ -138,10 +129,9 @@ static bool sign_text(const mt_sign *s, const moment *at, const char *text, char
   mt_buf_addf(&first, "AWS4%s", s->secret);
   bool ok = !first.failed && mac(first.p, first.n, at->date, a) && mac(a, HASH, s->region, b) &&
             mac(b, HASH, s->service, a) && mac(a, HASH, "aws4_request", b) && mac(b, HASH, text, a);
-  for (size_t i = 0; ok && i < HASH; i++) snprintf(hex + 2 * i, 3, "%02x", a[i]);
-  if (first.p) explicit_bzero(first.p, first.n);
+  if (ok) mt_hex(a, HASH, hex);
   explicit_bzero(b, sizeof b);
-  mt_buf_deinit(&first);
+  mt_buf_wipe(&first);
   return ok;
 }
 
@@ -194,8 +184,7 @@ mortise_status mt_sign_request(const mt_sign *s, mt_buf *out, size_t *n, mortise
   mortise_status status = mt_buf_status(out, "a signature", err);
   if (!status) status = mt_buf_status(&canonical, "a signature", err);
   if (!status) status = mt_buf_status(&text, "a signature", err);
-  if (canonical.p) explicit_bzero(canonical.p, canonical.n); /* it has the session's token */
-  mt_buf_deinit(&canonical);
+  mt_buf_wipe(&canonical); /* it has the session's token */
   mt_buf_deinit(&text);
   if (!status && !ok) status = mt_error_set(err, MORTISE_UNSUPPORTED, "a request cannot be signed: libcrypto fails");
   return status;

@@ -6,6 +6,14 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+mt_slice mt_slice_cut(mt_slice *rest, char c) {
+  const char *at = rest->n ? memchr(rest->p, c, rest->n) : NULL;
+  mt_slice part = {rest->p, at ? (size_t)(at - rest->p) : rest->n};
+  size_t used = part.n + (at != NULL);
+  *rest = (mt_slice){rest->p + used, rest->n - used};
+  return part;
+}
+
 int mt_slice_cmp(mt_slice a, mt_slice b) {
   size_t n = a.n < b.n ? a.n : b.n;
   int order = n ? memcmp(a.p, b.p, n) : 0;
@@ -20,6 +28,11 @@ void mt_buf_init(mt_buf *b, size_t max) {
 void mt_buf_deinit(mt_buf *b) {
   mt_free(b->p);
   *b = (mt_buf){.max = b->max};
+}
+
+void mt_buf_wipe(mt_buf *b) {
+  if (b->p) explicit_bzero(b->p, b->cap);
+  mt_buf_deinit(b);
 }
 
 void mt_buf_clear(mt_buf *b) {

@@ -23,6 +23,8 @@ static inline bool mt_slice_eq(mt_slice a, mt_slice b) {
 static inline bool mt_slice_starts(mt_slice s, mt_slice prefix) {
   return s.n >= prefix.n && (prefix.n == 0 || memcmp(s.p, prefix.p, prefix.n) == 0);
 }
+/* What stands before the first `c`, or all of it; *rest is what stands behind. */
+mt_slice mt_slice_cut(mt_slice *rest, char c);
 /* Byte order, a prefix before its extensions: the total order of the lock protocol. */
 int mt_slice_cmp(mt_slice a, mt_slice b);
 
@@ -36,6 +38,7 @@ typedef struct mt_buf {
 
 void mt_buf_init(mt_buf *b, size_t max);
 void mt_buf_deinit(mt_buf *b);
+void mt_buf_wipe(mt_buf *b);  /* the same for one that holds a secret */
 void mt_buf_clear(mt_buf *b); /* empties it and clears a failure; keeps the memory */
 void mt_buf_add(mt_buf *b, const void *p, size_t n);
 void mt_buf_adds(mt_buf *b, const char *s);

@@ -4,6 +4,8 @@
 
 #include "base/buf.h"
 
+/* Writes two digits for each byte, and a NUL. */
+void mt_hex(const unsigned char *bytes, size_t n, char *out);
 /* Writes 64 hex digits and a NUL. false if the library fails. */
 bool mt_sha256_hex(mt_slice data, char out[65]);
 

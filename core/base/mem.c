@@ -32,6 +32,11 @@ void mt_free(void *p) {
   free(p);
 }
 
+void mt_free_secret(char *text) {
+  if (text) explicit_bzero(text, strlen(text));
+  free(text);
+}
+
 char *mt_strndup(const char *p, size_t n) {
   char *copy = mt_alloc(n + 1);
   if (!copy) return NULL;

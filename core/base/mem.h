@@ -9,6 +9,7 @@ void *mt_alloc(size_t size);                 /* uninitialised; NULL when there i
 void *mt_calloc(size_t count, size_t size);  /* zeroed; NULL on overflow of count * size too */
 void *mt_realloc(void *p, size_t size);      /* NULL leaves `p` as it was */
 void mt_free(void *p);                       /* NULL is fine */
+void mt_free_secret(char *text);             /* wipes it first */
 char *mt_strndup(const char *p, size_t n);   /* terminated copy; owned by the caller */
 char *mt_strdup(const char *s);
 

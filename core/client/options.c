@@ -124,8 +124,7 @@ void mt_client_options_deinit(mortise_options *o) {
        row < end; row++) {
     if (!is_string(row)) continue;
     char **s = string_option(o, row);
-    if (*s) explicit_bzero(*s, strlen(*s)); /* some are secrets */
-    mt_free(*s);
+    mt_free_secret(*s); /* some are */
     *s = NULL;
   }
 }

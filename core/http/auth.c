@@ -15,12 +15,6 @@ enum { SECRET_MAX = 16384, SKEW_MS = 60 * 1000 };
 
 _Static_assert(SECRET_MAX == (int)MT_SECRET_MAX, "what a command prints is no longer than what is given");
 
-static void wipe_secret(char *p) {
-  if (!p) return;
-  explicit_bzero(p, strlen(p));
-  mt_free(p);
-}
-
 /* Is it printable ASCII, as a header value must be? The parts of basic authentication are encoded,
  * so they may be UTF-8. */
 static bool plain(const char *s, bool any_utf8) {
@@ -73,8 +67,8 @@ static mortise_status basic(mt_auth *auth, const char *user, const char *passwor
     if (pair) *pair = '\0';
     if (coded) *coded = '\0';
   }
-  wipe_secret(pair);
-  wipe_secret(coded);
+  mt_free_secret(pair);
+  mt_free_secret(coded);
   return status;
 }
 
@@ -254,7 +248,7 @@ mortise_status mt_auth_init(struct mt_http *http, const mt_http_config *c, void 
 }
 
 void mt_auth_deinit(mt_auth *auth) {
-  wipe_secret(auth->header);
+  mt_free_secret(auth->header);
   mt_secret_free(auth->secret);
   mt_free(auth->ca_file);
   mt_free(auth->cert_file);

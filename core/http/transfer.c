@@ -270,8 +270,7 @@ void mt_transfer_free(mt_transfer *op) {
   mt_buf_deinit(&op->url);
   mt_buf_deinit(&op->gz);
   mt_buf_deinit(&op->target);
-  if (op->secret_headers.p) explicit_bzero(op->secret_headers.p, op->secret_headers.cap);
-  mt_buf_deinit(&op->secret_headers);
+  mt_buf_wipe(&op->secret_headers);
   mt_gunzip_free(op->gunzip);
   mt_free(op);
 }

@@ -63,6 +63,11 @@ mortise() {
   { echo "## mortise $*"; cat "$out" "$err"; echo "## status $status"; } >>"$work/all.log"
 }
 
+# functions error|mortise|host: those that the header declares.
+functions() {
+  tr '\n' ' ' <"core/include/mortise/$1.h" | grep -oE 'MORTISE_API [^;(]*\(' | grep -oE 'mortise_[a-z_]+\($' | tr -d '('
+}
+
 # expect NAME STATUS[|STATUS] [PATTERN...]: the last run ended with it and wrote something like each of
 # these (extended) patterns.
 expect() {

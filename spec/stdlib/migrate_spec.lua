@@ -1,4 +1,5 @@
 -- Migrations: what they make of an index, what they refuse, how they are steered and taken back.
+local core = require "mortise.core"
 local migrations = require "spec.support.migrations"
 local mortise = require "mortise"
 local stores = require "spec.support.stores"
@@ -21,6 +22,13 @@ stores.each("a migration", function(store)
     local o = {id = "m", from = old, to = new, alias = alias}
     for name, value in pairs(also or {}) do o[name] = value end
     return client:migrate(o)
+  end
+
+  local function await_wait(m, what)
+    migrations.wait_for(function()
+      local record = m:status()
+      return record and record.waits and record.waits:find(what, 1, true)
+    end)
   end
 
   local function named() return client:describe(alias).name end
@@ -207,19 +215,18 @@ stores.each("a migration", function(store)
 
   it("waits to be told", function()
     local m = migration {cutover = "manual"}
-    local task = mortise.spawn(function() return m:run() end)
-    while migrations.phase(m) ~= "in step" do mortise.sleep(0.05) end
+    local task = migrations.start(m, "in step")
     client:index(alias, "late", {path = "/late"})
     assert.equal(old, named())
     client:get_job("m"):cutover()
-    assert.equal("swapped", task:join().phase)
+    local _, result = task:join()
+    assert.equal("swapped", result.phase)
     assert.equal("/late", client:get(new, "late").path)
   end)
 
   it("can be cancelled, and gone on with by another", function()
     local m = migration {cutover = "manual"}
-    local task = mortise.spawn(function() return pcall(m.run, m) end)
-    while migrations.phase(m) ~= "in step" do mortise.sleep(0.05) end
+    local task = migrations.start(m, "in step")
     client:get_job("m"):cancel()
     local ok, why = task:join()
     assert.is_false(ok)
@@ -257,15 +264,12 @@ stores.each("a migration", function(store)
   it("waits for locks that others hold, and takes writes meanwhile", function()
     local held = client:acquire {tree = "/a"}
     local m = migration {lock = "/a", wait = 0}
-    local task = mortise.spawn(function() return m:run() end)
-    local record
-    repeat
-      mortise.sleep(0.05)
-      record = m:status()
-    until record and record.waits and record.waits:find "others hold"
+    local task = migrations.start(m, "cutting over")
+    await_wait(m, "others hold")
     client:index(alias, "d1", {path = "/a/new"})
     held:release()
-    assert.equal("swapped", task:join().phase)
+    local _, result = task:join()
+    assert.equal("swapped", result.phase)
   end)
 
   it("is finished, after which there is no way back", function()
@@ -336,13 +340,15 @@ stores.each("a migration", function(store)
   end
 
   it("gives up a pause that is too long, and tries again", function()
+    local now_ms, ahead = core.now_ms, 0
+    finally(function() core.now_ms = now_ms end)
+    core.now_ms = function() -- on which every pause is too long: the embedded store needs but a millisecond
+      ahead = ahead + 5
+      return now_ms() + ahead
+    end
     local m = migration {max_pause = 0.001}
     local task = mortise.spawn(function() return pcall(m.run, m) end)
-    local record
-    repeat
-      mortise.sleep(0.05)
-      record = m:status()
-    until record and record.waits and record.waits:find "would have been refused"
+    await_wait(m, "would have been refused")
     client:index(alias, "d1", {path = "/still"}) -- it takes writes
     assert.equal(old, named())
     client:get_job("m"):cancel()
@@ -361,11 +367,11 @@ stores.each("a migration", function(store)
   it("locks what it is told to while writes are refused", function()
     local held = client:acquire {tree = "/a"}
     local m = migration {lock = "/a"}
-    local task = mortise.spawn(function() return m:run() end)
-    while migrations.phase(m) ~= "cutting over" do mortise.sleep(0.02) end
+    local task = migrations.start(m, "cutting over")
     client:index(alias, "d1", {path = "/a/new"}) -- it is not blocked before it has the lock
     held:release()
-    assert.equal("swapped", task:join().phase)
+    local _, result = task:join()
+    assert.equal("swapped", result.phase)
     assert.equal("/a/new", client:get(new, "d1").path)
     assert.is_not_nil(client:try_lock {tree = "/a", wait = 0})
   end)

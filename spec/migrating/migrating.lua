@@ -94,7 +94,7 @@ local function run(scene, words, die_at, count_file)
   local out, status = os.tmpname(), os.tmpname()
   local quoted = {}
   for i, word in ipairs(words) do quoted[i] = program.quote(word) end
-  local environment = ("env LD_PRELOAD=%s MORTISE_DIE_AT=%d MORTISE_DIE_COUNT=%s HOME=/nonexistent"):format(
+  local environment = ("env LD_PRELOAD=%s MORTISE_DIE_AT=%d MORTISE_DIE_COUNT=%s HOME=/dev/null/home"):format(
     program.quote(library), die_at or 0, count_file or "")
   os.execute(("(%s timeout 120 %s --store %s --namespace %s --lease 1s --wait 30s %s >%s 2>&1 </dev/null; "
     .. "echo $? >%s) &"):format(environment, program.quote(program.file),

@@ -110,7 +110,7 @@ describe("the command line", function()
     for _, words in ipairs {{"locks"}, {"init"}, {"rename", "i", "/a", "/b"},
       {"-e", "mortise.acquire{tree = '/a'}"}} do
       refuses(2, words, nil, "no store is named", "--store URL", "MORTISE_STORE=URL",
-        "/nonexistent/.config/mortise/config.lua")
+        "/dev/null/home/.config/mortise/config.lua")
     end
     assert.equal(0, (run {"-e", "return 1"}))
   end)

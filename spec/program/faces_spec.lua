@@ -81,7 +81,7 @@ describe("what is made of the descriptions", function()
 
   local store = stores.all()[1]
   local function place(namespace)
-    return ("env -u LD_PRELOAD HOME=/nonexistent MORTISE_STORE=%s MORTISE_NAMESPACE=%s"):format(store.store,
+    return ("env -u LD_PRELOAD HOME=/dev/null/home MORTISE_STORE=%s MORTISE_NAMESPACE=%s"):format(store.store,
       namespace)
   end
 

@@ -32,7 +32,7 @@ stores.each("a command in advice", function(store)
   -- Types a line as it was printed. -> did it go well, all that it said
   local function type_line(line)
     local file = os.tmpname()
-    local ok = os.execute(("env -u LD_PRELOAD HOME=/nonexistent sh -c %s >%s 2>&1"):format(
+    local ok = os.execute(("env -u LD_PRELOAD HOME=/dev/null/home sh -c %s >%s 2>&1"):format(
       program.quote(line:gsub("^mortise", (program.quote(program.file):gsub("%%", "%%%%")), 1)), file))
     local handle = io.open(file)
     local text = handle:read "a"

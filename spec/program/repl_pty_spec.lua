@@ -57,7 +57,7 @@ stores.each("what the prompt offers", function(store)
     }
     local words = {"INDEX=" .. index, "TERM=xterm", "NO_COLOR=1"}
     for name, file in pairs(files) do words[#words + 1] = name .. "=" .. file end
-    local pipe = io.popen(("env -u LD_PRELOAD -u VISUAL XDG_STATE_HOME=/nonexistent %s expect "
+    local pipe = io.popen(("env -u LD_PRELOAD -u VISUAL XDG_STATE_HOME=/dev/null/home %s expect "
       .. "spec/support/prompt.exp %s --store %s --namespace %s 2>&1"):format(table.concat(words, " "),
       program.quote(program.file), program.quote(store.store), namespace))
     local out = pipe:read "a"
@@ -72,7 +72,7 @@ describe("the prompt of a process that was stopped", function()
     if not has_expect() then pending "expect is not installed" return end
     local store = stores.all()[1].store
     stores.connect(stores.all()[1]):close()
-    local pipe = io.popen(("env -u LD_PRELOAD TERM=dumb XDG_STATE_HOME=/nonexistent "
+    local pipe = io.popen(("env -u LD_PRELOAD TERM=dumb XDG_STATE_HOME=/dev/null/home "
       .. "expect spec/support/repl_lost.exp %s --store %s --lease 3s --namespace lost repl 2>&1"):format(
       program.quote(program.file), program.quote(store)))
     local out = pipe:read "a"

@@ -22,7 +22,7 @@ local long_code = [[
   end)]]
 
 -- All that could say who we are, so that nothing of this machine's own does.
-local nobody = {HOME = "/nonexistent", AWS_EC2_METADATA_DISABLED = "true"}
+local nobody = {HOME = "/dev/null/home", AWS_EC2_METADATA_DISABLED = "true"}
 for _, name in ipairs {"ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN", "REGION", "DEFAULT_REGION",
   "PROFILE", "SHARED_CREDENTIALS_FILE", "CONFIG_FILE", "ROLE_ARN", "WEB_IDENTITY_TOKEN_FILE", "ENDPOINT_URL",
   "ENDPOINT_URL_STS", "CONTAINER_CREDENTIALS_RELATIVE_URI", "CONTAINER_CREDENTIALS_FULL_URI",
@@ -172,7 +172,7 @@ aws_secret_access_key = secret/of+the key
     it("says what is missing", function()
       local status, _, err = run(server.store, aws)
       assert.equal(2, status)
-      says(err, "no credentials", "the environment", "the profile default", "/nonexistent/.aws/credentials")
+      says(err, "no credentials", "the environment", "the profile default", "/dev/null/home/.aws/credentials")
       status, _, err = run(server.store, {"--aws"}, static)
       assert.equal(2, status)
       says(err, "region")

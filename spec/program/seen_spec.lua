@@ -149,7 +149,7 @@ stores.each("what is seen", function(store)
   if terminal.is_there() then
     it("is watched on a terminal, by keys", function()
       contend()
-      local pipe = io.popen(("env -u LD_PRELOAD HOME=/nonexistent MORTISE_STORE=%s MORTISE_TABLE=%s "
+      local pipe = io.popen(("env -u LD_PRELOAD HOME=/dev/null/home MORTISE_STORE=%s MORTISE_TABLE=%s "
         .. "MORTISE_NAMESPACE=%s expect spec/support/watch.exp %s watch 2>&1"):format(
         program.quote(store.store), own, program.quote(namespace), program.quote(program.file)))
       local said = pipe:read "a"

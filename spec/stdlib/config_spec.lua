@@ -129,9 +129,9 @@ describe("configuration", function()
   end)
 
   it("without a store says the three ways to name one", function()
-    local ok, why = pcall(with, {env = {HOME = "/nonexistent"}}, config.open_options)
+    local ok, why = pcall(with, {env = {HOME = "/dev/null/home"}}, config.open_options)
     assert.is_false(ok)
-    for _, way in ipairs {"--store URL", "MORTISE_STORE=URL", "/nonexistent/.config/mortise/config.lua"} do
+    for _, way in ipairs {"--store URL", "MORTISE_STORE=URL", "/dev/null/home/.config/mortise/config.lua"} do
       assert.truthy(why.message:find(way, 1, true))
     end
   end)

@@ -25,7 +25,7 @@ end
 local function environment(given)
   local words = {
     "env", "-u", "LD_PRELOAD", "-u", "MORTISE_STORE", "-u", "MORTISE_NAMESPACE", "-u", "MORTISE_PROFILE",
-    "HOME=/nonexistent",
+    "HOME=/dev/null/home",
   }
   for name, value in pairs(given or {}) do words[#words + 1] = quote(name .. "=" .. value) end
   return table.concat(words, " ")

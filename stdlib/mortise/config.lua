@@ -41,7 +41,8 @@ end
 
 -- ---- The file ------------------------------------------------------------------------------------
 
-local no_such_file = 2
+-- ENOENT, ENOTDIR: a daemon's home may be /dev/null.
+local is_absent <const> = {[2] = true, [20] = true}
 
 -- Whoever can write this file decides where credentials are sent.
 local function refuse_others(file, access)
@@ -56,7 +57,7 @@ end
 local function read_file(file, must)
   local text, access, number = core.read_file(file, file_max)
   if not text then
-    if not must and number == no_such_file then return nil end
+    if not must and is_absent[number] then return nil end
     errors.bad("configuration: %s", access)
   end
   refuse_others(file, access)

@@ -12,8 +12,8 @@ function terminal.answer(answer, words, environment)
   for _, word in ipairs(environment or {}) do quoted[#quoted + 1] = program.quote(word) end
   quoted[#quoted + 1] = program.quote(program.file)
   for _, word in ipairs(words) do quoted[#quoted + 1] = program.quote(word) end
-  local pipe = io.popen(("env -u LD_PRELOAD -u MORTISE_STORE -u MORTISE_PROFILE TERM=dumb HOME=/dev/null/home "
-    .. "expect spec/support/answer.exp %s %s %s 2>&1"):format(program.quote(answer),
+  local pipe = io.popen(("env -u LD_PRELOAD -u MORTISE_STORE -u MORTISE_PROFILE HOME=/dev/null/home "
+    .. "TERM=dumb expect spec/support/answer.exp %s %s %s 2>&1"):format(program.quote(answer),
     environment and "env" or "", table.concat(quoted, " ")))
   local said = pipe:read "a"
   pipe:close()

@@ -302,6 +302,19 @@ static int64_t left_to_wait(const mt_loop *loop, int64_t until_ms) {
   return at_ms > loop->now_ms ? at_ms - loop->now_ms : 0;
 }
 
+int mt_loop_fd(const mt_loop *loop) {
+  return loop->epoll;
+}
+
+int64_t mt_loop_timeout(mt_loop *loop) {
+  if (!loop->depth) loop->now_ms = mt_clock_boot_ms();
+  return posted(loop) ? 0 : left_to_wait(loop, INT64_MAX);
+}
+
+bool mt_loop_running(const mt_loop *loop) {
+  return loop->depth > 0;
+}
+
 static int wait_for_events(mt_loop *loop, batch *b, int64_t max_wait_ms) {
   loop->now_ms = mt_clock_boot_ms();
   int64_t until_ms = max_wait_ms < 0 || max_wait_ms > INT64_MAX - loop->now_ms

@@ -19,6 +19,13 @@ int64_t mt_loop_now(mt_loop *loop);
  * wait early. */
 mortise_status mt_loop_step(mt_loop *loop, int64_t max_wait_ms, mortise_error *err);
 
+/* For whoever waits in another way, and then calls mt_loop_step(loop, 0, err): a descriptor that is readable when there
+ * is something to do, and how long until a timer is due (-1: there is none). */
+int mt_loop_fd(const mt_loop *loop);
+int64_t mt_loop_timeout(mt_loop *loop);
+/* Is this one of its callbacks? */
+bool mt_loop_running(const mt_loop *loop);
+
 /* A timer in the caller's memory. A zeroed one is stopped; a started one fires once, at `at_ms` of
  * mt_loop_now. */
 typedef struct mt_timer {

@@ -2,65 +2,8 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/process.h"
-#include "base/pump.h"
 #include "client/identity.h"
 #include "client/options.h"
-#include "elastic/elastic.h"
-#include "job/record.h"
-#include "sqlite/sqlite.h"
-
-/* ---- The store ------------------------------------------------------------------------------ */
-
-static mt_store *open_store(const mortise_options *o, mt_loop *loop, const mt_log *log, bool again,
-                            mortise_error *err) {
-  if (strncmp(o->store, "sqlite:", 7) == 0) {
-    if (!o->store[7]) {
-      mt_error_set(err, MORTISE_INVALID_ARGUMENT, "store: `sqlite:` names no file");
-      return NULL;
-    }
-    mt_store *store =
-        again ? mt_sqlite_open_again(loop, o->store + 7, o->request_ms, log, err)
-              : mt_sqlite_open(loop, o->store + 7, o->request_ms, log, err);
-    if (!store && err && err->code == MORTISE_INVALID_ARGUMENT) mt_error_prefix(err, "store");
-    return store;
-  }
-  if (strncmp(o->store, "http://", 7) && strncmp(o->store, "https://", 8) && strncmp(o->store, "cloud:", 6)) {
-    mt_error_set(err, MORTISE_INVALID_ARGUMENT, "store: %s, this is neither",
-                 mt_client_option_rows[MT_AT_store].help);
-    return NULL;
-  }
-  const mt_http_config config = {
-      .nodes = o->store,
-      .user = o->user,
-      .password = o->password,
-      .api_key = o->api_key,
-      .bearer = o->bearer,
-      .api_key_command = o->api_key_command,
-      .bearer_command = o->bearer_command,
-      .aws = o->aws,
-      .aws_region = o->aws_region,
-      .ca_file = o->ca_file,
-      .cert_file = o->cert_file,
-      .key_file = o->key_file,
-      .insecure = o->insecure,
-      .proxy = o->proxy,
-      .unix_socket = o->unix_socket,
-      .connect_ms = o->connect_ms,
-      .request_ms = o->request_ms,
-      .answer_max = o->answer_max,
-      .gzip_min = 8192,
-  };
-  return mt_elastic_open(loop, &config, o->table, log, err);
-}
-
-/* A forked child must leave the parent's client alone, even its memory: threads that do not exist
- * here may hold its mutexes, and an orderly close would close things for the parent. */
-static bool client_is_forked(const mortise_client *c, mortise_error *err) {
-  if (c->process == mt_process_number()) return false;
-  mt_error_set(err, MORTISE_INVALID_ARGUMENT, "the client cannot be used: %s", mt_process_forked);
-  return true;
-}
 
 static char *name_jobs(const char *table) {
   mt_buf name;
@@ -73,9 +16,24 @@ static char *name_jobs(const char *table) {
 
 /* ---- Opening and freeing -------------------------------------------------------------------- */
 
-static void log_line(void *ctx, mortise_log_level level, const char *line) {
-  const mortise_client *c = ctx;
-  if (c->options.log) c->options.log(c->options.log_ctx, level, line);
+static bool join_loop(mortise_client *c, mt_loop *loop, mortise_error *err) {
+  mortise_loop *given = loop ? NULL : c->options.loop;
+  if (given && mt_shared_check(given, "the loop", err)) return false;
+  c->alone = given ? NULL : mt_shared_new(loop, err);
+  c->shared = given ? given : c->alone;
+  if (!c->shared) return false;
+  c->loop = c->shared->loop;
+  c->beside = c->shared->clients;
+  c->shared->clients = c;
+  return true;
+}
+
+static void leave_loop(mortise_client *c) {
+  if (!c->shared) return;
+  mortise_client **link = &c->shared->clients;
+  while (*link != c) link = &(*link)->beside;
+  *link = c->beside;
+  mt_shared_free(c->alone);
 }
 
 mortise_client *mt_client_open(const mortise_options *options, mt_loop *loop,
@@ -90,35 +48,13 @@ mortise_client *mt_client_open(const mortise_options *options, mt_loop *loop,
     mt_client_free(c);
     return NULL;
   }
-  c->process = mt_process_number();
-  if (hooks) c->hooks = *hooks;
+  c->hooks = hooks ? *hooks : mt_client_c_hooks;
+  if (!hooks) c->hooks.ctx = c;
   if (c->options.margin_ms < 0) c->options.margin_ms = mt_margin_default(c->options.lease_ms);
-  c->log = (mt_log){log_line, c};
-  c->own_loop = loop ? NULL : mt_loop_new(err);
-  c->loop = loop ? loop : c->own_loop;
-  c->store = c->loop ? open_store(&c->options, c->loop, &c->log, false, err) : NULL;
+  c->store = join_loop(c, loop, err) ? mt_pool_get(&c->shared->stores, &c->options, err) : NULL;
   if (c->store) return c;
   mt_client_free(c);
   return NULL;
-}
-
-mortise_client *mortise_client_open(const mortise_options *options, mortise_error *err) {
-  mortise_options taken;
-  return mt_client_options_take(&taken, options, err) ? NULL : mt_client_open(&taken, NULL, NULL, err);
-}
-
-struct mortise_lock {
-  mortise_client *client;
-  mt_lock *lock;               /* the manager's */
-  mortise_lock *before, *next; /* of the client */
-};
-
-static void free_locks(mortise_client *c) {
-  while (c->locks) {
-    mortise_lock *lock = c->locks;
-    c->locks = lock->next;
-    mt_free(lock);
-  }
 }
 
 static void free_sessions(mortise_client *c) {
@@ -129,14 +65,20 @@ static void free_sessions(mortise_client *c) {
   }
 }
 
+static bool is_forked(const mortise_client *c) {
+  return c->shared && mt_shared_check(c->shared, "the client", NULL);
+}
+
 void mt_client_free(mortise_client *c) {
-  if (!c || client_is_forked(c, NULL)) return;
-  free_locks(c);
+  if (!c || is_forked(c)) return;
+  mt_client_end_ops(c);
   free_sessions(c);
   if (c->loop) mt_timer_stop(c->loop, &c->look);
-  mt_store_close(c->store);
+  if (c->loop) mt_loop_unpost(c->loop, &c->lost);
+  if (c->loop) mt_loop_unpost(c->loop, &c->end);
   mt_identity_free(c->base.identity);
-  mt_loop_free(c->own_loop);
+  if (c->shared) mt_pool_put(&c->shared->stores, c->store);
+  leave_loop(c);
   mt_client_options_deinit(&c->options);
   mt_free(c->jobs);
   mt_free(c);
@@ -192,23 +134,18 @@ static mortise_status start_look(mortise_client *c, mortise_error *err) {
 
 /* ---- Sessions -------------------------------------------------------------------------------- */
 
-static mt_store *open_another(void *ctx, mt_loop *loop, mortise_error *err) {
-  const mortise_client *c = ctx;
-  return open_store(&c->options, loop, &c->log, true, err);
-}
-
 static void session_closed(void *ctx);
 
 /* The identity of this process is determined at first use. */
 static bool make_base(mortise_client *c, mortise_error *err) {
   const mortise_options *o = &c->options;
   if (c->base.identity) return true;
-  c->base = (mt_session_base){.loop = c->loop,
+  c->base = (mt_session_base){.shared = c->shared,
+                              .loop = c->loop,
                               .store = c->store,
                               .options = o,
                               .hooks = &c->hooks,
                               .identity = mt_identity_new(o->program, o->script, o->job, err),
-                              .open_store = open_another,
                               .closed = session_closed,
                               .ctx = c};
   return c->base.identity;
@@ -254,7 +191,7 @@ static void session_closed(void *ctx) {
 }
 
 void mt_client_close(mortise_client *c, void (*done)(void *ctx), void *ctx) {
-  if (client_is_forked(c, NULL)) {
+  if (is_forked(c)) {
     done(ctx);
     return;
   }
@@ -263,141 +200,4 @@ void mt_client_close(mortise_client *c, void (*done)(void *ctx), void *ctx) {
   c->closed = done;
   c->closed_ctx = ctx;
   session_closed(c);
-}
-
-void mortise_client_free(mortise_client *c) {
-  if (!c || client_is_forked(c, NULL)) return;
-  bool closed = false;
-  mt_client_close(c, mt_flag_set, &closed);
-  mt_loop_pump(c->loop, &closed, -1, NULL);
-  mt_client_free(c);
-}
-
-/* ---- The synchronous face ------------------------------------------------------------------- */
-
-static mortise_status is_null(const char *what, mortise_error *err) {
-  return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "the %s is NULL", what);
-}
-
-/* The index that holds jobs; there already is fine. */
-static mortise_status init_jobs(mortise_client *c, mortise_error *err) {
-  mt_index_admin create = {.index = c->jobs, .body = mt_job_table()};
-  c->store->docs->index_create(c->store, &create);
-  mortise_status status = mt_store_wait(c->store, &create.req, -1);
-  if (status == MORTISE_CONFLICT) return MORTISE_OK;
-  if (err) *err = create.req.error;
-  return status;
-}
-
-mortise_status mortise_client_init_tables(mortise_client *c, uint32_t stripes, mortise_error *err) {
-  if (!c) return is_null("client", err);
-  if (client_is_forked(c, err)) return MORTISE_INVALID_ARGUMENT;
-  mt_locks_admin init = {.wanted = stripes};
-  c->store->locks->init(c->store, &init);
-  mortise_status status = mt_store_wait(c->store, &init.req, -1);
-  if (err) *err = init.req.error;
-  mt_locks_admin_deinit(&init);
-  return status ? status : init_jobs(c, err);
-}
-
-static void link_lock(mortise_lock *lock) {
-  mortise_client *c = lock->client;
-  lock->next = c->locks;
-  if (lock->next) lock->next->before = lock;
-  c->locks = lock;
-}
-
-static void unlink_lock(mortise_lock *lock) {
-  if (lock->next) lock->next->before = lock->before;
-  *(lock->before ? &lock->before->next : &lock->client->locks) = lock->next;
-}
-
-mortise_lock *mortise_lock_acquire(mortise_client *c, const mortise_lock_request *request,
-                                   mortise_blockers *blockers, mortise_error *err) {
-  mt_wants wants;
-  mortise_lock_request taken;
-  if (blockers) *blockers = (mortise_blockers){0};
-  if (!c) {
-    is_null("client", err);
-    return NULL;
-  }
-  if (client_is_forked(c, err) || mt_client_request_take(&taken, request, err)) return NULL;
-  mortise_lock *lock = mt_calloc(1, sizeof *lock);
-  mt_manager *m = mt_client_manager(c, err);
-  if (!lock || !m || mt_wants_make(&taken, &wants, err)) {
-    if (!lock) mt_error_memory(err);
-    mt_free(lock);
-    return NULL;
-  }
-  mt_acquire a = {.wants = wants.wants,
-                  .n = wants.n,
-                  .wait_ms = taken.wait_ms,
-                  .blocks_siblings = true,
-                  .blockers = blockers};
-  mt_manager_acquire(m, &a);
-  if (mt_loop_pump(c->loop, &a.finished, -1, &a.error)) mt_manager_cancel(m, &a);
-  mt_wants_deinit(&wants);
-  lock->client = c;
-  lock->lock = a.lock;
-  if (err) *err = a.error;
-  if (a.lock) {
-    link_lock(lock);
-    return lock;
-  }
-  mt_free(lock);
-  return NULL;
-}
-
-mortise_status mortise_lock_convert(mortise_lock *lock, mortise_lock_mode mode, int64_t wait_ms,
-                                    mortise_blockers *blockers, mortise_error *err) {
-  if (blockers) *blockers = (mortise_blockers){0};
-  if (!lock) return is_null("lock", err);
-  mortise_status bad = mt_wants_check(mode, wait_ms, err);
-  if (bad) return bad;
-  if (client_is_forked(lock->client, err)) return MORTISE_INVALID_ARGUMENT;
-  mt_convert c = {.lock = lock->lock,
-                  .mode = mt_wants_mode(mode),
-                  .wait_ms = wait_ms,
-                  .blocks_siblings = true,
-                  .blockers = blockers};
-  mt_manager *m = mt_lock_manager(lock->lock);
-  mt_manager_convert(m, &c);
-  if (mt_loop_pump(lock->client->loop, &c.finished, -1, &c.error)) mt_manager_convert_cancel(m, &c);
-  if (err) *err = c.error;
-  return c.error.code;
-}
-
-mortise_status mortise_lock_release(mortise_lock *lock, mortise_error *err) {
-  mt_error_clear(err);
-  if (!lock) return MORTISE_OK;
-  if (client_is_forked(lock->client, NULL)) return mt_lock_check(lock->lock, err);
-  mt_release r = {.lock = lock->lock};
-  mt_manager *m = mt_lock_manager(lock->lock);
-  mt_loop *loop = lock->client->loop;
-  mt_manager_release(m, &r);
-  unlink_lock(lock);
-  mt_free(lock);
-  if (mt_loop_pump(loop, &r.finished, -1, &r.error)) mt_manager_release_forget(m, &r);
-  if (err) *err = r.error;
-  return r.error.code;
-}
-
-mortise_status mortise_lock_check(const mortise_lock *lock, mortise_error *err) {
-  return lock ? mt_lock_check(lock->lock, err) : is_null("lock", err);
-}
-
-int64_t mortise_lock_remaining_ms(const mortise_lock *lock) {
-  return lock ? mt_lock_remaining_ms(lock->lock) : 0;
-}
-
-uint64_t mortise_lock_fence(const mortise_lock *lock) {
-  return lock ? mt_lock_fence(lock->lock) : 0;
-}
-
-int mortise_version_number(void) {
-  return MORTISE_VERSION_NUMBER;
-}
-
-const char *mortise_version(void) {
-  return MORTISE_VERSION;
 }

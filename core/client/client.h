@@ -1,25 +1,22 @@
-/* A client: a loop, a store, and its sessions with their lock managers. The bindings use it;
- * mortise/mortise.h is its synchronous interface. */
+/* A client: a loop, a store, and its sessions with their lock managers. The bindings use it; mortise/client.h and
+ * mortise/lock.h are its interface for programs in C. */
 #ifndef MT_CLIENT_CLIENT_H
 #define MT_CLIENT_CLIENT_H
 
 #include "base/loop.h"
 #include "client/session.h"
 #include "lock/convert.h"
-#include "store/store.h"
-
-#include <mortise/mortise.h>
 
 struct mortise_client {
-  unsigned process; /* mt_process_number of the process that opened it */
+  mortise_loop *shared;   /* with other clients, or its own */
+  mortise_loop *alone;    /* its own, owned; NULL: the program's */
+  mortise_client *beside; /* the next one of the loop */
   mt_loop *loop;
-  mt_store *store;
+  mt_store *store; /* of the loop */
   char *jobs;                  /* the index of jobs and their journals, owned: TABLE-jobs */
   mt_client_session *own;      /* NULL until mt_client_manager */
   mt_client_session *sessions; /* all of them, owned; youngest first */
   uint64_t last_session;       /* number of the last one */
-  mt_loop *own_loop;           /* NULL: the caller's */
-  mt_log log;
   mortise_options options; /* strings owned */
   mt_client_hooks hooks;
   mt_session_base base;
@@ -27,10 +24,18 @@ struct mortise_client {
   int64_t silent_ms; /* since when it has not answered, as notices said; 0: it answers */
   void (*closed)(void *ctx); /* called at the end of closing; NULL: not closing */
   void *closed_ctx;
-  mortise_lock *locks; /* of the synchronous interface, owned; the bindings keep their own */
+  /* Of the interface in C (lock.c); the bindings keep their own. */
+  bool ending;         /* it is being closed: nothing new is begun */
+  mortise_lock *locks; /* owned */
+  mortise_op *ops;     /* under way, owned */
+  mortise_op *end_op;  /* to be told when it is closed; NULL: nobody */
+  uint64_t last_task;  /* numbers of what was started for no task */
+  mt_post lost;        /* its session is dead */
+  mt_post end;         /* closed; it is freed when the loop's callbacks are over */
 };
 
-/* `loop` must outlive it; NULL makes a loop of its own. `hooks` is copied. */
+/* `loop` must outlive it; NULL: that of `options`, or one of its own. `hooks` is copied; NULL: those of the interface in
+ * C. */
 mortise_client *mt_client_open(const mortise_options *options, mt_loop *loop,
                                const mt_client_hooks *hooks, mortise_error *err);
 
@@ -47,6 +52,16 @@ void mt_client_sweep(mortise_client *client);
  * guard. mt_client_free then frees the memory. */
 void mt_client_close(mortise_client *client, void (*done)(void *ctx), void *ctx);
 void mt_client_free(mortise_client *client);
+
+/* ---- For programs in C (lock.c) --- */
+
+extern const mt_client_hooks mt_client_c_hooks; /* with the client as `ctx` */
+/* Starts closing, unless that is so already; the client is freed in a later step of its loop. */
+void mt_client_end(mortise_client *client);
+/* Ends what is under way with INTERRUPTED, then frees the locks. */
+void mt_client_end_ops(mortise_client *client);
+/* INVALID_ARGUMENT where a call of the client cannot be: NULL, forked, being closed; where `waits`, in a callback. */
+mortise_status mt_client_check(const mortise_client *client, bool waits, mortise_error *err);
 
 /* The normalised paths of a lock request with their modes. `text` owns the bytes. */
 typedef struct mt_wants {

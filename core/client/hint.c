@@ -16,28 +16,66 @@
 #define PREFIX "mortise-hint-"
 #define FORM PREFIX "1 %c %s %s %016" PRIx64 " %016" PRIx64
 
-enum { ADDRESS_DIGITS = 16, MESSAGE_ROOM = 160 };
+enum { ADDRESS_DIGITS = 16, MESSAGE_ROOM = 160, HEARERS_MAX = 1 << 20 };
 
 struct mt_hint_socket {
   mt_loop *loop;
   mt_watch watch;
   mt_timer rest; /* while it does not listen */
-  char session[MT_SESSION_ID];
   int64_t since_ms; /* when the count began */
-  unsigned count;
-  void (*heard)(void *ctx, const mt_hint *hint);
-  void *ctx;
+  size_t count;
+  mt_hearer **hearers; /* in the order of their ids */
+  size_t n, cap;
 };
 
-static socklen_t address_of(const char *session, struct sockaddr_un *a) {
+/* `half`: of a session's id, the last one. */
+static socklen_t address_of(const char *half, struct sockaddr_un *a) {
   *a = (struct sockaddr_un){.sun_family = AF_UNIX};
-  int n = snprintf(a->sun_path + 1, sizeof a->sun_path - 1, PREFIX "%.*s", ADDRESS_DIGITS, session);
+  int n = snprintf(a->sun_path + 1, sizeof a->sun_path - 1, PREFIX "%s", half);
   return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 
 static int write_hint(const mt_hint *h, char text[MESSAGE_ROOM]) {
   return snprintf(text, MESSAGE_ROOM, FORM, h->kind == MT_HINT_WAITS ? 'w' : 'g', h->to, h->from,
                   h->place, h->n);
+}
+
+/* ---- Who hears ------------------------------------------------------------------------------ */
+
+/* Where it is among the hearers, or would be. */
+static size_t hearer_at(const mt_hint_socket *s, const char *session) {
+  size_t from = 0, to = s->n;
+  while (from < to) {
+    size_t middle = from + (to - from) / 2;
+    if (strcmp(s->hearers[middle]->session, session) < 0)
+      from = middle + 1;
+    else
+      to = middle;
+  }
+  return from;
+}
+
+bool mt_hint_socket_join(mt_hint_socket *s, mt_hearer *hearer) {
+  if (!mt_grow((void **)&s->hearers, &s->cap, s->n + 1, sizeof *s->hearers, HEARERS_MAX)) return false;
+  size_t at = hearer_at(s, hearer->session);
+  memmove(&s->hearers[at + 1], &s->hearers[at], (s->n - at) * sizeof *s->hearers);
+  s->hearers[at] = hearer;
+  s->n++;
+  return true;
+}
+
+bool mt_hint_socket_leave(mt_hint_socket *s, const mt_hearer *hearer) {
+  size_t at = hearer_at(s, hearer->session);
+  if (at == s->n || s->hearers[at] != hearer) return false;
+  s->n--;
+  memmove(&s->hearers[at], &s->hearers[at + 1], (s->n - at) * sizeof *s->hearers);
+  return true;
+}
+
+static void tell_hearer(const mt_hint_socket *s, const mt_hint *hint) {
+  size_t at = hearer_at(s, hint->to);
+  if (at == s->n || strcmp(s->hearers[at]->session, hint->to) != 0) return;
+  s->hearers[at]->heard(s->hearers[at]->ctx, hint);
 }
 
 /* ---- Hearing -------------------------------------------------------------------------------- */
@@ -68,7 +106,7 @@ static bool has_heard_enough(mt_hint_socket *s) {
     s->since_ms = now_ms;
     s->count = 0;
   }
-  if (s->count++ < MT_HINTS_MAX) return false;
+  if (s->count++ < MT_HINTS_MAX + s->n) return false;
   mt_watch_stop(s->loop, &s->watch);
   mt_timer_start(s->loop, &s->rest, now_ms + MT_HINTS_MS, NULL); /* where it fails, likewise */
   return true;
@@ -83,7 +121,7 @@ static void hints_ready(void *ctx, uint32_t events) {
     ssize_t n = recv(s->watch.fd, text, sizeof text - 1, MSG_DONTWAIT);
     if (n < 0) return;
     text[n] = '\0';
-    if (read_hint(text, &hint) && !strcmp(hint.to, s->session)) s->heard(s->ctx, &hint);
+    if (read_hint(text, &hint)) tell_hearer(s, &hint);
   }
 }
 
@@ -93,7 +131,7 @@ bool mt_hint_socket_send(mt_hint_socket *s, const mt_hint *hint) {
   struct sockaddr_un to;
   char text[MESSAGE_ROOM];
   if (!s) return false;
-  socklen_t size = address_of(hint->to, &to);
+  socklen_t size = address_of(hint->to + MT_SESSION_ID - 1 - ADDRESS_DIGITS, &to);
   int n = write_hint(hint, text);
   return sendto(s->watch.fd, text, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&to,
                 size) == n;
@@ -101,16 +139,16 @@ bool mt_hint_socket_send(mt_hint_socket *s, const mt_hint *hint) {
 
 /* ---- Its life ------------------------------------------------------------------------------- */
 
-mt_hint_socket *mt_hint_socket_open(mt_loop *loop, const char *session,
-                                    void (*heard)(void *ctx, const mt_hint *hint), void *ctx) {
+mt_hint_socket *mt_hint_socket_open(mt_loop *loop, uint64_t address) {
   struct sockaddr_un own;
+  char half[ADDRESS_DIGITS + 1];
   mt_hint_socket *s = mt_calloc(1, sizeof *s);
   if (!s) return NULL;
-  *s = (mt_hint_socket){.loop = loop, .heard = heard, .ctx = ctx};
-  snprintf(s->session, sizeof s->session, "%s", session);
+  *s = (mt_hint_socket){.loop = loop};
   s->watch = (mt_watch){.ready = hints_ready, .ctx = s};
   s->rest = (mt_timer){.fire = listen_again, .ctx = s};
-  socklen_t size = address_of(session, &own);
+  snprintf(half, sizeof half, "%016" PRIx64, address);
+  socklen_t size = address_of(half, &own);
   s->watch.fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (s->watch.fd >= 0 && !bind(s->watch.fd, (struct sockaddr *)&own, size) &&
       !mt_watch_set(loop, &s->watch, EPOLLIN, NULL))
@@ -124,5 +162,6 @@ void mt_hint_socket_close(mt_hint_socket *s) {
   mt_watch_stop(s->loop, &s->watch);
   mt_timer_stop(s->loop, &s->rest);
   if (s->watch.fd >= 0) close(s->watch.fd);
+  mt_free(s->hearers);
   mt_free(s);
 }

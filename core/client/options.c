@@ -22,6 +22,7 @@ typedef struct described {
   void *log_ctx;
   mortise_notice_fn *notice;
   void *notice_ctx;
+  mortise_loop *loop;
 #define OPTION(kind, member, ...) C_##kind member;
 #include "client/options.def"
 #undef OPTION
@@ -127,6 +128,35 @@ void mt_client_options_deinit(mortise_options *o) {
     mt_free_secret(*s); /* some are */
     *s = NULL;
   }
+}
+
+/* What the clients of one store may differ in. */
+static bool is_of_client_alone(size_t row) {
+  static const size_t rows[] = {MT_AT_ns,       MT_AT_lease_ms, MT_AT_margin_ms, MT_AT_wait_ms,
+                                MT_AT_no_hints, MT_AT_program,  MT_AT_script,    MT_AT_job};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    if (rows[i] == row) return true;
+  return false;
+}
+
+static bool is_same_option(const mt_client_option *row, const mortise_options *a, const mortise_options *b) {
+  const char *at = (const char *)a + row->offset, *bt = (const char *)b + row->offset;
+  if (is_string(row)) {
+    const char *s, *t;
+    memcpy(&s, at, sizeof s);
+    memcpy(&t, bt, sizeof t);
+    return s == t || (s && t && strcmp(s, t) == 0);
+  }
+  if (row->kind == MT_KIND_FLAG) return *(const bool *)at == *(const bool *)bt;
+  if (row->kind == MT_KIND_SIZE) return *(const size_t *)at == *(const size_t *)bt;
+  return *(const int64_t *)at == *(const int64_t *)bt;
+}
+
+bool mt_client_options_same_store(const mortise_options *a, const mortise_options *b) {
+  bool same = a->log == b->log && a->log_ctx == b->log_ctx;
+  for (size_t i = 0; same && i < MT_CLIENT_OPTIONS; i++)
+    same = is_of_client_alone(i) || is_same_option(&mt_client_option_rows[i], a, b);
+  return same;
 }
 
 /* ---- Checks --------------------------------------------------------------------------------- */

@@ -4,7 +4,7 @@
 
 #include "base/number.h"
 
-#include <mortise/mortise.h>
+#include <mortise/lock.h>
 
 typedef enum mt_option_kind {
   MT_KIND_TEXT,
@@ -45,6 +45,9 @@ mortise_status mt_client_request_take(mortise_lock_request *out, const mortise_l
  * failure. */
 bool mt_client_options_copy(mortise_options *to, const mortise_options *from);
 void mt_client_options_deinit(mortise_options *o); /* wipes them first */
+
+/* Do they open the same store, in the same way? Of copies: there NULL has become the default. */
+bool mt_client_options_same_store(const mortise_options *a, const mortise_options *b);
 
 /* The default margin of a lease. */
 int64_t mt_margin_default(int64_t lease_ms);

@@ -1,17 +1,16 @@
-/* The heartbeat's thread, with its own loop and its own store (so its own connection), so that a
- * script that computes for a minute keeps its locks. */
+/* Heartbeats. One thread of the process sends those of all its sessions, on a loop and with stores (so connections) of its
+ * own, so that a script that computes for a minute keeps its locks. No heartbeat waits behind another's: the thread never
+ * blocks. It lives as long as there is a pulse. */
 #ifndef MT_CLIENT_PULSE_H
 #define MT_CLIENT_PULSE_H
 
 #include "lock/session.h"
-#include "store/store.h"
 
 typedef struct mt_pulse mt_pulse;
 
 typedef struct mt_pulse_config {
-  /* Opens the thread's store on its loop; called once before the thread starts. */
-  mt_store *(*open_store)(void *ctx, mt_loop *loop, mortise_error *err);
-  void (*lost)(void *ctx); /* called once from the thread when the session is dead */
+  const mortise_options *options; /* of the store; only for the call */
+  void (*lost)(void *ctx);        /* called once from the thread when the session is dead; must not wait */
   void *ctx;
 } mt_pulse_config;
 
@@ -20,7 +19,7 @@ mt_pulse *mt_pulse_start(mt_session *session, const mt_pulse_config *config, con
                          mortise_error *err);
 /* The session's board has changed: it beats soon. NULL is fine. */
 void mt_pulse_nudge(mt_pulse *pulse);
-/* Stops and joins the thread; no beat is in flight afterwards. NULL is fine. */
+/* No beat is in flight afterwards. NULL is fine. */
 void mt_pulse_stop(mt_pulse *pulse);
 
 #endif

@@ -2,7 +2,6 @@
 
 #include "base/mem.h"
 #include "base/utf8.h"
-#include "client/hint.h"
 #include "client/identity.h"
 #include "client/pulse.h"
 
@@ -49,15 +48,15 @@ static void hint_heard(void *ctx, const mt_hint *hint) {
 }
 
 static bool send_hint_by_socket(void *ctx, const mt_hint *hint) {
-  return mt_hint_socket_send(((mt_client_session *)ctx)->hints, hint);
+  return mt_hint_socket_send(((mt_client_session *)ctx)->base->shared->hints, hint);
+}
+
+static void stop_listening(mt_client_session *s) {
+  if (s->hearer.session) mt_shared_stop_listening(s->base->shared, &s->hearer);
+  s->hearer.session = NULL;
 }
 
 /* ---- The heartbeat -------------------------------------------------------------------------- */
-
-static mt_store *open_pulse_store(void *ctx, mt_loop *loop, mortise_error *err) {
-  const mt_session_base *base = ((mt_client_session *)ctx)->base;
-  return base->open_store(base->ctx, loop, err);
-}
 
 static void pulse_lost(void *ctx) {
   mt_client_session *s = ctx;
@@ -70,12 +69,11 @@ static mortise_status heartbeat(void *ctx, bool start, mt_session *session, mort
   mt_client_session *s = ctx;
   mt_pulse_stop(s->pulse);
   s->pulse = NULL;
-  mt_hint_socket_close(s->hints);
-  s->hints = NULL;
+  stop_listening(s);
   if (!start) return MORTISE_OK;
-  if (!s->base->options->no_hints)
-    s->hints = mt_hint_socket_open(s->base->loop, session->id, hint_heard, s);
-  const mt_pulse_config config = {open_pulse_store, pulse_lost, s};
+  s->hearer = (mt_hearer){session->id, hint_heard, s};
+  if (!s->base->options->no_hints) mt_shared_listen(s->base->shared, &s->hearer);
+  const mt_pulse_config config = {s->base->options, pulse_lost, s};
   s->pulse = mt_pulse_start(session, &config, mt_env_system(), err);
   return s->pulse ? MORTISE_OK : MORTISE_UNAVAILABLE;
 }
@@ -111,7 +109,7 @@ static mt_manager *new_manager(mt_client_session *s, const char *job, mortise_er
   const mt_manager_config config = {
       .ns = o->ns,
       .job = s->guards ? job : NULL,
-      .session = {s->owner, o->lease_ms, o->margin_ms},
+      .session = {s->owner, o->lease_ms, o->margin_ms, s->base->shared->address},
       .wait_ms = o->wait_ms,
       .inherits = inherits_by_hooks,
       .heartbeat = heartbeat,
@@ -189,7 +187,7 @@ void mt_client_session_free(mt_client_session *s) {
   if (!s) return;
   mt_manager_free(s->manager);
   mt_pulse_stop(s->pulse);
-  mt_hint_socket_close(s->hints);
+  stop_listening(s);
   mt_timer_release(s->base->loop, &s->tick);
   mt_loop_unpost(s->base->loop, &s->lost);
   mt_free(s->owner);

@@ -1,30 +1,28 @@
-/* One session of a client: a manager, the thread of its heartbeat, and its place in the client's
- * loop. Each has a lease of its own, so that the loss of one does not affect the others, and a
- * thread of its own, so that no heartbeat waits behind another's. */
+/* One session of a client: a manager, its heartbeat, and its place in the client's loop. Each has a lease of its own, so
+ * that the loss of one does not affect the others. */
 #ifndef MT_CLIENT_SESSION_H
 #define MT_CLIENT_SESSION_H
 
-#include "base/loop.h"
+#include "client/shared.h"
 #include "lock/manager.h"
 
-#include <mortise/mortise.h>
+#include <mortise/lock.h>
 
 /* Callbacks of a client's host. All may be NULL. */
 typedef struct mt_client_hooks {
   bool (*inherits)(void *ctx, uint64_t holder, uint64_t task); /* as in mt_manager_config */
-  void (*lost)(void *ctx); /* a session was lost; from the loop, a heartbeat's thread, or both */
+  void (*lost)(void *ctx); /* a session was lost; from the loop, the heartbeats' thread, or both */
   void *ctx;
 } mt_client_hooks;
 
 /* What the sessions of a client stand on. Borrowed by each until it is freed. */
 typedef struct mt_session_base {
-  mt_loop *loop;
+  mortise_loop *shared;
+  mt_loop *loop; /* its */
   mt_store *store;
   const mortise_options *options;
   const mt_client_hooks *hooks;
   struct mt_identity *identity; /* of this process */
-  /* Opens another handle of the same store on another loop. Any thread may call it. */
-  mt_store *(*open_store)(void *ctx, mt_loop *loop, mortise_error *err);
   void (*closed)(void *ctx); /* one of them has closed; last in its event */
   void *ctx;
 } mt_session_base;
@@ -33,8 +31,8 @@ typedef struct mt_client_session {
   const mt_session_base *base;
   mt_manager *manager;
   char *owner;            /* JSON, owned: this process, and the job */
-  struct mt_pulse *pulse; /* the heartbeat's thread, or NULL */
-  struct mt_hint_socket *hints; /* NULL: it goes on without */
+  struct mt_pulse *pulse; /* the heartbeat, or NULL */
+  mt_hearer hearer;       /* without a session it does not listen */
   uint64_t number;        /* of the client's sessions, from 0 on */
   mt_timer tick;
   mt_post lost; /* the pulse tells the loop that the session is dead */

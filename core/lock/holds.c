@@ -17,7 +17,7 @@ static uint64_t hash_place(mt_place place) {
   return (h ^ h >> 29) + place.stripe;
 }
 
-mt_holds *mt_holds_new(const mt_env *env, const char *ns, int64_t lease_ms, int64_t margin_ms) {
+mt_holds *mt_holds_new(const mt_env *env, const char *ns, uint64_t address, int64_t lease_ms, int64_t margin_ms) {
   mt_holds *t = mt_calloc(1, sizeof *t);
   mt_hold **bucket = mt_calloc(BUCKETS_MIN, sizeof(mt_hold *));
   if (!t || !bucket) {
@@ -25,7 +25,7 @@ mt_holds *mt_holds_new(const mt_env *env, const char *ns, int64_t lease_ms, int6
     mt_free(bucket);
     return NULL;
   }
-  mt_session_init(&t->session, env, ns, lease_ms, margin_ms);
+  mt_session_init(&t->session, env, ns, address, lease_ms, margin_ms);
   t->bucket = bucket;
   t->buckets = BUCKETS_MIN;
   t->refs = 1;

@@ -107,7 +107,7 @@ typedef struct mt_holds {
   uint64_t last_n; /* the session's counter */
 } mt_holds;
 
-mt_holds *mt_holds_new(const mt_env *env, const char *ns, int64_t lease_ms, int64_t margin_ms);
+mt_holds *mt_holds_new(const mt_env *env, const char *ns, uint64_t address, int64_t lease_ms, int64_t margin_ms);
 void mt_holds_ref(mt_holds *t);
 void mt_holds_unref(mt_holds *t); /* the last one frees it; NULL is fine */
 

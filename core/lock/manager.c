@@ -222,7 +222,7 @@ static void session_opened(void *ctx, mt_req *req) {
 static void open_session(mt_manager *m) {
   whole *w = whole_of(m);
   mortise_error err;
-  m->holds = mt_holds_new(m->env, m->ns, m->lease_ms, m->margin_ms);
+  m->holds = mt_holds_new(m->env, m->ns, m->config.session.address, m->lease_ms, m->margin_ms);
   if (!m->holds) {
     mt_error_memory(&err);
     session_failed(m, &err);

@@ -5,10 +5,10 @@
 
 #include <stdio.h>
 
-void mt_session_init(mt_session *s, const mt_env *env, const char *ns, int64_t lease_ms,
+void mt_session_init(mt_session *s, const mt_env *env, const char *ns, uint64_t address, int64_t lease_ms,
                      int64_t margin_ms) {
   memset(s, 0, sizeof *s);
-  unsigned long long high = env->random(env->ctx), low = env->random(env->ctx);
+  unsigned long long high = env->random(env->ctx), low = address ? address : env->random(env->ctx);
   snprintf(s->id, sizeof s->id, "%016llx%016llx", high, low);
   snprintf(s->ns, sizeof s->ns, "%s", ns);
   s->process = mt_process_number();
@@ -155,8 +155,7 @@ static void end_refused(mt_session *s, const mt_session_write *w) {
   atomic_store(&s->lost, true);
 }
 
-static void beaten(void *ctx, mt_req *req) {
-  mt_heartbeat *h = ctx;
+static void judge_beat(mt_heartbeat *h, const mortise_error *error) {
   int64_t now = h->env->now_ms(h->env->ctx);
   h->busy = false;
   if (h->write.result == MT_SESSION_ACKED) {
@@ -167,13 +166,19 @@ static void beaten(void *ctx, mt_req *req) {
     h->due_ms = h->sent_ms + interval(h->session);
     return;
   }
-  h->error = req->error;
+  h->error = *error;
   if (h->write.result == MT_SESSION_REFUSED) end_refused(h->session, &h->write);
   /* Retries sooner than a sixth of the lease, to survive a short outage, but never in a tight
    * loop. */
   int64_t pause = interval(h->session) / 8 << (h->failures < 3 ? h->failures : 3);
   h->failures++;
   h->due_ms = now + (pause > 20 ? pause : 20);
+}
+
+static void beaten(void *ctx, mt_req *req) {
+  mt_heartbeat *h = ctx;
+  judge_beat(h, &req->error);
+  if (h->answered) h->answered(h->ctx);
 }
 
 void mt_heartbeat_tick(mt_heartbeat *h) {

@@ -15,6 +15,7 @@ typedef struct mt_session_config {
   const char
       *owner_json; /* JSON object: host, boot, pidns, pid, start, user, program, script, job */
   int64_t lease_ms, margin_ms;
+  uint64_t address; /* the half of the session's id by which hints find it; 0: random, as the other half is */
 } mt_session_config;
 
 /* What this process publishes of its waits (waits.c): the manager writes it, the heartbeat sends
@@ -58,8 +59,8 @@ typedef struct mt_session {
   mt_board board;
 } mt_session;
 
-/* Gives it a new identity; does not open it in the store. */
-void mt_session_init(mt_session *s, const mt_env *env, const char *ns, int64_t lease_ms,
+/* Gives it a new identity; does not open it in the store. `address`: as in mt_session_config. */
+void mt_session_init(mt_session *s, const mt_env *env, const char *ns, uint64_t address, int64_t lease_ms,
                      int64_t margin_ms);
 void mt_session_deinit(mt_session *s);
 
@@ -82,6 +83,8 @@ void mt_session_extend(mt_session *s, int64_t sent_ms, int64_t now_ms);
 enum { MT_BOARD_BEAT_MS = 300 };
 
 typedef struct mt_heartbeat {
+  void (*answered)(void *ctx); /* a beat has ended, so its next is due at another time; may be NULL */
+  void *ctx;
   mt_session *session;
   mt_store *store;
   const mt_env *env;

@@ -1,0 +1,91 @@
+#include "client/shared.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/process.h"
+#include "client/client.h"
+
+#include <limits.h>
+
+mortise_loop *mt_shared_new(mt_loop *loop, mortise_error *err) {
+  mortise_loop *shared = mt_calloc(1, sizeof *shared);
+  if (!shared) {
+    mt_error_memory(err);
+    return NULL;
+  }
+  if (mt_random_bytes(&shared->address, sizeof shared->address, err)) {
+    mt_free(shared);
+    return NULL;
+  }
+  shared->process = mt_process_number();
+  shared->own = loop ? NULL : mt_loop_new(err);
+  shared->loop = loop ? loop : shared->own;
+  shared->stores.loop = shared->loop;
+  if (shared->loop) return shared;
+  mt_free(shared);
+  return NULL;
+}
+
+void mt_shared_listen(mortise_loop *shared, mt_hearer *hearer) {
+  if (!shared->hints) shared->hints = mt_hint_socket_open(shared->loop, shared->address);
+  if (shared->hints && mt_hint_socket_join(shared->hints, hearer)) shared->hearers++;
+}
+
+void mt_shared_stop_listening(mortise_loop *shared, const mt_hearer *hearer) {
+  if (!shared->hints || !mt_hint_socket_leave(shared->hints, hearer) || --shared->hearers) return;
+  mt_hint_socket_close(shared->hints);
+  shared->hints = NULL;
+}
+
+void mt_shared_free(mortise_loop *shared) {
+  if (!shared) return;
+  mt_loop_free(shared->own);
+  mt_free(shared);
+}
+
+mortise_status mt_shared_check(const mortise_loop *shared, const char *what, mortise_error *err) {
+  if (shared->process == mt_process_number()) return MORTISE_OK;
+  return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "%s cannot be used: %s", what, mt_process_forked);
+}
+
+/* ---- For the program ------------------------------------------------------------------------- */
+
+mortise_loop *mortise_loop_new(mortise_error *err) {
+  mt_error_clear(err);
+  return mt_shared_new(NULL, err);
+}
+
+void mortise_loop_free(mortise_loop *loop) {
+  if (!loop || mt_shared_check(loop, "the loop", NULL) || mt_loop_running(loop->loop)) return;
+  for (mortise_client *c = loop->clients; c; c = c->beside) mt_client_end(c);
+  while (loop->clients && !mt_loop_step(loop->loop, -1, NULL)) {
+  }
+  while (loop->clients) mt_client_free(loop->clients); /* the loop has failed */
+  mt_shared_free(loop);
+}
+
+int mortise_loop_fd(const mortise_loop *loop) {
+  return loop ? mt_loop_fd(loop->loop) : -1;
+}
+
+/* Not for longer than a second, because the clock that poll waits by stops while the machine is suspended, and a lease's
+ * does not. */
+int mortise_loop_timeout_ms(mortise_loop *loop) {
+  enum { MOST_MS = 1000 };
+  int64_t ms = loop ? mt_loop_timeout(loop->loop) : -1;
+  return ms < 0 ? -1 : ms < MOST_MS ? (int)ms : MOST_MS;
+}
+
+mortise_status mortise_loop_step(mortise_loop *loop, mortise_error *err) {
+  mt_error_clear(err);
+  if (!loop) return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "the loop is NULL");
+  mortise_status forked = mt_shared_check(loop, "the loop", err);
+  if (forked) return forked;
+  if (mt_loop_running(loop->loop))
+    return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "mortise_loop_step in one of the loop's own callbacks");
+  return mt_loop_step(loop->loop, 0, err);
+}
+
+void mortise_loop_wake(mortise_loop *loop) {
+  if (loop) mt_loop_wake(loop->loop);
+}

@@ -1,0 +1,32 @@
+/* What the clients of one loop share: the loop and its stores. A client that is given no loop has one of these alone. */
+#ifndef MT_CLIENT_SHARED_H
+#define MT_CLIENT_SHARED_H
+
+#include "client/hint.h"
+#include "client/pool.h"
+
+struct mortise_loop {
+  unsigned process; /* mt_process_number of the process that made it */
+  mt_loop *loop;
+  mt_loop *own; /* NULL: somebody else's */
+  mt_pool stores;
+  uint64_t address;      /* of hints: half of the ids of its sessions */
+  mt_hint_socket *hints; /* NULL: nobody listens, or it cannot be had */
+  size_t hearers;
+  mortise_client *clients; /* by `beside` */
+};
+
+/* `loop` must outlive it; NULL makes one of its own. NULL with `err`. */
+mortise_loop *mt_shared_new(mt_loop *loop, mortise_error *err);
+/* After its clients. NULL is fine. */
+void mt_shared_free(mortise_loop *shared);
+
+/* A session hears hints from now on, where the machine has any. */
+void mt_shared_listen(mortise_loop *shared, mt_hearer *hearer);
+void mt_shared_stop_listening(mortise_loop *shared, const mt_hearer *hearer);
+
+/* INVALID_ARGUMENT in a forked child, which must leave alone what its parent made, even its memory: threads that do not
+ * exist here may hold its mutexes, and an orderly close would close things for the parent. `what` as in "the client". */
+mortise_status mt_shared_check(const mortise_loop *shared, const char *what, mortise_error *err);
+
+#endif

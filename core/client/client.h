@@ -31,7 +31,7 @@ struct mortise_client {
   mortise_op *end_op;  /* to be told when it is closed; NULL: nobody */
   uint64_t last_task;  /* numbers of what was started for no task */
   mt_post lost;        /* its session is dead */
-  mt_post end;         /* closed; it is freed when the loop's callbacks are over */
+  mt_post end;         /* the next step of closing it */
 };
 
 /* `loop` must outlive it; NULL: that of `options`, or one of its own. `hooks` is copied; NULL: those of the interface in

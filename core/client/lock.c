@@ -320,9 +320,18 @@ static void end_in_a_step(void *ctx) {
   if (last.done) last.done(last.ctx, &outcome);
 }
 
-static void client_closed(void *ctx) {
-  mortise_client *c = ctx;
+static void post_end(mortise_client *c, void (*run)(void *ctx)) {
+  c->end = (mt_post){.run = run, .ctx = c};
   mt_loop_post(c->loop, &c->end);
+}
+
+static void client_closed(void *ctx) {
+  post_end(ctx, end_in_a_step);
+}
+
+/* In a step, because it tells what is under way that it is over. */
+static void close_in_a_step(void *ctx) {
+  mt_client_close(ctx, client_closed, ctx);
 }
 
 mortise_client *mortise_client_open(const mortise_options *options, mortise_error *err) {
@@ -331,14 +340,13 @@ mortise_client *mortise_client_open(const mortise_options *options, mortise_erro
   mortise_client *c = mt_client_open(&taken, NULL, NULL, err);
   if (!c) return NULL;
   c->lost = (mt_post){.run = tell_losses, .ctx = c};
-  c->end = (mt_post){.run = end_in_a_step, .ctx = c};
   return c;
 }
 
 void mt_client_end(mortise_client *c) {
   if (c->ending) return;
   c->ending = true;
-  mt_client_close(c, client_closed, c);
+  post_end(c, close_in_a_step);
 }
 
 mortise_op *mortise_client_close_start(mortise_client *c, mortise_done_fn *done, void *ctx, mortise_error *err) {

@@ -5,6 +5,7 @@
 
 #include "base/must.h"
 #include "base/process.h"
+#include "client/shared.h"
 
 #include <string.h>
 
@@ -39,9 +40,15 @@ static int collect_driver(lua_State *L) {
   while (d->owned) mt_owned_end(d->owned);
   if (d->boxes) d->hooks->at_end(d);
   mt_gate_free(d->gate);
-  mt_loop_free(d->loop);
+  if (!d->shared) mt_loop_free(d->loop);
   d->loop = NULL;
   return 0;
+}
+
+void mt_driver_join(mt_driver *d, struct mortise_loop *shared) {
+  mt_loop_free(d->loop);
+  d->shared = shared;
+  d->loop = shared->loop;
 }
 
 bool mt_driver_forked(const mt_driver *d) {

@@ -91,6 +91,7 @@ struct mt_driver {
   lua_State *volatile current; /* the running coroutine, for the signal handler */
   lua_State *aux;              /* for registry access where no C function's stack is available */
   mt_loop *loop;
+  struct mortise_loop *shared; /* whose loop it is, with others; NULL: its own */
   mt_task *running;  /* NULL: not a task but the embedding program */
   mt_task main_task; /* stands for that program */
   mt_task *buckets[MT_TASK_BUCKETS];
@@ -118,6 +119,8 @@ struct mt_driver {
 
 /* The state's driver, made at the first call; raises an error once the state is being closed. */
 MT_LJMP mt_driver *mt_driver_get(lua_State *L);
+/* From now on it works in that loop, which must outlive it. Before anything was begun in its own. */
+void mt_driver_join(mt_driver *d, struct mortise_loop *shared);
 /* Is this a forked child? Then the driver, its clients and operations belong to the parent: nothing
  * is closed, cancelled or waited for. */
 bool mt_driver_forked(const mt_driver *d);

@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "base/process.h"
 #include "client/options.h"
+#include "client/shared.h"
 
 #include <mortise/host.h>
 
@@ -24,6 +25,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A script that was started. */
+struct mortise_run {
+  mortise_host *host;
+  mt_task *task; /* in the registry, at the run's address */
+  mortise_ran_fn *done;
+  void *ctx;
+  mortise_run *next;
+};
+
 struct mortise_host {
   unsigned process; /* mt_process_number of the process that made it */
   lua_State *L;
@@ -31,6 +41,10 @@ struct mortise_host {
   mortise_options options; /* strings owned */
   bool has_options;
   char *traceback; /* owned, or NULL */
+  mt_guest guest;  /* of options.loop */
+  mortise_run *runs; /* under way, owned */
+  bool ending;     /* freed in a callback: it ends in later turns */
+  bool ending_clients;
 };
 
 enum { PATIENCE_MS = 5000 }; /* for a script that caught an interrupt */
@@ -114,6 +128,7 @@ static int set_up_state(lua_State *L) {
   host->driver->patience_ms = PATIENCE_MS;
   host->driver->defaults = host->has_options ? &host->options : NULL;
   host->driver->hosted = true;
+  if (host->options.loop) mt_driver_join(host->driver, host->options.loop);
   luaL_openlibs(L);
   mt_coroutine_track(L);
   guard_exit(L);
@@ -130,10 +145,15 @@ static bool is_openable(const mortise_options *options, mortise_error *err) {
   return client != NULL;
 }
 
+static void host_turn(void *ctx);
+static int64_t host_wait(void *ctx);
+static void host_end(void *ctx);
+
 mortise_host *mortise_host_new(const mortise_options *options, mortise_error *err) {
   mortise_options taken;
   mt_error_clear(err);
   if (options && mt_client_options_take(&taken, options, err)) return NULL;
+  if (options && taken.loop && mt_shared_check(taken.loop, "the loop", err)) return NULL;
   if (options && taken.store && !is_openable(&taken, err)) return NULL;
   mortise_host *host = mt_calloc(1, sizeof *host);
   if (!host) {
@@ -157,6 +177,8 @@ mortise_host *mortise_host_new(const mortise_options *options, mortise_error *er
     return NULL;
   }
   mt_gate_unbind(host->driver->gate);
+  host->guest = (mt_guest){.turn = host_turn, .wait = host_wait, .end = host_end, .ctx = host};
+  if (host->options.loop) mt_shared_add(host->options.loop, &host->guest);
   return host;
 }
 
@@ -184,10 +206,23 @@ void mortise_host_set_patience(mortise_host *host, int64_t ms) {
   if (host) host->driver->patience_ms = ms > 0 ? ms : 0;
 }
 
+static void forget_error(mortise_host *host) {
+  mt_free(host->traceback);
+  host->traceback = NULL;
+}
+
 static bool host_is_forked(const mortise_host *host, mortise_error *err) {
   if (host->process == mt_process_number()) return false;
   mt_error_set(err, MORTISE_INVALID_ARGUMENT, "the host cannot be used: %s", mt_process_forked);
   return true;
+}
+
+/* INVALID_ARGUMENT where a call that waits cannot be. */
+static mortise_status check_wait(const mortise_host *host, mortise_error *err) {
+  if (host->ending) return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "the host is being freed");
+  if (!host->options.loop || !mt_shared_busy(host->options.loop)) return MORTISE_OK;
+  return mt_error_set(err, MORTISE_INVALID_ARGUMENT,
+                      "a callback of the loop must not wait: start it, and be told when it is done");
 }
 
 /* ---- Running -------------------------------------------------------------------------------- */
@@ -228,10 +263,11 @@ mortise_status mortise_host_call(mortise_host *host, int nargs, int nresults, mo
     return mt_error_set(err, MORTISE_INVALID_ARGUMENT,
                         "a call of %d arguments and %d results, with %d values on the stack", nargs,
                         nresults, lua_gettop(host->L));
-  mt_free(host->traceback);
-  host->traceback = NULL;
+  mortise_status status = check_wait(host, err);
+  if (status) return status;
+  forget_error(host);
   mt_interrupt_call call = mt_interrupt_enter(host->driver);
-  mortise_status status = MORTISE_OUT_OF_MEMORY;
+  status = MORTISE_OUT_OF_MEMORY;
   if (lua_checkstack(host->L, LUA_MINSTACK))
     status = run_main_task(host, nargs, nresults, err);
   else
@@ -240,9 +276,164 @@ mortise_status mortise_host_call(mortise_host *host, int nargs, int nresults, mo
   return status;
 }
 
-/* ---- The end --------------------------------------------------------------------------------- */
+/* ---- Starting -------------------------------------------------------------------------------- */
+
+/* (run, function, ...): its task, kept in the registry */
+static int spawn_run(lua_State *L) {
+  mortise_run *run = lua_touserdata(L, 1);
+  mt_driver *d = run->host->driver;
+  mt_task *outer = d->running;
+  d->running = NULL; /* it is nobody's child, also where a script's function has started it */
+  run->task = mt_task_spawn(L, d, lua_gettop(L) - 2);
+  d->running = outer;
+  lua_rawsetp(L, LUA_REGISTRYINDEX, run);
+  return 0;
+}
+
+/* The first one makes the call that mortise_host_interrupt interrupts. */
+static void begin_call(mt_driver *d) {
+  if (atomic_load(&d->call)) return;
+  mt_interrupt_forget(d);
+  atomic_store(&d->call, ++d->calls);
+}
+
+static void end_call(mortise_host *host) {
+  if (!host->runs) atomic_store(&host->driver->call, 0);
+}
+
+/* Pops the function and its arguments. */
+static mortise_run *start_run(mortise_host *host, int nargs, mortise_ran_fn *done, void *ctx, mortise_error *err) {
+  lua_State *L = host->L;
+  mortise_run *run = mt_calloc(1, sizeof *run);
+  if (!run || !lua_checkstack(L, LUA_MINSTACK)) {
+    mt_free(run);
+    lua_pop(L, nargs + 1);
+    mt_error_memory(err);
+    return NULL;
+  }
+  *run = (mortise_run){.host = host, .done = done, .ctx = ctx};
+  mt_task *outer = host->driver->running;
+  lua_pushcfunction(L, spawn_run);
+  lua_insert(L, -(nargs + 2));
+  lua_pushlightuserdata(L, run);
+  lua_insert(L, -(nargs + 2));
+  if (lua_pcall(L, nargs + 2, 0, 0) != LUA_OK) {
+    host->driver->running = outer;
+    host_fail(host, err);
+    mt_free(run);
+    return NULL;
+  }
+  run->task->joined = true;
+  begin_call(host->driver);
+  run->next = host->runs;
+  host->runs = run;
+  return run;
+}
+
+static mortise_status check_begin(const mortise_host *host, mortise_error *err) {
+  mt_error_clear(err);
+  if (!host) return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "the host is NULL");
+  if (host_is_forked(host, err)) return MORTISE_INVALID_ARGUMENT;
+  if (host->ending) return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "the host is being freed");
+  if (host->options.loop) return MORTISE_OK;
+  return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "the host has no loop that the program steps: mortise_options.loop");
+}
+
+mortise_run *mortise_host_start_call(mortise_host *host, int nargs, mortise_ran_fn *done, void *ctx, mortise_error *err) {
+  if (check_begin(host, err)) return NULL;
+  if (nargs >= 0 && nargs < lua_gettop(host->L)) return start_run(host, nargs, done, ctx, err);
+  mt_error_set(err, MORTISE_INVALID_ARGUMENT, "a call of %d arguments, with %d values on the stack", nargs,
+               lua_gettop(host->L));
+  return NULL;
+}
+
+void mortise_run_cancel(mortise_run *run) {
+  if (!run || host_is_forked(run->host, NULL)) return;
+  run->done = NULL;
+  if (!mt_task_is_done(run->task)) mt_task_stop(run->task, "the program has cancelled it");
+}
+
+static void close_host(mortise_host *host) {
+  if (host->options.loop) mt_shared_remove(host->options.loop, &host->guest);
+  if (host->L) lua_close(host->L);
+  mt_client_options_deinit(&host->options);
+  mt_free(host->traceback);
+  mt_free(host);
+}
+
+/* ---- A turn ----------------------------------------------------------------------------------- */
+
+/* Takes it out, tells what became of it, and frees it. */
+static void end_run(mortise_host *host, mortise_run **link) {
+  lua_State *L = host->L;
+  mortise_run *run = *link;
+  mortise_error error;
+  int base = lua_gettop(L);
+  mt_error_clear(&error);
+  forget_error(host);
+  *link = run->next;
+  end_call(host);
+  lua_pushcfunction(L, results);
+  lua_pushlightuserdata(L, run->task);
+  if (lua_pcall(L, 1, LUA_MULTRET, 0) != LUA_OK) host_fail(host, &error);
+  if (run->done) run->done(run->ctx, host, lua_gettop(L) - base, &error);
+  lua_settop(L, base);
+  lua_pushnil(L);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, run); /* the key exists, so this allocates nothing */
+  mt_free(run);
+}
+
+static void end_finished_runs(mortise_host *host) {
+  for (mortise_run **link = &host->runs; *link;) {
+    if (!mt_task_is_done((*link)->task)) {
+      link = &(*link)->next;
+      continue;
+    }
+    end_run(host, link);
+    link = &host->runs; /* what was called may have started others */
+  }
+}
 
 /* -> the function that ends the clients */
+static int push_end(lua_State *L);
+
+static void end_clients_later(mortise_host *host) {
+  lua_State *L = host->L;
+  host->ending_clients = true;
+  if (!lua_checkstack(L, LUA_MINSTACK)) return;
+  mt_interrupt_forget(host->driver);
+  lua_pushcfunction(L, push_end);
+  if (lua_pcall(L, 0, 1, 0) == LUA_OK && lua_isfunction(L, -1))
+    start_run(host, 0, NULL, NULL, NULL);
+  else
+    lua_pop(L, 1);
+}
+
+static void host_turn(void *ctx) {
+  mortise_host *host = ctx;
+  mt_driver *d = host->driver;
+  if (host->runs) {
+    bool bound = mt_gate_bind(d->gate), blocked = mt_gate_unblock();
+    mt_pump_turn(d);
+    end_finished_runs(host);
+    if (bound) mt_gate_unbind(d->gate);
+    if (blocked) mt_gate_block();
+  }
+  if (!host->ending || host->runs) return;
+  if (!host->ending_clients)
+    end_clients_later(host);
+  else
+    close_host(host);
+}
+
+static int64_t host_wait(void *ctx) {
+  const mortise_host *host = ctx;
+  if (host->ending && !host->runs) return 0;
+  return host->runs ? mt_pump_wait(host->driver) : -1;
+}
+
+/* ---- The end --------------------------------------------------------------------------------- */
+
 static int push_end(lua_State *L) {
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
   if (lua_getfield(L, -1, "mortise.client") != LUA_TTABLE) return 0;
@@ -257,15 +448,33 @@ static void end_clients(mortise_host *host) {
     mortise_host_call(host, 0, 0, NULL);
 }
 
-void mortise_host_free(mortise_host *host) {
-  if (!host || host->process != mt_process_number()) return; /* it is the parent's */
-  if (host->L) {
-    end_clients(host);
-    lua_close(host->L);
+/* Interrupts what was started, and tells what became of it. */
+static void end_runs(mortise_host *host) {
+  mt_interrupt_call call = mt_interrupt_enter(host->driver);
+  mt_interrupt_ask(host->driver);
+  while (host->runs) {
+    mt_pump_task(host->driver, host->runs->task);
+    end_run(host, &host->runs);
   }
-  mt_client_options_deinit(&host->options);
-  mt_free(host->traceback);
-  mt_free(host);
+  mt_interrupt_leave(host->driver, call);
+}
+
+void mortise_host_free(mortise_host *host) {
+  if (!host || host->process != mt_process_number() || host->ending) return; /* it is the parent's */
+  if (host->options.loop && mt_shared_busy(host->options.loop)) {
+    host->ending = true;
+    if (host->runs) mt_interrupt_ask(host->driver);
+    return;
+  }
+  if (host->runs) end_runs(host);
+  if (host->L) end_clients(host);
+  close_host(host);
+}
+
+static void host_end(void *ctx) {
+  mortise_host *host = ctx;
+  host->ending = false;
+  mortise_host_free(host);
 }
 
 /* ---- Scripts -------------------------------------------------------------------------------- */
@@ -312,20 +521,35 @@ static const char *missing_part(const mortise_host *host, const script *s) {
   return NULL;
 }
 
-static mortise_status run_script(mortise_host *host, const script *s, mortise_error *err) {
-  mt_error_clear(err);
-  const char *what = missing_part(host, s);
-  if (what) return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "%s is NULL", what);
-  if (host_is_forked(host, err)) return MORTISE_INVALID_ARGUMENT;
+/* Leaves the chunk and its arguments on the host's stack. */
+static mortise_status push_script(mortise_host *host, const script *s, mortise_error *err) {
   lua_State *L = host->L;
-  mt_free(host->traceback);
-  host->traceback = NULL;
+  forget_error(host);
   if (s->n > ARGUMENTS_MAX || !lua_checkstack(L, (int)s->n + LUA_MINSTACK))
     return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "too many arguments");
   lua_pushcfunction(L, load);
   lua_pushlightuserdata(L, (void *)s);
-  if (lua_pcall(L, 1, (int)s->n + 1, 0) != LUA_OK) return host_fail(host, err);
-  return mortise_host_call(host, (int)s->n, 0, err);
+  return lua_pcall(L, 1, (int)s->n + 1, 0) == LUA_OK ? MORTISE_OK : host_fail(host, err);
+}
+
+static mortise_status check_script(const mortise_host *host, const script *s, mortise_error *err) {
+  mt_error_clear(err);
+  const char *what = missing_part(host, s);
+  if (what) return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "%s is NULL", what);
+  return host_is_forked(host, err) ? MORTISE_INVALID_ARGUMENT : MORTISE_OK;
+}
+
+static mortise_status run_script(mortise_host *host, const script *s, mortise_error *err) {
+  mortise_status status = check_script(host, s, err);
+  if (!status) status = check_wait(host, err);
+  if (!status) status = push_script(host, s, err);
+  return status ? status : mortise_host_call(host, (int)s->n, 0, err);
+}
+
+static mortise_run *start_script(mortise_host *host, const script *s, mortise_ran_fn *done, void *ctx,
+                                 mortise_error *err) {
+  if (check_script(host, s, err) || check_begin(host, err) || push_script(host, s, err)) return NULL;
+  return start_run(host, (int)s->n, done, ctx, err);
 }
 
 mortise_status mortise_host_run_file(mortise_host *host, const char *file, const char *const *args,
@@ -337,4 +561,17 @@ mortise_status mortise_host_run_string(mortise_host *host, const char *code, con
                                        const char *const *args, size_t n, mortise_error *err) {
   if (!code) return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "the code is NULL");
   return run_script(host, &(script){code, chunk_name, args, n}, err);
+}
+
+mortise_run *mortise_host_start_file(mortise_host *host, const char *file, const char *const *args, size_t n,
+                                     mortise_ran_fn *done, void *ctx, mortise_error *err) {
+  return start_script(host, &(script){NULL, file, args, n}, done, ctx, err);
+}
+
+mortise_run *mortise_host_start_string(mortise_host *host, const char *code, const char *chunk_name,
+                                       const char *const *args, size_t n, mortise_ran_fn *done, void *ctx,
+                                       mortise_error *err) {
+  if (code) return start_script(host, &(script){code, chunk_name, args, n}, done, ctx, err);
+  mt_error_set(err, MORTISE_INVALID_ARGUMENT, "the code is NULL");
+  return NULL;
 }

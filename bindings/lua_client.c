@@ -205,7 +205,8 @@ static int core_open(lua_State *L) {
   if (!box) mt_error_throw(L, MORTISE_OUT_OF_MEMORY, "out of memory");
   box->driver = d;
   const mt_client_hooks hooks = {inherits_locks, on_lost, box};
-  box->client = mt_client_open(&options, d->loop, &hooks, &err);
+  options.loop = d->shared;
+  box->client = mt_client_open(&options, d->shared ? NULL : d->loop, &hooks, &err);
   if (!box->client) {
     mt_free(box);
     mt_error_raise(L, &err);

@@ -91,6 +91,18 @@ static bool turn(mt_driver *d, const mt_task *joined, until what) {
   return mt_loop_step(d->loop, wait, NULL) == MORTISE_OK;
 }
 
+void mt_pump_turn(mt_driver *d) {
+  if (mt_interrupt_due(d)) mt_interrupt_deliver(d, NULL);
+  if (atomic_load(&d->lost)) d->hooks->wake(d);
+  const mt_task *last = d->ready_last;
+  mt_task *task = NULL;
+  while (task != last && (task = take_ready(d, NULL, last))) resume(d, task);
+}
+
+int64_t mt_pump_wait(const mt_driver *d) {
+  return d->ready || atomic_load(&d->asked) ? 0 : mt_interrupt_patience(d);
+}
+
 void mt_pump_op(mt_driver *d, mt_op *op) {
   mt_pump frame = {op, mt_driver_task(d), d->pumps};
   mt_task *joined = mt_join_target(op);

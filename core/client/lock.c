@@ -43,7 +43,7 @@ mortise_status mt_client_check(const mortise_client *c, bool waits, mortise_erro
   mortise_status forked = mt_shared_check(c->shared, "the client", err);
   if (forked) return forked;
   if (c->ending) return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "the client is being closed");
-  if (waits && mt_loop_running(c->loop))
+  if (waits && mt_shared_busy(c->shared))
     return mt_error_set(err, MORTISE_INVALID_ARGUMENT,
                         "a callback of the loop must not wait: start it, and be told when it is done");
   return MORTISE_OK;
@@ -358,7 +358,7 @@ mortise_op *mortise_client_close_start(mortise_client *c, mortise_done_fn *done,
 
 void mortise_client_free(mortise_client *c) {
   if (!c || mt_shared_check(c->shared, "the client", NULL) || c->ending) return;
-  if (mt_loop_running(c->loop)) {
+  if (mt_shared_busy(c->shared)) {
     mt_client_end(c);
     return;
   }
@@ -456,7 +456,7 @@ mortise_status mortise_lock_release(mortise_lock *lock, mortise_error *err) {
   if (!lock) return MORTISE_OK;
   mortise_client *c = lock->client;
   if (mt_shared_check(c->shared, "the client", NULL)) return mt_lock_check(lock->lock, err);
-  if (c->ending || mt_loop_running(c->loop)) return release_unheard(lock, err);
+  if (c->ending || mt_shared_busy(c->shared)) return release_unheard(lock, err);
   mortise_op *op = begin_release(lock, keep_outcome, &w, err);
   return op ? wait_for_op(c, op, &w, err) : release_unheard(lock, err);
 }

@@ -71,11 +71,12 @@ static mortise_status heartbeat(void *ctx, bool start, mt_session *session, mort
   s->pulse = NULL;
   stop_listening(s);
   if (!start) return MORTISE_OK;
-  s->hearer = (mt_hearer){session->id, hint_heard, s};
-  if (!s->base->options->no_hints) mt_shared_listen(s->base->shared, &s->hearer);
   const mt_pulse_config config = {s->base->options, pulse_lost, s};
   s->pulse = mt_pulse_start(session, &config, mt_env_system(), err);
-  return s->pulse ? MORTISE_OK : MORTISE_UNAVAILABLE;
+  if (!s->pulse) return MORTISE_UNAVAILABLE;
+  s->hearer = (mt_hearer){session->id, hint_heard, s};
+  if (!s->base->options->no_hints) mt_shared_listen(s->base->shared, &s->hearer);
+  return MORTISE_OK;
 }
 
 static void nudge(void *ctx) {

@@ -37,6 +37,21 @@ void mt_shared_stop_listening(mortise_loop *shared, const mt_hearer *hearer) {
   shared->hints = NULL;
 }
 
+void mt_shared_add(mortise_loop *shared, mt_guest *guest) {
+  guest->next = shared->guests;
+  shared->guests = guest;
+}
+
+void mt_shared_remove(mortise_loop *shared, mt_guest *guest) {
+  mt_guest **link = &shared->guests;
+  while (*link && *link != guest) link = &(*link)->next;
+  if (*link) *link = guest->next;
+}
+
+bool mt_shared_busy(const mortise_loop *shared) {
+  return shared->stepping || mt_loop_running(shared->loop);
+}
+
 void mt_shared_free(mortise_loop *shared) {
   if (!shared) return;
   mt_loop_free(shared->own);
@@ -56,7 +71,8 @@ mortise_loop *mortise_loop_new(mortise_error *err) {
 }
 
 void mortise_loop_free(mortise_loop *loop) {
-  if (!loop || mt_shared_check(loop, "the loop", NULL) || mt_loop_running(loop->loop)) return;
+  if (!loop || mt_shared_check(loop, "the loop", NULL) || mt_shared_busy(loop)) return;
+  while (loop->guests) loop->guests->end(loop->guests->ctx);
   for (mortise_client *c = loop->clients; c; c = c->beside) mt_client_end(c);
   while (loop->clients && !mt_loop_step(loop->loop, -1, NULL)) {
   }
@@ -72,7 +88,12 @@ int mortise_loop_fd(const mortise_loop *loop) {
  * does not. */
 int mortise_loop_timeout_ms(mortise_loop *loop) {
   enum { MOST_MS = 1000 };
-  int64_t ms = loop ? mt_loop_timeout(loop->loop) : -1;
+  if (!loop) return -1;
+  int64_t ms = mt_loop_timeout(loop->loop);
+  for (const mt_guest *g = loop->guests; g && ms; g = g->next) {
+    int64_t its = g->wait(g->ctx);
+    if (its >= 0 && (ms < 0 || its < ms)) ms = its;
+  }
   return ms < 0 ? -1 : ms < MOST_MS ? (int)ms : MOST_MS;
 }
 
@@ -81,9 +102,16 @@ mortise_status mortise_loop_step(mortise_loop *loop, mortise_error *err) {
   if (!loop) return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "the loop is NULL");
   mortise_status forked = mt_shared_check(loop, "the loop", err);
   if (forked) return forked;
-  if (mt_loop_running(loop->loop))
+  if (mt_shared_busy(loop))
     return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "mortise_loop_step in one of the loop's own callbacks");
-  return mt_loop_step(loop->loop, 0, err);
+  loop->stepping = true;
+  mortise_status status = mt_loop_step(loop->loop, 0, err);
+  for (mt_guest *g = loop->guests, *next; g; g = next) {
+    next = g->next;
+    g->turn(g->ctx);
+  }
+  loop->stepping = false;
+  return status;
 }
 
 void mortise_loop_wake(mortise_loop *loop) {

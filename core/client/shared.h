@@ -5,6 +5,15 @@
 #include "client/hint.h"
 #include "client/pool.h"
 
+/* Who else works in a loop, beside its clients: a host. In its owner's memory. */
+typedef struct mt_guest {
+  void (*turn)(void *ctx);    /* after the loop's own callbacks; may take itself out, and free itself */
+  int64_t (*wait)(void *ctx); /* how long until its turn, in ms; -1: until the loop has something for it */
+  void (*end)(void *ctx);     /* the loop is being freed: takes itself out */
+  void *ctx;
+  struct mt_guest *next;
+} mt_guest;
+
 struct mortise_loop {
   unsigned process; /* mt_process_number of the process that made it */
   mt_loop *loop;
@@ -14,12 +23,20 @@ struct mortise_loop {
   mt_hint_socket *hints; /* NULL: nobody listens, or it cannot be had */
   size_t hearers;
   mortise_client *clients; /* by `beside` */
+  mt_guest *guests;
+  bool stepping; /* mortise_loop_step is under way */
 };
 
 /* `loop` must outlive it; NULL makes one of its own. NULL with `err`. */
 mortise_loop *mt_shared_new(mt_loop *loop, mortise_error *err);
 /* After its clients. NULL is fine. */
 void mt_shared_free(mortise_loop *shared);
+
+void mt_shared_add(mortise_loop *shared, mt_guest *guest);
+void mt_shared_remove(mortise_loop *shared, mt_guest *guest);
+
+/* Is this inside of a step, where nobody may wait? */
+bool mt_shared_busy(const mortise_loop *shared);
 
 /* A session hears hints from now on, where the machine has any. */
 void mt_shared_listen(mortise_loop *shared, mt_hearer *hearer);

@@ -1,6 +1,6 @@
 /* A Lua interpreter with mortise, for programs that embed scripts.
  *
- * A host belongs to the thread that runs it; hosts in different threads are independent. Only
+ * A host belongs to the thread that runs it, or its loop; hosts in different threads are independent. Only
  * mortise_host_interrupt may be called from another thread or a signal handler. */
 #ifndef MORTISE_HOST_H
 #define MORTISE_HOST_H
@@ -22,7 +22,8 @@ typedef struct mortise_host mortise_host;
 MORTISE_API mortise_host *mortise_host_new(const mortise_options *options, mortise_error *err);
 
 /* Finishes writers that scripts left with items in them (errors go to the log), releases every
- * lock, closes the sessions and frees everything. Must not be called from a function that one of
+ * lock, closes the sessions and frees everything. What was started ends first, as by mortise_host_interrupt. In a callback
+ * of its loop it does not wait: all of that goes on in later steps. Must not be called from a function that one of
  * its scripts called. NULL is fine. */
 MORTISE_API void mortise_host_free(mortise_host *host);
 
@@ -51,6 +52,36 @@ MORTISE_API mortise_status mortise_host_run_string(mortise_host *host, const cha
  * with the stack unchanged, if the stack has too few values. */
 MORTISE_API mortise_status mortise_host_call(mortise_host *host, int nargs, int nresults,
                                              mortise_error *err);
+
+/* ---- In the caller's loop ------------------------------------------------------------------------------------------
+ *
+ * A host whose options name a `loop` (client.h) belongs to that loop's thread. Scripts that are started there go on from
+ * mortise_loop_step, many at once, of one host or of several beside one another, each until it waits; a script that
+ * computes holds up the others, as does one that waits where Lua cannot yield, such as in a metamethod or a finalizer. The
+ * calls that wait, above, are INVALID_ARGUMENT in a callback of the loop.
+ */
+typedef struct mortise_run mortise_run;
+
+/* Called once, from mortise_loop_step, when the script and its tasks have ended; or when the host is freed. `error`: code
+ * MORTISE_OK, or why not. The script's `nresults` results are on top of the host's stack, for the call. It may start
+ * others, cancel, and free the host. */
+typedef void mortise_ran_fn(void *ctx, mortise_host *host, int nresults, const mortise_error *error);
+
+/* As mortise_host_run_..., without waiting; nothing of the script runs yet. NULL with `err`, and `done`, which may be NULL,
+ * is not called: INVALID_ARGUMENT, OUT_OF_MEMORY, or what is wrong with the script's text. The global `arg` is that of
+ * the last one: scripts that run at once take `...`. */
+MORTISE_API mortise_run *mortise_host_start_file(mortise_host *host, const char *file, const char *const *args, size_t n,
+                                                 mortise_ran_fn *done, void *ctx, mortise_error *err);
+MORTISE_API mortise_run *mortise_host_start_string(mortise_host *host, const char *code, const char *chunk_name,
+                                                   const char *const *args, size_t n, mortise_ran_fn *done, void *ctx,
+                                                   mortise_error *err);
+/* The function below `nargs` arguments on the host's stack, which it pops. */
+MORTISE_API mortise_run *mortise_host_start_call(mortise_host *host, int nargs, mortise_ran_fn *done, void *ctx,
+                                                 mortise_error *err);
+
+/* Ends it without a call of its `done`; `run` is gone. The script gets an `interrupted` error where it waits, or at its next
+ * wait, and gives back its locks in later steps. mortise_host_interrupt interrupts all of a host's. NULL is fine. */
+MORTISE_API void mortise_run_cancel(mortise_run *run);
 
 /* Message and traceback of the last error; "" if there was no error, it has none, or `host` is
  * NULL. Borrowed until the next call. */

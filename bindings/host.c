@@ -297,7 +297,7 @@ static void begin_call(mt_driver *d) {
   atomic_store(&d->call, ++d->calls);
 }
 
-static void end_call(mortise_host *host) {
+static void call_over(mortise_host *host) {
   if (!host->runs) atomic_store(&host->driver->call, 0);
 }
 
@@ -364,7 +364,7 @@ static void close_host(mortise_host *host) {
 /* ---- A turn ----------------------------------------------------------------------------------- */
 
 /* Takes it out, tells what became of it, and frees it. */
-static void end_run(mortise_host *host, mortise_run **link) {
+static void run_over(mortise_host *host, mortise_run **link) {
   lua_State *L = host->L;
   mortise_run *run = *link;
   mortise_error error;
@@ -372,7 +372,7 @@ static void end_run(mortise_host *host, mortise_run **link) {
   mt_error_clear(&error);
   forget_error(host);
   *link = run->next;
-  end_call(host);
+  call_over(host);
   lua_pushcfunction(L, results);
   lua_pushlightuserdata(L, run->task);
   if (lua_pcall(L, 1, LUA_MULTRET, 0) != LUA_OK) host_fail(host, &error);
@@ -389,7 +389,7 @@ static void end_finished_runs(mortise_host *host) {
       link = &(*link)->next;
       continue;
     }
-    end_run(host, link);
+    run_over(host, link);
     link = &host->runs; /* what was called may have started others */
   }
 }
@@ -454,7 +454,7 @@ static void end_runs(mortise_host *host) {
   mt_interrupt_ask(host->driver);
   while (host->runs) {
     mt_pump_task(host->driver, host->runs->task);
-    end_run(host, &host->runs);
+    run_over(host, &host->runs);
   }
   mt_interrupt_leave(host->driver, call);
 }

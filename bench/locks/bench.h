@@ -18,6 +18,7 @@ typedef struct options {
   machine *machine; /* sampled before each round */
   bool no_hints;    /* of the clients that are opened, as the next */
   int64_t lease_ms; /* 0: the default */
+  struct mortise_loop *loop; /* the same; NULL: of their own */
 } options;
 
 #define TABLE "mortise-bench-locks" /* removed at the end */
@@ -121,9 +122,13 @@ bool herd_run(const options *o, size_t n, herd_body *body, sample *s);
 typedef sample pair[WAYS];
 bool single_round(const options *o, pair *out);    /* single.c */
 bool tasks_round(const options *o, pair *out);     /* tasks.c */
+bool started_round(const options *o, pair *out);   /* started.c */
 bool processes_round(const options *o, pair *out); /* processes.c */
 bool contended_round(const options *o, pair *out); /* contended.c */
 bool documents_round(const options *o, pair *out); /* documents.c: taken, given back */
+/* Locks one by one of so many tasks of one client at once, whose loop this thread steps; `us` has room for `locks`, and
+ * for `tasks` four times. */
+bool tasks_measure(const options *o, size_t tasks, size_t locks, double *us, sample *s);
 /* Without a raw way; they print by themselves. */
 bool ghosts_case(const options *o);
 bool holders_case(const options *o, int rounds);

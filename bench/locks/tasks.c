@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { TASKS = 16, LOCKS = 20000, QUICK_LOCKS = 2000, RAW_ITEMS = 8, RAW_LINKS = 2 };
+enum { TASKS = 16, TASKS_MAX = 256, LOCKS = 20000, QUICK_LOCKS = 2000, RAW_ITEMS = 8, RAW_LINKS = 2 };
 
 typedef struct crowd crowd;
 
@@ -23,7 +23,8 @@ typedef struct task {
 
 struct crowd {
   mt_manager *manager;
-  task tasks[TASKS];
+  task tasks[TASKS_MAX];
+  size_t n;
   size_t left, running, measured;
   double *us;
   sample *s;
@@ -74,21 +75,21 @@ static void run(mortise_client *c, crowd *k, size_t locks, sample *s) {
   k->s = s;
   k->left = locks;
   k->measured = 0;
-  for (size_t i = 0; i < TASKS; i++) begin(&k->tasks[i]);
+  for (size_t i = 0; i < k->n; i++) begin(&k->tasks[i]);
   while (k->running && !mt_loop_step(c->loop, -1, NULL)) {
   }
 }
 
-static bool mortise_round(const options *o, size_t locks, double *us, sample *s) {
+bool tasks_measure(const options *o, size_t tasks, size_t locks, double *us, sample *s) {
   mortise_error err;
   mortise_client *c = open_client(o);
   if (!c) return false;
   static crowd k;
-  k = (crowd){.manager = mt_client_manager(c, &err), .us = us};
-  for (size_t i = 0; i < TASKS; i++) k.tasks[i] = (task){.crowd = &k, .number = i};
+  k = (crowd){.manager = mt_client_manager(c, &err), .n = tasks, .us = us};
+  for (size_t i = 0; i < tasks; i++) k.tasks[i] = (task){.crowd = &k, .number = i};
   sample warm = {0};
   meter m;
-  run(c, &k, TASKS * 4, &warm);
+  run(c, &k, tasks * 4, &warm);
   count_client(c, s, true);
   meter_begin(&m);
   run(c, &k, locks, s);
@@ -130,8 +131,8 @@ static bool raw_round(const options *o, size_t locks, sample *s) {
 
 bool tasks_round(const options *o, pair *out) {
   size_t locks = o->quick ? QUICK_LOCKS : LOCKS;
-  double *us = calloc(locks + TASKS, sizeof *us);
-  bool good = us && mortise_round(o, locks, us, &out[0][MORTISE]) &&
+  double *us = calloc(locks + (size_t)TASKS * 4, sizeof *us);
+  bool good = us && tasks_measure(o, TASKS, locks, us, &out[0][MORTISE]) &&
               raw_round(o, locks / (RAW_ITEMS * 2) * (RAW_ITEMS * 2), &out[0][RAW]);
   free(us);
   return good;

@@ -41,6 +41,11 @@ struct mortise_host {
   mortise_options options; /* strings owned */
   bool has_options;
   char *traceback; /* owned, or NULL */
+  lua_Alloc alloc; /* Lua's own, once it is limited */
+  void *alloc_ctx;
+  size_t memory, memory_max; /* in bytes; 0: without limit */
+  void (*print)(void *ctx, const char *line, size_t n); /* of mortise_host_set_print */
+  void *print_ctx;
   mt_guest guest;  /* of options.loop */
   mortise_run *runs; /* under way, owned */
   bool ending;     /* freed in a callback: it ends in later turns */
@@ -73,6 +78,12 @@ static int read_failure(lua_State *L) {
   return 0;
 }
 
+static mortise_status tell_memory(const mortise_host *host, mortise_error *err) {
+  if (!host->memory_max) return mt_error_memory(err);
+  return mt_error_set(err, MORTISE_OUT_OF_MEMORY, "a script needs more than the %zu bytes that it may have in Lua",
+                      host->memory_max);
+}
+
 /* Pops the error value. */
 static mortise_status host_fail(mortise_host *host, mortise_error *err) {
   mortise_error unused;
@@ -81,7 +92,7 @@ static mortise_status host_fail(mortise_host *host, mortise_error *err) {
   mt_error_clear(f.err);
   if (lua_type(L, -1) == LUA_TSTRING && !strcmp(lua_tostring(L, -1), "not enough memory")) {
     lua_pop(L, 1);
-    return mt_error_memory(f.err);
+    return tell_memory(host, f.err);
   }
   lua_pushcfunction(L, read_failure);
   lua_insert(L, -2);
@@ -211,10 +222,79 @@ static void forget_error(mortise_host *host) {
   host->traceback = NULL;
 }
 
+/* ---- What it may have ------------------------------------------------------------------------- */
+
+/* Of a new object `before` is its type. What Lua gives back is always taken. */
+static void *allocate(void *ctx, void *old, size_t before, size_t after) {
+  mortise_host *host = ctx;
+  size_t had = old ? before : 0;
+  size_t room = host->memory < host->memory_max ? host->memory_max - host->memory : 0;
+  if (after > had && host->memory_max && after - had > room) return NULL;
+  void *new = host->alloc(host->alloc_ctx, old, before, after);
+  if (new || !after) host->memory += after - had;
+  return new;
+}
+
+void mortise_host_set_memory_max(mortise_host *host, size_t bytes) {
+  if (!host) return;
+  lua_State *L = host->L;
+  if (!host->alloc) {
+    host->memory = (size_t)lua_gc(L, LUA_GCCOUNT) * 1024 + (size_t)lua_gc(L, LUA_GCCOUNTB);
+    host->alloc = lua_getallocf(L, &host->alloc_ctx);
+    lua_setallocf(L, allocate, host);
+  }
+  host->memory_max = bytes;
+}
+
+size_t mortise_host_memory(const mortise_host *host) {
+  return host ? host->memory : 0;
+}
+
 static bool host_is_forked(const mortise_host *host, mortise_error *err) {
   if (host->process == mt_process_number()) return false;
   mt_error_set(err, MORTISE_INVALID_ARGUMENT, "the host cannot be used: %s", mt_process_forked);
   return true;
+}
+
+/* ---- What it prints ---------------------------------------------------------------------------- */
+
+/* print(...); upvalue: the host */
+static int host_print(lua_State *L) {
+  const mortise_host *host = lua_touserdata(L, lua_upvalueindex(1));
+  luaL_Buffer line;
+  size_t n;
+  int values = lua_gettop(L);
+  luaL_buffinit(L, &line);
+  for (int i = 1; i <= values; i++) {
+    if (i > 1) luaL_addchar(&line, '\t');
+    mt_text_push(L, i);
+    luaL_addvalue(&line);
+  }
+  luaL_pushresult(&line);
+  const char *text = lua_tolstring(L, -1, &n);
+  host->print(host->print_ctx, text, n);
+  return 0;
+}
+
+/* (host) */
+static int set_print(lua_State *L) {
+  lua_pushcclosure(L, host_print, 1);
+  lua_setglobal(L, "print");
+  return 0;
+}
+
+mortise_status mortise_host_set_print(mortise_host *host, void (*print)(void *ctx, const char *line, size_t n), void *ctx,
+                                      mortise_error *err) {
+  mt_error_clear(err);
+  if (!host || !print)
+    return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "the %s is NULL", host ? "function `print`" : "host");
+  if (host_is_forked(host, err)) return MORTISE_INVALID_ARGUMENT;
+  if (!lua_checkstack(host->L, LUA_MINSTACK)) return mt_error_memory(err);
+  host->print = print;
+  host->print_ctx = ctx;
+  lua_pushcfunction(host->L, set_print);
+  lua_pushlightuserdata(host->L, host);
+  return lua_pcall(host->L, 1, 0, 0) == LUA_OK ? MORTISE_OK : host_fail(host, err);
 }
 
 /* INVALID_ARGUMENT where a call that waits cannot be. */

@@ -521,6 +521,48 @@ static void its_end_finishes_writers(void **state) {
 
 /* ---- Memory --------------------------------------------------------------------------------- */
 
+static void scripts_have_a_bound(void **state) {
+  mortise_host *host = *state;
+  mortise_error err;
+  assert_int_equal(mortise_host_memory(host), 0);
+  mortise_host_set_memory_max(host, (size_t)8 << 20);
+  size_t before = mortise_host_memory(host);
+  assert_in_range(before, 50000, 4000000);
+  assert_int_equal(run(host, "local t = {} for i = 1, 1e9 do t[i] = {i} end", &err), MORTISE_OUT_OF_MEMORY);
+  assert_non_null(strstr(err.message, "8388608"));
+  assert_int_equal(run(host, "local s = ('x'):rep(1 << 30)", &err), MORTISE_OUT_OF_MEMORY);
+  passes(host, "local ok, e = pcall(string.rep, 'x', 1 << 24) assert(not ok and e == 'not enough memory')");
+  passes(host, "local t = {} for i = 1, 10000 do t[i] = i end"); /* it goes on */
+  assert_true(mortise_host_memory(host) <= (size_t)8 << 20);
+  mortise_host_set_memory_max(host, 0);
+  passes(host, "assert(#('x'):rep(1 << 24) == 1 << 24)");
+  mortise_host_set_memory_max(host, 1); /* less than it has: nothing more */
+  assert_int_equal(run(host, "return {}", &err), MORTISE_OUT_OF_MEMORY);
+  mortise_host_set_memory_max(host, 0);
+  passes(host, "collectgarbage()");
+  mortise_host_set_memory_max(NULL, 1);
+  assert_int_equal(mortise_host_memory(NULL), 0);
+}
+
+static char printed[200];
+
+static void keep_line(void *ctx, const char *line, size_t n) {
+  size_t at = strlen(printed);
+  snprintf(printed + at, sizeof printed - at, "%s%.*s;", (const char *)ctx, (int)n, line);
+}
+
+static void print_goes_to_the_program(void **state) {
+  mortise_host *host = *state;
+  mortise_error err;
+  assert_int_equal(mortise_host_set_print(host, keep_line, ">", &err), MORTISE_OK);
+  passes(host, "print('a', 1, nil, 1.5) print() print(setmetatable({}, {__tostring = function() return 'it' end}))");
+  assert_string_equal(printed, ">a\t1\tnil\t1.5;>;>it;");
+  assert_int_equal(run(host, "print(setmetatable({}, {__tostring = function() error 'no' end}))", &err),
+                   MORTISE_SCRIPT_ERROR);
+  assert_int_equal(mortise_host_set_print(host, NULL, NULL, &err), MORTISE_INVALID_ARGUMENT);
+  assert_int_equal(mortise_host_set_print(NULL, keep_line, NULL, &err), MORTISE_INVALID_ARGUMENT);
+}
+
 typedef struct limit {
   lua_Alloc real;
   void *ctx;
@@ -598,6 +640,8 @@ int main(void) {
       TEST(interrupts_race_with_the_end_of_calls),
       cmocka_unit_test(hosts_do_not_touch_each_other),
       cmocka_unit_test(its_end_finishes_writers),
+      TEST(scripts_have_a_bound),
+      TEST(print_goes_to_the_program),
       TEST(memory_may_run_out_anywhere),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

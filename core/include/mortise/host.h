@@ -103,6 +103,17 @@ MORTISE_API void mortise_host_allow_exit(mortise_host *host, bool allow);
  * error at all. `__close` handlers still run. NULL is fine. */
 MORTISE_API void mortise_host_set_patience(mortise_host *host, int64_t ms);
 
+/* How many bytes the host's scripts may have in Lua, what they have now included; 0: without limit. What would need more is
+ * an OUT_OF_MEMORY that they may catch, with everything that is held given back as after any error. The library's own
+ * buffers are not counted; each has a bound of its own. NULL is fine. */
+MORTISE_API void mortise_host_set_memory_max(mortise_host *host, size_t bytes);
+/* The bytes that its scripts have in Lua, once a limit was set; 0 before. */
+MORTISE_API size_t mortise_host_memory(const mortise_host *host);
+
+/* Replaces the global `print`: it gets a line of `n` bytes, without a newline or a NUL after it, and must not use the host. */
+MORTISE_API mortise_status mortise_host_set_print(mortise_host *host, void (*print)(void *ctx, const char *line, size_t n),
+                                                  void *ctx, mortise_error *err);
+
 #ifdef __cplusplus
 }
 #endif

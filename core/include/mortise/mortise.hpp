@@ -57,6 +57,7 @@ public:
   bool is_held() const noexcept { return mortise_lock_check(held_.get(), nullptr) == MORTISE_OK; }
   milliseconds remaining() const noexcept { return milliseconds(mortise_lock_remaining_ms(held_.get())); }
   std::uint64_t fence() const noexcept { return mortise_lock_fence(held_.get()); }
+  std::string epoch() const { return mortise_lock_epoch(held_.get()); }
 
   void convert(mode to, milliseconds wait) {
     mortise_error e;

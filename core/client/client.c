@@ -48,8 +48,10 @@ mortise_client *mt_client_open(const mortise_options *options, mt_loop *loop,
     mt_client_free(c);
     return NULL;
   }
-  c->hooks = hooks ? *hooks : mt_client_c_hooks;
-  if (!hooks) c->hooks.ctx = c;
+  if (hooks)
+    c->hooks = *hooks;
+  else
+    mt_client_hook(c);
   if (c->options.margin_ms < 0) c->options.margin_ms = mt_margin_default(c->options.lease_ms);
   c->store = join_loop(c, loop, err) ? mt_pool_get(&c->shared->stores, &c->options, err) : NULL;
   if (c->store) return c;

@@ -55,7 +55,8 @@ void mt_client_free(mortise_client *client);
 
 /* ---- For programs in C (lock.c) --- */
 
-extern const mt_client_hooks mt_client_c_hooks; /* with the client as `ctx` */
+/* Its hooks: on_lost of its locks. */
+void mt_client_hook(mortise_client *client);
 /* Starts closing, unless that is so already; the client is freed in a later step of its loop. */
 void mt_client_end(mortise_client *client);
 /* Ends what is under way with INTERRUPTED, then frees the locks. */

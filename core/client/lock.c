@@ -293,7 +293,10 @@ static void client_lost(void *ctx) { /* perhaps in the heartbeats' thread */
   mt_loop_post(c->loop, &c->lost);
 }
 
-const mt_client_hooks mt_client_c_hooks = {.lost = client_lost};
+void mt_client_hook(mortise_client *c) {
+  c->lost = (mt_post){.run = tell_losses, .ctx = c};
+  c->hooks = (mt_client_hooks){.lost = client_lost, .ctx = c};
+}
 
 mortise_status mortise_lock_on_lost(mortise_lock *lock, void (*lost)(void *ctx, mortise_lock *lock), void *ctx,
                                     mortise_error *err) {
@@ -336,11 +339,7 @@ static void close_in_a_step(void *ctx) {
 
 mortise_client *mortise_client_open(const mortise_options *options, mortise_error *err) {
   mortise_options taken;
-  if (mt_client_options_take(&taken, options, err)) return NULL;
-  mortise_client *c = mt_client_open(&taken, NULL, NULL, err);
-  if (!c) return NULL;
-  c->lost = (mt_post){.run = tell_losses, .ctx = c};
-  return c;
+  return mt_client_options_take(&taken, options, err) ? NULL : mt_client_open(&taken, NULL, NULL, err);
 }
 
 void mt_client_end(mortise_client *c) {

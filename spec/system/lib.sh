@@ -1,6 +1,6 @@
 # What the scripts of this folder share. Each is called with a base PORT and with MORTISE_BIN; a server that
 # runs already is in MORTISE_TEST_URLS. For servers of its own secure takes PORT + 20, bad-input PORT + 25 and
-# cluster PORT + 30 to 32, so that they can run side by side.
+# cluster PORT + 30 to 32, for a service of its own examples PORT + 50, so that they can run side by side.
 # One line is printed for each test: `ok - ...`, `not ok - ...` or `SKIP ...`.
 # shellcheck shell=bash
 

@@ -26,15 +26,22 @@ mortise_loop *mt_shared_new(mt_loop *loop, mortise_error *err) {
   return NULL;
 }
 
+static void close_unheard(mortise_loop *shared) {
+  if (shared->hearers) return;
+  mt_hint_socket_close(shared->hints);
+  shared->hints = NULL;
+}
+
 void mt_shared_listen(mortise_loop *shared, mt_hearer *hearer) {
   if (!shared->hints) shared->hints = mt_hint_socket_open(shared->loop, shared->address);
   if (shared->hints && mt_hint_socket_join(shared->hints, hearer)) shared->hearers++;
+  close_unheard(shared);
 }
 
 void mt_shared_stop_listening(mortise_loop *shared, const mt_hearer *hearer) {
-  if (!shared->hints || !mt_hint_socket_leave(shared->hints, hearer) || --shared->hearers) return;
-  mt_hint_socket_close(shared->hints);
-  shared->hints = NULL;
+  if (!shared->hints || !mt_hint_socket_leave(shared->hints, hearer)) return;
+  shared->hearers--;
+  close_unheard(shared);
 }
 
 void mt_shared_add(mortise_loop *shared, mt_guest *guest) {

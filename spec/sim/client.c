@@ -61,7 +61,7 @@ static void start_manager(client *c) {
   snprintf(job, sizeof job, "job-%u", c->job);
   const mt_manager_config config = {.ns = "sim",
                                     .job = c->job ? job : NULL,
-                                    .session = {c->owner, LEASE, MARGIN},
+                                    .session = {.owner_json = c->owner, .lease_ms = LEASE, .margin_ms = MARGIN},
                                     .wait_ms = 4000,
                                     .heartbeat = heartbeat,
                                     .known_dead = known_dead,

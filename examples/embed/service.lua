@@ -1,5 +1,6 @@
--- The handlers of service.c: each gets the arguments of its request, and its result, or its error, is the answer. While
--- one waits, for a lock or for the store, the others go on.
+-- The handlers of service.c: each gets the arguments of its request, and its result, or its error, is the
+-- answer. While one waits, for a lock or for the store, the others go on.
+-- luacheck: globals handlers
 handlers = {}
 
 local function need(arguments, name)

@@ -11,6 +11,7 @@ struct mortise_lock {
   mortise_lock *before, *next; /* of the client */
   void (*lost)(void *ctx, mortise_lock *lock); /* NULL: nobody asks, or it was told */
   void *lost_ctx;
+  size_t conversions; /* operations of the client that have it as their `lock` */
   char epoch[sizeof(mt_epoch)];
 };
 
@@ -27,8 +28,8 @@ struct mortise_op {
     mt_release release;
   } of;
   mortise_lock *lock;        /* an acquisition's, to be filled, owned; a conversion's; NULL: it was released meanwhile */
-  mortise_blockers blockers; /* of an acquisition or a conversion */
   mortise_op *before, *next; /* of the client */
+  mortise_blockers blockers; /* of an acquisition or a conversion; others end before it */
 };
 
 /* ---- What may be called ---------------------------------------------------------------------- */
@@ -72,29 +73,41 @@ static void free_lock(mortise_lock *lock) {
 }
 
 static mortise_op *new_op(mortise_client *c, mt_op_kind kind, mortise_done_fn *done, void *ctx, mortise_error *err) {
-  mortise_op *op = mt_calloc(1, sizeof *op);
+  bool waits = kind == MT_OP_ACQUIRE || kind == MT_OP_CONVERT;
+  mortise_op *op = mt_calloc(1, waits ? sizeof *op : offsetof(mortise_op, blockers));
   if (!op) {
     mt_error_memory(err);
     return NULL;
   }
-  *op = (mortise_op){.kind = kind, .client = c, .done = done, .ctx = ctx, .next = c->ops};
+  op->kind = kind;
+  op->client = c;
+  op->done = done;
+  op->ctx = ctx;
+  op->next = c->ops;
   if (op->next) op->next->before = op;
   c->ops = op;
   return op;
 }
 
-static void free_op(mortise_op *op) {
+static void unlink_op(mortise_op *op) {
   if (op->next) op->next->before = op->before;
   *(op->before ? &op->before->next : &op->client->ops) = op->next;
+}
+
+static void free_op(mortise_op *op) {
+  unlink_op(op);
   mt_free(op);
 }
 
-/* Frees it, then tells its outcome, in which `lock` may be NULL. */
+static const mortise_blockers nobody;
+
+/* Tells the outcome of an operation that is over, in which `lock` may be NULL, and frees it. */
 static void tell(mortise_op *op, const mortise_error *error, mortise_lock *lock) {
-  const mortise_op last = *op;
-  const mortise_outcome outcome = {.error = *error, .lock = lock, .blockers = &last.blockers};
-  free_op(op);
-  if (last.done) last.done(last.ctx, &outcome);
+  bool waited = op->kind == MT_OP_ACQUIRE || op->kind == MT_OP_CONVERT;
+  const mortise_outcome outcome = {.error = *error, .lock = lock, .blockers = waited ? &op->blockers : &nobody};
+  unlink_op(op);
+  if (op->done) op->done(op->ctx, &outcome);
+  mt_free(op);
 }
 
 /* ---- Acquiring -------------------------------------------------------------------------------- */
@@ -102,7 +115,6 @@ static void tell(mortise_op *op, const mortise_error *error, mortise_lock *lock)
 static void acquisition_over(void *ctx, mt_acquire *a) {
   mortise_op *op = ctx;
   mortise_lock *lock = op->lock;
-  const mortise_error error = a->error;
   if (a->lock) {
     lock->lock = a->lock;
     const mt_epoch epoch = mt_manager_epoch(mt_lock_manager(a->lock));
@@ -112,7 +124,7 @@ static void acquisition_over(void *ctx, mt_acquire *a) {
     mt_free(lock);
     lock = NULL;
   }
-  tell(op, &error, lock);
+  tell(op, &a->error, lock);
 }
 
 static mortise_op *new_acquisition(mortise_client *c, mortise_done_fn *done, void *ctx, mortise_error *err) {
@@ -164,8 +176,8 @@ mortise_op *mortise_lock_acquire_start(mortise_client *c, const mortise_lock_req
 
 static void conversion_over(void *ctx, mt_convert *c) {
   mortise_op *op = ctx;
-  const mortise_error error = c->error;
-  tell(op, &error, op->lock);
+  if (op->lock) op->lock->conversions--;
+  tell(op, &c->error, op->lock);
 }
 
 static mortise_op *begin_mode_change(mortise_lock *lock, mortise_lock_mode mode, int64_t wait_ms, bool waits,
@@ -174,6 +186,7 @@ static mortise_op *begin_mode_change(mortise_lock *lock, mortise_lock_mode mode,
   mortise_op *op = new_op(lock->client, MT_OP_CONVERT, done, ctx, err);
   if (!op) return NULL;
   op->lock = lock;
+  lock->conversions++;
   op->of.convert = (mt_convert){.done = conversion_over,
                                 .ctx = op,
                                 .lock = lock->lock,
@@ -198,14 +211,16 @@ mortise_op *mortise_lock_convert_start(mortise_lock *lock, mortise_lock_mode mod
 
 static void release_over(void *ctx, mt_release *r) {
   mortise_op *op = ctx;
-  const mortise_error error = r->error;
-  tell(op, &error, NULL);
+  tell(op, &r->error, NULL);
 }
 
 /* The handle is gone at once, also for conversions of it, which end with LOCK_LOST. */
 static void drop_handle(mortise_lock *lock) {
-  for (mortise_op *op = lock->client->ops; op; op = op->next)
-    if (op->kind == MT_OP_CONVERT && op->lock == lock) op->lock = NULL;
+  for (mortise_op *op = lock->client->ops; op && lock->conversions; op = op->next) {
+    if (op->kind != MT_OP_CONVERT || op->lock != lock) continue;
+    op->lock = NULL;
+    lock->conversions--;
+  }
   free_lock(lock);
 }
 
@@ -239,6 +254,7 @@ static void take_back(mortise_op *op) {
     break;
   case MT_OP_CONVERT:
     mt_manager_convert_cancel(m, &op->of.convert);
+    if (op->lock) op->lock->conversions--;
     break;
   case MT_OP_RELEASE:
     mt_manager_release_forget(m, &op->of.release);
@@ -314,13 +330,14 @@ mortise_status mortise_lock_on_lost(mortise_lock *lock, void (*lost)(void *ctx, 
 static void end_in_a_step(void *ctx) {
   mortise_client *c = ctx;
   mt_client_end_ops(c);
-  const mortise_op *op = c->end_op;
-  const mortise_op last = op ? *op : (mortise_op){.done = NULL};
-  if (op) free_op(c->end_op);
+  mortise_op *op = c->end_op;
+  if (op) unlink_op(op);
   c->end_op = NULL;
   mt_client_free(c);
-  const mortise_outcome outcome = {.blockers = &last.blockers};
-  if (last.done) last.done(last.ctx, &outcome);
+  if (!op) return;
+  const mortise_outcome outcome = {.blockers = &nobody};
+  if (op->done) op->done(op->ctx, &outcome);
+  mt_free(op);
 }
 
 static void post_end(mortise_client *c, void (*run)(void *ctx)) {

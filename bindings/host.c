@@ -251,9 +251,7 @@ size_t mortise_host_memory(const mortise_host *host) {
 }
 
 static bool host_is_forked(const mortise_host *host, mortise_error *err) {
-  if (host->process == mt_process_number()) return false;
-  mt_error_set(err, MORTISE_INVALID_ARGUMENT, "the host cannot be used: %s", mt_process_forked);
-  return true;
+  return mt_process_check(host->process, "the host", err) != MORTISE_OK;
 }
 
 /* ---- What it prints ---------------------------------------------------------------------------- */
@@ -300,9 +298,7 @@ mortise_status mortise_host_set_print(mortise_host *host, void (*print)(void *ct
 /* INVALID_ARGUMENT where a call that waits cannot be. */
 static mortise_status check_wait(const mortise_host *host, mortise_error *err) {
   if (host->ending) return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "the host is being freed");
-  if (!host->options.loop || !mt_shared_busy(host->options.loop)) return MORTISE_OK;
-  return mt_error_set(err, MORTISE_INVALID_ARGUMENT,
-                      "a callback of the loop must not wait: start it, and be told when it is done");
+  return host->options.loop ? mt_shared_check_wait(host->options.loop, err) : MORTISE_OK;
 }
 
 /* ---- Running -------------------------------------------------------------------------------- */
@@ -361,24 +357,9 @@ mortise_status mortise_host_call(mortise_host *host, int nargs, int nresults, mo
 /* (run, function, ...): its task, kept in the registry */
 static int spawn_run(lua_State *L) {
   mortise_run *run = lua_touserdata(L, 1);
-  mt_driver *d = run->host->driver;
-  mt_task *outer = d->running;
-  d->running = NULL; /* it is nobody's child, also where a script's function has started it */
-  run->task = mt_task_spawn(L, d, lua_gettop(L) - 2);
-  d->running = outer;
+  run->task = mt_task_spawn(L, run->host->driver, lua_gettop(L) - 2);
   lua_rawsetp(L, LUA_REGISTRYINDEX, run);
   return 0;
-}
-
-/* The first one makes the call that mortise_host_interrupt interrupts. */
-static void begin_call(mt_driver *d) {
-  if (atomic_load(&d->call)) return;
-  mt_interrupt_forget(d);
-  atomic_store(&d->call, ++d->calls);
-}
-
-static void call_over(mortise_host *host) {
-  if (!host->runs) atomic_store(&host->driver->call, 0);
 }
 
 /* Pops the function and its arguments. */
@@ -392,19 +373,21 @@ static mortise_run *start_run(mortise_host *host, int nargs, mortise_ran_fn *don
     return NULL;
   }
   *run = (mortise_run){.host = host, .done = done, .ctx = ctx};
-  mt_task *outer = host->driver->running;
   lua_pushcfunction(L, spawn_run);
   lua_insert(L, -(nargs + 2));
   lua_pushlightuserdata(L, run);
   lua_insert(L, -(nargs + 2));
-  if (lua_pcall(L, nargs + 2, 0, 0) != LUA_OK) {
-    host->driver->running = outer;
+  mt_task *outer = host->driver->running;
+  host->driver->running = NULL; /* it is nobody's child, also where a script's function has started it */
+  int status = lua_pcall(L, nargs + 2, 0, 0);
+  host->driver->running = outer;
+  if (status != LUA_OK) {
     host_fail(host, err);
     mt_free(run);
     return NULL;
   }
   run->task->joined = true;
-  begin_call(host->driver);
+  mt_interrupt_begin(host->driver);
   run->next = host->runs;
   host->runs = run;
   return run;
@@ -452,7 +435,7 @@ static void run_over(mortise_host *host, mortise_run **link) {
   mt_error_clear(&error);
   forget_error(host);
   *link = run->next;
-  call_over(host);
+  if (!host->runs) mt_interrupt_end(host->driver);
   lua_pushcfunction(L, results);
   lua_pushlightuserdata(L, run->task);
   if (lua_pcall(L, 1, LUA_MULTRET, 0) != LUA_OK) host_fail(host, &error);

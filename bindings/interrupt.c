@@ -105,18 +105,27 @@ void mt_interrupt_pass(lua_State *L) {
 
 /* ---- Around a host's call ------------------------------------------------------------------- */
 
+void mt_interrupt_begin(mt_driver *d) {
+  if (atomic_load(&d->call)) return;
+  mt_interrupt_forget(d); /* drops an earlier call's interrupt */
+  atomic_store(&d->call, ++d->calls);
+}
+
+void mt_interrupt_end(mt_driver *d) {
+  atomic_store(&d->call, 0);
+}
+
 mt_interrupt_call mt_interrupt_enter(mt_driver *d) {
   mt_interrupt_call call = {.outermost = !atomic_load(&d->call)};
   call.bound = mt_gate_bind(d->gate);
   if (!call.outermost) return call;
   call.blocked = mt_gate_unblock();
-  mt_interrupt_forget(d); /* drops an earlier call's interrupt */
-  atomic_store(&d->call, ++d->calls);
+  mt_interrupt_begin(d);
   return call;
 }
 
 void mt_interrupt_leave(mt_driver *d, mt_interrupt_call call) {
-  if (call.outermost) atomic_store(&d->call, 0);
+  if (call.outermost) mt_interrupt_end(d);
   if (call.bound) mt_gate_unbind(d->gate);
   if (call.blocked) mt_gate_block();
 }

@@ -9,6 +9,9 @@ typedef struct mt_interrupt_call {
   bool outermost, bound, blocked;
 } mt_interrupt_call;
 mt_interrupt_call mt_interrupt_enter(mt_driver *d);
+/* The calls of scripts that were started are one, which others step: from the first one's start to the last one's end. */
+void mt_interrupt_begin(mt_driver *d); /* does nothing in a call */
+void mt_interrupt_end(mt_driver *d);
 void mt_interrupt_leave(mt_driver *d, mt_interrupt_call call);
 /* From any thread or signal handler: interrupts the running call, if any. */
 void mt_interrupt_ask(mt_driver *d);

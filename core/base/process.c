@@ -22,3 +22,8 @@ unsigned mt_process_number(void) {
   pthread_once(&once, watch);
   return atomic_load_explicit(&number, memory_order_relaxed);
 }
+
+mortise_status mt_process_check(unsigned process, const char *what, mortise_error *err) {
+  if (process == mt_process_number()) return MORTISE_OK;
+  return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "%s cannot be used: %s", what, mt_process_forked);
+}

@@ -72,6 +72,10 @@ bool mt_hint_socket_leave(mt_hint_socket *s, const mt_hearer *hearer) {
   return true;
 }
 
+bool mt_hint_socket_is_heard(const mt_hint_socket *s) {
+  return s && s->n > 0;
+}
+
 static void tell_hearer(const mt_hint_socket *s, const mt_hint *hint) {
   size_t at = hearer_at(s, hint->to);
   if (at == s->n || strcmp(s->hearers[at]->session, hint->to) != 0) return;

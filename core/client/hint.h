@@ -26,6 +26,7 @@ void mt_hint_socket_close(mt_hint_socket *s); /* NULL is fine */
 /* false without memory: it hears nothing. */
 bool mt_hint_socket_join(mt_hint_socket *s, mt_hearer *hearer);
 bool mt_hint_socket_leave(mt_hint_socket *s, const mt_hearer *hearer); /* did it listen? */
+bool mt_hint_socket_is_heard(const mt_hint_socket *s); /* by any session; false for NULL */
 
 /* Does the other session have a socket here, with room? NULL sends nothing. */
 bool mt_hint_socket_send(mt_hint_socket *s, const mt_hint *hint);

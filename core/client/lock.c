@@ -44,10 +44,7 @@ mortise_status mt_client_check(const mortise_client *c, bool waits, mortise_erro
   mortise_status forked = mt_shared_check(c->shared, "the client", err);
   if (forked) return forked;
   if (c->ending) return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "the client is being closed");
-  if (waits && mt_shared_busy(c->shared))
-    return mt_error_set(err, MORTISE_INVALID_ARGUMENT,
-                        "a callback of the loop must not wait: start it, and be told when it is done");
-  return MORTISE_OK;
+  return waits ? mt_shared_check_wait(c->shared, err) : MORTISE_OK;
 }
 
 /* Only a loop that the program steps can tell it. */
@@ -72,9 +69,13 @@ static void free_lock(mortise_lock *lock) {
   mt_free(lock);
 }
 
+/* Only it has room for them. */
+static bool has_blockers(mt_op_kind kind) {
+  return kind == MT_OP_ACQUIRE || kind == MT_OP_CONVERT;
+}
+
 static mortise_op *new_op(mortise_client *c, mt_op_kind kind, mortise_done_fn *done, void *ctx, mortise_error *err) {
-  bool waits = kind == MT_OP_ACQUIRE || kind == MT_OP_CONVERT;
-  mortise_op *op = mt_calloc(1, waits ? sizeof *op : offsetof(mortise_op, blockers));
+  mortise_op *op = mt_calloc(1, has_blockers(kind) ? sizeof *op : offsetof(mortise_op, blockers));
   if (!op) {
     mt_error_memory(err);
     return NULL;
@@ -99,15 +100,18 @@ static void free_op(mortise_op *op) {
   mt_free(op);
 }
 
-static const mortise_blockers nobody;
-
-/* Tells the outcome of an operation that is over, in which `lock` may be NULL, and frees it. */
-static void tell(mortise_op *op, const mortise_error *error, mortise_lock *lock) {
-  bool waited = op->kind == MT_OP_ACQUIRE || op->kind == MT_OP_CONVERT;
-  const mortise_outcome outcome = {.error = *error, .lock = lock, .blockers = waited ? &op->blockers : &nobody};
-  unlink_op(op);
+/* Of an unlinked operation that is over: tells its outcome, in which `lock` may be NULL, and frees it. */
+static void tell_unlinked(mortise_op *op, const mortise_error *error, mortise_lock *lock) {
+  static const mortise_blockers nobody;
+  const mortise_outcome outcome = {
+      .error = *error, .lock = lock, .blockers = has_blockers(op->kind) ? &op->blockers : &nobody};
   if (op->done) op->done(op->ctx, &outcome);
   mt_free(op);
+}
+
+static void tell(mortise_op *op, const mortise_error *error, mortise_lock *lock) {
+  unlink_op(op);
+  tell_unlinked(op, error, lock);
 }
 
 /* ---- Acquiring -------------------------------------------------------------------------------- */
@@ -334,10 +338,8 @@ static void end_in_a_step(void *ctx) {
   if (op) unlink_op(op);
   c->end_op = NULL;
   mt_client_free(c);
-  if (!op) return;
-  const mortise_outcome outcome = {.blockers = &nobody};
-  if (op->done) op->done(op->ctx, &outcome);
-  mt_free(op);
+  static const mortise_error none;
+  if (op) tell_unlinked(op, &none, NULL);
 }
 
 static void post_end(mortise_client *c, void (*run)(void *ctx)) {

@@ -5,8 +5,6 @@
 #include "base/process.h"
 #include "client/client.h"
 
-#include <limits.h>
-
 mortise_loop *mt_shared_new(mt_loop *loop, mortise_error *err) {
   mortise_loop *shared = mt_calloc(1, sizeof *shared);
   if (!shared) {
@@ -27,20 +25,19 @@ mortise_loop *mt_shared_new(mt_loop *loop, mortise_error *err) {
 }
 
 static void close_unheard(mortise_loop *shared) {
-  if (shared->hearers) return;
+  if (mt_hint_socket_is_heard(shared->hints)) return;
   mt_hint_socket_close(shared->hints);
   shared->hints = NULL;
 }
 
 void mt_shared_listen(mortise_loop *shared, mt_hearer *hearer) {
   if (!shared->hints) shared->hints = mt_hint_socket_open(shared->loop, shared->address);
-  if (shared->hints && mt_hint_socket_join(shared->hints, hearer)) shared->hearers++;
+  if (shared->hints) mt_hint_socket_join(shared->hints, hearer);
   close_unheard(shared);
 }
 
 void mt_shared_stop_listening(mortise_loop *shared, const mt_hearer *hearer) {
-  if (!shared->hints || !mt_hint_socket_leave(shared->hints, hearer)) return;
-  shared->hearers--;
+  if (shared->hints) mt_hint_socket_leave(shared->hints, hearer);
   close_unheard(shared);
 }
 
@@ -59,6 +56,12 @@ bool mt_shared_busy(const mortise_loop *shared) {
   return shared->stepping || mt_loop_running(shared->loop);
 }
 
+mortise_status mt_shared_check_wait(const mortise_loop *shared, mortise_error *err) {
+  if (!mt_shared_busy(shared)) return MORTISE_OK;
+  return mt_error_set(err, MORTISE_INVALID_ARGUMENT,
+                      "a callback of the loop must not wait: start it, and be told when it is done");
+}
+
 void mt_shared_free(mortise_loop *shared) {
   if (!shared) return;
   mt_loop_free(shared->own);
@@ -66,8 +69,7 @@ void mt_shared_free(mortise_loop *shared) {
 }
 
 mortise_status mt_shared_check(const mortise_loop *shared, const char *what, mortise_error *err) {
-  if (shared->process == mt_process_number()) return MORTISE_OK;
-  return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "%s cannot be used: %s", what, mt_process_forked);
+  return mt_process_check(shared->process, what, err);
 }
 
 /* ---- For the program ------------------------------------------------------------------------- */

@@ -21,7 +21,6 @@ struct mortise_loop {
   mt_pool stores;
   uint64_t address;      /* of hints: half of the ids of its sessions */
   mt_hint_socket *hints; /* NULL: nobody listens, or it cannot be had */
-  size_t hearers;
   mortise_client *clients; /* by `beside` */
   mt_guest *guests;
   bool stepping; /* mortise_loop_step is under way */
@@ -35,15 +34,15 @@ void mt_shared_free(mortise_loop *shared);
 void mt_shared_add(mortise_loop *shared, mt_guest *guest);
 void mt_shared_remove(mortise_loop *shared, mt_guest *guest);
 
-/* Is this inside of a step, where nobody may wait? */
+/* Is this inside of a step, where nobody may wait? mt_shared_check_wait says it as INVALID_ARGUMENT. */
 bool mt_shared_busy(const mortise_loop *shared);
+mortise_status mt_shared_check_wait(const mortise_loop *shared, mortise_error *err);
 
 /* A session hears hints from now on, where the machine has any. */
 void mt_shared_listen(mortise_loop *shared, mt_hearer *hearer);
 void mt_shared_stop_listening(mortise_loop *shared, const mt_hearer *hearer);
 
-/* INVALID_ARGUMENT in a forked child, which must leave alone what its parent made, even its memory: threads that do not
- * exist here may hold its mutexes, and an orderly close would close things for the parent. `what` as in "the client". */
+/* INVALID_ARGUMENT in a forked child (mt_process_check). */
 mortise_status mt_shared_check(const mortise_loop *shared, const char *what, mortise_error *err);
 
 #endif

@@ -1,5 +1,8 @@
 #include "lock_fixture.h"
 
+#include "client/breaker.h"
+
+#include <poll.h>
 #include <stdio.h>
 
 mt_test_client mt_test_client_open(const mt_test_place *place, int64_t lease_ms) {
@@ -79,6 +82,32 @@ static size_t count_text(const char *text, const char *what) {
   size_t n = 0;
   for (const char *p = text; (p = strstr(p, what)); p++) n++;
   return n;
+}
+
+void mt_test_break(const mt_test_place *place, const char *session) {
+  mortise_error err;
+  mt_test_client c = mt_test_client_open(place, 0);
+  mt_breaker *breaker = mt_breaker_start(c.client, session, false, &err);
+  MT_CHECK(breaker, "%s", err.message);
+  while (mt_breaker_state(breaker)->phase < MT_BREAKING_DONE) mt_loop_step(c.client->loop, 100, NULL);
+  mt_breaker_free(breaker);
+  mt_test_client_close(&c);
+}
+
+bool mt_test_poll_until(mortise_loop *loop, const bool *flag, int64_t ms, bool *stepping) {
+  bool unused;
+  if (!stepping) stepping = &unused;
+  int64_t end = mt_test_ns() + ms * 1000000;
+  while (!*flag && mt_test_ns() < end) {
+    struct pollfd fd = {.fd = mortise_loop_fd(loop), .events = POLLIN};
+    int wait = mortise_loop_timeout_ms(loop);
+    poll(&fd, 1, wait < 0 || wait > 100 ? 100 : wait);
+    mortise_error err;
+    *stepping = true;
+    MT_CHECK(!mortise_loop_step(loop, &err), "%s", err.message);
+    *stepping = false;
+  }
+  return *flag;
 }
 
 void mt_test_expect_empty(const mt_test_place *place) {

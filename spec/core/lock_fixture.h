@@ -39,6 +39,13 @@ mt_lock *mt_test_take(mt_test_client *clients, size_t n, size_t who, const char 
                       int64_t wait_ms, mortise_error *err);
 mortise_status mt_test_give(mt_test_client *clients, size_t n, size_t who, mt_lock *lock);
 
+/* Ends the session with this id by hand, as `mortise locks break --session` does. */
+void mt_test_break(const mt_test_place *place, const char *session);
+
+/* Steps a program's loop as it waits for it with poll, until `*flag` or for `ms`; returns the flag. `stepping` (or NULL) is
+ * true meanwhile, during each step. */
+bool mt_test_poll_until(mortise_loop *loop, const bool *flag, int64_t ms, bool *stepping);
+
 /* No lock document and no live session is left in the table. */
 void mt_test_expect_empty(const mt_test_place *place);
 

@@ -1,9 +1,7 @@
 /* The interface for programs with a loop of their own: what is started is told once, from a step, and nothing waits. */
-#include "client/breaker.h"
 #include "lock_fixture.h"
 
 #include <dirent.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/resource.h>
@@ -20,17 +18,7 @@ static bool stepping; /* one of the steps below is being carried out */
 
 /* Waits for the loop as a program does, until `*flag` or for `ms`. */
 static bool poll_until(mortise_loop *loop, const bool *flag, int64_t ms) {
-  int64_t end = mt_test_ns() + ms * 1000000;
-  while (!*flag && mt_test_ns() < end) {
-    struct pollfd fd = {.fd = mortise_loop_fd(loop), .events = POLLIN};
-    int wait = mortise_loop_timeout_ms(loop);
-    poll(&fd, 1, wait < 0 || wait > 100 ? 100 : wait);
-    mortise_error err;
-    stepping = true;
-    MT_CHECK(!mortise_loop_step(loop, &err), "%s", err.message);
-    stepping = false;
-  }
-  return *flag;
+  return mt_test_poll_until(loop, flag, ms, &stepping);
 }
 
 static void pass_time(mortise_loop *loop, int64_t ms) {
@@ -334,16 +322,6 @@ static void note_loss(void *ctx, mortise_lock *lock) {
   l->lock = lock;
 }
 
-static void break_session(const char *id) {
-  mortise_error err;
-  mt_test_client c = mt_test_client_open(&place, 0);
-  mt_breaker *breaker = mt_breaker_start(c.client, id, false, &err);
-  MT_CHECK(breaker, "%s", err.message);
-  while (mt_breaker_state(breaker)->phase < MT_BREAKING_DONE) mt_loop_step(c.client->loop, 100, NULL);
-  mt_breaker_free(breaker);
-  mt_test_client_close(&c);
-}
-
 static void test_a_loss_is_told(void **state) {
   (void)state;
   mortise_loop *loop = new_loop();
@@ -358,7 +336,7 @@ static void test_a_loss_is_told(void **state) {
   assert_int_equal(mortise_lock_on_lost(d, note_loss, &none, NULL), MORTISE_OK);
   pass_time(loop, 50);
   assert_int_equal(first.n, 0);
-  break_session(mt_manager_session(mt_client_manager(client[0], NULL))->id);
+  mt_test_break(&place, mt_manager_session(mt_client_manager(client[0], NULL))->id);
   assert_true(poll_until(loop, &first.told, PATIENCE_MS) && poll_until(loop, &second.told, PATIENCE_MS));
   assert_ptr_equal(first.lock, a);
   assert_ptr_equal(second.lock, b);

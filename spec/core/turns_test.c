@@ -1,11 +1,9 @@
 /* Hosts in a loop of the program's: scripts that go on from its steps, beside one another and beside clients in C. */
-#include "client/breaker.h"
 #include "lock_fixture.h"
 
 #include <lauxlib.h>
 #include <lua.h>
 #include <mortise/host.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -17,15 +15,7 @@ enum { PATIENCE_MS = 60000 };
 static mortise_loop *loop;
 
 static bool poll_until(const bool *flag, int64_t ms) {
-  int64_t end = mt_test_ns() + ms * 1000000;
-  while (!*flag && mt_test_ns() < end) {
-    struct pollfd fd = {.fd = mortise_loop_fd(loop), .events = POLLIN};
-    int wait = mortise_loop_timeout_ms(loop);
-    poll(&fd, 1, wait < 0 || wait > 100 ? 100 : wait);
-    mortise_error err;
-    MT_CHECK(!mortise_loop_step(loop, &err), "%s", err.message);
-  }
-  return *flag;
+  return mt_test_poll_until(loop, flag, ms, NULL);
 }
 
 static void pass_time(int64_t ms) {
@@ -345,16 +335,6 @@ static void test_with_a_client_in_c(void **state) {
   mortise_client_free(client);
 }
 
-static void break_session(const char *id) {
-  mortise_error err;
-  mt_test_client c = mt_test_client_open(&place, 0);
-  mt_breaker *breaker = mt_breaker_start(c.client, id, false, &err);
-  MT_CHECK(breaker, "%s", err.message);
-  while (mt_breaker_state(breaker)->phase < MT_BREAKING_DONE) mt_loop_step(c.client->loop, 100, NULL);
-  mt_breaker_free(breaker);
-  mt_test_client_close(&c);
-}
-
 /* A script's lost lock is told to it, whoever steps. */
 static void test_a_lost_lock_is_told(void **state) {
   (void)state;
@@ -375,7 +355,7 @@ static void test_a_lost_lock_is_told(void **state) {
   char id[64];
   snprintf(id, sizeof id, "%s", lua_tostring(L, -1));
   lua_pop(L, 1);
-  break_session(id);
+  mt_test_break(&place, id);
   finish(&r);
   assert_string_equal(r.first, "lock_lost");
 }

@@ -7,6 +7,8 @@
 #include "client/session.h"
 #include "lock/convert.h"
 
+#include <mortise/write.h>
+
 struct mortise_client {
   mortise_loop *shared;   /* with other clients, or its own */
   mortise_loop *alone;    /* its own, owned; NULL: the program's */
@@ -24,10 +26,12 @@ struct mortise_client {
   int64_t silent_ms; /* since when it has not answered, as notices said; 0: it answers */
   void (*closed)(void *ctx); /* called at the end of closing; NULL: not closing */
   void *closed_ctx;
-  /* Of the interface in C (lock.c); the bindings keep their own. */
-  bool ending;         /* it is being closed: nothing new is begun */
-  mortise_lock *locks; /* owned */
-  mortise_op *ops;     /* under way, owned */
+  /* Of the interface in C (handles.h); the bindings keep their own. */
+  bool ending;             /* it is being closed: nothing new is begun */
+  mortise_lock *locks;     /* owned, as all below */
+  mortise_writer *writers; /* of no lock */
+  mortise_scan *scans;
+  mortise_op *ops;     /* under way */
   mortise_op *end_op;  /* to be told when it is closed; NULL: nobody */
   uint64_t last_task;  /* numbers of what was started for no task */
   mt_post lost;        /* its session is dead */
@@ -53,13 +57,13 @@ void mt_client_sweep(mortise_client *client);
 void mt_client_close(mortise_client *client, void (*done)(void *ctx), void *ctx);
 void mt_client_free(mortise_client *client);
 
-/* ---- For programs in C (lock.c) --- */
+/* ---- For programs in C --- */
 
 /* Its hooks: on_lost of its locks. */
 void mt_client_hook(mortise_client *client);
 /* Starts closing, unless that is so already; the client is freed in a later step of its loop. */
 void mt_client_end(mortise_client *client);
-/* Ends what is under way with INTERRUPTED, then frees the locks. */
+/* Ends what is under way with INTERRUPTED, then frees all that programs hold of it. */
 void mt_client_end_ops(mortise_client *client);
 /* INVALID_ARGUMENT where a call of the client cannot be: NULL, forked, being closed; where `waits`, in a callback. */
 mortise_status mt_client_check(const mortise_client *client, bool waits, mortise_error *err);

@@ -42,8 +42,7 @@ const mt_client_option mt_client_option_rows[MT_CLIENT_OPTIONS] = {
 
 /* ---- Structs that may have another version's length ----------------------------------------- */
 
-/* A program of another version than ours has another length of it: what it does not have is not written. */
-static void give_struct(void *out, const void *ours, size_t size, size_t our_size) {
+void mt_struct_give(void *out, const void *ours, size_t size, size_t our_size) {
   if (out) memcpy(out, ours, size < our_size ? size : our_size);
 }
 
@@ -54,18 +53,18 @@ void mortise_options_init_size(mortise_options *o, size_t size) {
 #include "client/options.def"
 #undef OPTION
   };
-  give_struct(o, &ours, size, sizeof ours);
+  mt_struct_give(o, &ours, size, sizeof ours);
 }
 
 void mortise_lock_request_init_size(mortise_lock_request *r, size_t size) {
   const mortise_lock_request ours = {.size = size, .wait_ms = -1};
-  give_struct(r, &ours, size, sizeof ours);
+  mt_struct_give(r, &ours, size, sizeof ours);
 }
 
-/* Lays what the program has over our defaults, which are in `out`. */
-static mortise_status take_struct(void *out, size_t our_size, const void *given, size_t least, const char *what,
-                                  mortise_error *err) {
+mortise_status mt_struct_take(void *out, size_t our_size, const void *given, size_t least, const char *what,
+                              mortise_error *err) {
   size_t size;
+  if (!given) return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "the %s is NULL", what);
   memcpy(&size, given, sizeof size);
   if (size < least)
     return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "%s: no %s_init was called, its size is %zu", what, what, size);
@@ -78,16 +77,14 @@ static mortise_status take_struct(void *out, size_t our_size, const void *given,
 }
 
 mortise_status mt_client_options_take(mortise_options *out, const mortise_options *given, mortise_error *err) {
-  if (!given) return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "the options are NULL");
   mortise_options_init(out);
-  return take_struct(out, sizeof *out, given, offsetof(mortise_options, ns), "mortise_options", err);
+  return mt_struct_take(out, sizeof *out, given, offsetof(mortise_options, ns), "mortise_options", err);
 }
 
 mortise_status mt_client_request_take(mortise_lock_request *out, const mortise_lock_request *given,
                                       mortise_error *err) {
-  if (!given) return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "a lock request is NULL");
   mortise_lock_request_init(out);
-  return take_struct(out, sizeof *out, given, offsetof(mortise_lock_request, mode), "mortise_lock_request", err);
+  return mt_struct_take(out, sizeof *out, given, offsetof(mortise_lock_request, mode), "mortise_lock_request", err);
 }
 
 int64_t mt_margin_default(int64_t lease_ms) {

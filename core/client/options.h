@@ -35,8 +35,12 @@ extern const mt_client_option mt_client_option_rows[MT_CLIENT_OPTIONS];
  * the option's source. */
 mortise_status mt_client_options_check(const mortise_options *o, mortise_error *err);
 
-/* Reads what a program has given, perhaps of an older version: out of the library's calls alone. INVALID_ARGUMENT if
- * its size is none of a version that this library knows. */
+/* Structs that a program of another version has in another length. Giving one: what it does not have is not written.
+ * Taking one: it is laid over our defaults, which are in `out`; INVALID_ARGUMENT if it is NULL, or its size is none that this
+ * library knows: less than `least`, where its first version ended. */
+void mt_struct_give(void *out, const void *ours, size_t size, size_t our_size);
+mortise_status mt_struct_take(void *out, size_t our_size, const void *given, size_t least, const char *what,
+                              mortise_error *err);
 mortise_status mt_client_options_take(mortise_options *out, const mortise_options *given, mortise_error *err);
 mortise_status mt_client_request_take(mortise_lock_request *out, const mortise_lock_request *given,
                                       mortise_error *err);

@@ -63,7 +63,7 @@ mortise() {
   { echo "## mortise $*"; cat "$out" "$err"; echo "## status $status"; } >>"$work/all.log"
 }
 
-# functions error|client|lock|host: those that the header declares.
+# functions error|client|lock|write|host: those that the header declares.
 functions() {
   tr '\n' ' ' <"core/include/mortise/$1.h" | grep -oE 'MORTISE_API [^;(]*\(' | grep -oE 'mortise_[a-z_]+\($' | tr -d '('
 }

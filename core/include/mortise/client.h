@@ -88,6 +88,8 @@ MORTISE_API void mortise_loop_wake(mortise_loop *loop);
 
 typedef struct mortise_client mortise_client;
 typedef struct mortise_lock mortise_lock;
+typedef struct mortise_page mortise_page;     /* write.h */
+typedef struct mortise_answer mortise_answer; /* write.h */
 
 /* What was started and has not ended. It ends by exactly one of: a call of its `done`, or mortise_op_cancel. */
 typedef struct mortise_op mortise_op;
@@ -97,6 +99,9 @@ typedef struct mortise_outcome {
   mortise_error error; /* code MORTISE_OK: it is done */
   mortise_lock *lock;  /* that was acquired, owned: mortise_lock_release; or that was converted, or is as it was; or NULL */
   const mortise_blockers *blockers; /* of a lock that was not had; else there are none in it */
+  mortise_page *page;     /* that was read, owned: mortise_page_free; NULL at the end of a scan */
+  mortise_answer *answer; /* owned: mortise_answer_free */
+  uint64_t count;
 } mortise_outcome;
 
 /* Called once, from mortise_loop_step, or while a blocking call of the same loop waits; never from inside the call that

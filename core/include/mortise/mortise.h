@@ -4,5 +4,6 @@
 
 #include <mortise/client.h>
 #include <mortise/lock.h>
+#include <mortise/write.h>
 
 #endif

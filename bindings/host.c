@@ -4,6 +4,7 @@
 #include "bindings/coroutine.h"
 #include "bindings/driver.h"
 #include "bindings/gate.h"
+#include "bindings/host.h"
 #include "bindings/interrupt.h"
 #include "bindings/lua_cjson.h"
 #include "bindings/lua_error.h"
@@ -17,8 +18,6 @@
 #include "client/options.h"
 #include "client/shared.h"
 
-#include <mortise/host.h>
-
 #include <lualib.h>
 
 #include <stdio.h>
@@ -31,6 +30,7 @@ struct mortise_run {
   mt_task *task; /* in the registry, at the run's address */
   mortise_ran_fn *done;
   void *ctx;
+  void (*drop)(void *ctx); /* NULL: nothing of it is ours */
   mortise_run *next;
 };
 
@@ -402,12 +402,26 @@ static mortise_status check_begin(const mortise_host *host, mortise_error *err) 
   return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "the host has no loop that the program steps: mortise_options.loop");
 }
 
-mortise_run *mortise_host_start_call(mortise_host *host, int nargs, mortise_ran_fn *done, void *ctx, mortise_error *err) {
+static mortise_run *start_call(mortise_host *host, int nargs, mortise_ran_fn *done, void *ctx, mortise_error *err) {
   if (check_begin(host, err)) return NULL;
   if (nargs >= 0 && nargs < lua_gettop(host->L)) return start_run(host, nargs, done, ctx, err);
   mt_error_set(err, MORTISE_INVALID_ARGUMENT, "a call of %d arguments, with %d values on the stack", nargs,
                lua_gettop(host->L));
   return NULL;
+}
+
+mortise_run *mortise_host_start_call(mortise_host *host, int nargs, mortise_ran_fn *done, void *ctx, mortise_error *err) {
+  return start_call(host, nargs, done, ctx, err);
+}
+
+mortise_run *mt_host_start_with(mortise_host *host, int nargs, mortise_ran_fn *done, void *ctx, void (*drop)(void *ctx),
+                                mortise_error *err) {
+  mortise_run *run = start_call(host, nargs, done, ctx, err);
+  if (run)
+    run->drop = drop;
+  else
+    drop(ctx);
+  return run;
 }
 
 void mortise_run_cancel(mortise_run *run) {
@@ -443,6 +457,7 @@ static void run_over(mortise_host *host, mortise_run **link) {
   lua_settop(L, base);
   lua_pushnil(L);
   lua_rawsetp(L, LUA_REGISTRYINDEX, run); /* the key exists, so this allocates nothing */
+  if (run->drop) run->drop(run->ctx);
   mt_free(run);
 }
 
@@ -600,6 +615,17 @@ static mortise_status check_script(const mortise_host *host, const script *s, mo
   const char *what = missing_part(host, s);
   if (what) return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "%s is NULL", what);
   return host_is_forked(host, err) ? MORTISE_INVALID_ARGUMENT : MORTISE_OK;
+}
+
+mortise_status mt_host_push(mortise_host *host, int (*push)(lua_State *L), void *ctx, int n, mortise_error *err) {
+  if (!host) return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "the host is NULL");
+  if (host_is_forked(host, err)) return MORTISE_INVALID_ARGUMENT;
+  if (host->ending) return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "the host is being freed");
+  forget_error(host);
+  if (!lua_checkstack(host->L, n + LUA_MINSTACK)) return mt_error_memory(err);
+  lua_pushcfunction(host->L, push);
+  lua_pushlightuserdata(host->L, ctx);
+  return lua_pcall(host->L, 1, n, 0) == LUA_OK ? MORTISE_OK : host_fail(host, err);
 }
 
 static mortise_status run_script(mortise_host *host, const script *s, mortise_error *err) {

@@ -13,12 +13,12 @@ local function decoded(text, what)
   return value
 end
 
--- What JSON can tell: neither functions nor metatables.
+-- What JSON can tell: neither functions nor metatables. What is empty in results are lists.
 local function plain(value)
   if type(value) ~= "table" then return type(value) ~= "function" and value or nil end
   local copy = {}
   for key, each in next, value do copy[key] = plain(each) end
-  return #copy > 0 and core.array(copy) or core.object(copy)
+  return (#copy > 0 or not next(copy)) and core.array(copy) or core.object(copy)
 end
 
 local function declare(kind, spec, id, on_progress)

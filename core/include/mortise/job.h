@@ -57,7 +57,7 @@ typedef struct mortise_job_request {
 MORTISE_API void mortise_job_request_init_size(mortise_job_request *request, size_t size);
 
 /* Waits for its end. `result`, which may be NULL, becomes JSON: what the method of that name returns ("null" for nothing), for
- * example {"id":, "state":, "changed":, "conflicts":, "rejected":, ...}. Owned: mortise_job_result_free; NULL after an error:
+ * example {"job": its id, "state":, "changed":, "conflicts":, "rejected":, ...}. Owned: mortise_job_result_free; NULL after an error:
  * ORPHANED_JOB, LOCK_TIMEOUT, INTERRUPTED (it stands, and is resumed by its id), INVALID_ARGUMENT, ... mortise_host_interrupt
  * interrupts it. */
 MORTISE_API mortise_status mortise_job_run(mortise_host *host, const mortise_job_request *request, char **result,

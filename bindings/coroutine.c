@@ -19,6 +19,7 @@ static int resume_tracked(lua_State *L, lua_State *co, int nargs) {
   lua_xmove(L, co, nargs);
   d->current = co;
   mt_interrupt_arm(d, co);
+  if (lua_status(co) == LUA_OK) mt_interrupt_charge(d);
   int status = lua_resume(co, L, nargs, &n);
   d->current = before;
   mt_interrupt_arm(d, L);

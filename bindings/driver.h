@@ -53,6 +53,8 @@ struct mt_task {
   bool ready; /* in the list of tasks to resume */
   bool failed;
   bool joined; /* somebody handles its result, or will */
+  uint64_t used;      /* instructions of the script that it is, with its tasks, where they are limited (interrupt.c) */
+  unsigned overdrawn; /* how often the script was told that it has used them up */
 };
 
 static inline bool mt_task_is_done(const mt_task *task) {
@@ -114,6 +116,8 @@ struct mt_driver {
   unsigned raised;                 /* how often it was raised */
   bool interrupted;                /* an interrupt was delivered */
   bool may_exit;                   /* a script may end the program */
+  uint64_t instructions_max;       /* of each script that the program runs; 0: no limit */
+  char used_up[96];                /* what one is told that has used them up */
   mt_gate *gate;                   /* owned */
 };
 

@@ -20,6 +20,7 @@
 
 #include <lualib.h>
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,6 +45,8 @@ struct mortise_host {
   lua_Alloc alloc; /* Lua's own, once it is limited */
   void *alloc_ctx;
   size_t memory, memory_max; /* in bytes; 0: without limit */
+  unsigned libraries;
+  bool warns, warns_within; /* of write_warning */
   void (*print)(void *ctx, const char *line, size_t n); /* of mortise_host_set_print */
   void *print_ctx;
   mt_guest guest;  /* of options.loop */
@@ -132,6 +135,38 @@ static void guard_exit(lua_State *L) {
   lua_pop(L, 1);
 }
 
+/* ---- What scripts find ------------------------------------------------------------------------ */
+
+/* Removes the library with the global name `name`, also from what `require` finds. */
+static void take_library(lua_State *L, const char *name) {
+  lua_pushnil(L);
+  lua_setglobal(L, name);
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  lua_pushnil(L);
+  lua_setfield(L, -2, name);
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
+  lua_pushnil(L);
+  lua_setfield(L, -2, name);
+  lua_pop(L, 2);
+}
+
+static void take_global(lua_State *L, const char *name) {
+  lua_pushnil(L);
+  lua_setglobal(L, name);
+}
+
+/* Once mortise's own files have all of them. */
+static void take_libraries(lua_State *L, unsigned kept) {
+  static const char *const names[] = {"package", "coroutine", "table", "io", "os", "string", "utf8", "math", "debug", "cjson"};
+  _Static_assert(MORTISE_LIB_ALL == (1u << (sizeof names / sizeof *names)) - 1, "a name for each");
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (!(kept & (1u << i))) take_library(L, names[i]);
+  if (!(kept & MORTISE_LIB_PACKAGE)) take_global(L, "require");
+  if (kept & MORTISE_LIB_IO) return;
+  take_global(L, "dofile");
+  take_global(L, "loadfile");
+}
+
 /* (host) */
 static int set_up_state(lua_State *L) {
   mortise_host *host = lua_touserdata(L, 1);
@@ -145,8 +180,40 @@ static int set_up_state(lua_State *L) {
   guard_exit(L);
   mt_modules_preload(L);
   mt_cjson_preload(L);
+  if (host->libraries != MORTISE_LIB_ALL) mt_modules_seclude(L);
   luaL_requiref(L, "mortise", luaopen_mortise, 1);
+  take_libraries(L, host->libraries);
   return 0;
+}
+
+/* ---- Making one ------------------------------------------------------------------------------- */
+
+/* As luaL_newstate's: they are off until "@on". */
+static void write_warning(mortise_host *host, const char *text, bool goes_on) {
+  if (!host->warns_within) {
+    host->warns_within = true;
+    if (!goes_on && text[0] == '@') {
+      if (!strcmp(text, "@on")) host->warns = true;
+      if (!strcmp(text, "@off")) host->warns = false;
+      host->warns_within = false;
+      return;
+    }
+    if (host->warns) fputs("Lua warning: ", stderr);
+  }
+  if (host->warns) fputs(text, stderr);
+  if (host->warns && !goes_on) fputc('\n', stderr);
+  host->warns_within = goes_on;
+}
+
+static void host_warn(void *ctx, const char *text, int goes_on) {
+  write_warning(ctx, text, goes_on);
+}
+
+static lua_State *new_state(mortise_host *host, const mortise_host_options *o) {
+  if (!o->allocate) return luaL_newstate();
+  lua_State *L = lua_newstate(o->allocate, o->allocate_ctx);
+  if (L) lua_setwarnf(L, host_warn, host);
+  return L;
 }
 
 /* Checks the options by opening a client, which sends nothing until it is used. */
@@ -160,30 +227,56 @@ static void host_turn(void *ctx);
 static int64_t host_wait(void *ctx);
 static void host_end(void *ctx);
 
-mortise_host *mortise_host_new(const mortise_options *options, mortise_error *err) {
-  mortise_options taken;
+void mortise_host_options_init_size(mortise_host_options *o, size_t size) {
+  mt_struct_give(o, &(mortise_host_options){.size = size, .libraries = MORTISE_LIB_ALL}, size, sizeof *o);
+}
+
+/* Both structs, and what they say. */
+static mortise_status take_host_options(mortise_host_options *out, mortise_options *client, const mortise_host_options *given,
+                                        mortise_error *err) {
+  mortise_host_options_init(out);
+  mortise_status bad = given ? mt_struct_take(out, sizeof *out, given, offsetof(mortise_host_options, allocate),
+                                              "mortise_host_options", err)
+                             : MORTISE_OK;
+  if (!bad && out->libraries & ~(unsigned)MORTISE_LIB_ALL)
+    bad = mt_error_set(err, MORTISE_INVALID_ARGUMENT, "there is no library 0x%x", out->libraries & ~(unsigned)MORTISE_LIB_ALL);
+  if (bad || !out->client) return bad;
+  bad = mt_client_options_take(client, out->client, err);
+  if (!bad && client->loop) bad = mt_shared_check(client->loop, "the loop", err);
+  if (!bad && client->store && !is_openable(client, err)) bad = MORTISE_INVALID_ARGUMENT;
+  return bad;
+}
+
+static bool set_up(mortise_host *host, mortise_error *err) {
+  lua_State *L = host->L;
+  lua_atpanic(L, panic);
+  lua_pushcfunction(L, set_up_state);
+  lua_pushlightuserdata(L, host);
+  if (lua_pcall(L, 1, 0, 0) == LUA_OK) return true;
+  host_fail(host, err);
+  return false;
+}
+
+mortise_host *mortise_host_make(const mortise_host_options *options, mortise_error *err) {
+  mortise_host_options o;
+  mortise_options client;
   mt_error_clear(err);
-  if (options && mt_client_options_take(&taken, options, err)) return NULL;
-  if (options && taken.loop && mt_shared_check(taken.loop, "the loop", err)) return NULL;
-  if (options && taken.store && !is_openable(&taken, err)) return NULL;
+  if (take_host_options(&o, &client, options, err)) return NULL;
   mortise_host *host = mt_calloc(1, sizeof *host);
   if (!host) {
     mt_error_memory(err);
     return NULL;
   }
   host->process = mt_process_number();
-  host->has_options = options != NULL;
-  host->L = luaL_newstate();
-  if (!host->L || (options && !mt_client_options_copy(&host->options, &taken))) {
+  host->has_options = o.client != NULL;
+  host->libraries = o.libraries;
+  host->L = new_state(host, &o);
+  if (!host->L || (o.client && !mt_client_options_copy(&host->options, &client))) {
     mt_error_memory(err);
     mortise_host_free(host);
     return NULL;
   }
-  lua_atpanic(host->L, panic);
-  lua_pushcfunction(host->L, set_up_state);
-  lua_pushlightuserdata(host->L, host);
-  if (lua_pcall(host->L, 1, 0, 0) != LUA_OK) {
-    host_fail(host, err);
+  if (!set_up(host, err)) {
     mortise_host_free(host);
     return NULL;
   }
@@ -191,6 +284,13 @@ mortise_host *mortise_host_new(const mortise_options *options, mortise_error *er
   host->guest = (mt_guest){.turn = host_turn, .wait = host_wait, .end = host_end, .ctx = host};
   if (host->options.loop) mt_shared_add(host->options.loop, &host->guest);
   return host;
+}
+
+mortise_host *mortise_host_new(const mortise_options *options, mortise_error *err) {
+  mortise_host_options o;
+  mortise_host_options_init(&o);
+  o.client = options;
+  return mortise_host_make(&o, err);
 }
 
 struct lua_State *mortise_host_state(mortise_host *host) {
@@ -215,6 +315,10 @@ void mortise_host_allow_exit(mortise_host *host, bool allow) {
 
 void mortise_host_set_patience(mortise_host *host, int64_t ms) {
   if (host) host->driver->patience_ms = ms > 0 ? ms : 0;
+}
+
+void mortise_host_set_instructions_max(mortise_host *host, uint64_t instructions) {
+  if (host) mt_interrupt_limit(host->driver, instructions);
 }
 
 static void forget_error(mortise_host *host) {

@@ -8,7 +8,10 @@
  * An interrupt is an error, which a script may catch. If the script then goes on for longer than
  * the host's patience, the error is raised again, repeatedly; from the second time on pcall and the
  * like do not catch it (coroutine.c). So clean-up gets one patience at each step, and a loop around
- * a pcall ends. */
+ * a pcall ends.
+ *
+ * Where a script's instructions are limited, the hook is there throughout. One that has used them up gets an error that
+ * nothing catches, and again after each tenth of them: `__close` handlers have that much. */
 #include "bindings/interrupt.h"
 
 #include "bindings/gate.h"
@@ -17,10 +20,46 @@
 
 #include "base/clock.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
-/* Instructions between two checks of the clock after an interrupt. */
+/* Instructions between two checks of the clock after an interrupt, and those that are counted at a time. */
 enum { LOOK_COUNT = 1000 };
+
+/* ---- Instructions --------------------------------------------------------------------------- */
+
+/* The task that the program has started, as which its tasks count; NULL: the program itself. */
+static mt_task *limited_script(mt_driver *d) {
+  mt_task *task = d->instructions_max ? d->running : NULL;
+  while (task && task->parent && task->parent != &d->main_task) task = task->parent;
+  return task;
+}
+
+static bool is_overdrawn(const mt_driver *d, const mt_task *script) {
+  enum { PART = 10, LEAST = 100 * LOOK_COUNT };
+  uint64_t more = d->instructions_max / PART > LEAST ? d->instructions_max / PART : LEAST;
+  return script->used > d->instructions_max + script->overdrawn * more;
+}
+
+void mt_interrupt_limit(mt_driver *d, uint64_t instructions) {
+  d->instructions_max = instructions;
+  snprintf(d->used_up, sizeof d->used_up, "the script has carried out the %" PRIu64 " instructions that it may", instructions);
+}
+
+void mt_interrupt_charge(mt_driver *d) {
+  mt_task *script = limited_script(d);
+  if (script) script->used += LOOK_COUNT;
+}
+
+/* Ends a script that has used up what it may. */
+MT_LJMP static void check_instructions(lua_State *L, mt_driver *d) {
+  mt_task *script = limited_script(d);
+  if (!script || !is_overdrawn(d, script)) return;
+  script->overdrawn++;
+  mt_task_stop_tree(script, d->used_up, d->running);
+  mt_error_throw(L, MORTISE_INTERRUPTED, "%s", d->used_up);
+}
 
 /* ---- The hook ------------------------------------------------------------------------------- */
 
@@ -29,7 +68,10 @@ static bool insists(const mt_driver *d) {
 }
 
 void mt_interrupt_arm(mt_driver *d, lua_State *L) {
-  if (insists(d)) lua_sethook(L, mt_interrupt_look, LUA_MASKCOUNT, LOOK_COUNT);
+  if (!insists(d) && !d->instructions_max) return;
+  /* Set again it would count anew, so that one who yields often would never be counted. */
+  if (lua_gethook(L) == mt_interrupt_look && lua_gethookcount(L) == LOOK_COUNT) return;
+  lua_sethook(L, mt_interrupt_look, LUA_MASKCOUNT, LOOK_COUNT);
 }
 
 bool mt_interrupt_due(mt_driver *d) {
@@ -61,9 +103,10 @@ static bool must_end(lua_State *L, lua_Debug *ar) {
 }
 
 void mt_interrupt_look(lua_State *L, lua_Debug *ar) {
+  mt_driver *d = mt_driver_peek(L);
+  if (d && lua_gethookcount(L) == LOOK_COUNT) mt_interrupt_charge(d);
   if (must_end(L, ar)) return;
   lua_sethook(L, NULL, 0, 0);
-  mt_driver *d = mt_driver_peek(L);
   if (!d || !d->loop) return;
   if (mt_interrupt_due(d)) {
     mt_interrupt_deliver(d, mt_driver_task(d));
@@ -71,6 +114,7 @@ void mt_interrupt_look(lua_State *L, lua_Debug *ar) {
     mt_error_throw(L, MORTISE_INTERRUPTED, "%s", mt_interrupted_text);
   }
   mt_interrupt_arm(d, L);
+  check_instructions(L, d);
   if (atomic_load(&d->lost)) d->hooks->check(L, d);
 }
 
@@ -97,8 +141,14 @@ bool mt_interrupt_is(lua_State *L) {
 }
 
 void mt_interrupt_pass(lua_State *L) {
-  const mt_driver *d = lua_checkstack(L, 4) ? mt_driver_peek(L) : NULL;
-  if (!d || !insists(d) || d->raised < 2) return;
+  mt_driver *d = lua_checkstack(L, 4) ? mt_driver_peek(L) : NULL;
+  if (!d) return;
+  const mt_task *script = limited_script(d);
+  if (script && script->overdrawn) {
+    if (mt_interrupt_is(L)) lua_error(L);
+    mt_error_throw(L, MORTISE_INTERRUPTED, "%s", d->used_up);
+  }
+  if (!insists(d) || d->raised < 2) return;
   if (mt_interrupt_is(L)) lua_error(L);
   if (d->raised > 2) mt_error_throw(L, MORTISE_INTERRUPTED, "%s", mt_interrupted_text);
 }

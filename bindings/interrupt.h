@@ -23,8 +23,12 @@ int64_t mt_interrupt_patience(const mt_driver *d);
 /* The Lua hook of a running coroutine while there is something to raise. */
 void mt_interrupt_look(lua_State *L, lua_Debug *ar);
 /* Call before running a coroutine: sets a hook that checks the clock while an interrupt may be due
- * again. */
+ * again, and counts where instructions are limited. */
 void mt_interrupt_arm(mt_driver *d, lua_State *L);
+/* How many each script may carry out; 0: without limit. */
+void mt_interrupt_limit(mt_driver *d, uint64_t instructions);
+/* Call before the first resume of a coroutine, which counts for some instructions however few it has. */
+void mt_interrupt_charge(mt_driver *d);
 /* Call after catching the error on top: raises it again if it is a repeated interrupt, and from the
  * third interrupt on any error, since the interrupt may have been turned into it. */
 MT_LJMP void mt_interrupt_pass(lua_State *L);

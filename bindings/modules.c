@@ -38,9 +38,26 @@ static int push_chunk(lua_State *L, int i) {
   return luaL_loadbufferx(L, mt_stdlib[i].text, mt_stdlib[i].n, chunk, "t");
 }
 
+static const char secluded_key; /* the globals of mortise's own files; or nil: the state's */
+
+void mt_modules_seclude(lua_State *L) {
+  lua_newtable(L);
+  lua_pushglobaltable(L);
+  for (lua_pushnil(L); lua_next(L, -2);) {
+    lua_pushvalue(L, -2);
+    lua_insert(L, -2);
+    lua_rawset(L, -5);
+  }
+  lua_pop(L, 1);
+  lua_pushvalue(L, -1);
+  lua_setfield(L, -2, LUA_GNAME);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &secluded_key);
+}
+
 /* A loader's upvalue is the number of its file. */
 static int load_embedded(lua_State *L) {
   if (push_chunk(L, (int)lua_tointeger(L, lua_upvalueindex(1))) != LUA_OK) return lua_error(L);
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &secluded_key) != LUA_TTABLE || !lua_setupvalue(L, -2, 1)) lua_pop(L, 1);
   lua_insert(L, 1);
   lua_call(L, lua_gettop(L) - 1, 1);
   return 1;

@@ -22,6 +22,7 @@ static void resume(mt_driver *d, mt_task *task) {
   d->running = task;
   d->current = task->co;
   mt_interrupt_arm(d, task->co);
+  if (first) mt_interrupt_charge(d);
   int status = lua_resume(task->co, from, first ? task->nargs : 0, &n);
   d->current = from;
   d->running = outer;

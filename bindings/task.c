@@ -336,6 +336,18 @@ void mt_task_stop_now(mt_task *task, const char *why) {
   stop_task(task, why, true);
 }
 
+/* The one after `task` below `top`, parents first; NULL: there is no more. */
+static mt_task *next_below(const mt_task *top, mt_task *task) {
+  if (task->children) return task->children;
+  while (task != top && !task->next_child) task = task->parent;
+  return task == top ? NULL : task->next_child;
+}
+
+void mt_task_stop_tree(mt_task *top, const char *why, const mt_task *running) {
+  for (mt_task *task = top; task; task = next_below(top, task))
+    if (task != running && !mt_task_is_done(task)) mt_task_stop(task, why);
+}
+
 void mt_tasks_stop(mt_driver *d, const char *why, const mt_task *running, bool again) {
   for (int i = 0; i < MT_TASK_BUCKETS; i++)
     for (mt_task *task = d->buckets[i]; task; task = task->next_in_bucket) {

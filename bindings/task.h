@@ -22,6 +22,8 @@ MT_LJMP void mt_task_check(lua_State *L, mt_driver *d);
 void mt_task_stop(mt_task *task, const char *why);
 /* The same, also where it waits for an operation that is `whole`. */
 void mt_task_stop_now(mt_task *task, const char *why);
+/* Stops `top` and all that it has started, but `running`. */
+void mt_task_stop_tree(mt_task *top, const char *why, const mt_task *running);
 /* Stops all tasks except `running`, and what the program waits for outside tasks; with `again`,
  * operations that give something back continue. */
 void mt_tasks_stop(mt_driver *d, const char *why, const mt_task *running, bool again);

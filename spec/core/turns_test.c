@@ -123,6 +123,29 @@ static void test_many_scripts(void **state) {
   for (int h = 0; h < HOSTS; h++) mortise_host_free(host[h]);
 }
 
+/* Instructions are each script's own: what one uses up is nothing to the others, and its lock is given back. */
+static void test_one_uses_up_its_instructions(void **state) {
+  (void)state;
+  enum { OTHERS = 8 };
+  ran spends = {0}, others[OTHERS] = {{0}}, after = {0};
+  mortise_host *host = new_host();
+  mortise_host_set_instructions_max(host, 3000000);
+  start(&spends, host, "mortise.with_tree_lock('/spent', function()\n"
+                       "  while true do pcall(function() for i = 1, 100000 do end mortise.sleep(0) end) end end)", NULL);
+  for (int i = 0; i < OTHERS; i++)
+    start(&others[i], host, "for i = 1, 10 do for j = 1, 20000 do end mortise.sleep(0.01) end return ...", "mine");
+  for (int i = 0; i < OTHERS; i++) {
+    finish(&others[i]);
+    assert_string_equal(others[i].first, "mine");
+  }
+  assert_true(poll_until(&spends.over, PATIENCE_MS));
+  assert_int_equal(spends.error.code, MORTISE_INTERRUPTED);
+  MT_CHECK(strstr(spends.error.message, "3000000 instructions"), "%s", spends.error.message);
+  start(&after, host, locked_script, "/spent");
+  finish(&after);
+  mortise_host_free(host);
+}
+
 static void test_errors_are_told(void **state) {
   (void)state;
   mortise_error err;
@@ -370,6 +393,7 @@ static int init_turns_table(void **state) {
 int main(void) {
   static const struct CMUnitTest tests[] = {
       IN_A_LOOP(test_many_scripts),
+      IN_A_LOOP(test_one_uses_up_its_instructions),
       IN_A_LOOP(test_errors_are_told),
       IN_A_LOOP(test_a_cancelled_script_gives_back),
       IN_A_LOOP(test_interrupts),

@@ -14,6 +14,37 @@ extern "C" {
 struct lua_State;
 typedef struct mortise_host mortise_host;
 
+/* What scripts find. Lua's basic functions and `mortise` are always there. */
+enum {
+  MORTISE_LIB_PACKAGE = 1 << 0, /* `require` and `package` */
+  MORTISE_LIB_COROUTINE = 1 << 1,
+  MORTISE_LIB_TABLE = 1 << 2,
+  MORTISE_LIB_IO = 1 << 3, /* also `dofile` and `loadfile` */
+  MORTISE_LIB_OS = 1 << 4,
+  MORTISE_LIB_STRING = 1 << 5, /* strings have their methods without it, too */
+  MORTISE_LIB_UTF8 = 1 << 6,
+  MORTISE_LIB_MATH = 1 << 7,
+  MORTISE_LIB_DEBUG = 1 << 8,
+  MORTISE_LIB_CJSON = 1 << 9, /* for `require` */
+  MORTISE_LIB_ALL = (1 << 10) - 1
+};
+
+/* What is decided when a host is made; the rest may be set at any time, by the functions below. */
+typedef struct mortise_host_options {
+  size_t size;
+  const mortise_options *client; /* for mortise_host_new; NULL: as there */
+  unsigned libraries;            /* MORTISE_LIB_...; all at first */
+  /* All memory of Lua, as lua_Alloc: to resize `old`, which may be NULL, from `before` to `after` bytes, of which 0 frees it. It
+   * must be able to shrink and to free. NULL: the C library's */
+  void *(*allocate)(void *ctx, void *old, size_t before, size_t after);
+  void *allocate_ctx;
+} mortise_host_options;
+#define mortise_host_options_init(options) mortise_host_options_init_size(options, sizeof(mortise_host_options))
+MORTISE_API void mortise_host_options_init_size(mortise_host_options *options, size_t size);
+
+/* As mortise_host_new, with these. NULL is as all defaults. */
+MORTISE_API mortise_host *mortise_host_make(const mortise_host_options *options, mortise_error *err);
+
 /* Creates an interpreter with Lua's standard libraries, `mortise` and `cjson`. `options` are for
  * the default client, which is opened at its first use; if NULL or without a store, the
  * configuration decides (MORTISE_STORE, then the configuration file). Options with a store that
@@ -109,6 +140,12 @@ MORTISE_API void mortise_host_set_patience(mortise_host *host, int64_t ms);
 MORTISE_API void mortise_host_set_memory_max(mortise_host *host, size_t bytes);
 /* The bytes that its scripts have in Lua, once a limit was set; 0 before. */
 MORTISE_API size_t mortise_host_memory(const mortise_host *host);
+
+/* How many of Lua's instructions each script that is run or started may carry out, with its tasks and coroutines; 0: without
+ * limit. Counted in thousands; it makes a script that computes about a quarter slower. One that has used them up is ended by an `interrupted`
+ * error that no pcall, coroutine or handler of it catches; its locks are given back, and its `__close` handlers have a tenth of
+ * them, each time. What C functions do is not counted (string.rep, string.find), nor what finalizers do. NULL is fine. */
+MORTISE_API void mortise_host_set_instructions_max(mortise_host *host, uint64_t instructions);
 
 /* Replaces the global `print`: it gets a line of `n` bytes, without a newline or a NUL after it, and must not use the host. */
 MORTISE_API mortise_status mortise_host_set_print(mortise_host *host, void (*print)(void *ctx, const char *line, size_t n),

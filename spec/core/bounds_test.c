@@ -1,0 +1,195 @@
+/* What a program allows its scripts: libraries, memory from an allocator of its own, instructions. */
+#include "host_fixture.h"
+
+#include <lauxlib.h>
+#include <lua.h>
+#include <stdlib.h>
+#include <string.h>
+
+static mortise_host *make(const mortise_host_options *options) {
+  mortise_error err;
+  mortise_host *host = mortise_host_make(options, &err);
+  if (!host) fail_msg("%s", err.message);
+  return host;
+}
+
+/* ---- Libraries ---------------------------------------------------------------------------------- */
+
+static void libraries_are_those_asked_for(void **state) {
+  (void)state;
+  mortise_host_options options;
+  mortise_host_options_init(&options);
+  options.libraries = MORTISE_LIB_TABLE | MORTISE_LIB_STRING | MORTISE_LIB_MATH;
+  mortise_host *host = make(&options);
+  passes(host, "assert(table.concat{'a', 'b'} == 'ab' and math.max(1, 2) == 2 and ('x'):rep(2) == 'xx')\n"
+               "for _, name in ipairs {'io', 'os', 'package', 'require', 'debug', 'coroutine', 'utf8', 'dofile', 'loadfile',\n"
+               "  'cjson'} do assert(_G[name] == nil, name) end");
+  passes(host, "local t = mortise.spawn(function() mortise.sleep(0.01) return 7 end) assert(t:join() == 7)");
+  passes(host, "tostring, pairs, next, type = nil\n" /* mortise's own files have theirs */
+               "local t = mortise.spawn(function() return mortise.version end) assert(t:join())");
+  mortise_host_free(host);
+}
+
+static void only_what_require_finds(void **state) {
+  (void)state;
+  mortise_host_options options;
+  mortise_host_options_init(&options);
+  options.libraries = MORTISE_LIB_PACKAGE | MORTISE_LIB_TABLE;
+  mortise_host *host = make(&options);
+  passes(host, "assert(require 'table' == table and require 'mortise' == mortise)\n"
+               "for _, name in ipairs {'io', 'os', 'debug', 'utf8'} do assert(not pcall(require, name), name) end");
+  mortise_host_free(host);
+  options.libraries = MORTISE_LIB_ALL;
+  host = make(&options);
+  passes(host, "assert(io.open and os.time and debug.getinfo and require 'cjson' and coroutine.wrap and utf8.char)");
+  mortise_host_free(host);
+  mortise_host_free(make(NULL));
+  mortise_error err;
+  options.libraries = MORTISE_LIB_ALL + 1;
+  assert_null(mortise_host_make(&options, &err));
+  assert_int_equal(err.code, MORTISE_INVALID_ARGUMENT);
+  options.size = 0;
+  assert_null(mortise_host_make(&options, &err));
+}
+
+/* ---- An allocator -------------------------------------------------------------------------------- */
+
+typedef struct heap {
+  size_t bytes, calls, fails_at, fails; /* that many from there on */
+} heap;
+
+static void *allocate(void *ctx, void *old, size_t before, size_t after) {
+  heap *h = ctx;
+  size_t had = old ? before : 0;
+  if (!after) {
+    free(old);
+    h->bytes -= had;
+    return NULL;
+  }
+  if (after > had && ++h->calls >= h->fails_at && h->calls < h->fails_at + h->fails) return NULL;
+  void *new = realloc(old, after);
+  if (new) h->bytes += after - had;
+  return new;
+}
+
+static void its_allocator_has_all(void **state) {
+  (void)state;
+  heap h = {0};
+  mortise_host_options options;
+  mortise_host_options_init(&options);
+  options.allocate = allocate;
+  options.allocate_ctx = &h;
+  mortise_host *host = make(&options);
+  size_t idle = h.bytes;
+  assert_true(idle > 10000);
+  passes(host, "kept = ('x'):rep(3000000) warn('@on') warn('') warn('@off')");
+  assert_true(h.bytes > idle + 1000000);
+  mortise_host_free(host);
+  assert_int_equal(h.bytes, 0);
+}
+
+/* A host's life. -> 0: it was not made, 1: its script failed, 2: it ran. `made` is how often it had called before the script. */
+static int live_in(heap *h, size_t *made) {
+  mortise_error err;
+  mortise_host_options options;
+  mortise_host_options_init(&options);
+  options.allocate = allocate;
+  options.allocate_ctx = h;
+  mortise_host *host = mortise_host_make(&options, &err);
+  *made = h->calls;
+  mortise_status status = err.code;
+  if (host)
+    status = run(host, "local t = {} for i = 1, 50 do t[i] = mortise.spawn(function() mortise.sleep(0)\n"
+                       "  return ('x'):rep(i) end) end for i = 1, 50 do assert(#t[i]:join() == i) end", &err);
+  if (status && status != MORTISE_OUT_OF_MEMORY) fail_msg("%zu: %s: %s", h->fails_at, mortise_status_name(status), err.message);
+  mortise_host_free(host);
+  assert_int_equal(h->bytes, 0);
+  return host ? 1 + (status == MORTISE_OK) : 0;
+}
+
+/* It fails at the n-th call, for three: the host is made or not, its script ends or says why, and nothing is left. */
+static void its_allocator_may_fail_anywhere(void **state) {
+  (void)state;
+  enum { STEPS = 150 };
+  heap whole = {0};
+  size_t made, counts[3] = {0}, unused;
+  assert_int_equal(live_in(&whole, &made), 2);
+  for (size_t n = 1; n < whole.calls; n += n < made ? 1 + made / STEPS : 1 + (whole.calls - made) / STEPS) {
+    heap h = {.fails_at = n, .fails = 3};
+    counts[live_in(&h, &unused)]++;
+  }
+  if (counts[0] < 10 || counts[1] < 10) fail_msg("%zu not made, %zu failed, %zu ran", counts[0], counts[1], counts[2]);
+}
+
+/* ---- Instructions -------------------------------------------------------------------------------- */
+
+enum { ALLOWED = 2000000 };
+
+static void ends(mortise_host *host, const char *code) {
+  mortise_error err;
+  mortise_status status = run(host, code, &err);
+  if (status != MORTISE_INTERRUPTED || !strstr(err.message, "2000000 instructions"))
+    fail_msg("%s: %s: %s", code, mortise_status_name(status), err.message);
+}
+
+static void instructions_are_bounded(void **state) {
+  mortise_host *host = *state;
+  mortise_host_set_instructions_max(host, ALLOWED);
+  static const char *const never_ending[] = {
+      "while true do end",
+      "while true do pcall(function() while true do end end) end",
+      "while true do pcall(error, 'x') end",
+      "while true do xpcall(function() while true do end end, function() while true do end end) end",
+      "while true do coroutine.wrap(function() for i = 1, 500 do end end)() end",
+      "local co = coroutine.wrap(function() while true do coroutine.yield() end end) while true do co() end",
+      "local function f() local co = coroutine.create(f) while true do coroutine.resume(co) end end f()",
+      "while true do mortise.spawn(function() for i = 1, 300 do end end) mortise.sleep(0) end",
+      "local t = {} for i = 1, 8 do t[i] = mortise.spawn(function() while true do pcall(mortise.sleep, 0) end end) end\n"
+      "for i = 1, 8 do pcall(t[i].join, t[i]) end",
+      "local x <close> = setmetatable({}, {__close = function() while true do end end}) while true do end",
+      "local t = setmetatable({}, {__index = function(t, k) while true do end end}) return t.x",
+      "table.sort({1, 2, 3}, function() while true do end end)",
+      "string.gsub('abc', '.', function() while true do end end)",
+      "for _ in function() while true do end end do end",
+      "load('while true do end')()",
+      "while true do load('return 1')() end",
+      "local function f() return pcall(f) end while true do f() end",
+  };
+  for (size_t i = 0; i < sizeof never_ending / sizeof *never_ending; i++) {
+    ends(host, never_ending[i]);
+    passes(host, "for i = 1, 100000 do end"); /* the next one has its own */
+  }
+  mortise_host_set_instructions_max(host, 0);
+  passes(host, "for i = 1, 3000000 do end");
+}
+
+static void a_script_that_is_bounded_works_as_before(void **state) {
+  mortise_host *host = *state;
+  mortise_host_set_instructions_max(host, ALLOWED);
+  passes(host, "local ok, why = pcall(error, 'mine') assert(not ok and why == 'mine')\n"
+               "local co = coroutine.wrap(function(a) local b = coroutine.yield(a + 1) return b * 2 end)\n"
+               "assert(co(1) == 2 and co(4) == 8)\n"
+               "local n = 0 for i = 1, 100 do mortise.spawn(function() mortise.sleep(0) n = n + 1 end) end\n"
+               "mortise.sleep(0.05) assert(n == 100)");
+}
+
+static void a_close_handler_has_some(void **state) {
+  mortise_host *host = *state;
+  mortise_host_set_instructions_max(host, ALLOWED);
+  ends(host, "local x <close> = setmetatable({}, {__close = function() for i = 1, 10000 do end closed = true end})\n"
+             "while true do pcall(function() while true do end end) end");
+  passes(host, "assert(closed)");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(libraries_are_those_asked_for),
+      cmocka_unit_test(only_what_require_finds),
+      cmocka_unit_test(its_allocator_has_all),
+      cmocka_unit_test(its_allocator_may_fail_anywhere),
+      cmocka_unit_test_setup_teardown(instructions_are_bounded, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_script_that_is_bounded_works_as_before, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_close_handler_has_some, set_up, tear_down),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

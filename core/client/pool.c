@@ -2,8 +2,12 @@
 
 #include "base/mem.h"
 #include "client/options.h"
+#ifdef MORTISE_SERVERS
 #include "elastic/elastic.h"
+#endif
+#ifdef MORTISE_EMBEDDED
 #include "sqlite/sqlite.h"
+#endif
 
 typedef struct mt_pooled {
   mortise_options options; /* strings owned */
@@ -14,6 +18,14 @@ typedef struct mt_pooled {
 
 /* ---- Opening -------------------------------------------------------------------------------- */
 
+#if !defined MORTISE_SERVERS || !defined MORTISE_EMBEDDED
+static mt_store *refuse_store(const char *what, mortise_error *err) {
+  mt_error_set(err, MORTISE_UNSUPPORTED, "store: this mortise was built without %s", what);
+  return NULL;
+}
+#endif
+
+#ifdef MORTISE_EMBEDDED
 static mt_store *open_embedded(const mt_pool *pool, const mortise_options *o, const mt_log *log, mortise_error *err) {
   const char *file = o->store + 7;
   if (!*file) {
@@ -25,6 +37,14 @@ static mt_store *open_embedded(const mt_pool *pool, const mortise_options *o, co
   return store;
 }
 
+#else
+static mt_store *open_embedded(const mt_pool *pool, const mortise_options *o, const mt_log *log, mortise_error *err) {
+  (void)pool, (void)o, (void)log;
+  return refuse_store("embedded stores", err);
+}
+#endif
+
+#ifdef MORTISE_SERVERS
 static mt_store *open_server(const mt_pool *pool, const mortise_options *o, const mt_log *log, mortise_error *err) {
   const mt_http_config config = {
       .nodes = o->store,
@@ -49,6 +69,13 @@ static mt_store *open_server(const mt_pool *pool, const mortise_options *o, cons
   };
   return mt_elastic_open(pool->loop, &config, o->table, log, err);
 }
+
+#else
+static mt_store *open_server(const mt_pool *pool, const mortise_options *o, const mt_log *log, mortise_error *err) {
+  (void)pool, (void)o, (void)log;
+  return refuse_store("stores on Elasticsearch and OpenSearch", err);
+}
+#endif
 
 static mt_store *open_pooled(const mt_pool *pool, const mortise_options *o, mortise_error *err) {
   const char *url = o->store;

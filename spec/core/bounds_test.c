@@ -144,8 +144,7 @@ static void instructions_are_bounded(void **state) {
       "local co = coroutine.wrap(function() while true do coroutine.yield() end end) while true do co() end",
       "local function f() local co = coroutine.create(f) while true do coroutine.resume(co) end end f()",
       "while true do mortise.spawn(function() for i = 1, 300 do end end) mortise.sleep(0) end",
-      "local t = {} for i = 1, 8 do t[i] = mortise.spawn(function() while true do pcall(mortise.sleep, 0) end end) end\n"
-      "for i = 1, 8 do pcall(t[i].join, t[i]) end",
+      "local t = {} for i = 1, 8 do t[i] = mortise.spawn(function() while true do pcall(mortise.sleep, 0) end end) end t[1]:join()",
       "local x <close> = setmetatable({}, {__close = function() while true do end end}) while true do end",
       "local t = setmetatable({}, {__index = function(t, k) while true do end end}) return t.x",
       "table.sort({1, 2, 3}, function() while true do end end)",

@@ -334,13 +334,16 @@ static void drop_scan_page(doc_op *op) {
   mt_page_free(op->of.next.page);
 }
 
-static const doc_kind paging = {take_scan_page, drop_scan_page};
+static const doc_kind paging = {NULL, drop_scan_page};
 
+/* A page that could not be handed over would be left out, so that is its end, too. */
 static void page_over(void *ctx, mt_req *req) {
   doc_op *op = ctx;
+  mortise_outcome outcome = {.error = req->error};
+  if (!req->error.code && take_scan_page(op, &outcome)) mt_error_memory(&outcome.error);
   op->scan->op = NULL;
-  if (req->error.code || !op->of.next.page) end_reading(op->scan);
-  request_over(ctx, req);
+  if (!outcome.page) end_reading(op->scan);
+  mt_handle_op_tell(&op->op, &outcome);
 }
 
 static void read_scan_page(doc_op *op) {

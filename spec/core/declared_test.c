@@ -8,18 +8,13 @@
 
 static mt_test_place place; /* of the running group */
 
-enum { PATIENCE_MS = 60000, DOCS = 3000 };
+enum { PATIENCE_MS = MT_TEST_PATIENCE_MS, DOCS = 3000 };
 
 static char index_name[64], other_name[64];
 
 static mortise_host *host_in(mortise_loop *loop) {
   mortise_error err;
-  mortise_options options;
-  mortise_options_init(&options);
-  options.store = place.url;
-  options.table = place.table;
-  options.loop = loop;
-  options.wait_ms = PATIENCE_MS;
+  const mortise_options options = mt_test_options(&place, loop);
   mortise_host *host = mortise_host_new(&options, &err);
   MT_CHECK(host, "%s", err.message);
   return host;
@@ -290,10 +285,7 @@ static void test_refused(void **state) {
 static int init_declared_table(void **state) {
   (void)state;
   mortise_error err;
-  mortise_options options;
-  mortise_options_init(&options);
-  options.store = place.url;
-  options.table = place.table;
+  const mortise_options options = mt_test_options(&place, NULL);
   mortise_client *client = mortise_client_open(&options, &err);
   mortise_status status = client ? mortise_client_init_tables(client, 0, &err) : err.code;
   if (status) print_error("%s\n", err.message);

@@ -11,22 +11,12 @@
 
 static mt_test_place place; /* of the running group */
 
-enum { PATIENCE_MS = 60000 };
+enum { PATIENCE_MS = MT_TEST_PATIENCE_MS };
 
 static char index_name[64];
 
 static mortise_client *open_client(mortise_loop *loop, int64_t lease_ms) {
-  mortise_error err;
-  mortise_options options;
-  mortise_options_init(&options);
-  options.store = place.url;
-  options.table = place.table;
-  options.loop = loop;
-  options.wait_ms = PATIENCE_MS;
-  if (lease_ms) options.lease_ms = lease_ms;
-  mortise_client *client = mortise_client_open(&options, &err);
-  MT_CHECK(client, "%s", err.message);
-  return client;
+  return mt_test_open(&place, loop, lease_ms);
 }
 
 static mortise_client *fresh_index(mortise_client *client) {
@@ -599,10 +589,7 @@ static bool allow_most(void *ctx, size_t size) {
 /* Everything once; how far it came. A call that fails says why, and what it gave before can be freed. */
 static mortise_status live_once(mortise_error *err) {
   mortise_status status = MORTISE_OK;
-  mortise_options options;
-  mortise_options_init(&options);
-  options.store = place.url;
-  options.table = place.table;
+  mortise_options options = mt_test_options(&place, NULL);
   options.lease_ms = 2000;
   mortise_client *client = mortise_client_open(&options, err);
   if (!client) return err->code;

@@ -94,6 +94,25 @@ void mt_test_break(const mt_test_place *place, const char *session) {
   mt_test_client_close(&c);
 }
 
+mortise_options mt_test_options(const mt_test_place *place, mortise_loop *loop) {
+  mortise_options options;
+  mortise_options_init(&options);
+  options.store = place->url;
+  options.table = place->table;
+  options.loop = loop;
+  options.wait_ms = MT_TEST_PATIENCE_MS;
+  return options;
+}
+
+mortise_client *mt_test_open(const mt_test_place *place, mortise_loop *loop, int64_t lease_ms) {
+  mortise_error err;
+  mortise_options options = mt_test_options(place, loop);
+  if (lease_ms) options.lease_ms = lease_ms;
+  mortise_client *client = mortise_client_open(&options, &err);
+  MT_CHECK(client, "%s", err.message);
+  return client;
+}
+
 bool mt_test_poll_until(mortise_loop *loop, const bool *flag, int64_t ms, bool *stepping) {
   bool unused;
   if (!stepping) stepping = &unused;

@@ -42,6 +42,13 @@ mortise_status mt_test_give(mt_test_client *clients, size_t n, size_t who, mt_lo
 /* Ends the session with this id by hand, as `mortise locks break --session` does. */
 void mt_test_break(const mt_test_place *place, const char *session);
 
+enum { MT_TEST_PATIENCE_MS = 60000 };
+
+/* What a patient program says of the place, in a loop of its own or (NULL) none; and a client of such a one, `lease_ms` 0: the
+ * default. */
+mortise_options mt_test_options(const mt_test_place *place, mortise_loop *loop);
+mortise_client *mt_test_open(const mt_test_place *place, mortise_loop *loop, int64_t lease_ms);
+
 /* Steps a program's loop as it waits for it with poll, until `*flag` or for `ms`; returns the flag. `stepping` (or NULL) is
  * true meanwhile, during each step. */
 bool mt_test_poll_until(mortise_loop *loop, const bool *flag, int64_t ms, bool *stepping);

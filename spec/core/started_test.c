@@ -10,7 +10,7 @@
 
 static mt_test_place place; /* of the running group */
 
-enum { PATIENCE_MS = 60000 };
+enum { PATIENCE_MS = MT_TEST_PATIENCE_MS };
 
 /* ---- A program with poll ---------------------------------------------------------------------- */
 
@@ -34,17 +34,7 @@ static mortise_loop *new_loop(void) {
 }
 
 static mortise_client *client_of(mortise_loop *loop, int64_t lease_ms) {
-  mortise_error err;
-  mortise_options options;
-  mortise_options_init(&options);
-  options.store = place.url;
-  options.table = place.table;
-  options.loop = loop;
-  options.wait_ms = PATIENCE_MS;
-  if (lease_ms) options.lease_ms = lease_ms;
-  mortise_client *client = mortise_client_open(&options, &err);
-  MT_CHECK(client, "%s", err.message);
-  return client;
+  return mt_test_open(&place, loop, lease_ms);
 }
 
 /* What was told. */

@@ -10,7 +10,7 @@
 
 static mt_test_place place; /* of the running group */
 
-enum { PATIENCE_MS = 60000 };
+enum { PATIENCE_MS = MT_TEST_PATIENCE_MS };
 
 static mortise_loop *loop;
 
@@ -37,13 +37,7 @@ static int close_loop(void **state) {
 }
 
 static mortise_options options_of(void) {
-  mortise_options options;
-  mortise_options_init(&options);
-  options.store = place.url;
-  options.table = place.table;
-  options.loop = loop;
-  options.wait_ms = PATIENCE_MS;
-  return options;
+  return mt_test_options(&place, loop);
 }
 
 static mortise_host *new_host(void) {

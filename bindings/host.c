@@ -46,6 +46,7 @@ struct mortise_host {
   void *alloc_ctx;
   size_t memory, memory_max; /* in bytes; 0: without limit */
   unsigned libraries;
+  bool attached; /* the state is the program's */
   bool warns, warns_within; /* of write_warning */
   void (*print)(void *ctx, const char *line, size_t n); /* of mortise_host_set_print */
   void *print_ctx;
@@ -170,14 +171,18 @@ static void take_libraries(lua_State *L, unsigned kept) {
 /* (host) */
 static int set_up_state(lua_State *L) {
   mortise_host *host = lua_touserdata(L, 1);
+  const mt_driver *before = mt_driver_peek(L);
+  if (before && before->hosted) mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "the state has a host already");
+  if (before && host->options.loop)
+    mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "mortise was used in the state before: it has a loop of its own");
   host->driver = mt_driver_get(L);
   host->driver->patience_ms = PATIENCE_MS;
   host->driver->defaults = host->has_options ? &host->options : NULL;
   host->driver->hosted = true;
   if (host->options.loop) mt_driver_join(host->driver, host->options.loop);
-  luaL_openlibs(L);
+  if (!host->attached) luaL_openlibs(L);
   mt_coroutine_track(L);
-  guard_exit(L);
+  if (!host->attached) guard_exit(L);
   mt_modules_preload(L);
   mt_cjson_preload(L);
   if (host->libraries != MORTISE_LIB_ALL) mt_modules_seclude(L);
@@ -210,6 +215,8 @@ static void host_warn(void *ctx, const char *text, int goes_on) {
 }
 
 static lua_State *new_state(mortise_host *host, const mortise_host_options *o) {
+  host->attached = o->state != NULL;
+  if (host->attached) return o->state;
   if (!o->allocate) return luaL_newstate();
   lua_State *L = lua_newstate(o->allocate, o->allocate_ctx);
   if (L) lua_setwarnf(L, host_warn, host);
@@ -231,6 +238,15 @@ void mortise_host_options_init_size(mortise_host_options *o, size_t size) {
   mt_struct_give(o, &(mortise_host_options){.size = size, .libraries = MORTISE_LIB_ALL}, size, sizeof *o);
 }
 
+static mortise_status check_state(const mortise_host_options *o, mortise_error *err) {
+  if (o->allocate || o->libraries != MORTISE_LIB_ALL)
+    return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "a state of the program's own has its libraries and its allocator");
+  if (!lua_checkstack(o->state, LUA_MINSTACK)) return mt_error_memory(err);
+  bool is_main = lua_pushthread(o->state);
+  lua_pop(o->state, 1);
+  return is_main ? MORTISE_OK : mt_error_set(err, MORTISE_INVALID_ARGUMENT, "the state is a coroutine, not a main thread");
+}
+
 /* Both structs, and what they say. */
 static mortise_status take_host_options(mortise_host_options *out, mortise_options *client, const mortise_host_options *given,
                                         mortise_error *err) {
@@ -240,6 +256,7 @@ static mortise_status take_host_options(mortise_host_options *out, mortise_optio
                              : MORTISE_OK;
   if (!bad && out->libraries & ~(unsigned)MORTISE_LIB_ALL)
     bad = mt_error_set(err, MORTISE_INVALID_ARGUMENT, "there is no library 0x%x", out->libraries & ~(unsigned)MORTISE_LIB_ALL);
+  if (!bad && out->state) bad = check_state(out, err);
   if (bad || !out->client) return bad;
   bad = mt_client_options_take(client, out->client, err);
   if (!bad && client->loop) bad = mt_shared_check(client->loop, "the loop", err);
@@ -249,7 +266,7 @@ static mortise_status take_host_options(mortise_host_options *out, mortise_optio
 
 static bool set_up(mortise_host *host, mortise_error *err) {
   lua_State *L = host->L;
-  lua_atpanic(L, panic);
+  if (!host->attached) lua_atpanic(L, panic);
   lua_pushcfunction(L, set_up_state);
   lua_pushlightuserdata(L, host);
   if (lua_pcall(L, 1, 0, 0) == LUA_OK) return true;
@@ -374,14 +391,34 @@ static int host_print(lua_State *L) {
   }
   luaL_pushresult(&line);
   const char *text = lua_tolstring(L, -1, &n);
-  host->print(host->print_ctx, text, n);
+  if (host) host->print(host->print_ctx, text, n);
   return 0;
 }
 
-/* (host) */
+/* (host): the one before is kept for restore_print */
 static int set_print(lua_State *L) {
+  const mortise_host *host = lua_touserdata(L, 1);
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, host) == LUA_TNIL) {
+    lua_getglobal(L, "print");
+    lua_rawsetp(L, LUA_REGISTRYINDEX, host);
+  }
+  lua_settop(L, 1);
   lua_pushcclosure(L, host_print, 1);
   lua_setglobal(L, "print");
+  return 0;
+}
+
+/* (host); a function that a script has kept prints nothing any more. */
+static int restore_print(lua_State *L) {
+  const mortise_host *host = lua_touserdata(L, 1);
+  if (lua_getglobal(L, "print") == LUA_TFUNCTION && lua_tocfunction(L, -1) == host_print) {
+    lua_pushlightuserdata(L, NULL);
+    if (!lua_setupvalue(L, -2, 1)) lua_pop(L, 1);
+  }
+  lua_rawgetp(L, LUA_REGISTRYINDEX, host);
+  lua_setglobal(L, "print");
+  lua_pushnil(L);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, host);
   return 0;
 }
 
@@ -534,9 +571,28 @@ void mortise_run_cancel(mortise_run *run) {
   if (!mt_task_is_done(run->task)) mt_task_stop(run->task, "the program has cancelled it");
 }
 
+/* Nothing of the state knows the host any more. */
+static void detach(mortise_host *host) {
+  lua_State *L = host->L;
+  mt_driver *d = host->driver;
+  if (host->alloc) lua_setallocf(L, host->alloc, host->alloc_ctx);
+  if (!d) return;
+  d->hosted = false;
+  d->defaults = NULL;
+  mt_interrupt_limit(d, 0);
+  mt_interrupt_forget(d);
+  if (!host->print || !lua_checkstack(L, LUA_MINSTACK)) return;
+  lua_pushcfunction(L, restore_print);
+  lua_pushlightuserdata(L, host);
+  if (lua_pcall(L, 1, 0, 0) != LUA_OK) lua_pop(L, 1);
+}
+
 static void close_host(mortise_host *host) {
   if (host->options.loop) mt_shared_remove(host->options.loop, &host->guest);
-  if (host->L) lua_close(host->L);
+  if (host->attached)
+    detach(host);
+  else if (host->L)
+    lua_close(host->L);
   mt_client_options_deinit(&host->options);
   mt_free(host->traceback);
   mt_free(host);

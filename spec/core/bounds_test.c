@@ -3,8 +3,11 @@
 
 #include <lauxlib.h>
 #include <lua.h>
+#include <lualib.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { ALLOWED = 2000000 };
 
 static mortise_host *make(const mortise_host_options *options) {
   mortise_error err;
@@ -121,9 +124,108 @@ static void its_allocator_may_fail_anywhere(void **state) {
   if (counts[0] < 10 || counts[1] < 10) fail_msg("%zu not made, %zu failed, %zu ran", counts[0], counts[1], counts[2]);
 }
 
-/* ---- Instructions -------------------------------------------------------------------------------- */
+/* ---- A state of the program's own ------------------------------------------------------------------ */
 
-enum { ALLOWED = 2000000 };
+static void count_lines(void *ctx, const char *line, size_t n) {
+  (void)line;
+  *(size_t *)ctx += n;
+}
+
+static void plain_lua(lua_State *L, const char *code) {
+  if (luaL_dostring(L, code)) fail_msg("%s", lua_tostring(L, -1));
+  lua_settop(L, 0);
+}
+
+static void a_state_of_the_programs(void **state) {
+  (void)state;
+  mortise_error err;
+  size_t printed = 0;
+  lua_State *L = luaL_newstate();
+  luaL_openlibs(L);
+  plain_lua(L, "mine = 'kept' saved = print");
+  mortise_host_options options;
+  mortise_host_options_init(&options);
+  options.state = L;
+  for (int round = 0; round < 3; round++) {
+    mortise_host *host = make(&options);
+    assert_ptr_equal(mortise_host_state(host), L);
+    assert_null(mortise_host_make(&options, &err)); /* it has one */
+    assert_int_equal(err.code, MORTISE_INVALID_ARGUMENT);
+    assert_int_equal(mortise_host_set_print(host, count_lines, &printed, NULL), MORTISE_OK);
+    mortise_host_set_memory_max(host, 64 << 20);
+    mortise_host_set_instructions_max(host, ALLOWED);
+    passes(host, "assert(mine == 'kept') print 'four' theirs = print\n"
+                 "local t = mortise.spawn(function() mortise.sleep(0.001) return 1 end) assert(t:join() == 1)");
+    assert_int_equal(run(host, "while true do pcall(function() while true do end end) end", &err), MORTISE_INTERRUPTED);
+    assert_int_equal(run(host, "local s = ('x'):rep(80 * 1024 * 1024) return s", &err), MORTISE_OUT_OF_MEMORY);
+    assert_int_equal(lua_gettop(L), 0);
+    mortise_host_free(host);
+    plain_lua(L, "assert(print == saved and mine == 'kept') theirs 'to nobody' for i = 1, 3000000 do end\n"
+                 "assert(#('x'):rep(80 * 1024 * 1024) > 0)");
+  }
+  assert_int_equal(printed, 3 * 4);
+  lua_close(L);
+}
+
+static void what_cannot_be_attached(void **state) {
+  (void)state;
+  mortise_error err;
+  lua_State *L = luaL_newstate();
+  luaL_openlibs(L);
+  mortise_host_options options;
+  mortise_host_options_init(&options);
+  options.state = lua_newthread(L);
+  assert_null(mortise_host_make(&options, &err));
+  assert_non_null(strstr(err.message, "coroutine"));
+  options.state = L;
+  options.libraries = MORTISE_LIB_TABLE;
+  assert_null(mortise_host_make(&options, &err));
+  assert_int_equal(err.code, MORTISE_INVALID_ARGUMENT);
+  options.libraries = MORTISE_LIB_ALL;
+  plain_lua(L, "return 1");
+  mortise_options client; /* whose loop is not that of what the state has done before */
+  mortise_options_init(&client);
+  client.loop = mortise_loop_new(&err);
+  options.client = &client;
+  lua_pushcfunction(L, mortise_host_open_libs);
+  lua_call(L, 0, 0);
+  assert_null(mortise_host_make(&options, &err));
+  assert_non_null(strstr(err.message, "a loop of its own"));
+  lua_close(L);
+  mortise_loop_free(client.loop);
+}
+
+static void note_ran(void *ctx, mortise_host *host, int nresults, const mortise_error *error) {
+  (void)host, (void)nresults;
+  *(mortise_status *)ctx = error->code;
+}
+
+/* Freed with a script under way, and closed before the loop. */
+static void attached_in_a_loop(void **state) {
+  (void)state;
+  mortise_error err;
+  mortise_status first = MORTISE_LOCK_LOST, second = MORTISE_LOCK_LOST;
+  lua_State *L = luaL_newstate();
+  luaL_openlibs(L);
+  mortise_options client;
+  mortise_options_init(&client);
+  client.loop = mortise_loop_new(&err);
+  mortise_host_options options;
+  mortise_host_options_init(&options);
+  options.client = &client;
+  options.state = L;
+  mortise_host *host = make(&options);
+  assert_non_null(mortise_host_start_string(host, "mortise.sleep(0.001)", "=one", NULL, 0, note_ran, &first, &err));
+  assert_non_null(mortise_host_start_string(host, "mortise.sleep(1000)", "=two", NULL, 0, note_ran, &second, &err));
+  for (int i = 0; i < 100000 && first != MORTISE_OK; i++) assert_int_equal(mortise_loop_step(client.loop, &err), MORTISE_OK);
+  assert_int_equal(first, MORTISE_OK);
+  mortise_host_free(host);
+  assert_int_equal(second, MORTISE_INTERRUPTED);
+  lua_close(L);
+  mortise_loop_free(client.loop);
+}
+
+/* ---- Instructions -------------------------------------------------------------------------------- */
 
 static void ends(mortise_host *host, const char *code) {
   mortise_error err;
@@ -186,6 +288,9 @@ int main(void) {
       cmocka_unit_test(only_what_require_finds),
       cmocka_unit_test(its_allocator_has_all),
       cmocka_unit_test(its_allocator_may_fail_anywhere),
+      cmocka_unit_test(a_state_of_the_programs),
+      cmocka_unit_test(what_cannot_be_attached),
+      cmocka_unit_test(attached_in_a_loop),
       cmocka_unit_test_setup_teardown(instructions_are_bounded, set_up, tear_down),
       cmocka_unit_test_setup_teardown(a_script_that_is_bounded_works_as_before, set_up, tear_down),
       cmocka_unit_test_setup_teardown(a_close_handler_has_some, set_up, tear_down),

@@ -38,6 +38,11 @@ typedef struct mortise_host_options {
    * must be able to shrink and to free. NULL: the C library's */
   void *(*allocate)(void *ctx, void *old, size_t before, size_t after);
   void *allocate_ctx;
+  /* The main thread of a state of the program's own, in which the host then works, beside whatever else is there; NULL: it
+   * makes one. It must have Lua's standard libraries, and gets the global `mortise`, and pcall, xpcall, coroutine.resume and
+   * coroutine.wrap that an interrupt can pass through. mortise_host_free leaves it open; it must be closed before the loop is
+   * freed. With it `libraries` and `allocate` are not to be set. */
+  struct lua_State *state;
 } mortise_host_options;
 #define mortise_host_options_init(options) mortise_host_options_init_size(options, sizeof(mortise_host_options))
 MORTISE_API void mortise_host_options_init_size(mortise_host_options *options, size_t size);

@@ -1,12 +1,9 @@
 /* mortise/host.h: an interpreter with mortise in it.
  *
  * Everything that may raise an error runs under lua_pcall here, so no error reaches lua_atpanic. */
-#include "bindings/coroutine.h"
-#include "bindings/driver.h"
 #include "bindings/gate.h"
 #include "bindings/host.h"
 #include "bindings/interrupt.h"
-#include "bindings/lua_cjson.h"
 #include "bindings/lua_error.h"
 #include "bindings/lua_text.h"
 #include "bindings/modules.h"
@@ -16,7 +13,6 @@
 #include "base/mem.h"
 #include "base/process.h"
 #include "client/options.h"
-#include "client/shared.h"
 
 #include <lualib.h>
 
@@ -34,29 +30,6 @@ struct mortise_run {
   void (*drop)(void *ctx); /* NULL: nothing of it is ours */
   mortise_run *next;
 };
-
-struct mortise_host {
-  unsigned process; /* mt_process_number of the process that made it */
-  lua_State *L;
-  mt_driver *driver;
-  mortise_options options; /* strings owned */
-  bool has_options;
-  char *traceback; /* owned, or NULL */
-  lua_Alloc alloc; /* Lua's own, once it is limited */
-  void *alloc_ctx;
-  size_t memory, memory_max; /* in bytes; 0: without limit */
-  unsigned libraries;
-  bool attached; /* the state is the program's */
-  bool warns, warns_within; /* of write_warning */
-  void (*print)(void *ctx, const char *line, size_t n); /* of mortise_host_set_print */
-  void *print_ctx;
-  mt_guest guest;  /* of options.loop */
-  mortise_run *runs; /* under way, owned */
-  bool ending;     /* freed in a callback: it ends in later turns */
-  bool ending_clients;
-};
-
-enum { PATIENCE_MS = 5000 }; /* for a script that caught an interrupt */
 
 /* ---- Errors --------------------------------------------------------------------------------- */
 
@@ -89,7 +62,7 @@ static mortise_status tell_memory(const mortise_host *host, mortise_error *err) 
 }
 
 /* Pops the error value. */
-static mortise_status host_fail(mortise_host *host, mortise_error *err) {
+mortise_status mt_host_fail(mortise_host *host, mortise_error *err) {
   mortise_error unused;
   failure f = {host, err ? err : &unused};
   lua_State *L = host->L;
@@ -109,206 +82,6 @@ static mortise_status host_fail(mortise_host *host, mortise_error *err) {
 }
 
 /* ---- A host --------------------------------------------------------------------------------- */
-
-static int panic(lua_State *L) {
-  const char *message = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "(no message)";
-  fprintf(stderr, "mortise: an error outside of every protected call: %s\n", message);
-  abort();
-}
-
-/* os.exit; upvalue: Lua's own os.exit. */
-static int checked_exit(lua_State *L) {
-  if (!mt_driver_get(L)->may_exit)
-    mt_error_throw(L, MORTISE_UNSUPPORTED,
-                   "os.exit would end the whole program that runs this script: return, or raise an "
-                   "error");
-  lua_pushvalue(L, lua_upvalueindex(1));
-  lua_insert(L, 1);
-  lua_call(L, lua_gettop(L) - 1, 0);
-  return 0;
-}
-
-static void guard_exit(lua_State *L) {
-  lua_getglobal(L, "os");
-  lua_getfield(L, -1, "exit");
-  lua_pushcclosure(L, checked_exit, 1);
-  lua_setfield(L, -2, "exit");
-  lua_pop(L, 1);
-}
-
-/* ---- What scripts find ------------------------------------------------------------------------ */
-
-/* Removes the library with the global name `name`, also from what `require` finds. */
-static void take_library(lua_State *L, const char *name) {
-  lua_pushnil(L);
-  lua_setglobal(L, name);
-  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
-  lua_pushnil(L);
-  lua_setfield(L, -2, name);
-  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
-  lua_pushnil(L);
-  lua_setfield(L, -2, name);
-  lua_pop(L, 2);
-}
-
-static void take_global(lua_State *L, const char *name) {
-  lua_pushnil(L);
-  lua_setglobal(L, name);
-}
-
-/* Once mortise's own files have all of them. */
-static void take_libraries(lua_State *L, unsigned kept) {
-  static const char *const names[] = {"package", "coroutine", "table", "io", "os", "string", "utf8", "math", "debug", "cjson"};
-  _Static_assert(MORTISE_LIB_ALL == (1u << (sizeof names / sizeof *names)) - 1, "a name for each");
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    if (!(kept & (1u << i))) take_library(L, names[i]);
-  if (!(kept & MORTISE_LIB_PACKAGE)) take_global(L, "require");
-  if (kept & MORTISE_LIB_IO) return;
-  take_global(L, "dofile");
-  take_global(L, "loadfile");
-}
-
-/* (host) */
-static int set_up_state(lua_State *L) {
-  mortise_host *host = lua_touserdata(L, 1);
-  const mt_driver *before = mt_driver_peek(L);
-  if (before && before->hosted) mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "the state has a host already");
-  if (before && host->options.loop)
-    mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "mortise was used in the state before: it has a loop of its own");
-  host->driver = mt_driver_get(L);
-  host->driver->patience_ms = PATIENCE_MS;
-  host->driver->defaults = host->has_options ? &host->options : NULL;
-  host->driver->hosted = true;
-  if (host->options.loop) mt_driver_join(host->driver, host->options.loop);
-  if (!host->attached) luaL_openlibs(L);
-  mt_coroutine_track(L);
-  if (!host->attached) guard_exit(L);
-  mt_modules_preload(L);
-  mt_cjson_preload(L);
-  if (host->libraries != MORTISE_LIB_ALL) mt_modules_seclude(L);
-  luaL_requiref(L, "mortise", luaopen_mortise, 1);
-  take_libraries(L, host->libraries);
-  return 0;
-}
-
-/* ---- Making one ------------------------------------------------------------------------------- */
-
-/* As luaL_newstate's: they are off until "@on". */
-static void write_warning(mortise_host *host, const char *text, bool goes_on) {
-  if (!host->warns_within) {
-    host->warns_within = true;
-    if (!goes_on && text[0] == '@') {
-      if (!strcmp(text, "@on")) host->warns = true;
-      if (!strcmp(text, "@off")) host->warns = false;
-      host->warns_within = false;
-      return;
-    }
-    if (host->warns) fputs("Lua warning: ", stderr);
-  }
-  if (host->warns) fputs(text, stderr);
-  if (host->warns && !goes_on) fputc('\n', stderr);
-  host->warns_within = goes_on;
-}
-
-static void host_warn(void *ctx, const char *text, int goes_on) {
-  write_warning(ctx, text, goes_on);
-}
-
-static lua_State *new_state(mortise_host *host, const mortise_host_options *o) {
-  host->attached = o->state != NULL;
-  if (host->attached) return o->state;
-  if (!o->allocate) return luaL_newstate();
-  lua_State *L = lua_newstate(o->allocate, o->allocate_ctx);
-  if (L) lua_setwarnf(L, host_warn, host);
-  return L;
-}
-
-/* Checks the options by opening a client, which sends nothing until it is used. */
-static bool is_openable(const mortise_options *options, mortise_error *err) {
-  mortise_client *client = mortise_client_open(options, err);
-  mortise_client_free(client);
-  return client != NULL;
-}
-
-static void host_turn(void *ctx);
-static int64_t host_wait(void *ctx);
-static void host_end(void *ctx);
-
-void mortise_host_options_init_size(mortise_host_options *o, size_t size) {
-  mt_struct_give(o, &(mortise_host_options){.size = size, .libraries = MORTISE_LIB_ALL}, size, sizeof *o);
-}
-
-static mortise_status check_state(const mortise_host_options *o, mortise_error *err) {
-  if (o->allocate || o->libraries != MORTISE_LIB_ALL)
-    return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "a state of the program's own has its libraries and its allocator");
-  if (!lua_checkstack(o->state, LUA_MINSTACK)) return mt_error_memory(err);
-  bool is_main = lua_pushthread(o->state);
-  lua_pop(o->state, 1);
-  return is_main ? MORTISE_OK : mt_error_set(err, MORTISE_INVALID_ARGUMENT, "the state is a coroutine, not a main thread");
-}
-
-/* Both structs, and what they say. */
-static mortise_status take_host_options(mortise_host_options *out, mortise_options *client, const mortise_host_options *given,
-                                        mortise_error *err) {
-  mortise_host_options_init(out);
-  mortise_status bad = given ? mt_struct_take(out, sizeof *out, given, offsetof(mortise_host_options, allocate),
-                                              "mortise_host_options", err)
-                             : MORTISE_OK;
-  if (!bad && out->libraries & ~(unsigned)MORTISE_LIB_ALL)
-    bad = mt_error_set(err, MORTISE_INVALID_ARGUMENT, "there is no library 0x%x", out->libraries & ~(unsigned)MORTISE_LIB_ALL);
-  if (!bad && out->state) bad = check_state(out, err);
-  if (bad || !out->client) return bad;
-  bad = mt_client_options_take(client, out->client, err);
-  if (!bad && client->loop) bad = mt_shared_check(client->loop, "the loop", err);
-  if (!bad && client->store && !is_openable(client, err)) bad = MORTISE_INVALID_ARGUMENT;
-  return bad;
-}
-
-static bool set_up(mortise_host *host, mortise_error *err) {
-  lua_State *L = host->L;
-  if (!host->attached) lua_atpanic(L, panic);
-  lua_pushcfunction(L, set_up_state);
-  lua_pushlightuserdata(L, host);
-  if (lua_pcall(L, 1, 0, 0) == LUA_OK) return true;
-  host_fail(host, err);
-  return false;
-}
-
-mortise_host *mortise_host_make(const mortise_host_options *options, mortise_error *err) {
-  mortise_host_options o;
-  mortise_options client;
-  mt_error_clear(err);
-  if (take_host_options(&o, &client, options, err)) return NULL;
-  mortise_host *host = mt_calloc(1, sizeof *host);
-  if (!host) {
-    mt_error_memory(err);
-    return NULL;
-  }
-  host->process = mt_process_number();
-  host->has_options = o.client != NULL;
-  host->libraries = o.libraries;
-  host->L = new_state(host, &o);
-  if (!host->L || (o.client && !mt_client_options_copy(&host->options, &client))) {
-    mt_error_memory(err);
-    mortise_host_free(host);
-    return NULL;
-  }
-  if (!set_up(host, err)) {
-    mortise_host_free(host);
-    return NULL;
-  }
-  mt_gate_unbind(host->driver->gate);
-  host->guest = (mt_guest){.turn = host_turn, .wait = host_wait, .end = host_end, .ctx = host};
-  if (host->options.loop) mt_shared_add(host->options.loop, &host->guest);
-  return host;
-}
-
-mortise_host *mortise_host_new(const mortise_options *options, mortise_error *err) {
-  mortise_host_options o;
-  mortise_host_options_init(&o);
-  o.client = options;
-  return mortise_host_make(&o, err);
-}
 
 struct lua_State *mortise_host_state(mortise_host *host) {
   return host ? host->L : NULL;
@@ -433,7 +206,7 @@ mortise_status mortise_host_set_print(mortise_host *host, void (*print)(void *ct
   host->print_ctx = ctx;
   lua_pushcfunction(host->L, set_print);
   lua_pushlightuserdata(host->L, host);
-  return lua_pcall(host->L, 1, 0, 0) == LUA_OK ? MORTISE_OK : host_fail(host, err);
+  return lua_pcall(host->L, 1, 0, 0) == LUA_OK ? MORTISE_OK : mt_host_fail(host, err);
 }
 
 /* INVALID_ARGUMENT where a call that waits cannot be. */
@@ -465,11 +238,11 @@ static mortise_status run_main_task(mortise_host *host, int nargs, int nresults,
   lua_State *L = host->L;
   lua_pushcfunction(L, spawn);
   lua_insert(L, -(nargs + 2));
-  if (lua_pcall(L, nargs + 1, 1, 0) != LUA_OK) return host_fail(host, err);
+  if (lua_pcall(L, nargs + 1, 1, 0) != LUA_OK) return mt_host_fail(host, err);
   mt_pump_task(host->driver, lua_touserdata(L, -1));
   lua_pushcfunction(L, results);
   lua_insert(L, -2);
-  return lua_pcall(L, 1, nresults, 0) == LUA_OK ? MORTISE_OK : host_fail(host, err);
+  return lua_pcall(L, 1, nresults, 0) == LUA_OK ? MORTISE_OK : mt_host_fail(host, err);
 }
 
 mortise_status mortise_host_call(mortise_host *host, int nargs, int nresults, mortise_error *err) {
@@ -523,7 +296,7 @@ static mortise_run *start_run(mortise_host *host, int nargs, mortise_ran_fn *don
   int status = lua_pcall(L, nargs + 2, 0, 0);
   host->driver->running = outer;
   if (status != LUA_OK) {
-    host_fail(host, err);
+    mt_host_fail(host, err);
     mt_free(run);
     return NULL;
   }
@@ -612,7 +385,7 @@ static void run_over(mortise_host *host, mortise_run **link) {
   if (!host->runs) mt_interrupt_end(host->driver);
   lua_pushcfunction(L, results);
   lua_pushlightuserdata(L, run->task);
-  if (lua_pcall(L, 1, LUA_MULTRET, 0) != LUA_OK) host_fail(host, &error);
+  if (lua_pcall(L, 1, LUA_MULTRET, 0) != LUA_OK) mt_host_fail(host, &error);
   if (run->done) run->done(run->ctx, host, lua_gettop(L) - base, &error);
   lua_settop(L, base);
   lua_pushnil(L);
@@ -715,6 +488,11 @@ static void host_end(void *ctx) {
   mortise_host_free(host);
 }
 
+void mt_host_join_loop(mortise_host *host) {
+  host->guest = (mt_guest){.turn = host_turn, .wait = host_wait, .end = host_end, .ctx = host};
+  if (host->options.loop) mt_shared_add(host->options.loop, &host->guest);
+}
+
 /* ---- Scripts -------------------------------------------------------------------------------- */
 
 enum { ARGUMENTS_MAX = 100000 };
@@ -767,7 +545,7 @@ static mortise_status push_script(mortise_host *host, const script *s, mortise_e
     return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "too many arguments");
   lua_pushcfunction(L, load);
   lua_pushlightuserdata(L, (void *)s);
-  return lua_pcall(L, 1, (int)s->n + 1, 0) == LUA_OK ? MORTISE_OK : host_fail(host, err);
+  return lua_pcall(L, 1, (int)s->n + 1, 0) == LUA_OK ? MORTISE_OK : mt_host_fail(host, err);
 }
 
 static mortise_status check_script(const mortise_host *host, const script *s, mortise_error *err) {
@@ -785,7 +563,7 @@ mortise_status mt_host_push(mortise_host *host, int (*push)(lua_State *L), void 
   if (!lua_checkstack(host->L, n + LUA_MINSTACK)) return mt_error_memory(err);
   lua_pushcfunction(host->L, push);
   lua_pushlightuserdata(host->L, ctx);
-  return lua_pcall(host->L, 1, n, 0) == LUA_OK ? MORTISE_OK : host_fail(host, err);
+  return lua_pcall(host->L, 1, n, 0) == LUA_OK ? MORTISE_OK : mt_host_fail(host, err);
 }
 
 static mortise_status run_script(mortise_host *host, const script *s, mortise_error *err) {

@@ -78,23 +78,38 @@ static const char *store_url(void) {
   return urls && *urls && !strchr(urls, ',') ? urls : NULL;
 }
 
-/* A host with the store of the tests, and a lock in its global `lock`. */
-static mortise_host *host_with_a_lock(void) {
-  static char url[64];
-  char file[] = "/tmp/mortise-fork-XXXXXX";
-  mortise_error err;
+static char folder[] = "/tmp/mortise-fork-XXXXXX"; /* of this process */
+
+static int make_folder(void **state) {
+  (void)state;
+  return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void **state) {
+  (void)state;
+  char command[64];
+  snprintf(command, sizeof command, "rm -rf %s", folder);
+  return system(command);
+}
+
+/* Of a store, or a namespace, that no test had before. The strings are static. */
+static mortise_options options_of_its_own(void) {
+  static char url[64], ns[32];
+  static unsigned number;
   mortise_options options;
   mortise_options_init(&options);
-  int fd = mkstemp(file);
-  if (fd >= 0) close(fd);
-  unlink(file);
-  snprintf(url, sizeof url, "sqlite:%s", file);
+  snprintf(url, sizeof url, "sqlite:%s/%u", folder, ++number);
+  snprintf(ns, sizeof ns, "fork-%ld-%u", (long)getpid(), number);
   options.store = store_url() ? store_url() : url;
-  options.ns = file + strlen("/tmp/mortise-fork-");
-  char ns[16];
-  for (size_t i = 0; i < 7; i++) ns[i] = (char)tolower((unsigned char)options.ns[i]);
   options.ns = ns;
   options.lease_ms = 3000;
+  return options;
+}
+
+/* A host with a lock in its global `lock`. */
+static mortise_host *host_with_a_lock(void) {
+  mortise_error err;
+  const mortise_options options = options_of_its_own();
   mortise_host *host = mortise_host_new(&options, &err);
   if (!host) fail_msg("%s", err.message);
   lua_State *L = mortise_host_state(host);
@@ -105,10 +120,6 @@ static mortise_host *host_with_a_lock(void) {
   lua_setglobal(L, "HUNG");
   passes(host, "mortise.client():init() lock = mortise.acquire {tree = '/fork'} lock:check()");
   return host;
-}
-
-static void remove_store(void) {
-  if (!store_url()) assert_int_equal(system("rm -f /tmp/mortise-fork-*"), 0);
 }
 
 /* The lock and the connection to the store stay usable in the parent whatever its child does. */
@@ -143,7 +154,6 @@ static void forks_in_a_script_have_nothing_of_its_locks(void **state) {
          "assert(status == 0)");
   still_held(host);
   mortise_host_free(host);
-  remove_store();
 }
 
 static void use_a_hosts_copy(mortise_host *host) {
@@ -170,7 +180,6 @@ static void forks_of_a_program_have_nothing_of_its_hosts(void **state) {
   assert_int_equal(status, 0);
   still_held(host);
   mortise_host_free(host);
-  remove_store();
 }
 
 /* The child comes back from the call that forked, into the driver's loop. */
@@ -189,7 +198,6 @@ static void forks_that_return_end_with_an_error(void **state) {
   passes(host, "assert(status == 0)");
   still_held(host);
   mortise_host_free(host);
-  remove_store();
 }
 
 static void use_a_clients_copy(mortise_client *client, mortise_lock *lock,
@@ -207,16 +215,8 @@ static void use_a_clients_copy(mortise_client *client, mortise_lock *lock,
 
 static void clients_in_a_child_are_their_parents(void **state) {
   (void)state;
-  char file[] = "/tmp/mortise-fork-XXXXXX", url[64];
   mortise_error err;
-  mortise_options options;
-  mortise_options_init(&options);
-  close(mkstemp(file));
-  unlink(file);
-  snprintf(url, sizeof url, "sqlite:%s", file);
-  options.store = store_url() ? store_url() : url;
-  options.ns = "forked";
-  options.lease_ms = 3000;
+  const mortise_options options = options_of_its_own();
   mortise_client *client = mortise_client_open(&options, &err);
   assert_non_null(client);
   assert_int_equal(mortise_client_init_tables(client, 0, &err), MORTISE_OK);
@@ -237,7 +237,6 @@ static void clients_in_a_child_are_their_parents(void **state) {
   assert_int_equal(mortise_lock_convert(lock, MORTISE_SHARED, 0, NULL, &err), MORTISE_OK);
   assert_int_equal(mortise_lock_release(lock, &err), MORTISE_OK);
   mortise_client_free(client);
-  remove_store();
 }
 
 /* No signal handler points into an unloaded library. */
@@ -270,5 +269,5 @@ int main(void) {
       cmocka_unit_test(clients_in_a_child_are_their_parents),
       cmocka_unit_test(the_library_may_be_unloaded),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -14,11 +14,8 @@
 #include "base/process.h"
 #include "client/options.h"
 
-#include <lualib.h>
+#include <lauxlib.h>
 
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* A script that was started. */

@@ -5,6 +5,11 @@ if(NOT PkgConfig_FOUND)
   message(FATAL_ERROR "pkg-config is missing; `tools/setup` installs all that is needed.")
 endif()
 find_package(Threads REQUIRED)
+if(MORTISE_STATIC)
+  set(CMAKE_FIND_LIBRARY_SUFFIXES .a)
+  string(APPEND CMAKE_EXE_LINKER_FLAGS " -static")
+  string(APPEND CMAKE_C_STANDARD_LIBRARIES " -lm -ldl") # what is inside of them needs these
+endif()
 
 # mortise_need(NAME "MODULE;..." SETUP PACKAGE): the first of the modules that is there, as
 # PkgConfig::NAME. Where none is, the error names Debian's package and what tools/setup calls it.

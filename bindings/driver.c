@@ -13,13 +13,21 @@ static const char registry_key; /* the driver; false once it is gone */
 static const char aux_key;      /* driver->aux */
 static const char live_key;     /* a table: lightuserdata of a task -> its userdata */
 
-void mt_own(mt_driver *d, mt_owned *owned, void (*end)(mt_owned *self)) {
+static void link_owned(mt_owned **list, mt_owned *owned, void (*end)(mt_owned *self)) {
   MT_MUST(!owned->slot);
   owned->end = end;
-  owned->next = d->owned;
-  owned->slot = &d->owned;
+  owned->next = *list;
+  owned->slot = list;
   if (owned->next) owned->next->slot = &owned->next;
-  d->owned = owned;
+  *list = owned;
+}
+
+void mt_own(mt_driver *d, mt_owned *owned, void (*end)(mt_owned *self)) {
+  link_owned(&d->owned, owned, end);
+}
+
+void mt_own_apart(mt_apart *apart, mt_owned *owned, void (*end)(mt_owned *self)) {
+  link_owned(&apart->owned, owned, end);
 }
 
 void mt_owned_end(mt_owned *owned) {
@@ -109,11 +117,27 @@ static mt_driver *make_driver(lua_State *L) {
   return d;
 }
 
+static const char apart_key;
+
+void mt_apart_set(lua_State *L, mt_apart *apart) {
+  lua_pushlightuserdata(L, apart);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &apart_key);
+}
+
+mt_apart *mt_apart_of(lua_State *L) {
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &apart_key);
+  mt_apart *apart = lua_touserdata(L, -1);
+  lua_pop(L, 1);
+  return apart;
+}
+
 /* A finalizer must not make the driver: at the state's end nobody would free it, and other times
  * cannot be told apart. */
 static void check_making(lua_State *L) {
   bool ended = lua_rawgetp(L, LUA_REGISTRYINDEX, &registry_key) == LUA_TBOOLEAN;
   lua_pop(L, 1);
+  if (mt_apart_of(L))
+    mt_error_throw(L, MORTISE_UNSUPPORTED, "this is not there in a sandbox");
   if (ended)
     mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "mortise cannot be used here: the Lua state ends");
   if (lua_gc(L, LUA_GCISRUNNING) < 0)

@@ -130,9 +130,18 @@ void mt_driver_join(mt_driver *d, struct mortise_loop *shared);
 bool mt_driver_forked(const mt_driver *d);
 MT_LJMP void mt_driver_check(const mt_driver *d, lua_State *L); /* raises in a forked child */
 mt_driver *mt_driver_peek(lua_State *L); /* NULL if there is none; never raises */
+/* Of a state that gets no driver, of which mt_driver_get raises an error. */
+typedef struct mt_apart {
+  mt_owned *owned;             /* newest first */
+  size_t (*room)(void *ctx);   /* how many bytes a buffer may have now */
+  void *ctx;
+} mt_apart;
+MT_LJMP void mt_apart_set(lua_State *L, mt_apart *apart); /* which outlives the state */
+mt_apart *mt_apart_of(lua_State *L);                       /* NULL: there may be a driver; never raises */
 mt_task *mt_driver_task(mt_driver *d);   /* the running one; never NULL */
 
 void mt_own(mt_driver *d, mt_owned *owned, void (*end)(mt_owned *self));
+void mt_own_apart(mt_apart *apart, mt_owned *owned, void (*end)(mt_owned *self));
 void mt_owned_end(mt_owned *owned); /* may be called again */
 
 /* Pushes the table that keeps tasks alive: lightuserdata of a task -> its userdata. */

@@ -80,6 +80,11 @@ bool mt_interrupt_due(mt_driver *d) {
   return mt_clock_boot_ms() >= d->again_ms; /* another request meanwhile changes nothing */
 }
 
+bool mt_interrupt_is_pending(const mt_driver *d) {
+  if (!insists(d)) return atomic_load(&d->asked) && atomic_load(&d->asked) == atomic_load(&d->call);
+  return mt_clock_boot_ms() >= d->again_ms;
+}
+
 const char mt_interrupted_text[] = "asked to stop";
 
 void mt_interrupt_deliver(mt_driver *d, const mt_task *running) {
@@ -102,17 +107,20 @@ static bool must_end(lua_State *L, lua_Debug *ar) {
   return false;
 }
 
+void mt_interrupt_raise(lua_State *L, mt_driver *d) {
+  if (!mt_interrupt_due(d)) return;
+  mt_interrupt_deliver(d, mt_driver_task(d));
+  mt_interrupt_arm(d, L);
+  mt_error_throw(L, MORTISE_INTERRUPTED, "%s", mt_interrupted_text);
+}
+
 void mt_interrupt_look(lua_State *L, lua_Debug *ar) {
   mt_driver *d = mt_driver_peek(L);
   if (d && lua_gethookcount(L) == LOOK_COUNT) mt_interrupt_charge(d);
   if (must_end(L, ar)) return;
   lua_sethook(L, NULL, 0, 0);
   if (!d || !d->loop) return;
-  if (mt_interrupt_due(d)) {
-    mt_interrupt_deliver(d, mt_driver_task(d));
-    mt_interrupt_arm(d, L);
-    mt_error_throw(L, MORTISE_INTERRUPTED, "%s", mt_interrupted_text);
-  }
+  mt_interrupt_raise(L, d);
   mt_interrupt_arm(d, L);
   check_instructions(L, d);
   if (atomic_load(&d->lost)) d->hooks->check(L, d);

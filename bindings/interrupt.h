@@ -18,6 +18,10 @@ void mt_interrupt_ask(mt_driver *d);
 /* Must an interrupt be delivered: requested, or due again since the script went on? Clears the
  * request. */
 bool mt_interrupt_due(mt_driver *d);
+/* Is there one to deliver, or to raise again? Clears nothing. */
+bool mt_interrupt_is_pending(const mt_driver *d);
+/* Delivers and raises it, if there is one. */
+MT_LJMP void mt_interrupt_raise(lua_State *L, mt_driver *d);
 /* Milliseconds until the interrupt is raised again; -1: never. */
 int64_t mt_interrupt_patience(const mt_driver *d);
 /* The Lua hook of a running coroutine while there is something to raise. */

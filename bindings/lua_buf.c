@@ -20,13 +20,19 @@ static int collect_buffer(lua_State *L) {
 
 mt_buf *mt_buf_push(lua_State *L, size_t max) {
   static const luaL_Reg metamethods[] = {{"__gc", collect_buffer}, {NULL, NULL}};
-  mt_driver *d = mt_driver_get(L);
+  mt_apart *apart = mt_apart_of(L);
+  mt_driver *d = apart ? NULL : mt_driver_get(L);
+  size_t room = apart ? apart->room(apart->ctx) : max;
+  if (max > room) max = room;
   buffer *b = lua_newuserdatauv(L, sizeof *b, 0);
   b->owned.slot = NULL;
   mt_buf_init(&b->buf, max);
   mt_class(L, "mortise.buffer", metamethods);
   lua_setmetatable(L, -2);
-  mt_own(d, &b->owned, end_buffer);
+  if (apart)
+    mt_own_apart(apart, &b->owned, end_buffer);
+  else
+    mt_own(d, &b->owned, end_buffer);
   return &b->buf;
 }
 

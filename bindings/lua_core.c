@@ -30,6 +30,8 @@
 #include "bindings/lua_lost.h"
 #include "bindings/lua_outside.h"
 #include "bindings/lua_pack.h"
+#include "bindings/lua_query.h"
+#include "bindings/lua_sandbox.h"
 #include "bindings/lua_scan.h"
 #include "bindings/lua_session.h"
 #include "bindings/lua_settings.h"
@@ -111,7 +113,7 @@ static const luaL_Reg *const functions[] = {
     core_functions,        mt_error_functions, mt_task_functions, mt_text_functions,
     mt_settings_functions, mt_json_functions,  mt_doc_functions,  mt_client_functions,
     mt_job_functions,      mt_lock_functions,  mt_pack_functions, mt_span_functions,
-    mt_transformer_functions};
+    mt_transformer_functions, mt_sandbox_functions, mt_query_functions};
 
 static const struct {
   const mt_lua_class *class;
@@ -133,6 +135,7 @@ static const struct {
     {&mt_work_class, {NULL}},
     {&mt_outside_class, {NULL}},
     {&mt_transformer_class, {NULL}},
+    {&mt_sandbox_class, {NULL}},
 };
 
 static const mt_driver_hooks hooks = {mt_interrupt_look, mt_lost_check, mt_lost_wake, mt_lost_read,

@@ -74,7 +74,7 @@ static int error_concat(lua_State *L) {
   return 1;
 }
 
-static void set_error_class(lua_State *L) {
+void mt_error_set_class(lua_State *L) {
   static const luaL_Reg metamethods[] = {
       {"__tostring", error_tostring}, {"__concat", error_concat}, {NULL, NULL}};
   mt_class(L, error_name, metamethods);
@@ -97,7 +97,7 @@ void mt_error_push(lua_State *L, const mortise_error *e) {
   lua_setfield(L, -2, "retryable");
   lua_pushboolean(L, e->ambiguous);
   lua_setfield(L, -2, "ambiguous");
-  set_error_class(L);
+  mt_error_set_class(L);
 }
 
 void mt_error_raise(lua_State *L, const mortise_error *e) {
@@ -392,7 +392,7 @@ static int core_error(lua_State *L) {
     lua_setfield(L, 2, "message");
   }
   lua_settop(L, 2);
-  set_error_class(L);
+  mt_error_set_class(L);
   return 1;
 }
 

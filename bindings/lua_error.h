@@ -15,6 +15,8 @@ MT_LJMP _Noreturn void mt_error_raise_blocked(lua_State *L, const mortise_error 
                                               const mortise_blockers *all);
 MT_LJMP _Noreturn void mt_error_throw(lua_State *L, mortise_status code, const char *fmt, ...)
     MORTISE_PRINTF(3, 4);
+/* Makes an error object of the table on top, which has its fields. */
+MT_LJMP void mt_error_set_class(lua_State *L);
 bool mt_error_is(lua_State *L, int index); /* one of our objects? never raises */
 /* Reads the value at `index` as a C error; strings become SCRIPT_ERROR. */
 MT_LJMP void mt_error_read(lua_State *L, int index, mortise_error *out);

@@ -54,6 +54,15 @@ static void set_class(lua_State *L, const char *name) {
   lua_setmetatable(L, -2);
 }
 
+mt_json_mark mt_json_mark_of(lua_State *L, int index) {
+  if (has_class(L, index, array_name)) return MT_JSON_MARK_ARRAY;
+  return has_class(L, index, object_name) ? MT_JSON_MARK_OBJECT : MT_JSON_MARK_NONE;
+}
+
+void mt_json_set_mark(lua_State *L, mt_json_mark mark) {
+  if (mark) set_class(L, mark == MT_JSON_MARK_ARRAY ? array_name : object_name);
+}
+
 /* ---- Lua to JSON ---------------------------------------------------------------------------- */
 
 static void encode(lua_State *L, int index, mt_buf *out, int depth);
@@ -147,6 +156,7 @@ static void encode_table(lua_State *L, int index, mt_buf *out, int depth) {
   if (depth >= DEPTH_MAX)
     mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "a table for JSON is at most %d deep (a cycle?)",
                    DEPTH_MAX);
+  mt_buf_check(L, out, "the JSON text"); /* tables within tables may make much of little */
   luaL_checkstack(L, 8, NULL);
   size_t members = count_members(L, index);
   lua_Unsigned n = lua_rawlen(L, index);

@@ -3,10 +3,11 @@
 
 _mortise_flags() { # _mortise_flags COMMAND
   case $1 in
+    'run') echo '--sandbox --allow --memory --instructions --time' ;;
     'lock') echo '--shared --on-orphan --grace --fence-file' ;;
     'rename') echo '--merge --allow-empty --field --ids --strategy --wait-for-writes --max-rejected --no-journal --dry-run --json --yes --on-orphan --rate --batch --concurrency --plan --from-plan' ;;
-    'migrate') echo '--alias --mappings --settings --change --keep-old-in-step --change-back --given --cutover --to-store --max-pause --verify --max-rejected --lock --id --rate --resume --dry-run --wait-for-writes --json' ;;
-    'job') echo '--resume --rollback --max-rejected --dry-run --wait-for-writes --json --yes --others --on-orphan --rate --batch --concurrency --plan --from-plan' ;;
+    'migrate') echo '--alias --mappings --settings --change --keep-old-in-step --change-back --given --cutover --to-store --max-pause --verify --max-rejected --lock --id --rate --resume --dry-run --sandbox-change --wait-for-writes --json' ;;
+    'job') echo '--resume --rollback --max-rejected --dry-run --sandbox-change --wait-for-writes --json --yes --others --on-orphan --rate --batch --concurrency --plan --from-plan' ;;
     'jobs') echo '--json --all --state --index --since --mine --rate --batch --concurrency --rejected --conflicts --for --max-rejected --older --dry-run --delete --wait-for-writes --others --yes' ;;
     'up') echo '--to --dry-run --status --out-of-order --repair --baseline --json' ;;
     'init') echo '--stripes --print --json' ;;
@@ -28,6 +29,10 @@ _mortise_flags() { # _mortise_flags COMMAND
 # What follows an option: words, or a kind of names in capitals; nothing: it takes no value.
 _mortise_value() { # _mortise_value COMMAND OPTION
   case "$1 $2" in
+    'run --allow') echo 'NONE' ;;
+    'run --memory') echo 'NONE' ;;
+    'run --instructions') echo 'NONE' ;;
+    'run --time') echo 'NONE' ;;
     'lock --on-orphan') echo 'fail resume rollback' ;;
     'lock --grace') echo 'NONE' ;;
     'lock --fence-file') echo 'FILE' ;;

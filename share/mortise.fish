@@ -7,7 +7,7 @@ function __mortise_words
         if test $skip != no
             test "$argv[1]" = store; and contains -- $skip --store --table --namespace --profile --config; and echo $skip; and echo $word
             set skip no
-        else if contains -- $word --alias --api-key-command --api-key-file --aws-region --baseline --batch --bearer-command --bearer-file --ca --cert --change --change-back --concurrency --config --count --cutover --execute --fence-file --field --fields --for --from-plan --grace --hold --id --if --index --interval --key --lease --limit --lock --log-format --log-level --mappings --max-pause --max-rejected --metrics-file --namespace --older --on-orphan --others --password-file --plan --profile --progress --proxy --rate --routing --session --settings --since --sort --state --store --strategy --stripes --table --timeout --to --to-store --trace-http --unix-socket --user --verify --wait --wait-for-writes --who -e
+        else if contains -- $word --alias --allow --api-key-command --api-key-file --aws-region --baseline --batch --bearer-command --bearer-file --ca --cert --change --change-back --concurrency --config --count --cutover --execute --fence-file --field --fields --for --from-plan --grace --hold --id --if --index --instructions --interval --key --lease --limit --lock --log-format --log-level --mappings --max-pause --max-rejected --memory --metrics-file --namespace --older --on-orphan --others --password-file --plan --profile --progress --proxy --rate --routing --session --settings --since --sort --state --store --strategy --stripes --table --time --timeout --to --to-store --trace-http --unix-socket --user --verify --wait --wait-for-writes --who -e
             set skip $word
         else if not string match -q -- '-*' $word; and test "$argv[1]" != store
             echo $word
@@ -90,6 +90,11 @@ complete -c mortise -n '__mortise_at 0' -a names -d 'list names of what there is
 complete -c mortise -n '__mortise_at 0' -a help -d 'this help, or that of a command, a topic, a function'
 complete -c mortise -n '__mortise_at 0' -a version -d 'print the version'
 complete -c mortise -n '__mortise_at 0' -a '(__fish_complete_suffix .lua)'
+complete -c mortise -n '__mortise_runs run' -l sandbox -d 'the script is not trusted: it gets only what --allow names'
+complete -c mortise -n '__mortise_runs run' -l allow -x -a '' -d 'what a sandbox may do with the store, once for each: read INDEX, write INDEX, write INDEX under PATH [in FIELD], lock PATH, lock documents INDEX, lock name CATEGORY'
+complete -c mortise -n '__mortise_runs run' -l memory -x -a '' -d 'the most a sandbox may have'
+complete -c mortise -n '__mortise_runs run' -l instructions -x -a '' -d 'how many it may carry out'
+complete -c mortise -n '__mortise_runs run' -l time -x -a '' -d 'how long it may take, waiting included; 0: without limit'
 complete -c mortise -n '__mortise_runs run; and __mortise_at 1 more' -a '(__fish_complete_path (commandline -ct))'
 complete -c mortise -n '__mortise_runs lock' -l shared -d 'others may hold shared locks meanwhile'
 complete -c mortise -n '__mortise_runs lock' -l on-orphan -x -a 'fail resume rollback' -d 'a job that stands half-done in its way: fail, resume or rollback'
@@ -133,6 +138,7 @@ complete -c mortise -n '__mortise_runs migrate' -l id -x -a '' -d 'of the job'
 complete -c mortise -n '__mortise_runs migrate' -l rate -x -a '' -d 'documents a second, at most'
 complete -c mortise -n '__mortise_runs migrate' -l resume -d 'go on with one that was cut off'
 complete -c mortise -n '__mortise_runs migrate' -l dry-run -d 'only say what it would do'
+complete -c mortise -n '__mortise_runs migrate' -l sandbox-change -d 'the function that changes the documents is not trusted: it runs in a sandbox'
 complete -c mortise -n '__mortise_runs migrate' -l wait-for-writes -x -a '' -d 'how long it waits while the store takes no writes: a block, a full disk, a shard that is away'
 complete -c mortise -n '__mortise_runs migrate' -l json -d 'print JSON'
 complete -c mortise -n '__mortise_runs migrate; and __mortise_at 1' -a '(__mortise_names index)'
@@ -141,6 +147,7 @@ complete -c mortise -n '__mortise_runs job' -l resume -d 'go on with it if it st
 complete -c mortise -n '__mortise_runs job' -l rollback -d 'undo it'
 complete -c mortise -n '__mortise_runs job' -l max-rejected -x -a '' -d 'how many documents may be set aside; more, and it stops and stands'
 complete -c mortise -n '__mortise_runs job' -l dry-run -d 'only say what it would change, or undo: takes no lock, writes nothing'
+complete -c mortise -n '__mortise_runs job' -l sandbox-change -d 'the function that changes the documents is not trusted: it runs in a sandbox'
 complete -c mortise -n '__mortise_runs job' -l wait-for-writes -x -a '' -d 'how long it waits while the store takes no writes: a block, a full disk, a shard that is away'
 complete -c mortise -n '__mortise_runs job' -l json -d 'print JSON'
 complete -c mortise -n '__mortise_runs job' -l yes -d 'do not ask'

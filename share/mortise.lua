@@ -331,6 +331,11 @@ function module.object(table) end
 ---@param reason any
 function module.reject(reason) end
 
+--- a job's function that is not trusted, in a state of its own
+---@param code any
+---@param options any
+function module.sandboxed(code, options) end
+
 --- the value as Lua that can be pasted back
 ---@param value any
 ---@param options? any

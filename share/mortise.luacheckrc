@@ -36,6 +36,7 @@ stds.mortise = {read_globals = {mortise = {fields = {
   "refresh",
   "reject",
   "rename",
+  "sandboxed",
   "scan",
   "search",
   "seconds",

@@ -16,6 +16,7 @@ local metrics_text = later "mortise.metrics_text"
 local migrate = later "mortise.migrate"
 local records = later "mortise.records"
 local rename = later "mortise.rename"
+local sandbox = later "mortise.sandbox"
 local versions = later "mortise.versions"
 
 local mortise = {
@@ -115,6 +116,9 @@ function client.class:rename(given) return rename(self, given) end
 
 -- up{dir=, to=, ...}: see mortise.versions.
 function mortise.up(given) return versions.run(given) end
+
+-- sandboxed(code or function, {...}) -> a change that is not trusted, for a job: see mortise.sandbox.
+function mortise.sandboxed(what, given) return sandbox.change(what, given) end
 
 -- What this process has counted, as Prometheus' text.
 function mortise.metrics() return metrics_text.of(require "mortise.metrics") end

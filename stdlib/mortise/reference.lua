@@ -24,6 +24,7 @@ reference.groups = {
     {"array", "(table)", "marks a table as an array, so that it may be empty"},
     {"object", "(table)", "marks a table as an object, so that it may be empty"},
     {"reject", "(reason)", "returned by a job's function: the document is set aside"},
+    {"sandboxed", "(code, options)", "a job's function that is not trusted, in a state of its own"},
     {"format", "(value, [options])", "the value as Lua that can be pasted back"},
     {"metrics", "()", "what this process has counted, as Prometheus' text"},
     {"is_error", "(value)", "is it an error object of mortise?"},

@@ -1,4 +1,5 @@
 -- mortise job run FILE
+local budgets = require "mortise.sandbox.budgets"
 local confirm = require "mortise.cli.confirm"
 local core = require "mortise.core"
 local duration = require "mortise.duration"
@@ -18,6 +19,7 @@ local pace = require "mortise.cli.pace"
 local plan = require "mortise.cli.plan"
 local progress = require "mortise.cli.progress"
 local run = require "mortise.cli.run"
+local sandbox = require("mortise.later") "mortise.sandbox"
 local sweeps = require "mortise.sweeps"
 local undo = require "mortise.cli.undo"
 
@@ -40,7 +42,7 @@ change is not a Lua function, without its script.]],
       help = "how many documents may be set aside; more, and it stops and stands"},
     {name = "dry_run", type = "boolean", flag = "--dry-run",
       help = "only say what it would change, or undo: takes no lock, writes nothing"},
-    job_spec.patience_row,
+    budgets.confine_row, job_spec.patience_row,
     output.json_row, confirm.row, undo.row,
   }, pace.rows, kept_plan.rows),
   script = true,
@@ -167,11 +169,10 @@ function command.run(ctx)
   local code = run.run(ctx, function(chunk)
     return function(...)
       local value = chunk(...)
-      if getmetatable(value) == migrate.class then
-        status = migration.run(ctx, value)
-      else
-        status = work(ctx, to_job(value, ctx.arguments[1]))
-      end
+      local is_migration = getmetatable(value) == migrate.class
+      if not is_migration then value = to_job(value, ctx.arguments[1]) end
+      if ctx.options.sandbox_change then sandbox.confine(value, ctx.arguments[1]) end
+      status = (is_migration and migration.run or work)(ctx, value)
     end
   end)
   return code ~= 0 and code or status or 0

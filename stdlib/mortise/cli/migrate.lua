@@ -1,4 +1,5 @@
 -- mortise migrate FROM TO
+local budgets = require "mortise.sandbox.budgets"
 local core = require "mortise.core"
 local errors = require "mortise.errors"
 local job_spec = require "mortise.job_spec"
@@ -7,6 +8,8 @@ local mortise = require "mortise"
 local output = require "mortise.cli.output"
 local progress = require "mortise.cli.progress"
 local records = require "mortise.records"
+
+local sandbox = require("mortise.later") "mortise.sandbox"
 
 local command = {
   summary = "copy an index in use into a new one, move its alias",
@@ -59,7 +62,7 @@ it would do, and what keeps it from that (exit status 1).]],
     {name = "rate", type = "count", flag = "--rate", value = "N", help = "documents a second, at most"},
     {name = "resume", type = "boolean", flag = "--resume", help = "go on with one that was cut off"},
     {name = "dry_run", type = "boolean", flag = "--dry-run", help = "only say what it would do"},
-    job_spec.patience_row, output.json_row,
+    budgets.confine_row, job_spec.patience_row, output.json_row,
   },
   arguments = {2, 2},
   takes = {"INDEX", "INDEX"},
@@ -69,19 +72,28 @@ function command.works_on(arguments) return "migrate " .. table.concat(arguments
 
 -- ---- What it is ----------------------------------------------------------------------------------
 
-local function read_json(file, flag)
-  if not file then return nil end
+local function read_text(file, flag)
   local handle, why = io.open(file, "rb")
   if not handle then errors.bad("%s: %s", flag, why) end
-  local text = handle:read "a"
+  local text
+  text, why = handle:read "a"
   handle:close()
-  local ok, found = pcall(core.json_decode, text)
+  return text or errors.bad("%s: %s: %s", flag, file, why)
+end
+
+local function read_json(file, flag)
+  if not file then return nil end
+  local ok, found = pcall(core.json_decode, read_text(file, flag))
   if not ok or type(found) ~= "table" then errors.bad("%s: %s is no JSON object", flag, file) end
   return found
 end
 
-local function read_change(flag, file)
+local function read_change(o, name, flag)
+  local file = o[name]
   if not file then return nil end
+  if o.sandbox_change then
+    return sandbox.change(read_text(file, flag), {name = file})
+  end
   local chunk, why = loadfile(file)
   if not chunk then errors.bad("%s: %s", flag, why) end
   local change = chunk()
@@ -110,9 +122,9 @@ local function find(ctx, client)
   local record = o.resume and records.get(client, id)
   if record and not record.spec.unborn then
     return client:get_job(id, {
-      change = to_function(read_change("--change", o.change)),
-      change_back = to_function(read_change("--change-back", o.change_back)), max_rejected = o.max_rejected,
-        on_progress = progress.watcher(id),
+      change = to_function(read_change(o, "change", "--change")),
+      change_back = to_function(read_change(o, "change_back", "--change-back")),
+      max_rejected = o.max_rejected, on_progress = progress.watcher(id),
     })
   end
 end
@@ -123,9 +135,10 @@ local function make(ctx, client)
     id = o.id, from = ctx.arguments[1], to = ctx.arguments[2], alias = o.alias, given = o.given,
     to_store = o.to_store, mappings = read_json(o.mappings, "--mappings"),
     settings = read_json(o.settings, "--settings"),
-    keep_old_in_step = o.keep_old_in_step, change = read_change("--change", o.change),
-    change_back = read_change("--change-back", o.change_back), lock = read_paths(o.lock), cutover = o.cutover,
-    verify = o.verify, max_pause = seconds(o.max_pause), max_rejected = o.max_rejected, rate = o.rate,
+    keep_old_in_step = o.keep_old_in_step, change = read_change(o, "change", "--change"),
+    change_back = read_change(o, "change_back", "--change-back"), lock = read_paths(o.lock),
+    cutover = o.cutover, verify = o.verify, max_pause = seconds(o.max_pause), max_rejected = o.max_rejected,
+    rate = o.rate,
     wait_for_writes = seconds(o.wait_for_writes),
     on_progress = progress.watcher(function() return found.id end),
   }

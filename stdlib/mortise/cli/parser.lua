@@ -1,5 +1,5 @@
 -- Parses the program's command line by rows {flag=, short=, value=, name=, type=, help=}, which also make the
--- help. `value` names the argument of an option that takes one.
+-- help. `value` names the argument of an option that takes one; one with `list` may be given several times.
 --
 -- Options are known wherever they stand before `--`, which ends them: what follows it is never an option.
 local core = require "mortise.core"
@@ -102,7 +102,13 @@ function parser.parse(words, rows, hint)
       others[#others + 1] = words[at]
     elseif row.value then
       if not attached then at = at + 1 end
-      found[row.name] = convert(row, attached or next_value(row, words[at]))
+      local value = convert(row, attached or next_value(row, words[at]))
+      if row.list then
+        found[row.name] = found[row.name] or {}
+        table.insert(found[row.name], value)
+      else
+        found[row.name] = value
+      end
     else
       if attached then errors.bad("%s takes no value", row.flag) end
       found[row.name] = true

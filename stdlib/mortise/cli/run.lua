@@ -1,4 +1,5 @@
 -- mortise run FILE|- [ARGS] and mortise -e CODE [ARGS]
+local budgets = require "mortise.sandbox.budgets"
 local client = require "mortise.client"
 local config = require "mortise.config"
 local core = require "mortise.core"
@@ -11,6 +12,7 @@ local printable = require "mortise.printable"
 local printer = require "mortise.printer"
 
 local job = later "mortise.job"
+local sandbox = later "mortise.sandbox"
 local migrate = later "mortise.migrate"
 
 local run = {
@@ -21,7 +23,11 @@ Runs a Lua script with `mortise` as a global. What follows the script's name, bu
 script's: its `...` and the table `arg`; what follows `--` is, whatever it is. Modules are found beside the
 script. `mortise FILE.lua` is the same, also after "#!"; with "#!/usr/bin/env -S mortise run --" all
 arguments are the script's. The store is opened when the script first uses it. A script that returns a job
-is run by `mortise job run FILE`, which can plan it first, resume it and undo it; here that is refused.]],
+is run by `mortise job run FILE`, which can plan it first, resume it and undo it; here that is refused.
+
+With --sandbox the script is not trusted: it has no files, no programs, no configuration, and of the store
+only what --allow names; it ends when it has used up what it may.]],
+  options = budgets.script_rows,
   script = true,
   arguments = {1, math.huge},
   takes = {"FILE"},
@@ -119,11 +125,16 @@ local function read_file(file)
   return text or errors.bad("cannot run %s: %s", file, why)
 end
 
--- Reads the file itself, for a better message than Lua's if it cannot be read.
-local function load_file(file)
+-- Reads the file itself, for a better message than Lua's if it cannot be read. -> its text, its chunk's name
+local function code_of(file)
   local text = file == "-" and read_input() or read_file(file)
   text = text:gsub("^\xef\xbb\xbf", ""):gsub("^#[^\n]*", "") -- like Lua
-  return compiled(load(text, file == "-" and "=stdin" or "@" .. printable(file), "t"))
+  return text, file == "-" and "=stdin" or "@" .. printable(file)
+end
+
+local function load_file(file)
+  local text, name = code_of(file)
+  return compiled(load(text, name, "t"))
 end
 
 -- A job that was only made. A table may be another script's module.
@@ -148,8 +159,29 @@ local function refuse_job(ctx, value)
     hint.command(nil, table.unpack(words)))
 end
 
+local function check_sandbox(o)
+  for _, row in ipairs(budgets.script_rows) do
+    if row.name ~= "sandbox" and o[row.name] ~= nil then errors.bad("%s belongs to --sandbox", row.flag) end
+  end
+end
+
+-- -> exit status
+local function run_sandbox(ctx)
+  local o, file = ctx.options, ctx.arguments[1]
+  local code, name = code_of(file)
+  local function chunk(...)
+    sandbox.run {
+      code = code, name = name, arguments = {...}, allow = o.allow, memory = o.memory,
+      instructions = o.instructions, time = o.time, client = require("mortise").client,
+    }
+  end
+  return run.chunk(chunk, file == "-" and "stdin" or file, {table.unpack(ctx.arguments, 2)}, ctx.verbose)
+end
+
 -- Runs the file that the command line names; `wrap` (may be nil) makes of its chunk what is run.
 function run.run(ctx, wrap)
+  if ctx.options.sandbox and not wrap then return run_sandbox(ctx) end
+  if not wrap then check_sandbox(ctx.options) end
   local file = ctx.arguments[1]
   local chunk = load_file(file)
   if not chunk then return 1 end

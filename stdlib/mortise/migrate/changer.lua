@@ -11,6 +11,7 @@ local errors = require "mortise.errors"
 
 local function text_of(source, view)
   if source == view or source == nil then return view:_source() end
+  if core.is_view(source) == "document" then return source:_source() end
   if type(source) ~= "table" then
     errors.bad("`_source` is a table or the document, not %s", core.tostring(source))
   end

@@ -495,6 +495,7 @@ void mt_host_join_loop(mortise_host *host) {
 enum { ARGUMENTS_MAX = 100000 };
 
 typedef struct script {
+  const mortise_host *host;
   const char *code, *name; /* if code is NULL, the file `name` is run */
   const char *const *args;
   size_t n;
@@ -511,16 +512,32 @@ static void set_arg(lua_State *L, const script *s) {
   lua_setglobal(L, "arg");
 }
 
-/* (script) -> chunk, arguments */
-static int load(lua_State *L) {
-  const script *s = lua_touserdata(L, 1);
+/* Pushes what runs the script in a sandbox. */
+static void push_sandboxed(lua_State *L, const script *s) {
+  lua_getfield(L, LUA_REGISTRYINDEX, MT_HOST_SANDBOX);
+  lua_pushstring(L, s->code);
+  lua_pushstring(L, s->name);
+  lua_getglobal(L, "print");
+  lua_call(L, 3, 1);
+}
+
+static void push_trusted(lua_State *L, const script *s) {
   int status;
   set_arg(L, s);
   if (s->code)
     status = luaL_loadbufferx(L, s->code, strlen(s->code), s->name, "t");
   else
     status = luaL_loadfilex(L, strcmp(s->name, "-") ? s->name : NULL, "t");
-  if (status != LUA_OK) return lua_error(L);
+  if (status != LUA_OK) lua_error(L);
+}
+
+/* (script) -> chunk, arguments */
+static int load(lua_State *L) {
+  const script *s = lua_touserdata(L, 1);
+  if (s->host->sandboxed)
+    push_sandboxed(L, s);
+  else
+    push_trusted(L, s);
   luaL_checkstack(L, (int)s->n, "too many arguments");
   for (size_t i = 0; i < s->n; i++) lua_pushstring(L, s->args[i]);
   return (int)s->n + 1;
@@ -578,24 +595,24 @@ static mortise_run *start_script(mortise_host *host, const script *s, mortise_ra
 
 mortise_status mortise_host_run_file(mortise_host *host, const char *file, const char *const *args,
                                      size_t n, mortise_error *err) {
-  return run_script(host, &(script){NULL, file, args, n}, err);
+  return run_script(host, &(script){host, NULL, file, args, n}, err);
 }
 
 mortise_status mortise_host_run_string(mortise_host *host, const char *code, const char *chunk_name,
                                        const char *const *args, size_t n, mortise_error *err) {
   if (!code) return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "the code is NULL");
-  return run_script(host, &(script){code, chunk_name, args, n}, err);
+  return run_script(host, &(script){host, code, chunk_name, args, n}, err);
 }
 
 mortise_run *mortise_host_start_file(mortise_host *host, const char *file, const char *const *args, size_t n,
                                      mortise_ran_fn *done, void *ctx, mortise_error *err) {
-  return start_script(host, &(script){NULL, file, args, n}, done, ctx, err);
+  return start_script(host, &(script){host, NULL, file, args, n}, done, ctx, err);
 }
 
 mortise_run *mortise_host_start_string(mortise_host *host, const char *code, const char *chunk_name,
                                        const char *const *args, size_t n, mortise_ran_fn *done, void *ctx,
                                        mortise_error *err) {
-  if (code) return start_script(host, &(script){code, chunk_name, args, n}, done, ctx, err);
+  if (code) return start_script(host, &(script){host, code, chunk_name, args, n}, done, ctx, err);
   mt_error_set(err, MORTISE_INVALID_ARGUMENT, "the code is NULL");
   return NULL;
 }

@@ -20,6 +20,7 @@ struct mortise_host {
   size_t memory, memory_max; /* in bytes; 0: without limit */
   unsigned libraries;
   bool attached; /* the state is the program's */
+  bool sandboxed; /* scripts are not trusted; in its registry, at MT_HOST_SANDBOX, is what runs one */
   bool warns, warns_within; /* of write_warning */
   void (*print)(void *ctx, const char *line, size_t n); /* of mortise_host_set_print */
   void *print_ctx;
@@ -28,6 +29,8 @@ struct mortise_host {
   bool ending;     /* freed in a callback: it ends in later turns */
   bool ending_clients;
 };
+
+#define MT_HOST_SANDBOX "mortise.host.sandbox"
 
 /* Pops the error value, which becomes the host's traceback. */
 mortise_status mt_host_fail(mortise_host *host, mortise_error *err);

@@ -79,9 +79,45 @@ static void take_libraries(lua_State *L, unsigned kept) {
   take_global(L, "loadfile");
 }
 
-/* (host) */
+static void set_limit(lua_State *L, const char *name, lua_Integer limit) {
+  if (limit <= 0) return;
+  lua_pushinteger(L, limit);
+  lua_setfield(L, -2, name);
+}
+
+/* Keeps what runs a script in a sandbox, which stdlib/mortise/sandbox.lua makes. */
+static void set_up_sandbox(lua_State *L, const mortise_sandbox_options *o) {
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "mortise.sandbox");
+  lua_call(L, 1, 1);
+  lua_getfield(L, -1, "hosted");
+  lua_createtable(L, 0, 4);
+  lua_createtable(L, (int)o->allow_n, 0);
+  for (size_t i = 0; i < o->allow_n; i++) {
+    lua_pushstring(L, o->allow[i]);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  lua_setfield(L, -2, "allow");
+  set_limit(L, "memory", (lua_Integer)o->memory_max);
+  set_limit(L, "instructions", (lua_Integer)o->instructions_max);
+  if (o->time_max_ms) {
+    lua_pushnumber(L, (lua_Number)o->time_max_ms / 1000);
+    lua_setfield(L, -2, "time");
+  }
+  lua_call(L, 1, 1);
+  lua_setfield(L, LUA_REGISTRYINDEX, MT_HOST_SANDBOX);
+  lua_pop(L, 1);
+}
+
+typedef struct host_making {
+  mortise_host *host;
+  const mortise_sandbox_options *sandbox; /* or NULL */
+} host_making;
+
+/* (making) */
 static int set_up_state(lua_State *L) {
-  mortise_host *host = lua_touserdata(L, 1);
+  const host_making *m = lua_touserdata(L, 1);
+  mortise_host *host = m->host;
   const mt_driver *before = mt_driver_peek(L);
   if (before && before->hosted) mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "the state has a host already");
   if (before && host->options.loop)
@@ -98,6 +134,7 @@ static int set_up_state(lua_State *L) {
   mt_cjson_preload(L);
   if (host->libraries != MORTISE_LIB_ALL) mt_modules_seclude(L);
   luaL_requiref(L, "mortise", luaopen_mortise, 1);
+  if (m->sandbox) set_up_sandbox(L, m->sandbox);
   take_libraries(L, host->libraries);
   return 0;
 }
@@ -141,6 +178,10 @@ static bool is_openable(const mortise_options *options, mortise_error *err) {
   return client != NULL;
 }
 
+void mortise_sandbox_options_init_size(mortise_sandbox_options *o, size_t size) {
+  mt_struct_give(o, &(mortise_sandbox_options){.size = size}, size, sizeof *o);
+}
+
 void mortise_host_options_init_size(mortise_host_options *o, size_t size) {
   mt_struct_give(o, &(mortise_host_options){.size = size, .libraries = MORTISE_LIB_ALL}, size, sizeof *o);
 }
@@ -152,6 +193,17 @@ static mortise_status check_state(const mortise_host_options *o, mortise_error *
   bool is_main = lua_pushthread(o->state);
   lua_pop(o->state, 1);
   return is_main ? MORTISE_OK : mt_error_set(err, MORTISE_INVALID_ARGUMENT, "the state is a coroutine, not a main thread");
+}
+
+static mortise_status take_sandbox(mortise_sandbox_options *out, const mortise_sandbox_options *given, mortise_error *err) {
+  mortise_sandbox_options_init(out);
+  mortise_status bad = mt_struct_take(out, sizeof *out, given, sizeof *out, "mortise_sandbox_options", err);
+  if (bad) return bad;
+  for (size_t i = 0; i < out->allow_n; i++)
+    if (!out->allow || !out->allow[i]) return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "rule %zu of `allow` is NULL", i);
+  if (out->time_max_ms < 0 || out->instructions_max > INT64_MAX)
+    return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "a limit of the sandbox is out of range");
+  return MORTISE_OK;
 }
 
 /* Both structs, and what they say. */
@@ -171,11 +223,11 @@ static mortise_status take_host_options(mortise_host_options *out, mortise_optio
   return bad;
 }
 
-static bool set_up(mortise_host *host, mortise_error *err) {
+static bool set_up(mortise_host *host, const mortise_sandbox_options *sandbox, mortise_error *err) {
   lua_State *L = host->L;
   if (!host->attached) lua_atpanic(L, panic);
   lua_pushcfunction(L, set_up_state);
-  lua_pushlightuserdata(L, host);
+  lua_pushlightuserdata(L, &(host_making){host, sandbox});
   if (lua_pcall(L, 1, 0, 0) == LUA_OK) return true;
   mt_host_fail(host, err);
   return false;
@@ -186,6 +238,8 @@ mortise_host *mortise_host_make(const mortise_host_options *options, mortise_err
   mortise_options client;
   mt_error_clear(err);
   if (take_host_options(&o, &client, options, err)) return NULL;
+  mortise_sandbox_options sandbox;
+  if (o.sandbox && take_sandbox(&sandbox, o.sandbox, err)) return NULL;
   mortise_host *host = mt_calloc(1, sizeof *host);
   if (!host) {
     mt_error_memory(err);
@@ -200,7 +254,8 @@ mortise_host *mortise_host_make(const mortise_host_options *options, mortise_err
     mortise_host_free(host);
     return NULL;
   }
-  if (!set_up(host, err)) {
+  host->sandboxed = o.sandbox != NULL;
+  if (!set_up(host, o.sandbox ? &sandbox : NULL, err)) {
     mortise_host_free(host);
     return NULL;
   }

@@ -9,6 +9,7 @@ local options = require "mortise.options"
 local policy = require "mortise.sandbox.policy"
 local printable = require "mortise.printable"
 local requests = require "mortise.sandbox.requests"
+local script_text = require "mortise.script_text"
 
 local sandbox = {}
 
@@ -44,6 +45,24 @@ function sandbox.run(o)
     return attend(box, session, box:start("run", o.code, o.name, table.unpack(o.arguments or {})))
   end))
   if not results[1] then error(session:whole(results[2]), 0) end
+end
+
+-- For a C host: {allow=, memory=, instructions=, time=} -> a function (code or nil, name, print) -> a
+-- function that runs the code, or the file of that name ("-": standard input), in a sandbox.
+function sandbox.hosted(given)
+  local o = options.check("the sandbox", budgets.hosted_rows, given)
+  policy.of(o.allow)
+  return function(code, name, print_to)
+    local chunk = name
+    if not code then code, chunk = script_text(name, function() return io.read "a" end) end
+    return function(...)
+      sandbox.run {
+        code = code, name = chunk, arguments = {...}, client = require("mortise").client, allow = o.allow,
+        memory = o.memory, instructions = o.instructions, time = o.time,
+        print = function(line) print_to(printable(line, true)) end,
+      }
+    end
+  end
 end
 
 -- ---- A change -------------------------------------------------------------------------------------

@@ -29,6 +29,19 @@ enum {
   MORTISE_LIB_ALL = (1 << 10) - 1
 };
 
+/* Scripts that are not trusted, each in a state of its own (docs/sandbox.md). They get none of the host's functions, and no
+ * results come back. A limit of 0 is the default. */
+typedef struct mortise_sandbox_options {
+  size_t size;
+  const char *const *allow; /* what they may do with the store: "read INDEX", "lock PATH", ...; copied */
+  size_t allow_n;
+  size_t memory_max;         /* bytes, from 1 MB to 1 GB; 64 MB */
+  uint64_t instructions_max; /* 1,000,000,000 */
+  int64_t time_max_ms;       /* waiting included; a minute */
+} mortise_sandbox_options;
+#define mortise_sandbox_options_init(options) mortise_sandbox_options_init_size(options, sizeof(mortise_sandbox_options))
+MORTISE_API void mortise_sandbox_options_init_size(mortise_sandbox_options *options, size_t size);
+
 /* What is decided when a host is made; the rest may be set at any time, by the functions below. */
 typedef struct mortise_host_options {
   size_t size;
@@ -43,6 +56,9 @@ typedef struct mortise_host_options {
    * coroutine.wrap that an interrupt can pass through. mortise_host_free leaves it open; it must be closed before the loop is
    * freed. With it `libraries` and `allocate` are not to be set. */
   struct lua_State *state;
+  /* mortise_host_run_... and mortise_host_start_file and _string run each script in a sandbox. What is called by
+   * mortise_host_call and mortise_host_start_call is the program's own, and is not. NULL: scripts are trusted */
+  const mortise_sandbox_options *sandbox;
 } mortise_host_options;
 #define mortise_host_options_init(options) mortise_host_options_init_size(options, sizeof(mortise_host_options))
 MORTISE_API void mortise_host_options_init_size(mortise_host_options *options, size_t size);

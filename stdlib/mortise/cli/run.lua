@@ -10,6 +10,7 @@ local later = require "mortise.later"
 local losses = require "mortise.losses"
 local printable = require "mortise.printable"
 local printer = require "mortise.printer"
+local script_text = require "mortise.script_text"
 
 local job = later "mortise.job"
 local sandbox = later "mortise.sandbox"
@@ -116,21 +117,7 @@ local function read_input()
   return table.concat(lines, "\n")
 end
 
-local function read_file(file)
-  local handle, why = io.open(file, "rb")
-  if not handle then errors.bad("cannot run %s", why) end
-  local text
-  text, why = handle:read "a"
-  handle:close()
-  return text or errors.bad("cannot run %s: %s", file, why)
-end
-
--- Reads the file itself, for a better message than Lua's if it cannot be read. -> its text, its chunk's name
-local function code_of(file)
-  local text = file == "-" and read_input() or read_file(file)
-  text = text:gsub("^\xef\xbb\xbf", ""):gsub("^#[^\n]*", "") -- like Lua
-  return text, file == "-" and "=stdin" or "@" .. printable(file)
-end
+local function code_of(file) return script_text(file, read_input) end
 
 local function load_file(file)
   local text, name = code_of(file)

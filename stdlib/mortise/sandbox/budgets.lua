@@ -23,6 +23,10 @@ end
 budgets.script = {memory = 64 << 20, instructions = 1000 * 1000 * 1000, time = 60 * 1000}
 budgets.change = {memory = 16 << 20, instructions = 10 * 1000 * 1000, time = 1000}
 
+budgets.hosted_rows = options.join({
+  {name = "allow", type = "table", help = "rules, as of --allow"},
+}, rows_of("64MB", "1000000000", "1m"))
+
 budgets.change_rows = rows_of("16MB", "10000000", "1s")
 
 budgets.script_rows = options.join({

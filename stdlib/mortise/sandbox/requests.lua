@@ -230,7 +230,10 @@ local function current_of(client, index, items, routing)
       at[#at + 1] = item
     end
   end
-  return at, client:mget(index, ids, {routing = routing or nil})
+  local ok, views = pcall(client.mget, client, index, ids, {routing = routing or nil})
+  if ok then return at, views end
+  if errors.code(views) ~= "not_found" then error(views, 0) end
+  return at, {} -- there is no such index yet
 end
 
 -- A document may be written where it is, and as it becomes, under the paths of the rules. That it still is

@@ -68,6 +68,7 @@ static mortise_status encode_record(mt_keeper *k) {
   r->by = k->permit->owner;
   r->updated_ms = k->wall_ms ? k->wall_ms() : 0;
   if (!r->created_ms) r->created_ms = r->updated_ms;
+  mt_job_record_note(r);
   mt_buf_clear(&k->body);
   mt_job_record_encode(r, &k->body);
   return mt_buf_status(&k->body, "a job's document", &k->error);

@@ -71,6 +71,16 @@ void mt_job_balance(mt_job_record *r, bool is_list) {
   r->counts.matched = done + r->counts.unchanged;
 }
 
+void mt_job_record_note(mt_job_record *r) {
+  if (!r->updated_ms || !r->attempts) return;
+  bool undoing = r->state == MT_JOB_UNDOING || r->state == MT_JOB_UNDONE;
+  bool works = r->state == MT_JOB_RUNNING || r->state == MT_JOB_UNDOING;
+  mt_job_point now = {.at_ms = r->updated_ms, .attempt = r->attempts, .undoing = undoing};
+  now.done = undoing ? r->counts.restored + r->counts.left : r->counts.matched + r->swept;
+  now.aside = r->counts.conflicts + r->counts.rejected;
+  if (r->state != MT_JOB_REMOVED) mt_job_history_note(&r->history, &now, r->by, !works);
+}
+
 /* ---- Ids ------------------------------------------------------------------------------------ */
 
 mortise_status mt_job_check_id(mt_slice id, mortise_error *err) {
@@ -162,6 +172,7 @@ void mt_job_record_encode(const mt_job_record *r, mt_buf *out) {
   mt_buf_adds(out, "}");
   mt_json_add_key(out, "spec");
   mt_buf_addslice(out, r->spec.n ? r->spec : MT_SLICE("{}"));
+  mt_job_history_encode(&r->history, out);
   if (r->work.n) {
     mt_json_add_key(out, "work");
     mt_buf_addslice(out, mt_buf_slice(&r->work));
@@ -175,12 +186,14 @@ void mt_job_record_init(mt_job_record *r) {
   *r = (mt_job_record){0};
   mt_buf_init(&r->text, TEXT_MAX);
   mt_buf_init(&r->work, TEXT_MAX);
+  mt_job_history_init(&r->history);
 }
 
 void mt_job_record_deinit(mt_job_record *r) {
   mt_free(r->batches);
   mt_buf_deinit(&r->text);
   mt_buf_deinit(&r->work);
+  mt_job_history_deinit(&r->history);
   mt_job_record_init(r);
 }
 
@@ -264,6 +277,7 @@ static bool take_body(mt_job_record *r, mt_json body) {
   mt_json_copy(mt_json_get(body, "task"), r->task, sizeof r->task);
   mt_json_int(mt_json_get(body, "not_after"), &r->not_after_ms);
   mt_json_uint(mt_json_get(body, "swept"), &r->swept);
+  mt_job_history_decode(&r->history, body);
   return spec.type == MT_JSON_OBJECT && !mt_buf_status(&r->work, "how far a job is", NULL) && take_batches(r, mt_json_get(body, "batches")) &&
          take_also(r, mt_json_get(body, "also")) && take_undo(r, mt_json_get(body, "undo")) &&
          take_counts(r, mt_json_get(body, "counts"));

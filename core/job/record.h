@@ -3,6 +3,8 @@
 #ifndef MT_JOB_RECORD_H
 #define MT_JOB_RECORD_H
 
+#include "job/history.h"
+
 #include "store/store.h"
 
 /* The states of a job. The table `moves` in record.c lists every possible transition. */
@@ -77,6 +79,7 @@ typedef struct mt_job_record {
   uint64_t orders; /* the number of the last orders that its owner has read (control.h) */
   char waits[MT_JOB_WAITS_MAX];   /* what the job waits for if something holds it up, or "" */
   int64_t created_ms, updated_ms; /* by the writer's clock, to be shown to people */
+  mt_job_history history;
   mt_version version;
   mt_buf text;
 } mt_job_record;
@@ -91,6 +94,8 @@ mortise_status mt_job_check_id(mt_slice id, mortise_error *err);
 void mt_job_record_id(mt_buf *out, const char *ns, const char *id);
 /* "run:ATTEMPT:LOOK": each look at all documents lists anew what it sets aside (mt_change_result). */
 void mt_job_mark(char out[MT_JOB_MARK_MAX], uint64_t attempt, uint32_t look);
+/* Notes in its history how far it is; `updated_ms` says when: 0: not. */
+void mt_job_record_note(mt_job_record *r);
 /* Appends the document. */
 void mt_job_record_encode(const mt_job_record *r, mt_buf *out);
 /* Fills a record that is initialised. CORRUPT_TABLE if `source` is not the document of a job. */

@@ -157,6 +157,7 @@ calls.arguments = {
     metrics = nothing,
     format = function(e) return {doc = body(e), list = {1, 2, {a = "b"}}} end,
     is_error = function() return {} end, reject = function() return "why" end,
+    sandboxed = function() return "return function(doc) doc.x = 1 end" end,
     up = function() return {dir = "no/such/folder", dry_run = true} end,
   },
   client = {

@@ -27,7 +27,11 @@ extern const mt_embedded mt_board_page[];
 
 static const char web_name[] = "mortise.web";
 
-enum { BACKLOG = 64, TOKEN_BYTES = 16 };
+enum {
+  BACKLOG = 64,
+  TOKEN_BYTES = 16,
+  UNREAD_MAX = 16 * 1024, /* what the kernel keeps for a client that does not read */
+};
 
 typedef struct lua_web {
   mt_owned owned;
@@ -197,9 +201,11 @@ static int web_close(lua_State *L) {
 
 /* -> a socket that listens, or -1 with errno */
 static int listen_at(const struct addrinfo *where) {
-  int on = 1, fd = socket(where->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  int on = 1, unread = UNREAD_MAX;
+  int fd = socket(where->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return -1;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &unread, sizeof unread); /* its connections have it, too */
   if (!bind(fd, where->ai_addr, where->ai_addrlen) && !listen(fd, BACKLOG)) return fd;
   int number = errno;
   close(fd);

@@ -164,7 +164,7 @@ class Page:
                 return value
             if time.monotonic() > until:
                 raise Failure(f"was not so within {seconds} s: {expression}\n{why}\n"
-                              + str(self.value("document.body?.innerText"))[:3000])
+                              + str(self.value("document.body?.innerText"))[:900])
             self.browser.drain(0.1)
 
     def key(self, name, shift=False):

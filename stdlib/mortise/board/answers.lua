@@ -166,7 +166,7 @@ routes["/history.json"] = function(board) return history.object(board.history) e
 -- ---- Answering -----------------------------------------------------------------------------------
 
 local statuses = {
-  invalid_argument = 400, not_found = 404, conflict = 409, not_held = 409, orphaned_job = 409, auth = 403,
+  invalid_argument = 400, not_found = 404, conflict = 409, orphaned_job = 409, auth = 403,
   overloaded = 503, unavailable = 503, timeout = 503,
 }
 

@@ -223,7 +223,7 @@ function breaking.foresee(client, id, abandon)
   local found, entries, job = holds_of(client, id)
   breaking.check_guard(client, record, job, {abandon = abandon})
   if not record and entries == 0 then
-    errors.raise("not_held", "no session %s holds anything or lives", id)
+    errors.raise("not_found", "no session %s holds anything or lives", id)
   end
   return explain(record, id, found, entries, job, abandon), job
 end

@@ -17,7 +17,7 @@ enum {
   CONNECTION_MEMORY = 24 * 1024, /* headers, and what is on its way */
   SILENCE_S = 20,                /* without a byte in either direction */
   PATIENCE_MS = 30000,           /* for one request, or for one event to be read */
-  QUEUE_MAX = 64,                /* requests that wait for mt_web_next or their answer */
+  QUEUE_MAX = 256,               /* requests that wait for mt_web_next or their answer */
   BODY_MAX = 4096,
   ARGUMENTS_MAX = 16 * 1024,
   EVENT_BLOCK = 8192,
@@ -329,11 +329,24 @@ static enum MHD_Result answer_others(mt_web *web, web_request *r) {
   return refuse(web, r->connection, MHD_HTTP_SERVICE_UNAVAILABLE, "unavailable", "the board is being closed");
 }
 
-bool mt_web_next(mt_web *web, mt_web_request *out) {
+/* Under the mutex. */
+static web_request *oldest_waiting(mt_web *web) {
   web_request *oldest = NULL;
-  pthread_mutex_lock(&web->mutex);
   for (web_request *r = web->requests; r; r = r->next)
     if (r->phase == WEB_WAITING) oldest = r;
+  return oldest;
+}
+
+bool mt_web_is_asked(mt_web *web) {
+  pthread_mutex_lock(&web->mutex);
+  bool asked = oldest_waiting(web) != NULL;
+  pthread_mutex_unlock(&web->mutex);
+  return asked;
+}
+
+bool mt_web_next(mt_web *web, mt_web_request *out) {
+  pthread_mutex_lock(&web->mutex);
+  web_request *oldest = oldest_waiting(web);
   if (oldest) {
     oldest->phase = WEB_TAKEN;
     *out = (mt_web_request){oldest->id, oldest->is_order, oldest->path, mt_buf_slice(&oldest->arguments),

@@ -46,6 +46,8 @@ typedef struct mt_web_request {
   mt_slice body;      /* of an order */
 } mt_web_request;
 
+/* Is there a request for mt_web_next? */
+bool mt_web_is_asked(mt_web *web);
 /* The next request, borrowed until it is answered; false: there is none. */
 bool mt_web_next(mt_web *web, mt_web_request *out);
 /* Its answer, JSON. An id that is not known (any more) is ignored. */

@@ -110,7 +110,7 @@ static int web_next(lua_State *L) {
   op->self = self;
   self->waiter = &op->op;
   mt_op_start(&op->op);
-  on_asked(self); /* one may be there already */
+  if (mt_web_is_asked(self->web)) on_asked(self);
   return mt_await(L, 2);
 }
 

@@ -225,7 +225,7 @@
       name(row.who || row.session.slice(0, 8))));
   function rowText(row) {
     return el("span", { class: row.dead ? "warn" : undefined }, ` ${row.mode} held by `, sessionLink(row),
-      `, since ${ago(row.since)}`, row.dead ? `; ${seen(row.verdict)}` : "", row.job ? `, for job ${seen(row.job)}` : "");
+      row.since > 0 ? `, for ${span(now() - row.since)}` : "", row.dead ? `; ${seen(row.verdict)}` : "", row.job ? `, for job ${seen(row.job)}` : "");
   }
   const keyOfLevel = (namespace, path) => `${namespace}:${path}`;
 
@@ -467,7 +467,7 @@
         on: () => give(`End session ${seen(id.slice(0, 8))}`, { verb: "break", session: id, namespace }) }, "End it with all of its locks") : null,
       listOf("Waits for", session.waits_for, (wait) => el("span", null, lockLink(wait), ` (${wait.mode})`)),
       listOf("Waits for it", session.waited_for_by, (wait) => el("span", null, name(wait.who), " for ", lockLink(wait))),
-      listOf("Holds", session.locks, (row) => el("span", null, lockLink(row), ` (${row.mode}), since ${ago(row.since)}`)),
+      listOf("Holds", session.locks, (row) => el("span", null, lockLink(row), ` (${row.mode}), for ${span(now() - row.since)}`)),
     ]);
   }
   function showJob(id) {
@@ -496,8 +496,8 @@
         listOf("Jobs", found.jobs, (job) => el("button", { type: "button", class: "link", on: () => showJob(job.job) }, name(job.job))),
         listOf("Who waits", found.waiters, (wait) => el("span", null, sessionLink(wait), " for ", lockLink(wait))),
         listOf("Sessions", found.sessions, (session) => sessionLink({ ...session, session: session.id })),
-        listOf(`Locks, ${grouped(found.locks.length)} of ${grouped(found.n)}`, found.locks,
-          (row) => el("span", null, lockLink(row), rowText(row)), "No lock has this in its path, owner or job."),
+        listOf(`Locks, ${grouped(found.locks.length)} of ${found.n >= 1000 ? "1,000 or more" : grouped(found.n)}`, found.locks,
+          (row) => el("span", null, lockLink(row), rowText(row)), "No lock has this in its path."),
       ].filter(Boolean));
     } catch (why) {
       byId("found-list").replaceChildren(el("p", { class: "bad" }, seen(why.message)));

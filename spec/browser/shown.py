@@ -13,17 +13,17 @@ import urllib.request
 from chromium import Failure
 
 HERE = pathlib.Path(__file__).parent
-PROGRAM = os.environ.get("MORTISE_BIN", "mortise")
+PROGRAM = str(pathlib.Path(os.environ.get("MORTISE_BIN", "mortise")).absolute())
 
 
 class Running:
     """A program of ours, with what it has said."""
 
-    def __init__(self, words, environment):
+    def __init__(self, words, environment, folder=None):
         self.folder = tempfile.mkdtemp(prefix="mortise-board.")
         self.out, self.err = (open(os.path.join(self.folder, name), "wb") for name in ("out", "err"))
         self.process = subprocess.Popen(words, env={**os.environ, **environment}, stdin=subprocess.DEVNULL,
-                                        stdout=self.out, stderr=self.err, start_new_session=True)
+                                        stdout=self.out, stderr=self.err, cwd=folder, start_new_session=True)
 
     def said(self, name="out"):
         return pathlib.Path(self.folder, name).read_text(errors="replace")
@@ -64,14 +64,15 @@ class Running:
 class World(Running):
     """What world.lua makes, in a namespace of its own."""
 
-    def __init__(self, store, kind="plain", namespace=None, rate=8, documents=4000):
+    def __init__(self, store, kind="plain", namespace=None, rate=8, documents=4000, folder=None):
+        self.work_in = folder
         self.store, self.namespace = store, namespace or "board-" + secrets.token_hex(4)
         self.environment = {"MORTISE_STORE": store, "MORTISE_NAMESPACE": self.namespace}
         subprocess.run([PROGRAM, "init"], env={**os.environ, **self.environment}, check=True,
-                       stdout=subprocess.DEVNULL, timeout=60)
+                       stdout=subprocess.DEVNULL, timeout=60, cwd=folder)
         self.index = "fs" if namespace else self.namespace + "-fs"
         super().__init__([PROGRAM, "run", str(HERE / "world.lua"), kind, self.index,
-                          str(rate), str(documents)], self.environment)
+                          str(rate), str(documents)], self.environment, folder)
         self.wait_for("ready")
 
     def close(self):
@@ -89,7 +90,7 @@ class Board(Running):
         if control:
             token_file = tempfile.mktemp(prefix="mortise-board-token.")
             words += ["--control", "--token-file", token_file]
-        super().__init__(words, world.environment)
+        super().__init__(words, world.environment, world.work_in)
         self.url = self.wait_for(r"http://[\d.]+:\d+/")[0]
         self.port = int(re.search(r":(\d+)/", self.url)[1])
         if control:

@@ -3,10 +3,12 @@ local board = require "spec.support.board"
 local core = require "mortise.core"
 local mortise = require "mortise"
 local process = require "spec.support.process"
+local proxy = require "spec.support.proxy"
 local program = require "spec.support.program"
 local says = require "spec.support.says"
 local standing = require "spec.support.standing"
 local stores = require "spec.support.stores"
+local tables = require "spec.support.tables"
 
 if not program.file then
   print "SKIP the board: MORTISE_BIN is not set"
@@ -141,6 +143,22 @@ stores.each("the board", function(store)
     other:close()
   end)
 
+  it("shows what no client of mortise has written", function()
+    local is_file = store.store:find "^sqlite:"
+    local holders = is_file and {{session = tables.text "no\nsession", n = -1, mode = 99}}
+      or '[{"session":"<b>","n":-1,"mode":["X"]},7,{"session":[]}]'
+    tables.lock(store, client, "/odd/one", holders)
+    tables.lock(store, client, "/odd/two", nil, is_file and {{session = "7", mode = 1}} or '[null, "x"]')
+    local shown <close> = board.start(store, namespace)
+    local lock = shown:json("/lock.json", {namespace = namespace, path = "/odd/one"})
+    assert.is_true(#lock.rows >= 1)
+    says(lock.rows[1].verdict, "damaged")
+    assert.equal(200, (shown:ask("/lock.json", {arguments = {namespace = namespace, path = "/odd/two"}})))
+    local search = shown:json("/search.json", {q = "/odd/"})
+    assert.is_true(#search.locks >= 1)
+    assert.equal(200, (shown:ask "/metrics"))
+  end)
+
   it("steers a job that is at work, each order asked twice", function()
     local documents = {}
     for i = 1, 40 do documents["d" .. i] = {path = "/a/" .. i} end
@@ -229,6 +247,32 @@ stores.each("the board", function(store)
     assert.same({404, "not_found"}, {status, refused.error.code})
   end)
 end)
+
+-- ---- A store that goes away ----------------------------------------------------------------------
+
+for _, store in ipairs(stores.all()) do
+  local is_server = not store.store:find "^sqlite:"
+  if is_server and proxy.file then
+    describe("the board on " .. store.name .. " behind a proxy", function()
+      it("says that the store is away, and goes on when it is back", function()
+        local between = proxy.start(store.store, 1, {})
+        local namespace = stores.name "ns"
+        stores.connect(store, {namespace = namespace}):close()
+        local shown <close> = board.start({store = between.url}, namespace, {"--timeout", "2s"})
+        assert.equal(200, (shown:ask "/healthz"))
+        os.execute("kill -STOP " .. between.pid)
+        local away = shown:data_when("a failure", function(data) return data.failure end)
+        assert.is_true(away.sums.locks >= 0) -- the last ones
+        assert.equal(503, (shown:ask "/healthz"))
+        says(select(2, shown:ask "/metrics"), "mortise_board_up 0\n")
+        os.execute("kill -CONT " .. between.pid)
+        shown:data_when("no failure", function(data) return not data.failure end)
+        assert.equal(200, (shown:ask "/healthz"))
+        between:stop()
+      end)
+    end)
+  end
+end
 
 -- ---- What does not depend on the store -----------------------------------------------------------
 
@@ -377,6 +421,31 @@ describe("the board", function()
     }, core.json(core.object(ended)))
     for _, each in ipairs(held) do each:release() end
     for _, each in ipairs(clients) do each:close() end
+  end)
+
+  it("looks at the store once for all who look, and rarely where nobody does", function()
+    local quiet <close> = board.start(store, namespace)
+    local function number()
+      return select(2, quiet:ask "/metrics"):match "mortise_board_look_seconds (%d+)"
+    end
+    local before = quiet:json("/data.json").number
+    local readers = {}
+    for i = 1, 12 do
+      readers[i] = io.popen(("env -u LD_PRELOAD curl -sN --max-time 5 %s/events | grep -c ^data"):format(
+        quiet.url))
+    end
+    for _, reader in ipairs(readers) do
+      local n = reader:read "n"
+      assert.is_true(n >= 3 and n <= 7, n)
+      reader:close()
+    end
+    local looks = quiet:json("/data.json").number - before
+    assert.is_true(looks >= 3 and looks <= 8, looks)
+    mortise.sleep(12) -- and nobody has looked for ten seconds
+    local last = number()
+    mortise.sleep(4)
+    assert.equal(last, number())
+    assert.is_true(#quiet:events(1) >= 1)
   end)
 
   it("keeps its token in a file that others cannot read", function()

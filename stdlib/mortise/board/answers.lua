@@ -40,6 +40,7 @@ end
 
 routes["/search.json"] = function(board, arguments)
   local text = need_text(arguments, "q", 256)
+  if text:find "[\0-\31\127]" then errors.bad "q: no control characters" end
   local locks, waiters, owners, n = levels.search(board.found, text, found_most)
   local sessions, jobs = core.array {}, core.array {}
   for i, session in ipairs(owners) do sessions[i] = data.session(session, board.found) end

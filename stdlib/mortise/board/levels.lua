@@ -147,30 +147,67 @@ function levels.of(found, namespace, path)
   }
 end
 
--- The locks, waiters and sessions that have this in their path, owner or job: the first of each.
+-- ---- Searching -----------------------------------------------------------------------------------
+
+local counted_most = 1000
+
+-- All paths of a namespace as one text, a line each, and where each begins: made at the first search of a look.
+local function text_of(columns)
+  if not columns.text then
+    local starts, at = {}, 1
+    for i = 1, columns.count do
+      starts[i] = at
+      at = at + #columns.path[i] + 1
+    end
+    columns.text, columns.starts = table.concat(columns.path, "\n", 1, columns.count), starts
+  end
+  return columns.text, columns.starts
+end
+
+-- The row whose path has the byte at `position`.
+local function row_at(starts, position)
+  local low, high = 1, #starts
+  while low < high do
+    local middle = (low + high + 1) // 2
+    if starts[middle] <= position then low = middle else high = middle - 1 end
+  end
+  return low
+end
+
+-- Calls see(row) for those that have it, 1,000 at most. -> how many
+local function each_match(columns, text, see)
+  local all, starts = text_of(columns)
+  local n, from = 0, 1
+  while n < counted_most do
+    local position = all:find(text, from, true)
+    if not position then break end
+    local row = row_at(starts, position)
+    n, from = n + 1, starts[row + 1]
+    see(row)
+    if not from then break end
+  end
+  return n
+end
+
+-- The locks that have this in their path, the waiters, and the sessions: the first of each, and how many locks
+-- there are, 1,000 standing for more.
 function levels.search(found, text, most)
   local locks, waiters, owners, n = core.array {}, core.array {}, core.array {}, 0
-  local has = {} -- of each session
   for _, session in ipairs(found.session_list) do
     local matches = session.who:find(text, 1, true) or session.id:find(text, 1, true) == 1
-    has[session] = matches and true or false
     if matches and #owners < most then owners[#owners + 1] = session end
   end
   for namespace, columns in pairs(found.columns) do
-    for at = 1, columns.count do
-      if has[columns.session[at]] or columns.path[at]:find(text, 1, true)
-        or columns.job[at] and columns.job[at]:find(text, 1, true) then
-        n = n + 1
-        if #locks < most then locks[#locks + 1] = levels.row(columns, namespace, at) end
-      end
-    end
+    n = n + each_match(columns, text, function(row)
+      if #locks < most then locks[#locks + 1] = levels.row(columns, namespace, row) end
+    end)
   end
   for _, wait in ipairs(found.waits) do
     local entry = wait.waiter
     local matches = entry.path:find(text, 1, true) or blocking.who(entry):find(text, 1, true)
     if matches and #waiters < most then waiters[#waiters + 1] = levels.waiter(wait) end
   end
-  return locks, waiters, owners, n
+  return locks, waiters, owners, math.min(n, counted_most)
 end
 
 return levels

@@ -11,7 +11,7 @@ local sessions = require "mortise.sessions"
 
 local look = {}
 
-local page = 1000 -- documents in one answer: their tables are garbage a moment later
+local page = 2500 -- documents in one answer: their tables are garbage a moment later
 local rows_most, bytes_most = 200000, 24 << 20
 local contended_most, contended_here = 4000, 200 -- where somebody waits: in all, and of each kind at a place
 

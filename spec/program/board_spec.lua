@@ -157,6 +157,12 @@ stores.each("the board", function(store)
     local search = shown:json("/search.json", {q = "/odd/"})
     assert.is_true(#search.locks >= 1)
     assert.equal(200, (shown:ask "/metrics"))
+    for _, path in ipairs {"/odd/one", "/odd/two"} do
+      local code, _, err = program.run {
+        "--store", store.store, "--namespace", namespace, "locks", "break", path, "--hold", "damaged", "--yes",
+      }
+      assert.equal(0, code, err)
+    end
   end)
 
   it("steers a job that is at work, each order asked twice", function()

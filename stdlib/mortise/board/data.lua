@@ -23,14 +23,21 @@ local function blocker(entry)
   }
 end
 
-local function waits_of(found)
+local function wait_object(wait)
+  local object, blockers = levels.waiter(wait), core.array {}
+  for k = 1, math.min(#wait.blockers, blockers_most) do blockers[k] = blocker(wait.blockers[k]) end
+  object.blockers, object.more = blockers, #wait.blockers - #blockers
+  return object
+end
+
+-- Those of our namespace come first.
+local function waits_of(found, own)
   local list = core.array {}
-  for i = 1, math.min(#found.waits, waits_most) do
-    local wait = found.waits[i]
-    local object, blockers = levels.waiter(wait), core.array {}
-    for k = 1, math.min(#wait.blockers, blockers_most) do blockers[k] = blocker(wait.blockers[k]) end
-    object.blockers, object.more = blockers, #wait.blockers - #blockers
-    list[i] = object
+  for _, is_ours in ipairs {true, false} do
+    for _, wait in ipairs(found.waits) do
+      local fits = (wait.waiter.namespace == own) == is_ours
+      if fits and #list < waits_most then list[#list + 1] = wait_object(wait) end
+    end
   end
   return list
 end
@@ -180,7 +187,7 @@ function data.object(board, found)
     locks = found.locks, sessions = found.n_sessions, waiting = found.waiting, running = running,
     standing = standing, left_out = found.left_out > 0 and found.left_out or nil,
   }
-  object.waits, object.circles = waits_of(found), circles_of(found)
+  object.waits, object.circles = waits_of(found, board.namespace), circles_of(found)
   object.waits_more = found.waiting - #object.waits
   object.sessions = sessions_of(found)
   object.sessions_more = found.n_sessions - #object.sessions

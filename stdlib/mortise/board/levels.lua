@@ -151,7 +151,7 @@ end
 
 local counted_most = 1000
 
--- All paths of a namespace as one text, a line each, and where each begins: made at the first search of a look.
+-- All paths of a namespace as one text, a line each, and where each begins: made at a look's first search.
 local function text_of(columns)
   if not columns.text then
     local starts, at = {}, 1
@@ -189,8 +189,8 @@ local function each_match(columns, text, see)
   return n
 end
 
--- The locks that have this in their path, the waiters, and the sessions: the first of each, and how many locks
--- there are, 1,000 standing for more.
+-- The locks that have this in their path, the waiters, and the sessions: the first of each, and how many
+-- locks there are, 1,000 standing for more.
 function levels.search(found, text, most)
   local locks, waiters, owners, n = core.array {}, core.array {}, core.array {}, 0
   for _, session in ipairs(found.session_list) do

@@ -159,7 +159,8 @@ stores.each("the board", function(store)
     assert.equal(200, (shown:ask "/metrics"))
     for _, path in ipairs {"/odd/one", "/odd/two"} do
       local code, _, err = program.run {
-        "--store", store.store, "--namespace", namespace, "locks", "break", path, "--hold", "damaged", "--yes",
+        "--store", store.store, "--namespace", namespace, "locks", "break", path, "--hold", "damaged",
+        "--yes",
       }
       assert.equal(0, code, err)
     end

@@ -1,15 +1,17 @@
 -- mortise board
-local answers = require "mortise.board.answers"
-local control = require "mortise.board.control"
 local core = require "mortise.core"
-local data = require "mortise.board.data"
 local errors = require "mortise.errors"
-local history = require "mortise.board.history"
-local look = require "mortise.board.look"
-local board_metrics = require "mortise.board.metrics"
+local later = require "mortise.later"
 local mortise = require "mortise"
 local output = require "mortise.cli.output"
-local story = require "mortise.board.story"
+
+local answers = later "mortise.board.answers"
+local board_metrics = later "mortise.board.metrics"
+local control = later "mortise.board.control"
+local data = later "mortise.board.data"
+local history = later "mortise.board.history"
+local look = later "mortise.board.look"
+local story = later "mortise.board.story"
 
 local command = {
   summary = "serve a page that shows locks, sessions and jobs",

@@ -6,6 +6,9 @@
 #include "signals.h"
 #include "status.h"
 #include "terminal.h"
+#ifdef MORTISE_MHD
+#include "web_lua.h"
+#endif
 
 #include <mortise/host.h>
 
@@ -50,6 +53,10 @@ static int load_cli(lua_State *L) {
   lua_setfield(L, -2, "mortise.terminal");
   lua_pushcfunction(L, mt_child_open);
   lua_setfield(L, -2, "mortise.child");
+#ifdef MORTISE_MHD
+  lua_pushcfunction(L, mt_web_open);
+  lua_setfield(L, -2, "mortise.web");
+#endif
   lua_getglobal(L, "require");
   lua_pushliteral(L, "mortise.cli");
   lua_call(L, 1, 1);

@@ -14,6 +14,7 @@ _mortise_flags() { # _mortise_flags COMMAND
     'locks') echo '--all --waiting --mine --who --limit --hold --session --abandon --yes --json' ;;
     'sessions') echo '--mine --limit --abandon --yes --json' ;;
     'watch') echo '--interval --count --json' ;;
+    'board') echo '--listen --interval --control --token-file --for' ;;
     'get') echo '--fields --routing --json' ;;
     'search') echo '--fields --sort --limit --all --json' ;;
     'count') echo '--json' ;;
@@ -90,6 +91,10 @@ _mortise_value() { # _mortise_value COMMAND OPTION
     'sessions --limit') echo 'NONE' ;;
     'watch --interval') echo 'NONE' ;;
     'watch --count') echo 'NONE' ;;
+    'board --listen') echo 'NONE' ;;
+    'board --interval') echo 'NONE' ;;
+    'board --token-file') echo 'FILE' ;;
+    'board --for') echo 'NONE' ;;
     'get --fields') echo 'NONE' ;;
     'get --routing') echo 'NONE' ;;
     'search --fields') echo 'NONE' ;;
@@ -163,7 +168,7 @@ _mortise_candidates() { # _mortise_candidates "WORD KIND ..." BEGINNING [STORE'S
     case $each in
       FILE) compgen -f -- "$2" ;;
       FOLDER) compgen -d -- "$2" ;;
-      COMMAND) compgen -W 'run repl lock rename migrate job jobs up init locks sessions watch get search count put edit doctor config names help version' -- "$2" ;;
+      COMMAND) compgen -W 'run repl lock rename migrate job jobs up init locks sessions watch board get search count put edit doctor config names help version' -- "$2" ;;
       INDEX | JOB | PATH | SESSION) mortise "${@:3}" names "${each,,}" "$2" 2>/dev/null ;;
       NONE) ;;
       *) [[ $each != "$2"* ]] || echo "$each" ;;

@@ -7,7 +7,7 @@ function __mortise_words
         if test $skip != no
             test "$argv[1]" = store; and contains -- $skip --store --table --namespace --profile --config; and echo $skip; and echo $word
             set skip no
-        else if contains -- $word --alias --allow --api-key-command --api-key-file --aws-region --baseline --batch --bearer-command --bearer-file --ca --cert --change --change-back --concurrency --config --count --cutover --execute --fence-file --field --fields --for --from-plan --grace --hold --id --if --index --instructions --interval --key --lease --limit --lock --log-format --log-level --mappings --max-pause --max-rejected --memory --metrics-file --namespace --older --on-orphan --others --password-file --plan --profile --progress --proxy --rate --routing --session --settings --since --sort --state --store --strategy --stripes --table --time --timeout --to --to-store --trace-http --unix-socket --user --verify --wait --wait-for-writes --who -e
+        else if contains -- $word --alias --allow --api-key-command --api-key-file --aws-region --baseline --batch --bearer-command --bearer-file --ca --cert --change --change-back --concurrency --config --count --cutover --execute --fence-file --field --fields --for --from-plan --grace --hold --id --if --index --instructions --interval --key --lease --limit --listen --lock --log-format --log-level --mappings --max-pause --max-rejected --memory --metrics-file --namespace --older --on-orphan --others --password-file --plan --profile --progress --proxy --rate --routing --session --settings --since --sort --state --store --strategy --stripes --table --time --timeout --to --to-store --token-file --trace-http --unix-socket --user --verify --wait --wait-for-writes --who -e
             set skip $word
         else if not string match -q -- '-*' $word; and test "$argv[1]" != store
             echo $word
@@ -31,7 +31,7 @@ function __mortise_names
 end
 
 function __mortise_commands
-    printf '%s\n' run repl lock rename migrate job jobs up init locks sessions watch get search count put edit doctor config names help version
+    printf '%s\n' run repl lock rename migrate job jobs up init locks sessions watch board get search count put edit doctor config names help version
 end
 
 complete -c mortise -f
@@ -79,6 +79,7 @@ complete -c mortise -n '__mortise_at 0' -a init -d 'create the lock tables in a 
 complete -c mortise -n '__mortise_at 0' -a locks -d 'list who holds and who waits for what; end a session by hand'
 complete -c mortise -n '__mortise_at 0' -a sessions -d 'list who works on the store; end a session by hand'
 complete -c mortise -n '__mortise_at 0' -a watch -d 'show locks, waits and jobs as they change'
+complete -c mortise -n '__mortise_at 0' -a board -d 'serve a page that shows locks, sessions and jobs'
 complete -c mortise -n '__mortise_at 0' -a get -d 'print documents by their ids'
 complete -c mortise -n '__mortise_at 0' -a search -d 'print documents that match'
 complete -c mortise -n '__mortise_at 0' -a count -d 'count documents that match'
@@ -214,6 +215,11 @@ complete -c mortise -n '__mortise_runs sessions; and __mortise_at 2 more' -a '(_
 complete -c mortise -n '__mortise_runs watch' -l interval -x -a '' -d 'from look to look, 1s or more'
 complete -c mortise -n '__mortise_runs watch' -l count -x -a '' -d 'end after so many looks'
 complete -c mortise -n '__mortise_runs watch' -l json -d 'print JSON'
+complete -c mortise -n '__mortise_runs board' -l listen -x -a '' -d 'where to listen: HOST:PORT, HOST or PORT; port 0 is any that is free'
+complete -c mortise -n '__mortise_runs board' -l interval -x -a '' -d 'from look to look while somebody looks, 1s or more'
+complete -c mortise -n '__mortise_runs board' -l control -d 'the page may give orders, with the token'
+complete -c mortise -n '__mortise_runs board' -l token-file -x -a '(__fish_complete_path (commandline -ct))' -d 'keep the token there, for its owner alone, instead of printing it'
+complete -c mortise -n '__mortise_runs board' -l for -x -a '' -d 'end after so long'
 complete -c mortise -n '__mortise_runs get' -l fields -x -a '' -d 'only these, with dots into objects'
 complete -c mortise -n '__mortise_runs get' -l routing -x -a '' -d 'the document\'s routing'
 complete -c mortise -n '__mortise_runs get' -l json -d 'print JSON'

@@ -33,7 +33,7 @@ describe("the command line", function()
     local status, out = run {"help"}
     assert.equal(0, status)
     for _, word in ipairs {
-      "run", "repl", "rename", "migrate", "jobs", "up", "init", "locks", "sessions", "watch",
+      "run", "repl", "rename", "migrate", "jobs", "up", "init", "locks", "sessions", "watch", "board",
       "doctor", "config",
       "--store URL", "Exit status",
     } do
@@ -42,7 +42,7 @@ describe("the command line", function()
     for line in out:gmatch "[^\n]+" do assert.is_true(#line <= 110, line) end
     assert.same({0, out, ""}, {run {"--help"}})
     for _, name in ipairs {
-      "run", "repl", "rename", "migrate", "jobs", "up", "init", "locks", "sessions", "watch",
+      "run", "repl", "rename", "migrate", "jobs", "up", "init", "locks", "sessions", "watch", "board",
       "doctor", "config", "version",
     } do
       local code, text = run {"help", name}

@@ -25,6 +25,7 @@ local calls = {
   run = {script}, repl = {offline = true}, lock = {"/a", "--wait", "0", "--", "true", away = 125},
   rename = {"fs", "/a", "/b", "--yes"}, migrate = {"fs", "fs-2", "--alias", "a"}, job = {"run", job, "--yes"},
   jobs = {}, up = {folder}, init = {}, locks = {}, sessions = {}, watch = {"--count", "1"},
+  board = {"--listen", "0", "--for", "1s"},
   get = {"fs", "1"}, search = {"fs"}, count = {"fs"}, put = {"fs", "1", document, "--yes"},
   edit = {"fs", "1"},
   doctor = {away = 1}, config = {offline = true}, names = {"index", offline = true}, help = {offline = true},

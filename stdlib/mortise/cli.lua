@@ -21,6 +21,7 @@ local cli = {}
 -- names in capitals (INDEX, JOB, PATH, SESSION of cli/names.lua; FILE, FOLDER, COMMAND).
 cli.commands = {
   "run", "repl", "lock", "rename", "migrate", "job", "jobs", "up", "init", "locks", "sessions", "watch",
+    "board",
     "get", "search", "count", "put", "edit", "doctor", "config", "names", "help", "version",
 }
 

@@ -138,6 +138,13 @@ local function has_begun(body)
   return #body.also > 0 or body.undo_by == "inverse" or body.work ~= nil
 end
 
+-- How many batches it has in its journal, of all attempts.
+local function count_batches(body)
+  local all = 0
+  for _, n in ipairs(body.batches) do all = all + n end
+  return all
+end
+
 -- Has it given its lock back for the moment (core/job/job.c, mt_job_yield)?
 local function lets_others_in(view)
   local body = view.body
@@ -150,6 +157,7 @@ local function read_sound(view)
   return check(core.object {
     job = view.job, state = view.state, reason = body.reason ~= "" and body.reason or nil,
     created = view.created / 1000, updated = view.updated / 1000, attempts = #body.batches,
+    batches = count_batches(body),
     began = has_begun(body), session = body.session, renames_back = body.undo_by == "inverse" or nil,
     halted = body.halted ~= "" and body.halted or nil,
     waits = body.waits ~= "" and body.waits or nil, orders = body.orders or 0,

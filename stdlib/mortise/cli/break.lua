@@ -216,6 +216,18 @@ local function explain(session, id, found, entries, job, abandon)
   return lines
 end
 
+-- What ending a session would mean, for who is asked: lines, and the job that its locks guard, or nil. Raises
+-- orphaned_job where only that guard is left.
+function breaking.foresee(client, id, abandon)
+  local record = client:_read_sessions {id}[id]
+  local found, entries, job = holds_of(client, id)
+  breaking.check_guard(client, record, job, {abandon = abandon})
+  if not record and entries == 0 then
+    errors.raise("not_found", "no session %s holds anything or lives", id)
+  end
+  return explain(record, id, found, entries, job, abandon), job
+end
+
 -- The damaged entries at a path, as from holds_of.
 local function damaged_at(client, path)
   local found = {}
@@ -290,7 +302,7 @@ local function go(client, id, path, o)
 end
 
 -- Of a job whose process is gone there is only its guard, which stays.
-local function check_guard(client, record, job, o)
+function breaking.check_guard(client, record, job, o)
   if not job or o.abandon or not sessions.judge(record, core.wall_ms()).dead then return end
   if guards.is_left[guards.meaning(client, job)] then return end
   error(core.error {
@@ -309,6 +321,15 @@ local function give_back(client, job)
   return guards.clear(client, job, clear_ms), false
 end
 
+-- Ends a session that somebody was asked about, and gives back what is left for a job that does not stand
+-- half-done. -> how many entries were removed; does the job stand?
+function breaking.carry_out(client, id, job, abandon)
+  local result = go(client, id, nil, {json = true, abandon = abandon})
+  local removed, stands = 0, false
+  if job and not abandon then removed, stands = give_back(client, job) end
+  return removed + result.evicted, stands
+end
+
 function breaking.run(ctx)
   local namespace, path = check(ctx)
   local client <close> = mortise.connect {namespace = namespace}
@@ -324,7 +345,7 @@ function breaking.run(ctx)
   else
     found, entries, job = holds_of(client, id, path)
   end
-  check_guard(client, record, job, ctx.options)
+  breaking.check_guard(client, record, job, ctx.options)
   if not ctx.options.json then
     local lines = damaged and explain_damaged(path, entries)
       or explain(record, id, found, entries, job, ctx.options.abandon)

@@ -16,7 +16,8 @@ undo.row = {
   help = "rollback, of a rename without a journal: at most N documents that are not the job's go along",
 }
 
-local function text_of(seen)
+-- What a rollback would do, in a sentence. `seen`: of job.foresee_rollback or plan_rollback.
+function undo.text(seen)
   if seen.state == "undone" then return ("job %s is undone already"):format(seen.job) end
   if seen.by == "journal" then
     return ("job %s: %d documents would become what they were; %d that others have changed or deleted since "
@@ -35,7 +36,7 @@ end
 -- What a rollback would do. -> exit status, as of any plan; a server at work has always something to undo
 function undo.show(ctx, found)
   local seen = found:plan_rollback()
-  if ctx.options.json then output.json(seen) else output.line(io.stdout, text_of(seen)) end
+  if ctx.options.json then output.json(seen) else output.line(io.stdout, undo.text(seen)) end
   return (seen.changed > 0 or seen.server) and 0 or plan.nothing_to_do
 end
 
@@ -57,7 +58,7 @@ function undo.agreed(ctx, client, found, record)
     most = seen.others
     if most > 0 then
       if not confirm.can_ask(ctx) then refuse(ctx, seen) end
-      output.line(io.stderr, text_of(seen))
+      output.line(io.stderr, undo.text(seen))
       if confirm.ask "Undo it?" then return true, {others = most} end
       output.line(io.stderr, "nothing was undone")
       return false

@@ -252,6 +252,41 @@ function records.need(client, id)
 end
 
 -- Those of a namespace (nil: this client's), in these states or in any.
+local function is_counts(list)
+  for i = 1, 5 do
+    if math.type(list[i]) ~= "integer" then return false end
+  end
+  return true
+end
+
+-- How it went, as its document tells it (core/job/history.h): {points = {{at=, attempt=, done=, aside=,
+-- undoing=}, ...}, turns = {{at=, attempt=, undoing=, by=}, ...}}, times in seconds. What is not as this
+-- program writes it is left out.
+function records.went(client, id)
+  local index = find_index(client)
+  local view = index and client:get(index, records.document_id(client, id))
+  local body = view and view.body
+  local points, turns = core.array {}, core.array {}
+  for _, each in ipairs(body and core.is_view(body.points) == "array" and body.points:_table() or {}) do
+    if type(each) == "table" and is_counts(each) then
+      points[#points + 1] = {
+        at = each[1] / 1000, attempt = each[2], done = each[3], aside = each[4], undoing = each[5] == 1,
+      }
+    end
+  end
+  for _, each in ipairs(body and core.is_view(body.turns) == "array" and body.turns:_table() or {}) do
+    local is_good = type(each) == "table" and math.type(each.at) == "integer"
+      and math.type(each.attempt) == "integer" and type(each.by) == "table"
+    if is_good then
+      turns[#turns + 1] = {
+        at = each.at / 1000, attempt = each.attempt, undoing = each.undoing == true, by = read_by(each.by),
+      }
+    end
+  end
+  table.sort(points, function(a, b) return a.at < b.at end)
+  return {points = points, turns = turns}
+end
+
 local function list_of(client, wanted, namespace)
   local index, list = records.index_to_list(client), core.array {}
   local filter = {{term = {kind = "job"}}, {term = {ns = namespace or client:namespace()}}}

@@ -40,7 +40,7 @@ function job_shown.paths_text(lock)
   return #lock.paths > 3 and ("%s and %d more"):format(text, #lock.paths - 3) or text
 end
 
-local function change_text(spec)
+function job_shown.change_text(spec)
   local rename = spec.rename
   if rename then
     local fields = job_spec.field_lines(rename):gsub("\n", ", ")
@@ -205,7 +205,7 @@ function job_shown.print_one(record, more)
       steered.at and ", " .. ago(steered.at / 1000) or "")
   end
   say("index", "%s", spec.index)
-  say("change", "%s", change_text(spec))
+  say("change", "%s", job_shown.change_text(spec))
   if record.strategy then say("by", "%s: %s", record.strategy, record.strategy_reason or "") end
   if spec.query then say("query", "%s", core.json(spec.query)) end
   say("locks", "%s", job_shown.paths_text(spec.lock))

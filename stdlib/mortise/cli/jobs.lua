@@ -9,6 +9,7 @@ local holds = require "mortise.cli.holds"
 local job = require "mortise.job"
 local job_spec = require "mortise.job_spec"
 local job_orders = require "mortise.cli.job_orders"
+local job_page = require("mortise.later") "mortise.cli.job_page"
 local job_shown = require "mortise.cli.job_shown"
 local migration = require("mortise.later") "mortise.cli.migration"
 local mortise = require "mortise"
@@ -42,7 +43,8 @@ wait       shows how far it is until nobody is at work on it any more. The exit 
            it is still at work after --for TIME.
 watch      the same, with a line whenever something changes (an object with --json), and all about it at the
            end.
-report     all about one, for a ticket: what show says, and the documents that were set aside, by reason.
+report     all about one, for a ticket: what show says, and the documents that were set aside, by reason. With
+           --html as a page in one file, with plots of how it went: `jobs report ID --html > report.html`.
 plan       what it would change now; takes no lock, writes nothing. The exit status is 7 if that is nothing.
 pause      whoever is at work on it, anywhere, sends nothing more until it is resumed, and keeps the lock.
 throttle   how fast it may go, from now on and after it was taken over.
@@ -68,6 +70,7 @@ resume, rollback and accept take the job's lock over from its dead process, and 
   options = options.join({output.json_row}, job_shown.list_rows, job_orders.rows(), {
     {name = "rejected", type = "boolean", flag = "--rejected", help = "show: documents that were refused"},
     {name = "conflicts", type = "boolean", flag = "--conflicts", help = "show: those others had changed"},
+    {name = "html", type = "boolean", flag = "--html", help = "report: as a page, in one file"},
     {name = "for", type = "duration", flag = "--for", value = "TIME",
       help = "wait: how long at most; without it as long as somebody is at work"},
     {name = "max_rejected", type = "string", flag = "--max-rejected", value = "N|N%",
@@ -224,6 +227,16 @@ end
 function verbs.report(client, ctx, id)
   local record = records.need(client, id)
   local list = first_aside(client, record, aside_reported)
+  if ctx.options.html then
+    guards.mark(client, {record})
+    sweeps.mark(client, record)
+    local names, counts = by_reason(list)
+    return io.stdout:write(job_page.of {
+      record = record, more = more_about(client, record), went = records.went(client, id),
+      store = client:url(), namespace = client:namespace(),
+      aside = {list = list, names = names, counts = counts, is_part = #list >= aside_reported},
+    }) and nil
+  end
   if ctx.options.json then
     guards.mark(client, {record})
     for name, value in pairs(more_about(client, record)) do record[name] = value end

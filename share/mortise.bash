@@ -8,7 +8,7 @@ _mortise_flags() { # _mortise_flags COMMAND
     'rename') echo '--merge --allow-empty --field --ids --strategy --wait-for-writes --max-rejected --no-journal --dry-run --json --yes --on-orphan --rate --batch --concurrency --plan --from-plan' ;;
     'migrate') echo '--alias --mappings --settings --change --keep-old-in-step --change-back --given --cutover --to-store --max-pause --verify --max-rejected --lock --id --rate --resume --dry-run --sandbox-change --wait-for-writes --json' ;;
     'job') echo '--resume --rollback --max-rejected --dry-run --sandbox-change --wait-for-writes --json --yes --others --on-orphan --rate --batch --concurrency --plan --from-plan' ;;
-    'jobs') echo '--json --all --state --index --since --mine --rate --batch --concurrency --rejected --conflicts --for --max-rejected --older --dry-run --delete --wait-for-writes --others --yes' ;;
+    'jobs') echo '--json --all --state --index --since --mine --rate --batch --concurrency --rejected --conflicts --html --for --max-rejected --older --dry-run --delete --wait-for-writes --others --yes' ;;
     'up') echo '--to --dry-run --status --out-of-order --repair --baseline --json' ;;
     'init') echo '--stripes --print --json' ;;
     'locks') echo '--all --waiting --mine --who --limit --hold --session --abandon --yes --json' ;;

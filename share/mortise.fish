@@ -172,6 +172,7 @@ complete -c mortise -n '__mortise_runs jobs' -l batch -x -a '' -d 'throttle: doc
 complete -c mortise -n '__mortise_runs jobs' -l concurrency -x -a '' -d 'throttle: batches at the same time, at most; 0: no limit'
 complete -c mortise -n '__mortise_runs jobs' -l rejected -d 'show: documents that were refused'
 complete -c mortise -n '__mortise_runs jobs' -l conflicts -d 'show: those others had changed'
+complete -c mortise -n '__mortise_runs jobs' -l html -d 'report: as a page, in one file'
 complete -c mortise -n '__mortise_runs jobs' -l for -x -a '' -d 'wait: how long at most; without it as long as somebody is at work'
 complete -c mortise -n '__mortise_runs jobs' -l max-rejected -x -a '' -d 'resume: how many documents may be set aside, instead of what the job says'
 complete -c mortise -n '__mortise_runs jobs' -l older -x -a '' -d 'purge: those that ended so long ago'

@@ -259,8 +259,35 @@ stores.each("in a sandbox", function(store)
         error "enough"]])
     end)
     assert.truthy(why.message:find "enough")
+    assert.truthy(why.message:find "1 items of its writers were not sent", why.message)
     other:acquire {tree = "/a", wait = 0}:release()
     assert.equal(1, client:get(index, "a1").n)
+  end)
+
+  it("a writer that nobody finishes is finished with its lock, or at the end", function()
+    run(everything, [[
+      mortise.with_tree_lock("/a", function(lock) lock:bulk(index):index("a1", {path = "/a/1", n = 60}) end)
+      mortise.acquire {tree = "/a"}:bulk(index):index("a2", {path = "/a/2", n = 61})]])
+    assert.same({60, 61}, {client:get(index, "a1").n, client:get(index, "a2").n})
+    local ok, why = pcall(run, everything, [[
+      mortise.with_tree_lock("/a", function(lock) lock:bulk(index):create("a1", {path = "/a/1"}) end)]])
+    assert.is_false(ok)
+    assert.equal("conflict", why.code)
+    other:acquire {tree = "/a", wait = 0}:release()
+  end)
+
+  it("a list is bounded", function()
+    for _, code in ipairs {
+      "mortise.mget(index, list)", "mortise.acquire {document = index, ids = list}",
+      "mortise.acquire {tree = list}", "mortise.bulk(index, items)",
+    } do
+      fails("unsupported", function()
+        run(everything, [[
+          local list, items = {}, {}
+          for i = 1, 10001 do list[i], items[i] = "/a/" .. i, {op = "delete", id = "x"} end
+          ]] .. code)
+      end)
+    end
   end)
 
   it("rules that are none are refused, and options that are none", function()

@@ -182,6 +182,15 @@ Writer.__index = Writer
 
 local items_at_once = 500
 
+local writers = {} -- those that are open: writer -> true
+local unsent = 0   -- items of writers that were closed because something failed
+
+local function forget_writer(self)
+  local number = self._number
+  self._number, writers[self] = nil, nil
+  return number
+end
+
 function Writer:flush()
   local items = self._items
   self._items = {}
@@ -217,23 +226,31 @@ function Writer:report() return ask("writer_report", self._number) end
 
 function Writer:finish(given)
   self:flush()
-  local number = self._number
-  self._number = nil
-  return ask("writer_finish", number, given)
+  return ask("writer_finish", forget_writer(self), given)
 end
 
 function Writer:close()
-  local number = self._number
-  self._number, self._items = nil, {}
+  local number = forget_writer(self)
+  self._items = {}
   if number then ask("writer_close", number) end
 end
 
 function Writer:__close(why)
   if why ~= nil then
+    unsent = unsent + #self._items
     self:close()
   elseif self._number then
     self:finish()
   end
+end
+
+-- Ends the open writers of a lock, or all: finished, unless something failed.
+local function end_writers(lock, why)
+  local list = {}
+  for each in pairs(writers) do
+    if not lock or each._lock == lock then list[#list + 1] = each end
+  end
+  for _, each in ipairs(list) do Writer.__close(each, why) end
 end
 
 local Lock = {__name = "mortise.lock"}
@@ -260,16 +277,22 @@ end
 function Lock:scan(index, given) return open_scan(self._number, index, given) end
 
 function Lock:bulk(index, given)
-  return setmetatable({_number = ask("writer", self._number, index, given), _items = {}}, Writer)
+  local w = setmetatable({_items = {}, _lock = self}, Writer)
+  w._number = ask("writer", self._number, index, given)
+  writers[w] = true
+  return w
 end
 
-function Lock:release()
+-- Finishes its writers, unless something failed, and gives it back.
+function Lock:__close(why)
   if self._released then return end
+  local ok, failure = pcall(end_writers, self, why)
   self._released = true
-  return ask("lock_release", self._number)
+  ask("lock_release", self._number)
+  if not ok and why == nil then error(failure, 0) end
 end
 
-Lock.__close = Lock.release
+function Lock:release() return Lock.__close(self, nil) end
 
 function mortise.acquire(given) return to_lock(ask("acquire", given)) end
 
@@ -353,7 +376,14 @@ local entries = {}
 -- A script.
 function entries.run(code, name, ...)
   _G.arg = {[0] = name:gsub("^[@=]", ""), ...} -- luacheck: globals arg
-  call(compiled(code, name), ...)
+  local ok, why = pcall(call, compiled(code, name), ...)
+  end_writers(nil, not ok and true or nil)
+  if ok then return end
+  if unsent > 0 then
+    local lost = (" (%d items of its writers were not sent)"):format(unsent)
+    if core.is_error(why) then why.message = why.message .. lost else why = text_of(why) .. lost end
+  end
+  error(why, 0)
 end
 
 local change

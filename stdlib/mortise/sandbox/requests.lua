@@ -63,6 +63,15 @@ local function checked_query(query)
   return text
 end
 
+local listed_most = 10000
+
+-- A list of a bounded length.
+local function check_length(list, what)
+  if type(list) == "table" and #list > listed_most then
+    errors.raise("unsupported", "%s: in a sandbox a list has at most %d items", what, listed_most)
+  end
+end
+
 function Session:_remaining()
   local left = self._deadline - core.now_ms()
   return left == math.huge and left or math.max(0, math.floor(left))
@@ -113,6 +122,7 @@ end
 
 function answers.mget(self, index, ids, given)
   local out = {}
+  check_length(ids, "mget")
   local found = readable(self, index):mget(index, ids, picked(given, "mget", {"routing"}))
   for i, view in ipairs(found) do out[i] = to_plain(view) end
   return core.array(out)
@@ -271,6 +281,7 @@ local item_names = {"op", "index", "id", "doc", "routing", "if_seq_no", "if_term
 local function checked_items(self, index, given)
   local client, of_index = self._client(), {}
   argument.list("bulk", "items", given)
+  check_length(given, "bulk")
   local items = {}
   for i, each in ipairs(given) do
     local item = picked(each, "bulk", item_names)
@@ -345,6 +356,8 @@ local lock_options = {"tree", "document", "ids", "named", "mode", "wait"}
 
 local function take(self, call, given)
   local o = picked(given, call, lock_options)
+  check_length(o.tree, call)
+  check_length(o.ids, call)
   check_lock(self, o)
   if self._n >= handles_most then self:_keep() end
   if call == "acquire" or o.wait ~= nil then o.wait = self:_bounded(o.wait, call) end

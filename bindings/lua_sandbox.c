@@ -8,6 +8,7 @@
  *   :answer(good, ...) -> the same         it goes on with the answer, or with the error
  *   :adopt(code, ...)     takes functions of the caller's own, as string.dump gives them; entry "adopt" goes on
  *   :stats() -> {memory=, memory_most=, steps=, memory_max=, steps_max=, time_max_ms=}
+ *   :left() -> milliseconds of this start that are left; nothing where there is no limit
  *   :close()
  * An error of the script is raised as it is, if it is a plain value; its place is in it. A budget that is over is a
  * script_error with the field `budget`: "memory", "instructions" or "time"; no other start is possible then. */
@@ -23,6 +24,8 @@
 #include "bindings/sandbox_budget.h"
 #include "bindings/sandbox_copy.h"
 #include "bindings/sandbox_text.h"
+
+#include "base/clock.h"
 
 #include "embedded.h"
 
@@ -506,6 +509,14 @@ static int sandbox_stats(lua_State *L) {
   return 1;
 }
 
+static int sandbox_left(lua_State *L) {
+  const sandbox_box *box = mt_check_self(L, sandbox_name, "sandbox");
+  if (box->budget.deadline_ms == INT64_MAX) return 0;
+  int64_t left = box->budget.deadline_ms - mt_clock_boot_ms();
+  lua_pushinteger(L, left > 0 ? left : 0);
+  return 1;
+}
+
 static int close_sandbox(lua_State *L) {
   sandbox_box *box = mt_check_self(L, sandbox_name, "sandbox");
   if (box->inside) mt_error_throw(L, MORTISE_INVALID_ARGUMENT, "the sandbox is running");
@@ -546,6 +557,7 @@ static const luaL_Reg methods[] = {{"start", start_sandbox},
                                    {"answer", answer_sandbox},
                                    {"adopt", adopt_functions},
                                    {"stats", sandbox_stats},
+                                   {"left", sandbox_left},
                                    {"close", close_sandbox},
                                    {NULL, NULL}};
 static const luaL_Reg metamethods[] = {{"__gc", collect_sandbox}, {"__close", close_sandbox}, {NULL, NULL}};

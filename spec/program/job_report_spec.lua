@@ -18,7 +18,7 @@ stores.each("the report of a job", function(store)
     client = stores.connect(store, {namespace = namespace})
     stores.use(store, client)
     local documents = {}
-    for i = 1, 60 do documents["d" .. i] = {path = "/a/" .. i, n = i % 20 == 0 and "none" or i} end
+    for i = 1, 60 do documents["d" .. i] = {path = "/a/" .. i, n = i % 20 == 0 and "none" or tostring(i)} end
     documents[hostile] = {path = "/a/" .. hostile, n = "none"}
     index = stores.fill(client, documents)
   end)

@@ -15,12 +15,11 @@ Session.__index = Session
 
 local handles_most = 64 -- locks, scans and writers that are open at the same time
 
--- `own_policy` of policy.of; client() gives the client, when it is first needed; `time_ms` is how long it may
--- take, 0: without limit.
-function requests.open(own_policy, client, time_ms)
+-- `own_policy` of policy.of; client() gives the client, when it is first needed; `box` is whose time bounds
+-- what it waits for.
+function requests.open(own_policy, client, box)
   return setmetatable({
-    _policy = own_policy, _client = client, _handles = {}, _n = 0, _last = 0,
-    _deadline = time_ms > 0 and core.now_ms() + time_ms or math.huge,
+    _policy = own_policy, _client = client, _box = box, _handles = {}, _n = 0, _last = 0,
   }, Session)
 end
 
@@ -72,10 +71,7 @@ local function check_length(list, what)
   end
 end
 
-function Session:_remaining()
-  local left = self._deadline - core.now_ms()
-  return left == math.huge and left or math.max(0, math.floor(left))
-end
+function Session:_remaining() return self._box:left() or math.huge end
 
 -- A time to wait, as far as it may take.
 function Session:_bounded(time, what)
@@ -429,7 +425,7 @@ function answers.now() return core.wall_ms() / 1000 end
 function answers.seconds(_, time) return duration.ms(time, "seconds") / 1000 end
 
 function answers.sleep(self, time)
-  core.sleep(math.min(duration.ms(time, "sleep"), self:_remaining()))
+  core.sleep(math.min(duration.ms(time, "sleep"), self:_remaining() + 1)) -- then it is over, if it was less
 end
 
 -- What needs no store. -> true and the answer, or false and the error

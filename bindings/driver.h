@@ -132,8 +132,10 @@ MT_LJMP void mt_driver_check(const mt_driver *d, lua_State *L); /* raises in a f
 mt_driver *mt_driver_peek(lua_State *L); /* NULL if there is none; never raises */
 /* Of a state that gets no driver, of which mt_driver_get raises an error. */
 typedef struct mt_apart {
-  mt_owned *owned;             /* newest first */
-  size_t (*room)(void *ctx);   /* how many bytes a buffer may have now */
+  mt_owned *owned;           /* newest first */
+  size_t (*room)(void *ctx); /* how many bytes it may still have, in Lua and in buffers */
+  /* Its buffers hold that much: counts for it, and collects what nothing refers to. */
+  void (*collect)(lua_State *L, size_t held);
   void *ctx;
 } mt_apart;
 MT_LJMP void mt_apart_set(lua_State *L, mt_apart *apart); /* which outlives the state */

@@ -18,12 +18,31 @@ static int collect_buffer(lua_State *L) {
   return 0;
 }
 
+/* What the buffers of a state apart have, of which its allocator does not know; all that it owns are buffers. */
+static size_t held_apart(const mt_apart *apart) {
+  size_t held = 0;
+  for (mt_owned *each = apart->owned; each; each = each->next) held += MT_CONTAINER(each, buffer, owned)->buf.cap;
+  return held;
+}
+
+/* -> the most that a buffer may have there */
+static size_t room_apart(lua_State *L, mt_apart *apart, size_t max) {
+  enum { COLLECT_AT = 1 << 20 };
+  size_t held = held_apart(apart);
+  if (held > COLLECT_AT) {
+    apart->collect(L, held);
+    held = held_apart(apart);
+  }
+  size_t room = apart->room(apart->ctx);
+  room = room > held ? room - held : 0;
+  return max < room ? max : room;
+}
+
 mt_buf *mt_buf_push(lua_State *L, size_t max) {
   static const luaL_Reg metamethods[] = {{"__gc", collect_buffer}, {NULL, NULL}};
   mt_apart *apart = mt_apart_of(L);
   mt_driver *d = apart ? NULL : mt_driver_get(L);
-  size_t room = apart ? apart->room(apart->ctx) : max;
-  if (max > room) max = room;
+  if (apart) max = room_apart(L, apart, max);
   buffer *b = lua_newuserdatauv(L, sizeof *b, 0);
   b->owned.slot = NULL;
   mt_buf_init(&b->buf, max);

@@ -100,6 +100,10 @@ static size_t room_left(void *ctx) {
   return mt_budget_room(ctx);
 }
 
+static void collect_buffers(lua_State *S, size_t held) {
+  mt_budget_collect(S, held / 16);
+}
+
 /* ---- Functions that were compiled outside ------------------------------------------------------ */
 
 static const char adopted_key; /* in its registry: a list of them */
@@ -538,7 +542,7 @@ static int core_sandbox(lua_State *L) {
   mt_own(d, &box->owned, end_sandbox);
   box->driver = d;
   mt_buf_init(&box->packed, o.memory + PACKED_SPARE);
-  box->apart = (mt_apart){NULL, room_left, &box->budget};
+  box->apart = (mt_apart){NULL, room_left, collect_buffers, &box->budget};
   box->budget = (mt_budget){.memory_max = o.memory, .collect_at = o.memory / 2, .steps_max = o.steps, .time_max_ms = o.time_ms,
                             .is_stopped = stop_asked, .ctx = box};
   lua_pushvalue(L, 2);

@@ -213,6 +213,11 @@ void mt_budget_charge(lua_State *L, uint64_t steps) {
   raise_over(L);
 }
 
+void mt_budget_collect(lua_State *L, uint64_t steps) {
+  mt_budget_of(L)->collect_at = 0;
+  mt_budget_charge(L, steps);
+}
+
 void mt_budget_charge_bytes(lua_State *L, size_t n) {
   if (n >= BYTES_A_STEP) mt_budget_charge(L, n / BYTES_A_STEP);
 }

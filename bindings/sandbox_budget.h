@@ -62,6 +62,8 @@ void mt_budget_begin(mt_budget *b);
 MT_LJMP void mt_budget_note_metatable(lua_State *L, int index);
 /* Raises an error once the budget is over. Collects, if it is time. */
 MT_LJMP void mt_budget_charge(lua_State *L, uint64_t steps);
+/* The same, and collects in any case. */
+MT_LJMP void mt_budget_collect(lua_State *L, uint64_t steps);
 /* For bytes that are read or written one by one. */
 MT_LJMP void mt_budget_charge_bytes(lua_State *L, size_t n);
 /* Is it over, or is it now, while `L` waits? Raises nothing. */

@@ -12,6 +12,14 @@ local function it(name, fn) -- luacheck: ignore
   busted_it(name, fn)
 end
 
+-- Of this process, in kB.
+local function resident()
+  local file = assert(io.open "/proc/self/status")
+  local text = file:read "a"
+  file:close()
+  return tonumber(text:match "VmHWM:%s*(%d+)")
+end
+
 local small = {memory = 8 << 20, steps = 5 * 1000 * 1000, time_ms = 20 * 1000}
 
 -- Runs it to its end. -> what `start` returned, or false and the error; and the lines that it printed
@@ -208,6 +216,27 @@ describe("a sandbox's memory is bounded:", function()
       mortise.json(t)]])
     assert.is_false(ok)
     assert.truthy(tostring(why):find "JSON text", tostring(why))
+  end)
+
+  it("JSON that fails again and again, whose buffers Lua does not see", function()
+    local before = resident()
+    is_over("instructions", [[
+      local t = {('x'):rep(1000)}
+      for _ = 1, 100 do t = {t, t} end
+      while true do pcall(mortise.json, t) end]], {memory = 32 << 20, steps = 100 * 1000 * 1000, time_ms = 60 * 1000})
+    assert.is_true(resident() - before < 400 << 10, "it has grown")
+  end)
+
+  it("buffers that iterations and documents keep", function()
+    local before = resident()
+    local ok, why = run([[
+      local keep, doc = {}, mortise.view(('{"a":"%s"}'):format(('x'):rep(1 << 20)))
+      for i = 1, 100000 do
+        doc.b = i
+        keep[i] = {pairs(doc)}
+      end]], {memory = 16 << 20, steps = 1000 * 1000 * 1000, time_ms = 60 * 1000})
+    assert.is_false(ok)
+    assert.is_true(resident() - before < 400 << 10, tostring(why))
   end)
 
   it("what leaves it is bounded, too", function()

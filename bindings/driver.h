@@ -136,6 +136,7 @@ typedef struct mt_apart {
   size_t (*room)(void *ctx); /* how many bytes it may still have, in Lua and in buffers */
   /* Its buffers hold that much: counts for it, and collects what nothing refers to. */
   void (*collect)(lua_State *L, size_t held);
+  void (*charge)(lua_State *L, uint64_t steps); /* counts for what is about to be done */
   void *ctx;
 } mt_apart;
 MT_LJMP void mt_apart_set(lua_State *L, mt_apart *apart); /* which outlives the state */

@@ -417,6 +417,18 @@ static mt_json current(lua_State *L, const mt_view *view) {
   return value;
 }
 
+/* In a state apart it counts, before it is done. */
+static void charge_apart(lua_State *L, const mt_view *view) {
+  const mt_apart *apart = mt_apart_of(L);
+  if (!apart) return;
+  if (view->kind == MT_VIEW_INSIDE) {
+    lua_getiuservalue(L, 1, 1);
+    view = lua_touserdata(L, -1);
+    lua_pop(L, 1);
+  }
+  apart->charge(L, mt_view_making_steps(view));
+}
+
 bool mt_view_encode(lua_State *L, int index, mt_buf *out) {
   if (!test_view(L, index)) return false;
   luaL_checkstack(L, LUA_MINSTACK, NULL);
@@ -424,6 +436,7 @@ bool mt_view_encode(lua_State *L, int index, mt_buf *out) {
   lua_insert(L, 1); /* the functions here use index 1 */
   int top = lua_gettop(L);
   const mt_view *view = check_view(L);
+  charge_apart(L, view);
   mt_page_box *page = view->page;
   if (page) page->pins++;
   mt_json value = current(L, view);

@@ -24,6 +24,7 @@
 #include "bindings/sandbox_budget.h"
 #include "bindings/sandbox_copy.h"
 #include "bindings/sandbox_text.h"
+#include "bindings/sandbox_views.h"
 
 #include "base/clock.h"
 
@@ -199,11 +200,10 @@ static mt_slice code_inside(void) {
 
 /* (sandbox) */
 static int set_up_inside(lua_State *S) {
-  static const luaL_Reg *const none[] = {NULL};
   sandbox_box *box = lua_touserdata(S, 1);
   mt_apart_set(S, &box->apart);
   mt_sandbox_open(S, print_line, box);
-  mt_class_open(S, &mt_view_class, none);
+  mt_sandbox_open_views(S);
   if (mt_sandbox_load(S, code_inside(), "@mortise/sandbox/inside.lua") != LUA_OK) return lua_error(S);
   push_inner_core(S);
   lua_call(S, 1, 1);
@@ -542,7 +542,7 @@ static int core_sandbox(lua_State *L) {
   mt_own(d, &box->owned, end_sandbox);
   box->driver = d;
   mt_buf_init(&box->packed, o.memory + PACKED_SPARE);
-  box->apart = (mt_apart){NULL, room_left, collect_buffers, &box->budget};
+  box->apart = (mt_apart){NULL, room_left, collect_buffers, mt_budget_charge, &box->budget};
   box->budget = (mt_budget){.memory_max = o.memory, .collect_at = o.memory / 2, .steps_max = o.steps, .time_max_ms = o.time_ms,
                             .is_stopped = stop_asked, .ctx = box};
   lua_pushvalue(L, 2);

@@ -314,6 +314,22 @@ describe("strings in a sandbox cannot blow up:", function()
     ["unpacking much"] = "local t = {} while true do select('#', table.unpack(t, 1, 100000)) end",
     ["moving much"] = "table.move({}, 1, math.maxinteger - 1, 2)",
     ["concat of nothing"] = "while true do pcall(table.concat, {}, '', 1, math.maxinteger) table.concat({}, ('x'):rep(100000)) end",
+    ["many assignments to a long document"] = [[
+      local parts = {}
+      for i = 1, 20000 do parts[i] = ('"k%d":1'):format(i) end
+      local doc = mortise.view("{" .. table.concat(parts, ",") .. "}")
+      for i = 1, 100000 do doc["f" .. i] = i end]],
+    ["a long document with many assignments made"] = [[
+      local doc = mortise.view(('{"a":"%s"}'):format(("x"):rep(10000)))
+      pcall(function() for i = 1, 100 do doc["f" .. i] = i end end)
+      while true do doc:_source() for _ in pairs(doc) do break end tostring(doc) doc:_table() end]],
+    ["its JSON"] = [[
+      local doc = mortise.view(('{"a":"%s"}'):format(("x"):rep(20000)))
+      for i = 1, 50 do doc["f" .. i] = i end
+      while true do mortise.json {doc, doc} end]],
+    ["reading of a long document"] = [[
+      local doc = mortise.view(('{"a":"%s","b":[1]}'):format(("x"):rep(100000)))
+      while true do local _ = doc.b end]],
     ["remove and insert in front"] = "local t = {} for i = 1, 50000 do t[i] = i end while true do table.insert(t, 1, table.remove(t, 1)) end",
   } do
     it(name, function() is_over("instructions", code, {memory = 32 << 20, steps = 3000 * 1000, time_ms = 60 * 1000}) end)
@@ -476,6 +492,17 @@ describe("in a sandbox", function()
       assert(why:find "cannot be asked from within")
       _, why = pcall(table.sort, {2, 1}, function() coroutine.wrap(function() mortise.get("a", "b") end)() end)
       assert(why:find "cannot be asked from within")]]
+  end)
+
+  it("an array of a document is read in order at little cost", function()
+    holds([[
+      local parts, sum = {}, 0
+      for i = 1, 20000 do parts[i] = i end
+      local doc = mortise.view(mortise.json {list = parts})
+      local list = doc.list
+      for i, each in ipairs(list) do sum = sum + each end
+      for i = 1, #list do sum = sum + list[i] end
+      assert(sum == 2 * 20000 * 20001 / 2)]], {memory = 8 << 20, steps = 3000 * 1000, time_ms = 0})
   end)
 
   it("values that are passed do not change with what is outside", function()

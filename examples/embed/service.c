@@ -148,6 +148,8 @@ static void forget_request(void *ctx, struct MHD_Connection *connection, void **
 
 /* ---- The loop ------------------------------------------------------------------------------------ */
 
+enum { LOOK_MS = 200 };
+
 /* What is waited for: mortise, the server, and whether somebody hangs up whose request is under way. */
 static void wait_for_all(mortise_loop *loop, struct MHD_Daemon *server) {
   static struct pollfd fds[2 + REQUESTS_MAX];
@@ -162,6 +164,7 @@ static void wait_for_all(mortise_loop *loop, struct MHD_Daemon *server) {
     fds[n++] = (struct pollfd){.fd = r->socket, .events = POLLRDHUP};
   }
   if (MHD_get_timeout(server, &soon) == MHD_YES && (ms < 0 || (long long)soon < ms)) ms = (int)soon;
+  if (ms < 0 || ms > LOOK_MS) ms = LOOK_MS; /* the server does not say that it has resumed one within its own turn */
   if (poll(fds, n, ms) < 0) return;
   for (nfds_t i = 2; i < n; i++)
     if (fds[i].revents) {

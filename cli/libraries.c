@@ -5,6 +5,8 @@
  * The linker finds the functions here instead of in the libraries, so the core calls them as ever, and a
  * function that is missing here is an error of the build. MORTISE_CURL and MORTISE_CRYPTO are the sonames of
  * the libraries that the build has found. */
+#include "late.h"
+
 #define CURL_DISABLE_TYPECHECK
 #include <curl/curl.h>
 #include <openssl/err.h>
@@ -12,12 +14,10 @@
 #include <openssl/hmac.h>
 #include <openssl/pem.h>
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -25,37 +25,10 @@
 #undef curl_easy_setopt
 #undef curl_multi_setopt
 
-/* By this ELF note, packagers' tools learn of both (uapi-group.org/specifications/specs/elf_dlopen_metadata). */
-#define LOADS(soname) "{\"feature\":\"server\",\"priority\":\"required\",\"soname\":[\"" soname "\"]}"
-#define LOADS_TEXT "[" LOADS(MORTISE_CURL) "," LOADS(MORTISE_CRYPTO) "]"
-static const struct loads_note {
-  uint32_t owner_n, text_n, type;
-  char owner[4];
-  _Alignas(4) char text[sizeof LOADS_TEXT];
-} loads_note __attribute__((used, section(".note.dlopen"), aligned(4))) = {
-    4, sizeof LOADS_TEXT, 0x407c0c0a, "FDO", LOADS_TEXT};
+MT_LATE_NOTE(loads_note, MT_LATE_LIBRARY("server", "required", MORTISE_CURL) ","
+             MT_LATE_LIBRARY("server", "required", MORTISE_CRYPTO));
 
-typedef struct function_row {
-  const char *name;
-  size_t offset; /* in the struct of the library's functions */
-} function_row;
-
-#define FUNCTION_MEMBER(name) __typeof__(name) *name;
-#define FUNCTION_ROW(name) {#name, offsetof(FUNCTIONS, name)},
-
-/* false: `why` says why not. The library stays loaded. */
-static bool load_library(const char *soname, const function_row *rows, void *functions, char *why, size_t n) {
-  void *library = dlopen(soname, RTLD_NOW | RTLD_LOCAL);
-  for (; library && rows->name; rows++) {
-    void *function = dlsym(library, rows->name);
-    *(void **)((char *)functions + rows->offset) = function;
-    if (!function) break;
-  }
-  if (library && !rows->name) return true;
-  const char *reason = dlerror();
-  snprintf(why, n, "%s", reason ? reason : soname);
-  return false;
-}
+#define FUNCTION_ROW(name) MT_LATE_ROW(FUNCTIONS, name)
 
 /* Another library that calls one of these finds the same function: they must not be hidden from it. */
 #pragma GCC visibility push(default)
@@ -69,15 +42,15 @@ static bool load_library(const char *soname, const function_row *rows, void *fun
   EACH(curl_multi_cleanup) EACH(curl_multi_info_read) EACH(curl_multi_init) EACH(curl_multi_remove_handle) \
   EACH(curl_multi_setopt) EACH(curl_multi_socket_action) EACH(curl_multi_strerror)
 
-static struct curl_functions { CURL_FUNCTIONS(FUNCTION_MEMBER) } curl;
+static struct curl_functions { CURL_FUNCTIONS(MT_LATE_MEMBER) } curl;
 
 static char no_curl[256]; /* why there is none */
 
 CURLcode curl_global_init(long flags) {
 #define FUNCTIONS struct curl_functions
-  static const function_row rows[] = {CURL_FUNCTIONS(FUNCTION_ROW) {NULL, 0}};
+  static const mt_late_row rows[] = {CURL_FUNCTIONS(FUNCTION_ROW) {NULL, 0}};
 #undef FUNCTIONS
-  if (!load_library(MORTISE_CURL, rows, &curl, no_curl, sizeof no_curl)) return CURLE_FAILED_INIT;
+  if (!mt_late_load(MORTISE_CURL, rows, &curl, no_curl, sizeof no_curl)) return CURLE_FAILED_INIT;
   return curl.curl_global_init(flags);
 }
 
@@ -188,16 +161,16 @@ const char *curl_multi_strerror(CURLMcode code) {
   EACH(EVP_EncodeBlock) EACH(EVP_PKEY_free) EACH(EVP_sha256) EACH(HMAC) \
   EACH(PEM_read_bio_PrivateKey)
 
-typedef struct crypto_functions { CRYPTO_FUNCTIONS(FUNCTION_MEMBER) } crypto_functions;
+typedef struct crypto_functions { CRYPTO_FUNCTIONS(MT_LATE_MEMBER) } crypto_functions;
 
 static crypto_functions crypto_loaded;
 
 static void load_crypto(void) {
 #define FUNCTIONS crypto_functions
-  static const function_row rows[] = {CRYPTO_FUNCTIONS(FUNCTION_ROW) {NULL, 0}};
+  static const mt_late_row rows[] = {CRYPTO_FUNCTIONS(FUNCTION_ROW) {NULL, 0}};
 #undef FUNCTIONS
   char why[256];
-  if (load_library(MORTISE_CRYPTO, rows, &crypto_loaded, why, sizeof why)) return;
+  if (mt_late_load(MORTISE_CRYPTO, rows, &crypto_loaded, why, sizeof why)) return;
   fprintf(stderr, "mortise: %s\n", why);
   _Exit(127);
 }

@@ -2,6 +2,8 @@
 #ifndef MT_MHD_H
 #define MT_MHD_H
 
+#include "late.h"
+
 #include "base/error.h"
 
 #include <microhttpd.h>
@@ -12,8 +14,7 @@
   EACH(MHD_queue_response) EACH(MHD_suspend_connection) EACH(MHD_resume_connection) \
   EACH(MHD_lookup_connection_value) EACH(MHD_get_connection_values) EACH(MHD_get_connection_info)
 
-#define MT_MHD_MEMBER(name) __typeof__(name) *name;
-typedef struct mt_mhd { MT_MHD_FUNCTIONS(MT_MHD_MEMBER) } mt_mhd;
+typedef struct mt_mhd { MT_MHD_FUNCTIONS(MT_LATE_MEMBER) } mt_mhd;
 
 /* Its functions; NULL, with `err` that names the package, where it is missing. The library stays loaded. */
 const mt_mhd *mt_mhd_load(mortise_error *err);

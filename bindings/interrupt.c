@@ -74,15 +74,17 @@ void mt_interrupt_arm(mt_driver *d, lua_State *L) {
   lua_sethook(L, mt_interrupt_look, LUA_MASKCOUNT, LOOK_COUNT);
 }
 
-bool mt_interrupt_due(mt_driver *d) {
-  uint64_t asked = atomic_exchange(&d->asked, 0);
+static bool is_due(const mt_driver *d, uint64_t asked) {
   if (!insists(d)) return asked && asked == atomic_load(&d->call);
   return mt_clock_boot_ms() >= d->again_ms; /* another request meanwhile changes nothing */
 }
 
+bool mt_interrupt_due(mt_driver *d) {
+  return is_due(d, atomic_exchange(&d->asked, 0));
+}
+
 bool mt_interrupt_is_pending(const mt_driver *d) {
-  if (!insists(d)) return atomic_load(&d->asked) && atomic_load(&d->asked) == atomic_load(&d->call);
-  return mt_clock_boot_ms() >= d->again_ms;
+  return is_due(d, atomic_load(&d->asked));
 }
 
 const char mt_interrupted_text[] = "asked to stop";

@@ -417,16 +417,19 @@ static mt_json current(lua_State *L, const mt_view *view) {
   return value;
 }
 
+const mt_view *mt_view_whole(lua_State *L) {
+  const mt_view *view = test_view(L, 1);
+  if (!view || view->kind != MT_VIEW_INSIDE) return view;
+  lua_getiuservalue(L, 1, 1);
+  view = lua_touserdata(L, -1); /* which the view keeps */
+  lua_pop(L, 1);
+  return view;
+}
+
 /* In a state apart it counts, before it is done. */
-static void charge_apart(lua_State *L, const mt_view *view) {
+static void charge_apart(lua_State *L) {
   const mt_apart *apart = mt_apart_of(L);
-  if (!apart) return;
-  if (view->kind == MT_VIEW_INSIDE) {
-    lua_getiuservalue(L, 1, 1);
-    view = lua_touserdata(L, -1);
-    lua_pop(L, 1);
-  }
-  apart->charge(L, mt_view_making_steps(view));
+  if (apart) apart->charge(L, mt_view_making_steps(mt_view_whole(L)));
 }
 
 bool mt_view_encode(lua_State *L, int index, mt_buf *out) {
@@ -436,7 +439,7 @@ bool mt_view_encode(lua_State *L, int index, mt_buf *out) {
   lua_insert(L, 1); /* the functions here use index 1 */
   int top = lua_gettop(L);
   const mt_view *view = check_view(L);
-  charge_apart(L, view);
+  charge_apart(L);
   mt_page_box *page = view->page;
   if (page) page->pins++;
   mt_json value = current(L, view);

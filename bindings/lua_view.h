@@ -33,6 +33,8 @@ typedef struct mt_view {
   size_t at;
 } mt_view;
 
+/* The document of the view at 1, or a part of one that is read-only; NULL: it is no view. Allocates nothing. */
+const mt_view *mt_view_whole(lua_State *L);
 /* What it takes to make its text, in about as many instructions of Lua: each assignment is made in a copy of all of it. */
 static inline uint64_t mt_view_making_steps(const mt_view *root) {
   return (root->value.raw.n / 2 + root->patches) * ((uint64_t)root->patches + 1);

@@ -7,16 +7,6 @@
 /* Bytes of a document that take about as long as an instruction of Lua. */
 enum { READ_BYTES = 4, ASSIGNED_BYTES = 2 };
 
-/* The document of the view at 1, or a part of one that is read-only; NULL: it is no view. */
-static const mt_view *viewed_whole(lua_State *L) {
-  const mt_view *view = luaL_testudata(L, 1, mt_view_class.name);
-  if (!view || view->kind != MT_VIEW_INSIDE) return view;
-  lua_getiuservalue(L, 1, 1);
-  view = lua_touserdata(L, -1); /* which the view keeps */
-  lua_pop(L, 1);
-  return view;
-}
-
 /* An array is read in order: it goes on from the item before. */
 static bool is_next_item(lua_State *L, const mt_view *view) {
   int is_integer;
@@ -25,17 +15,17 @@ static bool is_next_item(lua_State *L, const mt_view *view) {
 }
 
 static void charge_reading(lua_State *L) {
-  const mt_view *view = viewed_whole(L);
+  const mt_view *view = mt_view_whole(L);
   if (view && !is_next_item(L, view)) mt_budget_charge(L, 1 + view->value.raw.n / READ_BYTES + view->patches);
 }
 
 static void charge_assigning(lua_State *L) {
-  const mt_view *view = viewed_whole(L);
+  const mt_view *view = mt_view_whole(L);
   if (view) mt_budget_charge(L, 1 + view->value.raw.n / ASSIGNED_BYTES + view->patches);
 }
 
 static void charge_making(lua_State *L) {
-  const mt_view *view = viewed_whole(L);
+  const mt_view *view = mt_view_whole(L);
   if (view) mt_budget_charge(L, 1 + mt_view_making_steps(view));
 }
 

@@ -184,10 +184,14 @@ mt_sandbox_asking *mt_sandbox_asking_of(lua_State *L) {
   return a;
 }
 
-int mt_sandbox_ask(lua_State *L) {
+static void check_waiting(lua_State *L) {
   if (!lua_isyieldable(L))
     luaL_error(L, "the store cannot be asked from within a comparison of table.sort, a replacement of gsub, a metamethod, "
                   "an iterator or a __close");
+}
+
+int mt_sandbox_ask(lua_State *L) {
+  check_waiting(L);
   mt_sandbox_asking_of(L)->asking = true;
   return lua_yield(L, lua_gettop(L));
 }
@@ -206,11 +210,10 @@ static int sandbox_create(lua_State *L) {
   return 1;
 }
 
-static void check_suspended(lua_State *L, lua_State *co) {
-  bool finished = lua_status(co) == LUA_OK && !lua_gettop(co);
-  if (co != L && !finished) return;
-  lua_pushstring(L, finished && co != L ? "cannot resume dead coroutine" : "cannot resume non-suspended coroutine");
-  lua_error(L);
+/* NULL: it can be, as far as is seen here. */
+static const char *why_not_resumed(lua_State *L, lua_State *co) {
+  if (co == L) return "cannot resume non-suspended coroutine";
+  return lua_status(co) == LUA_OK && !lua_gettop(co) ? "cannot resume dead coroutine" : NULL;
 }
 
 /* Resumes it with the `nargs` values on top of L. -> its status; *n values are then on top of co. */
@@ -269,11 +272,8 @@ static int went_on(lua_State *L, lua_State *co, int status, int n, int below) {
   lua_xmove(co, L, n);
   mt_sandbox_asking *a = mt_sandbox_asking_of(L);
   if (status == LUA_YIELD && a->asking) { /* it goes past us */
-    if (!lua_isyieldable(L)) {
-      a->asking = false;
-      luaL_error(L, "the store cannot be asked from within a comparison of table.sort, a replacement of gsub, a "
-                    "metamethod, an iterator or a __close");
-    }
+    a->asking = lua_isyieldable(L);
+    check_waiting(L);
     return lua_yieldk(L, n, below, after_asking);
   }
   return lua_gettop(L) - below + (below == 2);
@@ -291,9 +291,10 @@ static int after_asking(lua_State *L, int status, lua_KContext below) {
 static int sandbox_resume(lua_State *L) {
   lua_State *co = lua_tothread(L, 1);
   luaL_argexpected(L, co, 1, "coroutine");
-  if (lua_status(co) == LUA_OK && (co == L || !lua_gettop(co))) {
+  const char *why = why_not_resumed(L, co);
+  if (why) {
     lua_pushboolean(L, false);
-    lua_pushstring(L, co == L ? "cannot resume non-suspended coroutine" : "cannot resume dead coroutine");
+    lua_pushstring(L, why);
     return 2;
   }
   lua_pushboolean(L, true);
@@ -308,7 +309,11 @@ static int call_wrap(lua_State *L) {
   lua_pushvalue(L, lua_upvalueindex(1));
   lua_insert(L, 1);
   lua_State *co = lua_tothread(L, 1);
-  check_suspended(L, co);
+  const char *why = why_not_resumed(L, co);
+  if (why) {
+    lua_pushstring(L, why); /* without a place, like Lua's */
+    return lua_error(L);
+  }
   int n = 0;
   int status = run_coroutine(L, co, lua_gettop(L) - 1, &n);
   return went_on(L, co, status, n, 1);

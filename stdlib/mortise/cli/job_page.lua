@@ -2,7 +2,6 @@
 -- shows of others' is text.
 local core = require "mortise.core"
 local duration = require "mortise.duration"
-local holds = require "mortise.cli.holds"
 local job_orders = require "mortise.cli.job_orders"
 local job_shown = require "mortise.cli.job_shown"
 local printable = require "mortise.printable"
@@ -21,7 +20,7 @@ local function text(value)
   return (plain:gsub("[&<>\"']", entities))
 end
 
-local function time(seconds) return text(holds.iso(math.floor(seconds * 1000)) or "?") end
+local function time(seconds) return text(job_shown.time_text(seconds)) end
 
 local function took(seconds) return text(duration.text(math.floor(seconds * 1000 + 0.5))) end
 

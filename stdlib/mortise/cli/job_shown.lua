@@ -70,7 +70,7 @@ local function progress_of(record)
   }
 end
 
-local function time_text(seconds) return holds.iso(math.floor(seconds * 1000)) or "?" end
+function job_shown.time_text(seconds) return holds.iso(math.floor(seconds * 1000)) or "?" end
 
 -- ---- One -----------------------------------------------------------------------------------------
 
@@ -121,10 +121,11 @@ end
 
 local function say_times(record)
   local attempts = record.attempts == 1 and "1 attempt" or ("%d attempts"):format(record.attempts)
-  say("begun", "%s (%s), %s", ago(record.created), time_text(record.created), attempts)
+  say("begun", "%s (%s), %s", ago(record.created), job_shown.time_text(record.created), attempts)
   if not records.over[record.state] then return say("updated", "%s", ago(record.updated)) end
   local took = duration.text(math.floor((record.updated - record.created) * 1000 + 0.5))
-  say("ended", "%s (%s), %s after it was begun", ago(record.updated), time_text(record.updated), took)
+  say("ended", "%s (%s), %s after it was begun", ago(record.updated), job_shown.time_text(record.updated),
+    took)
 end
 
 -- How it stands, in one line.
@@ -334,9 +335,9 @@ function job_shown.object(record)
   if record.state == "damaged" then return record end
   if records.over[record.state] then
     record.seconds = math.floor((record.updated - record.created) * 1000 + 0.5) / 1000
-    record.ended = time_text(record.updated)
+    record.ended = job_shown.time_text(record.updated)
   end
-  record.created, record.updated = time_text(record.created), time_text(record.updated)
+  record.created, record.updated = job_shown.time_text(record.created), job_shown.time_text(record.updated)
   record.percent = record.total and record.total > 0 and record.done * 100 // record.total or nil
   record.next = core.array(records.next_steps(nil, record))
   return record

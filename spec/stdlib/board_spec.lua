@@ -128,6 +128,7 @@ describe("the history", function()
     for second = 0, 3 * 3600 do
       history.add(h, {
         at = 1000 * second, locks = second, n_sessions = 1, waiting = 0, took_ms = 5,
+        running = 1, standing = 0,
         jobs = {{
           job = "j", rate = 10, left = 5, done = second, batches = second // 2,
           counts = {conflicts = 1, rejected = 2},
@@ -141,9 +142,10 @@ describe("the history", function()
     assert.same({10, 1, 2}, table.move(of_job[#of_job], 2, 4, 1, {}))
     assert.is_true(of_job[#of_job][5] >= 1000 and of_job[#of_job][5] <= 2000, of_job[#of_job][5])
     for i = 1, 100 do
-      history.add(h, {at = 4e6 * 3 // 1 | 0, locks = 0, n_sessions = 0, waiting = 0, took_ms = 0, jobs = {{
-        job = "j" .. i, counts = {conflicts = 0, rejected = 0},
-      }}})
+      history.add(h, {
+        at = 4e6 * 3 // 1 | 0, locks = 0, n_sessions = 0, waiting = 0, running = 1, standing = 0, took_ms = 0,
+        jobs = {{job = "j" .. i, counts = {conflicts = 0, rejected = 0}}},
+      })
     end
     assert.is_nil(history.of_job(h, "j"))
     assert.is_table(history.of_job(h, "j100"))

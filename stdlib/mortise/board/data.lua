@@ -142,11 +142,7 @@ function data.job(record)
 end
 
 local function jobs_of(found)
-  local list, standing, running = core.array {}, 0, 0
-  for _, record in ipairs(found.jobs) do
-    if record.stands or not record.counts then standing = standing + 1 else running = running + 1 end
-  end
-  local chosen = {}
+  local list, chosen = core.array {}, {}
   for _, stands in ipairs {true, false} do
     for _, record in ipairs(found.jobs) do
       if (record.stands or false) == stands then chosen[#chosen + 1] = record end
@@ -154,7 +150,7 @@ local function jobs_of(found)
   end
   for _, record in ipairs(found.ended) do chosen[#chosen + 1] = record end
   for i = 1, math.min(#chosen, jobs_most) do list[i] = data.job(chosen[i]) end
-  return list, running, standing, #chosen - #list
+  return list, #chosen - #list
 end
 
 -- ---- All -----------------------------------------------------------------------------------------
@@ -181,11 +177,11 @@ function data.object(board, found)
     interval_ms = board.interval_ms, now = core.wall_ms(),
   }
   if not found then return object end
-  local jobs, running, standing, more = jobs_of(found)
+  local jobs, more = jobs_of(found)
   object.at, object.took_ms, object.refreshed = found.at, found.took_ms, found.fresh
   object.sums = core.object {
-    locks = found.locks, sessions = found.n_sessions, waiting = found.waiting, running = running,
-    standing = standing, left_out = found.left_out > 0 and found.left_out or nil,
+    locks = found.locks, sessions = found.n_sessions, waiting = found.waiting, running = found.running,
+    standing = found.standing, left_out = found.left_out > 0 and found.left_out or nil,
   }
   object.waits, object.circles = waits_of(found, board.namespace), circles_of(found)
   object.waits_more = found.waiting - #object.waits

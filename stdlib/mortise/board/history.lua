@@ -57,12 +57,12 @@ end
 
 -- Adds a look's point.
 function history.add(h, found)
-  local running, standing = 0, 0
   for _, record in ipairs(found.jobs) do
-    if record.stands or not record.counts then standing = standing + 1 else running = running + 1 end
     if record.counts then add_job(h, record, found.at) end
   end
-  add(h.points, {found.at, found.locks, found.n_sessions, found.waiting, running, standing, found.took_ms})
+  add(h.points, {
+    found.at, found.locks, found.n_sessions, found.waiting, found.running, found.standing, found.took_ms,
+  })
 end
 
 local function plain(names, points)

@@ -166,13 +166,13 @@ end
 -- ---- A look --------------------------------------------------------------------------------------
 
 -- `before`: the last one, or nil. -> {at=, took_ms=, fresh=, locks=, waiting=, sessions=, session_list=,
--- n_sessions=, columns={[namespace]=}, left_out=, waits=, jobs=, ended=}
+-- n_sessions=, columns={[namespace]=}, left_out=, waits=, jobs=, running= and standing= of them, ended=}
 function look.take(client, before)
   local began = core.now_ms()
   local found = {
     at = core.wall_ms(), locks = 0, waiting = 0, sessions = {}, session_list = {}, n_sessions = 0,
-    columns = {},
-    n_rows = 0, bytes = 0, left_out = 0, contended = {}, contended_at = {}, seen = {},
+    columns = {}, n_rows = 0, bytes = 0, left_out = 0, running = 0, standing = 0, contended = {},
+    contended_at = {}, seen = {},
   }
   found.fresh = holds.each(client, {kind = "locks", page = page}, function(entry, lock)
     add_entry(found, entry, lock)
@@ -183,6 +183,10 @@ function look.take(client, before)
   found.contended, found.contended_at = nil, nil
   note_first(found, before)
   found.jobs = unfinished(client)
+  for _, record in ipairs(found.jobs) do
+    local which = (record.stands or not record.counts) and "standing" or "running"
+    found[which] = found[which] + 1
+  end
   found.ended = ended(client, found, before)
   found.took_ms = core.now_ms() - began
   return found

@@ -42,17 +42,13 @@ function board_metrics.text(found, is_well, readers)
   gauge(lines, "mortise_board_up", "could the store be read the last time?", is_well and 1 or 0)
   gauge(lines, "mortise_board_readers", "pages that are open", readers)
   if found then
-    local running, standing = 0, 0
-    for _, record in ipairs(found.jobs) do
-      if record.stands or not record.counts then standing = standing + 1 else running = running + 1 end
-    end
     gauge(lines, "mortise_board_look_seconds", "when the store was read, since 1970", found.at // 1000)
     gauge(lines, "mortise_board_look_milliseconds", "how long that took", found.took_ms)
     gauge(lines, "mortise_board_locks", "locks in the table", found.locks)
     gauge(lines, "mortise_board_sessions", "sessions in the table", found.n_sessions)
     gauge(lines, "mortise_board_waiting", "who waits for a lock", found.waiting)
-    gauge(lines, "mortise_board_jobs_running", "jobs that run", running)
-    gauge(lines, "mortise_board_jobs_standing", "jobs that stand half-done", standing)
+    gauge(lines, "mortise_board_jobs_running", "jobs that run", found.running)
+    gauge(lines, "mortise_board_jobs_standing", "jobs that stand half-done", found.standing)
     add_jobs(lines, found.jobs)
   end
   return table.concat(lines, "\n") .. "\n" .. metrics_text.of(metrics)

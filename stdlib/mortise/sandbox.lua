@@ -26,7 +26,10 @@ local function make(budget, print_line)
   return core.sandbox(limits, print_line)
 end
 
-local function print_line(line) print(printable(line, true)) end
+-- What hands each line on, so that it cannot control a terminal.
+local function printer(to)
+  return function(line) to(printable(line, true)) end
+end
 
 -- Goes on until it ends. -> what the entry returned
 local function attend(box, session, step, ...)
@@ -39,12 +42,12 @@ end
 function sandbox.run(o)
   local budget = with_defaults(o, budgets.script)
   local own_policy = policy.of(o.allow)
-  local box <close> = make(budget, o.print or print_line)
+  local box <close> = make(budget, o.print or printer(print))
   local session <close> = requests.open(own_policy, o.client, box)
-  local results = table.pack(pcall(function()
-    return attend(box, session, box:start("run", o.code, o.name, table.unpack(o.arguments or {})))
-  end))
-  if not results[1] then error(session:whole(results[2]), 0) end
+  local ok, why = pcall(function()
+    attend(box, session, box:start("run", o.code, o.name, table.unpack(o.arguments or {})))
+  end)
+  if not ok then error(session:whole(why), 0) end
 end
 
 -- For a C host: {allow=, memory=, instructions=, time=} -> a function (code or nil, name, print) -> a
@@ -59,7 +62,7 @@ function sandbox.hosted(given)
       sandbox.run {
         code = code, name = chunk, arguments = {...}, client = require("mortise").client, allow = o.allow,
         memory = o.memory, instructions = o.instructions, time = o.time,
-        print = function(line) print_to(printable(line, true)) end,
+        print = printer(print_to),
       }
     end
   end
@@ -127,7 +130,7 @@ function sandbox.change(what, given)
   local box
 
   local function open()
-    box = make(budget, o.print or print_line)
+    box = make(budget, o.print or printer(print))
     if codes then
       box:adopt(table.unpack(codes))
       enter(box, "adopt", upvalues)

@@ -61,6 +61,27 @@ def shows(browser, world):
         page.close()
 
 
+@test("a job's report is a page that runs nothing, and fits a telephone")
+def reports(browser, world):
+    made = subprocess.run([PROGRAM, "jobs", "report", "stands-half-done", "--html"], timeout=60, check=True,
+                          env={**os.environ, **world.environment}, cwd=world.work_in, stdout=subprocess.PIPE)
+    with tempfile.NamedTemporaryFile(suffix=".html") as file:
+        file.write(made.stdout)
+        file.flush()
+        for dark in (False, True):
+            page = browser.page(width=360, height=740, dark=dark)
+            page.go("file://" + file.name)
+            page.wait_for("document.readyState === 'complete'")
+            said = text_of(page)
+            for word in ("stands-half-done", "What was asked", "Who began each turn at it", "jobs resume"):
+                check("the report says", word in said, word + " in:\n" + said[:2000])
+            check("it has no script", page.value("document.scripts.length === 0"))
+            check("the page fits", page.value("document.documentElement.scrollWidth <= 360"),
+                  str(page.value("document.documentElement.scrollWidth")))
+            check("nothing is complained of", not (list_ := page.complaints()), str(list_))
+            page.close()
+
+
 @test("takes hostile names for text, and makes what cannot be seen visible")
 def takes_text(browser, world):
     with World(world.store, "hostile") as bad, Board(bad) as board:
@@ -294,27 +315,6 @@ def steers(browser, world):
         complaints = [each for each in page.complaints() if "403" not in each]
         check("nothing is complained of", complaints == [], str(complaints))
         page.close()
-
-
-@test("a job's report is a page that runs nothing, and fits a telephone")
-def reports(browser, world):
-    made = subprocess.run([PROGRAM, "jobs", "report", "stands-half-done", "--html"], timeout=60, check=True,
-                          env={**os.environ, **world.environment}, cwd=world.work_in, stdout=subprocess.PIPE)
-    with tempfile.NamedTemporaryFile(suffix=".html") as file:
-        file.write(made.stdout)
-        file.flush()
-        for dark in (False, True):
-            page = browser.page(width=360, height=740, dark=dark)
-            page.go("file://" + file.name)
-            page.wait_for("document.readyState === 'complete'")
-            said = text_of(page)
-            for word in ("stands-half-done", "What was asked", "Who began each turn at it", "jobs resume"):
-                check("the report says", word in said, word + " in:\n" + said[:2000])
-            check("it has no script", page.value("document.scripts.length === 0"))
-            check("the page fits", page.value("document.documentElement.scrollWidth <= 360"),
-                  str(page.value("document.documentElement.scrollWidth")))
-            check("nothing is complained of", not (list_ := page.complaints()), str(list_))
-            page.close()
 
 
 def is_asked_for(what):

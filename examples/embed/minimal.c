@@ -5,15 +5,19 @@
 #include <stdio.h>
 
 static const char script[] =
-    "local path, owners = ..., {}\n"
+    "local path, owners, waiters = ..., {}, 0\n"
     "mortise.with_tree_lock(path, function(lock)\n"
-    "  mortise.sleep '2s'\n"
-    "  local seen = mortise.list()\n"
-    "  for _, session in ipairs(seen.sessions) do owners[session.session] = session.owner end\n"
-    "  for _, place in ipairs(seen.locks) do\n"
-    "    for _, waiter in ipairs(place.queue) do\n"
-    "      print(owners[waiter.session].script .. ' waits for ' .. waiter.mode .. ' on ' .. place.path)\n"
+    "  for _ = 1, 20 do\n" // seconds; until somebody waits
+    "    mortise.sleep '1s'\n"
+    "    local seen = mortise.list()\n"
+    "    for _, session in ipairs(seen.sessions) do owners[session.session] = session.owner end\n"
+    "    for _, place in ipairs(seen.locks) do\n"
+    "      for _, waiter in ipairs(place.queue) do\n"
+    "        print(owners[waiter.session].script .. ' waits for ' .. waiter.mode .. ' on ' .. place.path)\n"
+    "        waiters = waiters + 1\n"
+    "      end\n"
     "    end\n"
+    "    if waiters > 0 then break end\n"
     "  end\n"
     "end)\n";
 

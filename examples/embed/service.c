@@ -30,6 +30,7 @@ typedef struct request {
 
 static mortise_host *host;
 static request *requests; /* whose scripts run */
+static int unanswered;    /* all that came, until their answers are sent */
 static volatile sig_atomic_t stopping;
 
 /* ---- A request ---------------------------------------------------------------------------------- */
@@ -119,6 +120,7 @@ static enum MHD_Result handle(void *ctx, struct MHD_Connection *connection, cons
   if (!r) { /* its head has come */
     r = *mine = calloc(1, sizeof *r);
     if (!r) return MHD_NO;
+    unanswered++;
     r->connection = connection;
     r->socket = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
     return MHD_YES;
@@ -140,6 +142,7 @@ static void forget_request(void *ctx, struct MHD_Connection *connection, void **
   (void)ctx, (void)connection, (void)why;
   request *r = *mine;
   if (!r) return;
+  unanswered--;
   unlink_request(r);
   mortise_run_cancel(r->run);
   free(r->answer);
@@ -192,7 +195,10 @@ static void serve(mortise_loop *loop, struct MHD_Daemon *server) {
     mortise_run_cancel(r->run);
     answer_with(r, MHD_HTTP_SERVICE_UNAVAILABLE, "the service is being stopped");
   }
-  MHD_run(server);
+  for (int i = 0; unanswered && i < 200; i++) { /* one that does not read is waited for for two seconds */
+    MHD_run(server);
+    poll(NULL, 0, 10);
+  }
 }
 
 int main(int argc, char **argv) {

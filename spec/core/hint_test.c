@@ -148,6 +148,8 @@ static void test_forged_hints_grant_nothing(void **state) {
   mt_test_acquire(&waits, &c[1], "/forged", false, 0, 30000);
   bool never = false;
   mt_test_pump_until(c, 2, &never, 500);
+  while (!waits.acquire.finished && !((const mt_attempt *)waits.acquire.op)->kept_ms) mt_test_pump_until(c, 2, &never, 10);
+  MT_CHECK(!waits.acquire.finished, "%s", waits.acquire.error.message);
   uint64_t before = mt_manager_get_stats(c[1].manager).batches;
   mt_hint gone = {.kind = MT_HINT_GONE, .place = place_hash("/forged")};
   memcpy(gone.to, mt_manager_session(c[1].manager)->id, sizeof gone.to);
@@ -192,9 +194,9 @@ static void test_hand_off(void **state) {
     if (turn == 1)
       for (size_t i = 1; i < CLIENTS; i++) {
         mt_test_acquire(&ops[i], &c[i], "/hand/off", false, 0, 30000);
-        const mt_attempt *at = ops[i].acquire.op;
-        while (!at->kept_ms)
+        while (!ops[i].acquire.finished && !((const mt_attempt *)ops[i].acquire.op)->kept_ms)
           pump_for(c, CLIENTS, 1); /* until it has its place, so that they have an order */
+        MT_CHECK(!ops[i].acquire.finished, "%s", ops[i].acquire.error.message);
       }
     mt_test_give(c, CLIENTS, last, lock);
     mt_test_acquire(&ops[last], &c[last], "/hand/off", false, 0, 30000);

@@ -21,9 +21,11 @@ function stores.name(what)
   return ("luaspec-%s-%s-%d"):format(what, run_id, made)
 end
 
+-- In TMPDIR: Lua knows /tmp alone.
 function stores.temporary(suffix)
-  local file = os.tmpname()
+  local file, folder = os.tmpname(), os.getenv "TMPDIR"
   os.remove(file)
+  if folder then file = folder .. "/" .. file:match "[^/]+$" end
   return file .. (suffix or "")
 end
 

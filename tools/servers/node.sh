@@ -19,21 +19,15 @@ node_url() {
 
 # ---- configuration ----
 
-# Where a node keeps its documents: in its folder, or for MORTISE_DATA in one of the same name below that.
-node_data() {
-  if [ -n "${MORTISE_DATA:-}" ]; then echo "$MORTISE_DATA/$(basename "$run")/node-$1"; else echo "$run/node-$1/data"; fi
-}
-
 node_prepare() {
-  local dir=$run/node-$1 data
-  data=$(node_data "$1")
-  mkdir -p "$dir"/{config,logs,tmp} "$data"
+  local dir=$run/node-$1
+  mkdir -p "$dir"/{config,data,logs,tmp}
   node_settings "$1" >"$dir/config/$family.yml"
   sed "s|@LOGS@|$dir/logs|" "$here/log4j2.properties" >"$dir/config/log4j2.properties"
   jvm_options "$dir" >"$dir/config/jvm.options"
   [ "$secure" = 0 ] || secure_node "$dir/config"
   if [ "$(id -u)" = 0 ]; then
-    chown -R "$SERVER_UID:$SERVER_UID" "$dir" "$data"
+    chown -R "$SERVER_UID:$SERVER_UID" "$dir"
     can_reach "$dir/config"
   fi
 }
@@ -51,7 +45,7 @@ node_settings() {
   cat <<SETTINGS
 cluster.name: $name-$port
 node.name: node-$1
-path.data: $(node_data "$1")
+path.data: $dir/data
 path.logs: $dir/logs
 network.host: 127.0.0.1
 http.port: $p
@@ -92,10 +86,12 @@ module_settings() {
   fi
 }
 
+# PerfDisableSharedMem: else a JVM stands still while the disk that /tmp is on is busy with the file of its statistics.
 jvm_options() {
   printf '%s\n' "-Xms$heap" "-Xmx$heap" -XX:+UseSerialGC -XX:-AlwaysPreTouch \
     "-Djava.io.tmpdir=$1/tmp" "-Djna.tmpdir=$1/tmp" -Djna.nosys=true \
     -Dio.netty.noUnsafe=true -Dlog4j2.disable.jmx=true \
+    -XX:+PerfDisableSharedMem \
     -Dlog4j.shutdownHookEnabled=false -Dfile.encoding=UTF-8
   # shellcheck disable=SC2086 # words
   [ -z "${MORTISE_JVM_ARGS:-}" ] || printf '%s\n' $MORTISE_JVM_ARGS
@@ -141,7 +137,7 @@ close_descriptors() {
 
 launches_detached() { [ "$family" = elasticsearch ] && [ "$major" -ge 8 ]; }
 
-launcher_jvm=(-Xms4m -Xmx64m -XX:+UseSerialGC -XX:TieredStopAtLevel=1)
+launcher_jvm=(-Xms4m -Xmx64m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:+PerfDisableSharedMem)
 
 opensearch_command() {
   local path plugins=()

@@ -14,6 +14,9 @@ numbers. Writers index, delete and create again. Operations come to the replica 
 and what it does not have vanishes, which leaves gaps. A search shows either of the two as of the refresh or as it is.
 The process may die at each step, and what it had sent is carried out, or in part, or late, or never; another goes on
 from what is kept. Whatever was sent may come again at any time.
+
+Following an index back into the old one is the same, but that it does not begin with nothing: the target has all of the
+source already, in versions of its own, and the journals list it as answered.
 """
 import gc
 import sys
@@ -25,6 +28,7 @@ TERM = 16  # a version is term * TERM + number
 # What may happen: operations of writers, fail-overs, deaths of the process, blocks that it lifts by itself.
 May = namedtuple("May", "write fail die lift")
 RIGHT = (May(2, 1, 1, 0), May(2, 0, 1, 1), May(1, 2, 2, 1))
+RIGHT_BACK = (May(2, 1, 1, 0), May(1, 1, 1, 1))
 
 # Each bug, and what must happen for it to do harm.
 BUGS = {
@@ -53,6 +57,15 @@ BUGS = {
     "the mark is removed after the block is lifted": May(0, 0, 1, 0),
     "a block is set while a request that lifts it is late": May(0, 0, 1, 1),
     "gc_deletes ends with the swap": May(0, 0, 0, 0),
+    "a copy is forgotten before the newer one is in a journal": May(2, 0, 1, 0),
+    "what the target has of a document above the checkpoint is forgotten": May(2, 1, 0, 0),
+    "a segment is fine when one of its parts is": May(1, 0, 0, 0),
+}
+# The same of following back.
+BUGS_BACK = {
+    "the old index has an older state than is listed": May(0, 0, 0, 0),
+    "what the old index has is not listed": May(1, 0, 0, 0),
+    "the old index's own versions are above the copies'": May(1, 0, 0, 0),
 }
 bug = None  # the planted one
 
@@ -72,10 +85,11 @@ State = namedtuple("State", "ops term deposed seen target done journal answered 
 
 # step: the next one. last: in a round under the block. upto: the round's checkpoint. term: its primary's. segment: in
 # work. found: copies to be sent. copied: those answered in this round. gone: (copy, term, number) to be deleted.
-# clean: nothing differed.
-Proc = namedtuple("Proc", "step last upto term segment found copied gone clean")
+# clean: nothing differed. moved: copies that the target had when newer ones were listed; they stay in their journals
+# until those are written again, and are not compared.
+Proc = namedtuple("Proc", "step last upto term segment found copied gone clean moved")
 NONE = frozenset()
-BEGIN = Proc("read_checkpoint", False, 0, 0, 0, NONE, NONE, NONE, True)
+BEGIN = Proc("read_checkpoint", False, 0, 0, 0, NONE, NONE, NONE, True, NONE)
 SWAPPED = "swapped"
 
 
@@ -226,11 +240,23 @@ def to_read(state, proc, which):
 def read(state, proc):
     for shown in search(state):
         found = within(shown, proc.segment, state.done, proc.upto)
+        if planted("what the target has of a document above the checkpoint is forgotten"):
+            above = ((doc, version) for doc, version in enumerate(shown) if number(version) > proc.upto)
+            proc = proc._replace(moved=proc.moved | replaced(state, above))
         if found:
             step = "bulk" if planted("the journal is written after the bulk") else "write"
-            yield state._replace(proc=proc._replace(step=step, found=found))
+            after = state._replace(proc=proc._replace(step=step, found=found))
+            if planted("a copy is forgotten before the newer one is in a journal"):
+                after = take_off(after, replaced(state, found))
+            yield after
         else:
             yield to_read(state, proc, proc.segment + 1)
+
+
+def replaced(state, copies):
+    """What the target has of these documents."""
+    there = ((doc, state.target[doc][0], version) for doc, version in copies if state.target[doc][1])
+    return frozenset((doc, before) for doc, before, version in there if TERM < before < version)
 
 
 def written(state, proc):
@@ -240,7 +266,10 @@ def written(state, proc):
 
 
 def write(state, proc):
-    after = with_journal(state, proc.segment, written(state, proc))
+    moved = proc.moved | replaced(state, proc.found) if state.done else NONE
+    state = take_off(state, frozenset(each for each in proc.moved if segment(each[1]) == proc.segment))
+    proc = proc._replace(moved=moved)
+    after = with_journal(state, proc.segment, written(state, proc))._replace(proc=proc)
     if planted("the journal is written after the bulk"):
         yield to_read(after, proc, proc.segment + 1)
         return
@@ -300,7 +329,7 @@ def to_compare(state, proc, which):
 
 
 def compare(state, proc):
-    listed = state.journal[proc.segment]
+    listed = state.journal[proc.segment] - proc.moved
     answered = listed if planted("what the journal lists counts as answered") else listed & state.answered
     for shown in search(state):
         there = within(shown, proc.segment, 0, state.done)
@@ -308,10 +337,19 @@ def compare(state, proc):
             yield to_compare(state, proc, proc.segment + 1)
             continue
         for found in looks(state):
-            yield settle(state, proc, there, answered, found)
+            for part in parts(there, listed, answered):
+                yield settle(state, proc, there, answered, found, part)
+
+
+def parts(there, listed, answered):
+    """The sets of numbers that may be looked at: other searches may have shown that others are fine."""
+    differing = frozenset(number(version) for _, version in (there | listed) - (there & listed & answered))
+    return {differing, *(frozenset((each,)) for each in differing)}
 
 
 def equal(there, listed, answered):
+    if planted("a segment is fine when one of its parts is"):
+        return there == listed == answered or bool(there & listed & answered)
     if planted("segments are compared by counts"):
         return len(there) == len(answered) == len(listed)
     if planted("only segments with fewer than were copied are looked at"):
@@ -326,19 +364,23 @@ def looks(state):
     return search(state)
 
 
-def settle(state, proc, there, answered, found):
+def settle(state, proc, there, answered, found, part):
+    state = take_off(state, frozenset(each for each in proc.moved if segment(each[1]) == proc.segment))
     listed = state.journal[proc.segment]
     gone, moved = set(proc.gone), set()
     for copy in listed - there:
         doc, version = copy
+        if number(version) not in part:
+            continue
         if found[doc] > version and is_known(state, (doc, found[doc])):
             moved.add(copy)
         if not found[doc] and copy not in (each[0] for each in gone):
             gone.add((copy, proc.term, noted(state, proc)))
-    state = take_off(with_journal(state, proc.segment, listed | there), moved)
+    state = take_off(state, moved)
     proc = proc._replace(gone=frozenset(gone), clean=False)
-    if there <= answered:
+    if all(each in answered for each in there if number(each[1]) in part):
         return to_compare(state, proc, proc.segment + 1)
+    state = with_journal(state, proc.segment, state.journal[proc.segment] | there)
     return state._replace(proc=proc._replace(step="bulk_again", found=there - answered))
 
 
@@ -466,12 +508,30 @@ def wrong(state):
     return "what came late has changed the target" if changed_late(state) else None
 
 
-def explore(may):
-    """-> how many states there are, and what is wrong or None."""
+def beginning(may):
+    """Two documents, and an empty target."""
     ops = Op(0, True, 1, True, 1), Op(1, True, 1, True, 1)
     segments = (len(ops) + may.write - 1) // WIDTH + 1
-    first = State(ops=ops, term=1, deposed=(), seen=(shows(ops),) * 2, target=((0, 0),) * DOCS, done=0,
-                  journal=(NONE,) * segments, answered=NONE, sent=NONE, block=(False, 0, 0), proc=BEGIN, may=may)
+    return State(ops=ops, term=1, deposed=(), seen=(shows(ops),) * 2, target=((0, 0),) * DOCS, done=0,
+                 journal=(NONE,) * segments, answered=NONE, sent=NONE, block=(False, 0, 0), proc=BEGIN, may=may)
+
+
+def in_step(may):
+    """The same, and a target that has both already."""
+    state = beginning(may)
+    listed = frozenset(enumerate(shows(state.ops)))
+    own = 5 * TERM if planted("the old index's own versions are above the copies'") else 0
+    target = [(own, version) for _, version in sorted(listed)]
+    if planted("the old index has an older state than is listed"):
+        target[0] = own, 1
+    if planted("what the old index has is not listed"):
+        listed = NONE
+    return state._replace(target=tuple(target), done=len(state.ops), journal=(listed,) + state.journal[1:],
+                          answered=listed)
+
+
+def explore(first):
+    """-> how many states there are, and what is wrong or None."""
     before, todo, ended = {first: []}, [first], []
     for state in todo:
         if state.proc == SWAPPED:
@@ -502,15 +562,17 @@ def main():
     global bug
     bad = False
     gc.disable()  # there are no cycles
-    for may in RIGHT:
-        states, why = explore(may)
-        bad |= why is not None
-        print("%s - %d writes, %d fail-overs, %d deaths, %d blocks lifted: %d states%s"
-              % ("not ok" if why else "ok", *may, states, ": " + why if why else ""), flush=True)
-    for bug, may in BUGS.items():
-        _, why = explore(may)
-        bad |= why is None
-        print("%s - %s: %s" % ("ok" if why else "not ok", bug, why or "not found"), flush=True)
+    for begin, name, all_may in (beginning, "", RIGHT), (in_step, "back: ", RIGHT_BACK):
+        for may in all_may:
+            states, why = explore(begin(may))
+            bad |= why is not None
+            print("%s - %s%d writes, %d fail-overs, %d deaths, %d blocks lifted: %d states%s"
+                  % ("not ok" if why else "ok", name, *may, states, ": " + why if why else ""), flush=True)
+    for begin, bugs in (beginning, BUGS), (in_step, BUGS_BACK):
+        for bug, may in bugs.items():
+            _, why = explore(begin(may))
+            bad |= why is None
+            print("%s - %s: %s" % ("ok" if why else "not ok", bug, why or "not found"), flush=True)
     return bad
 
 

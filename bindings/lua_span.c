@@ -7,7 +7,7 @@
  *       with `revisions` its documents have their `_version`
  *   client:find(index, shard, ids[, {primary=, revisions=}]) -> page     those that have one of at most 1,024 ids, without source
  *   client:range_end(index)       nobody reads it by numbers any more
- *   client:copy(index, page[, base]) -> {created=, updated=, conflicts=, others=}
+ *   client:copy(index, page[, base]) -> {copied=, conflicts=, others=}
  *       writes all documents of a page of any client into `index`, with external_gte versions made of theirs, above `base`;
  *       `conflicts` are documents of which a later copy stands there; `others` is an array of answers as of bulk,
  *       each with `at`, the document's place in the page, for those that were not written
@@ -201,13 +201,12 @@ static int core_numbers_hash(lua_State *L) {
 static int push_copy(lua_State *L, mt_lua_call *call, int index) {
   (void)index;
   const mt_bulk *r = &call->r.bulk;
-  int64_t created = 0, updated = 0, conflicts = 0;
-  lua_createtable(L, 0, 4);
+  int64_t copied = 0, conflicts = 0;
+  lua_createtable(L, 0, 3);
   lua_newtable(L);
   for (size_t i = 0; i < r->n; i++) {
     const mt_write *w = &r->items[i];
-    created += w->result == MT_WRITE_APPLIED && w->created;
-    updated += w->result == MT_WRITE_APPLIED && !w->created;
+    copied += w->result == MT_WRITE_APPLIED;
     conflicts += w->result == MT_WRITE_CONFLICT;
     if (w->result == MT_WRITE_APPLIED || w->result == MT_WRITE_CONFLICT) continue;
     mt_write_push(L, w);
@@ -215,8 +214,7 @@ static int push_copy(lua_State *L, mt_lua_call *call, int index) {
     lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
   }
   lua_setfield(L, -2, "others");
-  mt_set_integer(L, "created", created);
-  mt_set_integer(L, "updated", updated);
+  mt_set_integer(L, "copied", copied);
   mt_set_integer(L, "conflicts", conflicts);
   return 1;
 }
@@ -241,6 +239,7 @@ static int client_copy(lua_State *L) {
   call->r.bulk.index = index;
   call->r.bulk.items = items;
   call->r.bulk.n = n;
+  call->r.bulk.copies = true;
   mt_store *store = mt_lua_call_start(call, mt_check_client(L, 1), &call->r.bulk.req);
   store->docs->bulk(store, &call->r.bulk);
   return mt_await(L, lua_gettop(L));

@@ -93,7 +93,7 @@ static void add_key_and_text(mt_buf *b, mt_slice key, mt_slice text) {
 }
 
 /* A `create` takes no version, and an `index` whose version must exceed what stands there creates as well. */
-static void add_action(mt_buf *b, const mt_write *w) {
+static void add_action(mt_buf *b, const mt_write *w, bool all_copies) {
   bool sealed = w->kind == MT_WRITE_CREATE && w->external;
   add_key_and_text(b, openings[sealed ? MT_WRITE_INDEX : w->kind], w->id);
   if (w->index.n) add_key_and_text(b, MT_SLICE(",\"_index\":"), w->index);
@@ -113,13 +113,13 @@ static void add_action(mt_buf *b, const mt_write *w) {
     mt_buf_addu(b, w->external_gte);
   }
   bool indexes = w->kind == MT_WRITE_CREATE || w->kind == MT_WRITE_INDEX;
-  if (w->skip_pipeline && indexes) mt_buf_addslice(b, MT_SLICE(",\"pipeline\":\"_none\""));
+  if (w->skip_pipeline && indexes && !all_copies) mt_buf_addslice(b, MT_SLICE(",\"pipeline\":\"_none\""));
   mt_buf_addslice(b, MT_SLICE("}}\n"));
 }
 
-static void add_write(mt_buf *b, mt_write *w) {
+static void add_write(mt_buf *b, mt_write *w, bool all_copies) {
   size_t start = b->n;
-  add_action(b, w);
+  add_action(b, w, all_copies);
   if (w->kind != MT_WRITE_DELETE) {
     if (!mt_bulk_add_body(b, w->body)) {
       mt_buf_cut(b, start);
@@ -141,7 +141,7 @@ static size_t build_bulk(mt_bulk *r, mt_buf *b) {
     w->created = false;
     w->standing = 0;
     w->type[0] = w->reason[0] = '\0';
-    if (write_is_fit(r, w)) add_write(b, w);
+    if (write_is_fit(r, w)) add_write(b, w, r->copies);
     sent += w->result == MT_WRITE_NONE;
   }
   return sent;
@@ -259,16 +259,48 @@ static void on_bulk(mt_call *c) {
   mt_call_finish(c);
 }
 
-void mt_elastic_bulk(mt_store *s, mt_bulk *r) {
-  mt_call *c = mt_call_new(mt_elastic_of(s), &r->req);
-  if (!c || (r->index && !mt_call_index(c, r->index, true))) return;
+/* false: the call is over. */
+static bool add_bulk_path(mt_call *c, const mt_bulk *r, bool each) {
+  if (r->index && !mt_call_index(c, r->index, true)) return false;
   mt_buf_adds(&c->path, "/_bulk?");
-  mt_bulk_add_filter(&c->path);
+  if (each)
+    mt_bulk_add_filter(&c->path);
+  else
+    mt_buf_adds(&c->path, "filter_path=errors");
+  if (r->copies) mt_buf_adds(&c->path, "&pipeline=_none");
   if (r->refresh) mt_buf_adds(&c->path, "&refresh=wait_for");
   mt_call_add_timeout(c, '&');
+  return true;
+}
+
+/* Copies may be repeated. */
+static void on_copies(mt_call *c) {
+  mt_bulk *r = (mt_bulk *)c->req;
+  mt_json root;
+  bool errors = true;
+  if (!mt_call_ok(c, "bulk", r->index)) return;
+  if (!mt_json_parse(mt_buf_slice(&c->http.answer), "the answer", &root, NULL))
+    mt_json_bool(mt_json_get(root, "errors"), &errors);
+  if (errors) {
+    mt_buf_clear(&c->path);
+    if (add_bulk_path(c, r, true)) mt_call_send(c, "POST", on_bulk);
+    return;
+  }
+  for (size_t i = 0; i < r->n; i++) {
+    mt_write *w = &r->items[i];
+    if (w->result != MT_WRITE_NONE) continue; /* was not sent */
+    w->result = MT_WRITE_APPLIED;
+    w->status = 200;
+  }
+  mt_call_finish(c);
+}
+
+void mt_elastic_bulk(mt_store *s, mt_bulk *r) {
+  mt_call *c = mt_call_new(mt_elastic_of(s), &r->req);
+  if (!c || !add_bulk_path(c, r, !r->copies)) return;
   if (!build_bulk(r, &c->body)) {
     mt_call_finish_soon(c);
     return;
   }
-  mt_call_send(c, "POST", on_bulk);
+  mt_call_send(c, "POST", r->copies ? on_copies : on_bulk);
 }

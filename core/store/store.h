@@ -211,6 +211,9 @@ typedef struct mt_bulk {
   mt_write *items;      /* in/out, the caller's */
   size_t n;             /* in; the store does not split bulks, so the caller keeps them small */
   bool refresh;         /* in: answer once searches show it (wait_for); sqlite ignores it */
+  bool copies;          /* in: all items are of mt_write_copy. A server is then asked only whether any has failed, and for
+                           the answer of each only if so, which costs it a second of the same: where none has, no item
+                           says what was `created` and in which `version` */
 } mt_bulk;
 
 typedef struct mt_count {

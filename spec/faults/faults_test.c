@@ -168,7 +168,7 @@ enum {
   STORMS = 16,
   CELLS = ROWS * FAULTS + STORMS,
   JOBS_MAX = 128,
-  ROUNDS = 3
+  ROUNDS = 5
 };
 
 static bool possible(const row *r, const fault *f) {
@@ -270,7 +270,10 @@ static void run_all(const mt_test_place *place) {
   size_t jobs = wanted("MORTISE_FAULT_JOBS", 32, JOBS_MAX);
   int rounds = (int)wanted("MORTISE_FAULT_ROUNDS", ROUNDS, ROUNDS);
   run_cells(jobs);
-  for (int round = 1; round < rounds && make_again(place, round); round++) run_cells(jobs / 4 + 1);
+  for (int round = 1; round < rounds && make_again(place, round); round++) {
+    jobs = jobs / 3 + 1;
+    run_cells(jobs);
+  }
 }
 
 /* ---- What came of it ------------------------------------------------------------------------ */

@@ -1,4 +1,4 @@
--- Three programs below /clinton and beside it, a fourth that has to wait for all of it, and the lock table then.
+-- Three programs below /clinton and beside it, a fourth that waits for all of it, and the lock table then.
 local function client(name) return mortise.connect {program = name} end
 local ann, bob, cleo, dan = client "ann", client "bob", client "cleo", client "dan"
 local held = {

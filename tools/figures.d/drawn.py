@@ -1,4 +1,6 @@
 """The figures of docs/explanation.md, by their names."""
+import math
+
 import charts
 import read
 from svg import Figure, Scale
@@ -242,7 +244,7 @@ def job(root):
         f"orphaned_job at {at['orphaned_job']:.1f} s; resumed at {at['resume']:.1f} s it has all at {at['resume done']:.1f} s; rolled "
         f"back from {at['rollback']:.1f} to {at['rollback done']:.1f} s.", origin, 370)
     left, right, bottom = 64, 690, 294
-    x, y = Scale(0, 10, left, right), Scale(0, most, bottom, 84)
+    x, y = Scale(0, math.ceil(points[-1][0]), left, right), Scale(0, most, bottom, 84)
     charts.axis_y(figure, left, right, y, most // 4, "documents below the new path")
     charts.axis_x(figure, bottom, x, 1, "seconds from the start")
     figure.box(x(at["killed"]), y.end, x(at["resume"]) - x(at["killed"]), bottom - y.end, "t1")

@@ -116,7 +116,7 @@ def tree(root):
             figure.path([(x - 16, 54 + 44 * above + 26), (x - 16, y + 13), (x - 4, y + 13)], "rim")
         figure.text(x, y + 18, path.rsplit("/", 1)[-1] or "/", "bold")
         at = 210
-        for row in sorted((row for row in rows if row["path"] == path), key=lambda row: row["what"]):
+        for row in sorted((row for row in rows if row["path"] == path), key=lambda row: (row["what"], row["who"])):
             at = chip(figure, at, y, row)
         y += 44
     return figure.drawn()

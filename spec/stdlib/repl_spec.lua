@@ -134,6 +134,21 @@ describe("results", function()
     assert.matches("\\format lua, table, json", s.bad)
   end)
 
+  it("of a search are its documents", function()
+    local hits = "{{_id = 'd1', _source = {path = '/a', n = 1}}, {_id = 'd2', _source = {path = '/b'}}}"
+    local s = session {
+      "\\format table", "{took = 1, hits = {total = {value = 5000, relation = 'eq'}, hits = " .. hits .. "}}",
+      "{hits = {total = {value = 10000, relation = 'gte'}, hits = " .. hits .. "}}", "{hits = {hits = {}}}",
+      "{hits = {hits = {}}, aggregations = {a = {value = 1}}}",
+    }
+    assert.equal(table.concat({
+      "format is table",
+      "_ID  PATH  N", "d1   /a    1", "d2   /b", "(2 rows of 5000)",
+      "_ID  PATH  N", "d1   /a    1", "d2   /b", "(2 rows of at least 10000)", "(none)",
+      "{aggregations = {a = {value = 1}}, hits = {hits = {}}}", "",
+    }, "\n"), s.out)
+  end)
+
   it("of an unsafe text cannot control a terminal", function()
     local s = session {
       "\\format table", "{{id = 'a\\27[31m'}}", "\\format json", "'a\\u{9b}b'", "\\format lua",
@@ -144,6 +159,12 @@ end)
 
 describe("what begins with a backslash", function()
   local function words(line) return session {line} end
+
+  it("leaves", function()
+    local s = session {"1", "\\q", "2"}
+    assert.equal("1\n", s.out)
+    assert.is_true(s.good)
+  end)
 
   it("is no Lua", function()
     assert.matches("\\timing.*\\locks", words("\\help").out)

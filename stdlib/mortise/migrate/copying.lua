@@ -9,7 +9,7 @@ local tasks = require "mortise.tasks"
 
 local copying = {}
 
-local AT_ONCE <const> = 3     -- segments under way
+local AT_ONCE <const> = 5     -- segments under way
 
 -- ---- Sending it ----------------------------------------------------------------------------------
 

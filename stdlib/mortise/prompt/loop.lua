@@ -24,6 +24,7 @@ local loop = {}
 local function read_word(prompt, text)
   if text:find "^[ \t]*\\" then
     local chunk, why, instead = words.read(text, prompt)
+    if why == words.leave then return nil, "eof" end
     return chunk, nil, why, instead
   end
   local word, wanted = help.read(text, prompt.env)

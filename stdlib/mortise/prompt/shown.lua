@@ -91,7 +91,8 @@ end
 
 local function upper(name) return (name:gsub("[a-z]", function(c) return string.char(c:byte() - 32) end)) end
 
-local function table_text(list)
+-- `more`: of how many they are the first, as text.
+local function table_text(list, more)
   local names, hidden = columns_of(list)
   local rows = {{}}
   for k, name in ipairs(names) do rows[1][k] = upper(name) end
@@ -101,7 +102,7 @@ local function table_text(list)
     rows[i + 1] = row
   end
   local lines = output.lines(rows, nil)
-  local last = ("(%s"):format(output.counted(#list, "row", "rows"))
+  local last = ("(%s%s"):format(output.counted(#list, "row", "rows"), more or "")
   if #list > rows_most then last = last .. (", %d shown"):format(rows_most) end
   if hidden > 0 then last = ("%s; %s not shown"):format(last, output.counted(hidden, "field", "fields")) end
   lines[#lines + 1] = last .. ")"
@@ -124,6 +125,22 @@ local function of_lists(value)
   return table.concat(parts, "\n\n")
 end
 
+-- The answer of a search is its documents, unless it has more than these.
+local function of_search(value)
+  local hits = is_object(value) and get(value, "hits")
+  local list = hits and get(hits, "hits")
+  if not list or get(value, "aggregations") or get(value, "suggest") then return nil end
+  local total, rows = get(hits, "total"), {}
+  for i = 1, #list do
+    local source = get(list[i], "_source")
+    if source == nil then return nil end
+    rows[i] = {_id = list[i]._id}
+    for name, field in pairs(source) do rows[i][name] = field end
+  end
+  if #rows == 0 then return "(none)" end
+  return table_text(rows, total and (" of %s%d"):format(total.relation == "gte" and "at least " or "", total.value))
+end
+
 -- ---- One of them ---------------------------------------------------------------------------------
 
 local function as_json(results)
@@ -139,7 +156,7 @@ end
 local function as_table(results)
   if results.n ~= 1 then return nil end
   if is_list(results[1]) then return table_text(results[1]) end
-  return of_lists(results[1])
+  return of_search(results[1]) or of_lists(results[1])
 end
 
 -- The text of what a statement gave (table.pack's); nil: nothing. What a format cannot show is Lua.

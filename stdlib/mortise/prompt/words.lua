@@ -90,6 +90,10 @@ own.who = {"PATH", "who is in the way of a lock on PATH", function(given, prompt
   return words.read("\\locks --who " .. given, prompt)
 end}
 
+words.leave = "leave" -- in place of a message
+
+own.q = {"", "leave, as ^D does", function() return nil, words.leave end}
+
 own.help = {"[WORD]", "this list, or the help of a command", function(given, prompt)
   return saying(prompt.front, words.help(given))
 end}

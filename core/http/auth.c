@@ -256,6 +256,14 @@ void mt_auth_deinit(mt_auth *auth) {
   *auth = (mt_auth){0};
 }
 
+void mt_auth_warn(const struct mt_http *http, const mt_node *node) {
+  const mt_auth *auth = &http->auth;
+  if (node->tls && auth->insecure)
+    mt_log_write(&http->log, MORTISE_LOG_WARNING, "%s: its certificate is not checked", node->url);
+  if (!node->tls && !node->local && (auth->header || (auth->secret && auth->scheme)))
+    mt_log_write(&http->log, MORTISE_LOG_WARNING, "%s: the credentials go over the network in clear text", node->url);
+}
+
 /* The empty pass phrase keeps OpenSSL from asking on the terminal. */
 bool mt_auth_set_tls(const mt_auth *auth, CURL *easy) {
   return !curl_easy_setopt(easy, CURLOPT_KEYPASSWD, "") &&

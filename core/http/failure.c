@@ -144,7 +144,7 @@ static mortise_status stopped(const mt_transfer *op, const mt_node *node, mortis
                         "%s: held back, since the lock is no longer held for sure", node->url);
   case MT_STOP_TOO_LARGE:
     return mt_error_set(err, MORTISE_REJECTED, "%s: the answer is larger than %zu bytes", node->url,
-                        op->http->answer_max);
+                        op->req->answer.max);
   case MT_STOP_HEAD:
     return mt_error_set(err, MORTISE_UNAVAILABLE, "%s: the answer's head is larger than %d bytes",
                         node->url, MT_HEAD_MAX);

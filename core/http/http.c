@@ -144,7 +144,9 @@ static void node_failed(mt_transfer *op) {
   struct mt_http *http = op->http;
   mt_node *node = &http->nodes.v[op->node];
   int64_t now = mt_loop_now(http->loop);
-  if (mt_nodes_failed(&http->nodes, op->node, now) && http->nodes.n > 1)
+  if (op->req->aside || !mt_nodes_failed(&http->nodes, op->node, now)) return;
+  mt_sniff_sooner(http);
+  if (http->nodes.n > 1)
     mt_log_write(&http->log, MORTISE_LOG_WARNING, "%s is left out for %lld ms", node->url,
                  (long long)(node->dead_until_ms - now));
 }
@@ -152,10 +154,14 @@ static void node_failed(mt_transfer *op) {
 static void node_answered(mt_transfer *op) {
   struct mt_http *http = op->http;
   int status = op->req->status;
-  if (status == 502 || status == 503 || status == 504)
+  if (status == 502 || status == 503 || status == 504) {
     node_failed(op);
-  else if (mt_nodes_answered(&http->nodes, op->node) && http->nodes.n > 1)
+    return;
+  }
+  if (mt_nodes_answered(&http->nodes, op->node) && http->nodes.n > 1)
     mt_log_write(&http->log, MORTISE_LOG_INFO, "%s answers again", http->nodes.v[op->node].url);
+  /* Where the credentials are refused, another request would be refused alike. */
+  if (!op->req->aside && status != 401) mt_sniff_turn(http);
 }
 
 static int curl_port(const mt_transfer *op, CURLINFO which) {
@@ -367,7 +373,8 @@ void mt_http_submit(mt_http *http, mt_http_req *req) {
   op->req = req;
   op->tried = 0;
   op->node = -1;
-  op->ready = op->begun = op->maybe_sent = op->packed = op->fresh = op->waits = op->renewed = false;
+  op->ready = op->begun = op->maybe_sent = op->packed = op->waits = op->renewed = false;
+  op->fresh = req->aside;
   op->signed_ms = op->date_ms = 0;
   op->deadline = (mt_timer){.fire = deadline_passed, .ctx = op};
   push_transfer(&http->active, op);
@@ -452,6 +459,7 @@ static mortise_status init(mt_http *http, const mt_http_config *c, mortise_error
   http->gzip_min = c->gzip_min;
   mortise_status status = mt_nodes_parse(&http->nodes, c->nodes, err);
   if (status) mt_error_prefix(err, "store");
+  if (!status) status = mt_sniff_init(http, c, err);
   if (!status) status = mt_random_bytes(&http->nodes.seed, sizeof http->nodes.seed, err);
   if (!status) status = mt_random_bytes(&http->identity, sizeof http->identity, err);
   if (!status) status = mt_auth_init(http, c, on_secret, err);
@@ -470,18 +478,6 @@ static mortise_status init(mt_http *http, const mt_http_config *c, mortise_error
   return mt_multi_init(http, connections, drain_messages, err);
 }
 
-static void warn_of_auth(const mt_http *http) {
-  for (size_t i = 0; i < http->nodes.n; i++) {
-    const mt_node *node = &http->nodes.v[i];
-    if (node->tls && http->auth.insecure)
-      mt_log_write(&http->log, MORTISE_LOG_WARNING, "%s: its certificate is not checked",
-                   node->url);
-    if (!node->tls && !node->local && (http->auth.header || (http->auth.secret && http->auth.scheme)))
-      mt_log_write(&http->log, MORTISE_LOG_WARNING,
-                   "%s: the credentials go over the network in clear text", node->url);
-  }
-}
-
 mt_http *mt_http_new(mt_loop *loop, const mt_http_config *config, const mt_log *log,
                      mortise_error *err) {
   mt_http *http = mt_calloc(1, sizeof *http);
@@ -495,7 +491,7 @@ mt_http *mt_http_new(mt_loop *loop, const mt_http_config *config, const mt_log *
     mt_http_free(http);
     return NULL;
   }
-  warn_of_auth(http);
+  for (size_t i = 0; i < http->nodes.n; i++) mt_auth_warn(http, &http->nodes.v[i]);
   return http;
 }
 
@@ -513,6 +509,7 @@ void mt_http_free(mt_http *http) {
   mt_auth_deinit(&http->auth);
   mt_free(http->proxy);
   mt_free(http->unix_socket);
+  mt_sniff_deinit(http);
   mt_nodes_deinit(&http->nodes);
   mt_free(http);
 }

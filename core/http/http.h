@@ -3,7 +3,11 @@
  * Nodes are used in turn; one that fails is left out for a while (1 s, doubling to 60 s). A request
  * is sent once, to one node; it is sent to another node only if it provably was not sent
  * (connection refused, name unresolved, TLS handshake failed) or the caller marked it idempotent.
- * 429/502/503/504 are answers and not retried here. */
+ * 429/502/503/504 are answers and not retried here.
+ *
+ * With `sniff` the cluster is asked for its nodes: once the first has answered, every five minutes
+ * while there are requests, and when one has failed, but at most every ten seconds. No request waits
+ * for that. */
 #ifndef MT_HTTP_HTTP_H
 #define MT_HTTP_HTTP_H
 
@@ -29,6 +33,8 @@ typedef struct mt_http_config {
   const char *proxy;       /* "http(s)://HOST:PORT", for every node; "none"; NULL: what the environment says
                               (https_proxy, http_proxy, no_proxy), but none for a node on the loopback */
   const char *unix_socket; /* connect there, to every node; NULL: no */
+  bool sniff;              /* ask the cluster for its nodes; not with unix_socket, aws and "cloud:": there they
+                              are behind one address */
   int64_t connect_ms, request_ms; /* 0: MT_HTTP_... */
   size_t answer_max;              /* 0: MT_HTTP_ANSWER_MAX; a larger answer is REJECTED */
   size_t gzip_min;          /* compress request bodies from this size on, unless the node is on the
@@ -37,7 +43,7 @@ typedef struct mt_http_config {
 } mt_http_config;
 
 /* INVALID_ARGUMENT names a mistake in the URL (user:password@ is refused, since secrets do not
- * belong there), a missing file, or two ways of authentication at once. */
+ * belong there), a missing file, two ways of authentication at once, or `sniff` where it cannot be. */
 mt_http *mt_http_new(mt_loop *loop, const mt_http_config *config, const mt_log *log,
                      mortise_error *err);
 void mt_http_free(mt_http *http);             /* cancels requests in flight; NULL is fine */
@@ -57,6 +63,7 @@ typedef struct mt_http_req {
   int64_t deadline_ms;      /* on mt_loop_now; 0: now + request_ms */
   int node;                 /* -1: any; else only this one (0 is the first) */
   bool idempotent;
+  bool aside;               /* over a connection of its own; if it fails, that says nothing about its node */
   /* Called before the request is sent and when the last bytes of its body are handed over; false
    * stops it with LOCK_LOST. NULL: never stopped. Runs on the loop's thread inside libcurl, so it
    * must not call functions of this header or pump the loop. */
@@ -67,7 +74,8 @@ typedef struct mt_http_req {
   int answered_by;          /* node, or -1 */
   bool identified;          /* the answer carries this request's id */
   int port, local_port;     /* of the connection that brought the answer */
-  const char *node_url;     /* that node's, without secrets; borrowed from mt_http, or NULL */
+  const char *node_url;     /* that node's, without secrets; borrowed from mt_http, or NULL. With `sniff` it
+                               is there for five minutes after `done`, as it may leave the cluster */
   mortise_error error;      /* OK for every complete answer of any status */
   void *op;
 } mt_http_req;

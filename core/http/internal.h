@@ -18,13 +18,17 @@ typedef struct mt_node {
   bool tls;
   bool local;            /* on the loopback: no compression */
   bool identifies;       /* its answers have carried our X-Opaque-Id */
+  bool named;            /* by the store's URL */
+  bool spare;            /* the cluster does not have it (any more): used where no other is left */
   uint32_t failures;     /* in a row */
   int64_t dead_until_ms; /* left out until then */
+  int64_t left_ms;       /* when it became spare */
 } mt_node;
 
+/* Transfers refer to nodes by their place, and to a node's URL: both stay. */
 typedef struct mt_nodes {
   mt_node *v; /* owned */
-  size_t n;
+  size_t n, cap;
   size_t next;   /* whose turn it is */
   uint64_t seed; /* of the jitter */
   char *text;    /* the list, for messages; owned */
@@ -38,14 +42,56 @@ mortise_status mt_nodes_parse(mt_nodes *nodes, const char *text, mortise_error *
 void mt_nodes_deinit(mt_nodes *nodes);
 mt_slice mt_node_authority(const mt_node *node); /* "a:9200"; borrowed from its URL */
 bool mt_host_is_local(const char *host);
+/* The node at an address as servers publish it, "IP:PORT", "[IPv6]:PORT" or "NAME/IP:PORT", of which the name is taken;
+ * with the scheme and the path of `like`. INVALID_ARGUMENT, OUT_OF_MEMORY: then nothing is owned. */
+mortise_status mt_node_published(mt_node *node, mt_slice address, const mt_node *like, mortise_error *err);
 
-/* The next node that is neither left out nor in `tried`, else the one that returns first; -1 if all
- * were tried. */
+/* The next node that is neither spare nor left out nor in `tried`, else a spare one, else the one that returns
+ * first; -1 if all were tried. */
 int mt_nodes_pick(mt_nodes *nodes, int64_t now_ms, uint64_t tried);
 /* Leaves it out, twice as long as the last time; true if it was not left out already. */
 bool mt_nodes_failed(mt_nodes *nodes, int node, int64_t now_ms);
 /* Restores it; true if it had failed before. */
 bool mt_nodes_answered(mt_nodes *nodes, int node);
+
+/* Makes room for MT_NODES_MAX. OUT_OF_MEMORY. */
+mortise_status mt_nodes_widen(mt_nodes *nodes, mortise_error *err);
+
+typedef struct mt_nodes_change {
+  uint64_t come, gone; /* bit sets of nodes: used now and not before; spare from now on */
+  size_t over;         /* that did not fit */
+} mt_nodes_change;
+
+/* The cluster has these nodes, whose URLs are taken: all others are spare. Where there is no place left, one gives its
+ * own that was not named, has been spare for `keep_ms`, and is not in `busy`: those that requests refer to. */
+mt_nodes_change mt_nodes_found(mt_nodes *nodes, mt_node *found, size_t n, uint64_t busy, int64_t keep_ms,
+                               int64_t now_ms);
+
+/* ---- Asking the cluster for its nodes (sniff.c) --------------------------------------------- */
+
+enum {
+  MT_SNIFF_EVERY_MS = 5 * 60 * 1000, /* while there are requests */
+  MT_SNIFF_AGAIN_MS = 10 * 1000,     /* at the earliest, where a node has failed */
+  MT_SNIFF_REQUEST_MS = 10 * 1000,
+  MT_SNIFF_ANSWER_MAX = 1 << 20,
+};
+
+typedef struct mt_sniff {
+  bool on;
+  bool busy;                /* `req` is under way */
+  bool failed;              /* the last one; a warning was written */
+  bool full;                /* so was that there are more nodes than fit */
+  int64_t asked_ms, due_ms; /* 0: never, at once */
+  mt_http_req req;
+} mt_sniff;
+
+/* INVALID_ARGUMENT where all nodes are behind one address. */
+mortise_status mt_sniff_init(struct mt_http *http, const mt_http_config *config, mortise_error *err);
+void mt_sniff_deinit(struct mt_http *http);
+/* A node has answered: if it is time, one is asked now, in the background. */
+void mt_sniff_turn(struct mt_http *http);
+/* A node has failed: it is time sooner. */
+void mt_sniff_sooner(struct mt_http *http);
 
 /* ---- Secrets and TLS (auth.c) --------------------------------------------------------------- */
 
@@ -64,6 +110,8 @@ mortise_status mt_auth_init(struct mt_http *http, const mt_http_config *config, 
                             mortise_error *err);
 void mt_auth_deinit(mt_auth *auth);
 bool mt_auth_set_tls(const mt_auth *auth, CURL *easy);
+/* Warns of what the options make unsafe at this node. */
+void mt_auth_warn(const struct mt_http *http, const mt_node *node);
 
 struct mt_transfer;
 /* Writes the headers for this sending of the request into op->secret_headers. OK with *waits: the secret is being
@@ -221,6 +269,7 @@ struct mt_http {
   mt_nodes nodes;
   mt_auth auth;
   mt_multi multi;
+  mt_sniff sniff;
   mt_gzip *gzip;
   char *proxy, *unix_socket;   /* owned; proxy "": none; NULL: as the environment says */
   int64_t connect_ms, request_ms;

@@ -169,8 +169,9 @@ void mt_multi_spoil(struct mt_http *http, int port, int local_port) {
     if (s->used && s->connection && between(s, port, local_port)) s->spoilt = true;
 }
 
+/* What asks for the cluster's nodes takes no connection from other requests. */
 static bool set_up_multi(struct mt_http *http, CURLM *handle) {
-  long connections = http->multi.connections, most = connections * (long)http->nodes.n;
+  long connections = http->multi.connections + http->sniff.on, most = connections * (long)http->nodes.cap;
   return !curl_multi_setopt(handle, CURLMOPT_SOCKETFUNCTION, set_socket) &&
          !curl_multi_setopt(handle, CURLMOPT_SOCKETDATA, http) &&
          !curl_multi_setopt(handle, CURLMOPT_TIMERFUNCTION, set_timer) &&

@@ -150,6 +150,32 @@ static mortise_status split_all(const char *text, entry *entries, size_t *n, mor
                              : bad(err, 1, "it does not begin with http:// or https://");
 }
 
+/* The name is what the server's administrator wrote, what its certificate names, and what stays when a node gets another
+ * IP; the official clients take it too. */
+static const char *split_published(mt_slice address, entry *e) {
+  const char *slash = memchr(address.p, '/', address.n);
+  size_t n = slash ? (size_t)(slash - address.p) : 0;
+  mt_slice rest = slash ? cut(address, n + 1, address.n) : address;
+  entry named = {0};
+  const char *why = slash ? split_url(cut(address, 0, n), &named) : NULL;
+  if (!why && named.port.n) why = "there is a port before the slash";
+  if (!why) why = split_url(rest, e);
+  if (why) return why;
+  if (e->scheme.n || memchr(rest.p, '/', rest.n)) return "there is more than a host and a port";
+  if (!e->port.n) return "it has no port";
+  if (named.host.n) e->host = named.host;
+  return NULL;
+}
+
+mortise_status mt_node_published(mt_node *node, mt_slice address, const mt_node *like, mortise_error *err) {
+  entry e;
+  const char *why = split_published(address, &e);
+  mt_slice authority = mt_node_authority(like);
+  if (why) return mt_error_set(err, MORTISE_INVALID_ARGUMENT, "a published address: %s", why);
+  *node = (mt_node){0};
+  return node_fill(node, &e, like->tls, mt_slice_of(authority.p + authority.n), 1, err);
+}
+
 static mortise_status join_nodes(mt_nodes *nodes, mortise_error *err) {
   mt_buf text;
   mt_buf_init(&text, LIST_MAX * 2);
@@ -229,8 +255,10 @@ mortise_status mt_nodes_parse(mt_nodes *nodes, const char *text, mortise_error *
   if (status) return status;
   nodes->v = mt_calloc(n, sizeof *nodes->v);
   if (!nodes->v) return mt_error_memory(err);
+  nodes->cap = n;
   for (; !status && nodes->n < n; nodes->n++) {
     mt_slice scheme = entries[nodes->n].scheme.n ? entries[nodes->n].scheme : entries[0].scheme;
+    nodes->v[nodes->n].named = true;
     status = node_fill(&nodes->v[nodes->n], &entries[nodes->n], scheme.n == 5,
                        entries[nodes->n].prefix, nodes->n + 1, err);
   }

@@ -308,6 +308,37 @@ static void peer_vanishes(void **state) {
   }
 }
 
+static bool answer_nodes(test_conn *c, const test_request *req, void *ctx) {
+  if (req->whole) test_answer(c, 200, strstr(req->head, "/_nodes/http?") ? ctx : ok);
+  return true;
+}
+
+/* The name of a published address is taken, which is what a certificate names. A node whose
+ * certificate is another's gets nothing. */
+static void nodes_that_are_found(void **state) {
+  (void)state;
+  char text[256];
+  SSL_CTX *tls = server_context("elsewhere", false);
+  test_server *other = test_server_start(0, tls, answer_ok, NULL);
+  secured s = {.tls = server_context("server", false), .f.config.ca_file = in_folder("ca.pem"), .f.config.sniff = true};
+  secured_open(&s, answer_nodes, text);
+  snprintf(text, sizeof text, "{\"nodes\":{\"a\":{\"http\":{\"publish_address\":\"localhost/10.255.255.1:%u\"}},"
+           "\"b\":{\"http\":{\"publish_address\":\"127.0.0.1:%u\"}}}}",
+           test_server_port(s.f.server), test_server_port(other));
+  for (int i = 0; i < 6; i++) {
+    mt_http_req req = fixture_request(&s.f, "POST", "/", "{}");
+    fixture_run(&s.f, &req);
+    assert_answer(&req, 200, ok);
+    if (i) assert_non_null(strstr(req.node_url, "https://localhost:"));
+    mt_http_req_deinit(&req);
+    fixture_step_for(&s.f, i ? 0 : 300);
+  }
+  assert_int_equal(test_server_requests(other), 0);
+  secured_close(&s);
+  test_server_stop(other);
+  SSL_CTX_free(tls);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(trusted),
@@ -324,6 +355,7 @@ int main(void) {
       cmocka_unit_test(plain_where_tls_is_meant),
       cmocka_unit_test(tls_where_plain_is_meant),
       cmocka_unit_test(peer_vanishes),
+      cmocka_unit_test(nodes_that_are_found),
   };
   return cmocka_run_group_tests(tests, make_certificates, remove_certificates);
 }

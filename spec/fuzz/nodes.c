@@ -1,4 +1,5 @@
-/* The list of nodes in a store's URL. */
+/* The list of nodes in a store's URL, and an address that a node publishes. */
+#include "base/mem.h"
 #include "fuzz.h"
 #include "http/internal.h"
 
@@ -13,11 +14,24 @@ static void check(const mt_node *node) {
   (void)mt_host_is_local(node->host);
 }
 
+static void check_published(const uint8_t *data, size_t n) {
+  mt_node node, like = {.url = (char[]){"https://a:1/b"}, .tls = true};
+  mortise_error err = {0};
+  if (mt_node_published(&node, (mt_slice){n ? (const char *)data : "", n}, &like, &err)) {
+    MUST(err.code == MORTISE_INVALID_ARGUMENT && err.message[0]);
+    return;
+  }
+  check(&node);
+  MUST(!memchr(data, '@', n) && !strcmp(strchr(node.url + 8, '/'), "/b"));
+  mt_free(node.url);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
   char text[4096];
   mt_nodes nodes = {0};
   mortise_error err = {0};
   if (n >= sizeof text) return 0;
+  check_published(data, n);
   if (n) memcpy(text, data, n);
   text[n] = '\0';
   if (mt_nodes_parse(&nodes, text, &err)) {

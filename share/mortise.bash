@@ -23,7 +23,7 @@ _mortise_flags() { # _mortise_flags COMMAND
     'doctor') echo '--fix --verbose --field --json' ;;
     'config') echo '--json' ;;
     'names') echo '--json' ;;
-    '') echo '--execute --help --version --store --namespace --table --lease --wait --no-hints --timeout --user --password-file --api-key-file --bearer-file --api-key-command --bearer-command --aws --aws-region --ca --cert --key --insecure --proxy --unix-socket --profile --config --progress --log-level --log-format --trace-http --metrics-file --verbose' ;;
+    '') echo '--execute --help --version --store --namespace --table --lease --wait --no-hints --timeout --user --password-file --api-key-file --bearer-file --api-key-command --bearer-command --aws --aws-region --ca --cert --key --insecure --proxy --unix-socket --sniff --profile --config --progress --log-level --log-format --trace-http --metrics-file --verbose' ;;
   esac
 }
 

@@ -32,6 +32,7 @@ mortise = {}
 ---@field insecure? boolean # do not check the server's certificate (false)
 ---@field proxy? string # http(s)://HOST:PORT, or none (the environment's)
 ---@field unix_socket? string # connect to this socket, whatever the store's host is
+---@field sniff? boolean # ask the cluster for its nodes, and use those (false)
 ---@field program? string # shown to whoever is kept waiting
 ---@field script? string # the same
 ---@field job? string # the same

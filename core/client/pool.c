@@ -62,6 +62,7 @@ static mt_store *open_server(const mt_pool *pool, const mortise_options *o, cons
       .insecure = o->insecure,
       .proxy = o->proxy,
       .unix_socket = o->unix_socket,
+      .sniff = o->sniff,
       .connect_ms = o->connect_ms,
       .request_ms = o->request_ms,
       .answer_max = o->answer_max,

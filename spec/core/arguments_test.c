@@ -381,8 +381,9 @@ static void strings_are_what_they_must_be(void **state) {
 
 static void what_is_wrong_begins_with_the_options_name(void **state) {
   (void)state;
-  mortise_options o[12];
-  for (size_t i = 0; i < 12; i++) o[i] = options_for("https://127.0.0.1:1");
+  enum { ROWS = 15 };
+  mortise_options o[ROWS];
+  for (size_t i = 0; i < ROWS; i++) o[i] = options_for("https://127.0.0.1:1");
   o[0].lease_ms = 0;
   o[1].lease_ms = 3600001;
   o[2].margin_ms = -2;
@@ -395,6 +396,10 @@ static void what_is_wrong_begins_with_the_options_name(void **state) {
   o[9].user = "anna";
   o[10].store = "https://127.0.0.1:99999";
   o[11].store = "sqlite:";
+  for (size_t i = 12; i < ROWS; i++) o[i].sniff = true;
+  o[12].unix_socket = "/run/search.sock";
+  o[13].aws = true;
+  o[14].store = "cloud:here:ZXhhbXBsZSRlcw==";
   static const char *const said[] = {
       "lease_ms: a time from 1s to 1h, not 0s",
       "lease_ms: a time from 1s to 1h, not 3600001ms",
@@ -408,8 +413,11 @@ static void what_is_wrong_begins_with_the_options_name(void **state) {
       "user is given without password",
       "store: URL of node 1 (127.0.0.1): its port is above 65535",
       "store: `sqlite:` names no file",
+      "sniff is given with unix_socket: there all nodes are behind one address, and none can be reached at its own",
+      "sniff is given with aws: there all nodes are behind one address, and none can be reached at its own",
+      "sniff is given with a cloud's id: there all nodes are behind one address, and none can be reached at its own",
   };
-  for (size_t i = 0; i < 12; i++) {
+  for (size_t i = 0; i < ROWS; i++) {
     mortise_error err;
     assert_null(mortise_client_open(&o[i], &err));
     assert_string_equal(err.message, said[i]);
@@ -425,7 +433,7 @@ static void a_store_in_a_file_ignores_what_is_for_servers(void **state) {
   o.user = "anna";
   o.api_key = o.bearer = "";
   o.ca_file = o.key_file = "/nonexistent/file";
-  o.insecure = true;
+  o.insecure = o.sniff = o.aws = true;
   accepted(&o, "a store in a file");
 }
 

@@ -27,7 +27,7 @@ local values = {
 
 local access = {
   user = true, password = true, api_key = true, bearer = true, ca_file = true, cert_file = true,
-  key_file = true, insecure = true, proxy = true, unix_socket = true,
+  key_file = true, insecure = true, proxy = true, unix_socket = true, sniff = true,
   api_key_command = true, bearer_command = true, aws = true, aws_region = true,
 }
 

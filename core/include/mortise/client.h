@@ -151,6 +151,7 @@ typedef struct mortise_options {
   bool insecure;              /* do not check the server's certificate */
   const char *proxy;          /* "http(s)://HOST:PORT", or "none"; NULL: as the environment says */
   const char *unix_socket;    /* connect there, whatever the store's host is */
+  bool sniff;                 /* ask the cluster for its nodes, and use those; not with aws, unix_socket, "cloud:" */
   const char *program;        /* who we are, for people */
   const char *script;
   const char *job;

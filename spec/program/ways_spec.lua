@@ -118,6 +118,21 @@ describe("a way to a server", function()
     end
   end)
 
+  it("is found by asking a node, which is refused where it is of no use", function()
+    local status, out, err = run(server.store, {"--log-level", "debug"}, {MORTISE_SNIFF = "true"})
+    assert.same({0, "true\n"}, {status, out}, err)
+    says(err, "GET /_nodes/http?")
+    assert.is_nil(err:find("warning", 1, true), err)
+    status, out = run(server.store, {"--sniff"})
+    assert.same({0, "true\n"}, {status, out})
+    status, out, err = run("http://cluster", {"--sniff", "--unix-socket", "/run/search.sock"})
+    assert.same({2, ""}, {status, out})
+    says(err, "--sniff is given with unix_socket", "behind one address")
+    status, out, err = run("cloud:here:ZXhhbXBsZSRlcw==", {"--sniff"})
+    assert.same({2, ""}, {status, out})
+    says(err, "--sniff is given with a cloud's id")
+  end)
+
   it("is a cloud's id", function()
     local proxy <close> = relay "proxy"
     -- The id names es.example at port 443, so that it is TLS, which the server here does not speak.

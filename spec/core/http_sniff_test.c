@@ -412,13 +412,13 @@ static void nobody_is_asked_before_one_answers(void **state) {
 /* Neither for an answer, nor for a connection. */
 static void nothing_waits_for_it(void **state) {
   (void)state;
-  cluster c = {.wait_ms = 400, .f.config = {.connections = 1}};
+  cluster c = {.wait_ms = 2000, .f.config = {.connections = 1}};
   cluster_open(&c);
   say_nodes(&c, 3);
   int64_t before = mt_clock_boot_ms();
   assert_posts(&c, 20, 0, 0);
   assert_true(c.f.http->sniff.busy);
-  assert_true(mt_clock_boot_ms() - before < 350);
+  assert_true(mt_clock_boot_ms() - before < 1900);
   assert_int_equal(test_server_connections(c.servers[0]), 2);
   settle(&c);
   assert_posts(&c, 2, 2, 0);

@@ -147,7 +147,7 @@ static void on_sniffed(void *ctx, mt_http_req *req) {
   mortise_error err;
   s->busy = false;
   mt_sniffed *found = mt_calloc(1, sizeof *found);
-  mortise_status status = found ? mt_http_status(req, "the nodes", &err) : mt_error_memory(&err);
+  mortise_status status = found ? mt_http_status(req, "GET /_nodes/http", &err) : mt_error_memory(&err);
   if (!status) status = read_sniffed(http, req, found, &err);
   if (!status) {
     use_sniffed(http, found);

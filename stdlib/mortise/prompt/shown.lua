@@ -138,7 +138,8 @@ local function of_search(value)
     for name, field in pairs(source) do rows[i][name] = field end
   end
   if #rows == 0 then return "(none)" end
-  return table_text(rows, total and (" of %s%d"):format(total.relation == "gte" and "at least " or "", total.value))
+  local least = total and total.relation == "gte" and "at least " or ""
+  return table_text(rows, total and (" of %s%d"):format(least, total.value))
 end
 
 -- ---- One of them ---------------------------------------------------------------------------------

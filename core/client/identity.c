@@ -24,15 +24,26 @@ static void read_file(const char *path, char *out, size_t size) {
   out[strcspn(out, "\n")] = '\0';
 }
 
-/* Field 22 of /proc/PID/stat (proc(5)); the name before it may contain anything, so count from the
- * last ')'. -1 if there is no such process or no /proc. */
-static int64_t start_time(int64_t pid) {
+typedef struct process_stat {
+  int64_t start; /* -1: there is no such process, or no /proc */
+  bool ended;    /* and only waits for its parent to ask how: no thread of it is left */
+} process_stat;
+
+/* Fields 3, 20 and 22 of /proc/PID/stat (proc(5)); the name before them may contain anything, so count from the
+ * last ')'. The first thread may end (Z) before others, which are counted as long as they can do anything. */
+static process_stat stat_of(int64_t pid) {
+  enum { STATE = 3, THREADS = 20, START = 22 };
   char path[64], stat[1024];
   snprintf(path, sizeof path, "/proc/%lld/stat", (long long)pid);
   read_file(path, stat, sizeof stat);
-  char *p = strrchr(stat, ')');
-  for (int field = 2; p && field < 22; field++) p = strchr(p + 1, ' ');
-  return p ? strtoll(p + 1, NULL, 10) : -1;
+  char *at[START + 1] = {NULL}, *p = strrchr(stat, ')');
+  for (int field = STATE; p && field <= START; field++) {
+    p = strchr(p + 1, ' ');
+    at[field] = p;
+  }
+  if (!p) return (process_stat){.start = -1};
+  return (process_stat){.start = strtoll(at[START] + 1, NULL, 10),
+                        .ended = at[STATE][1] == 'Z' && strtoll(at[THREADS] + 1, NULL, 10) == 1};
 }
 
 static void pid_namespace(char *out, size_t size) {
@@ -92,7 +103,7 @@ mt_identity *mt_identity_new(const char *program, const char *script, const char
   read_file("/proc/sys/kernel/random/boot_id", id->boot, sizeof id->boot);
   pid_namespace(id->pidns, sizeof id->pidns);
   id->pid = getpid();
-  id->start = start_time(id->pid);
+  id->start = stat_of(id->pid).start;
   user_name(id->user, sizeof id->user);
   id->json = mt_identity_owner(id, program, script, job, err);
   if (id->json) return id;
@@ -120,6 +131,6 @@ bool mt_identity_gone(const mt_identity *self, const char *owner_json) {
   if (!mt_json_int(mt_json_get(owner, "pid"), &pid) || pid <= 0) return false;
   if (kill((pid_t)pid, 0) && errno == ESRCH) return true;
   if (!mt_json_int(mt_json_get(owner, "start"), &start) || start < 0) return false;
-  int64_t now = start_time(pid);
-  return now >= 0 && now != start;
+  process_stat now = stat_of(pid);
+  return now.start >= 0 && (now.start != start || now.ended);
 }

@@ -23,8 +23,8 @@ char *mt_identity_owner(const mt_identity *id, const char *program, const char *
                         const char *job, mortise_error *err);
 
 /* Did the owner described by this JSON run in the same host, boot and pid namespace as we do, and
- * is it gone: no such pid, or one started at another time? false if anything is unknown, since
- * containers share host name and boot id. */
+ * is it gone: no such pid, or one started at another time, or one that has ended and that its parent has not
+ * asked for? false if anything is unknown, since containers share host name and boot id. */
 bool mt_identity_gone(const mt_identity *self, const char *owner_json);
 
 #endif

@@ -137,6 +137,17 @@ static uint64_t place_hash(const char *path) {
   return h ^ h >> 29;
 }
 
+static void pump_for(mt_test_client *c, size_t n, int64_t ms) {
+  bool never = false;
+  mt_test_pump_until(c, n, &never, ms);
+}
+
+/* Until it waits in its place in the queue. */
+static void await_place(mt_test_client *c, size_t n, const mt_test_op *op) {
+  while (!op->acquire.finished && !((const mt_attempt *)op->acquire.op)->kept_ms) pump_for(c, n, 1);
+  MT_CHECK(!op->acquire.finished, "%s", op->acquire.error.message);
+}
+
 /* One holds, another waits, and hears all the time that its turn has come. */
 static void test_forged_hints_grant_nothing(void **state) {
   (void)state;
@@ -146,10 +157,8 @@ static void test_forged_hints_grant_nothing(void **state) {
   mt_lock *lock = mt_test_take(c, 2, 0, "/forged", false, 1000, &err);
   MT_CHECK(lock, "%s", err.message);
   mt_test_acquire(&waits, &c[1], "/forged", false, 0, 30000);
-  bool never = false;
-  mt_test_pump_until(c, 2, &never, 500);
-  while (!waits.acquire.finished && !((const mt_attempt *)waits.acquire.op)->kept_ms) mt_test_pump_until(c, 2, &never, 10);
-  MT_CHECK(!waits.acquire.finished, "%s", waits.acquire.error.message);
+  pump_for(c, 2, 500);
+  await_place(c, 2, &waits);
   uint64_t before = mt_manager_get_stats(c[1].manager).batches;
   mt_hint gone = {.kind = MT_HINT_GONE, .place = place_hash("/forged")};
   memcpy(gone.to, mt_manager_session(c[1].manager)->id, sizeof gone.to);
@@ -171,11 +180,6 @@ static void test_forged_hints_grant_nothing(void **state) {
 }
 
 /* Whoever waits gets it from who gives it back, round after round, each in its turn. */
-static void pump_for(mt_test_client *c, size_t n, int64_t ms) {
-  bool never = false;
-  mt_test_pump_until(c, n, &never, ms);
-}
-
 static void test_hand_off(void **state) {
   (void)state;
   enum { CLIENTS = 4, ROUNDS = 5 };
@@ -194,9 +198,7 @@ static void test_hand_off(void **state) {
     if (turn == 1)
       for (size_t i = 1; i < CLIENTS; i++) {
         mt_test_acquire(&ops[i], &c[i], "/hand/off", false, 0, 30000);
-        while (!ops[i].acquire.finished && !((const mt_attempt *)ops[i].acquire.op)->kept_ms)
-          pump_for(c, CLIENTS, 1); /* until it has its place, so that they have an order */
-        MT_CHECK(!ops[i].acquire.finished, "%s", ops[i].acquire.error.message);
+        await_place(c, CLIENTS, &ops[i]); /* so that they have an order */
       }
     mt_test_give(c, CLIENTS, last, lock);
     mt_test_acquire(&ops[last], &c[last], "/hand/off", false, 0, 30000);

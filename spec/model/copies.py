@@ -242,21 +242,28 @@ def read(state, proc):
         found = within(shown, proc.segment, state.done, proc.upto)
         if planted("what the target has of a document above the checkpoint is forgotten"):
             above = ((doc, version) for doc, version in enumerate(shown) if number(version) > proc.upto)
-            proc = proc._replace(moved=proc.moved | replaced(state, above))
+            now = proc._replace(moved=proc.moved | replaced(state, above))
+        else:
+            now = proc
         if found:
             step = "bulk" if planted("the journal is written after the bulk") else "write"
-            after = state._replace(proc=proc._replace(step=step, found=found))
+            after = state._replace(proc=now._replace(step=step, found=found))
             if planted("a copy is forgotten before the newer one is in a journal"):
                 after = take_off(after, replaced(state, found))
             yield after
         else:
-            yield to_read(state, proc, proc.segment + 1)
+            yield to_read(state, now, proc.segment + 1)
 
 
 def replaced(state, copies):
     """What the target has of these documents."""
     there = ((doc, state.target[doc][0], version) for doc, version in copies if state.target[doc][1])
     return frozenset((doc, before) for doc, before, version in there if TERM < before < version)
+
+
+def without_moved(state, proc):
+    """The journal of the segment in work is about to be written."""
+    return take_off(state, frozenset(each for each in proc.moved if segment(each[1]) == proc.segment))
 
 
 def written(state, proc):
@@ -267,7 +274,7 @@ def written(state, proc):
 
 def write(state, proc):
     moved = proc.moved | replaced(state, proc.found) if state.done else NONE
-    state = take_off(state, frozenset(each for each in proc.moved if segment(each[1]) == proc.segment))
+    state = without_moved(state, proc)
     proc = proc._replace(moved=moved)
     after = with_journal(state, proc.segment, written(state, proc))._replace(proc=proc)
     if planted("the journal is written after the bulk"):
@@ -365,7 +372,7 @@ def looks(state):
 
 
 def settle(state, proc, there, answered, found, part):
-    state = take_off(state, frozenset(each for each in proc.moved if segment(each[1]) == proc.segment))
+    state = without_moved(state, proc)
     listed = state.journal[proc.segment]
     gone, moved = set(proc.gone), set()
     for copy in listed - there:

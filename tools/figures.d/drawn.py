@@ -166,6 +166,12 @@ def takeover(root):
     return figure.drawn()
 
 
+def waits_and_holds(figure, scale, y, heir):
+    charts.lane(figure, y, "waiter")
+    charts.span(figure, scale, y, heir["asked"], heir["granted"], 2, "4 3")
+    charts.span(figure, scale, y, heir["granted"], heir["released"], 2)
+
+
 def died_elsewhere(figure, scale, y, holder, beats, heir):
     deadline = beats[-1] + LEASE - MARGIN
     charts.lane(figure, y, "holder", "lease of 10 s")
@@ -176,10 +182,8 @@ def died_elsewhere(figure, scale, y, holder, beats, heir):
     charts.moment(figure, scale, deadline, y, f"its own deadline, {deadline:.1f} s", 0)
     charts.between(figure, scale, y + 46, beats[-1], deadline, "lease less margin: 9 s from its last heartbeat")
     y += 86
-    charts.lane(figure, y, "waiter")
-    charts.span(figure, scale, y, heir["asked"], heir["granted"], 2, "4 3")
+    waits_and_holds(figure, scale, y, heir)
     figure.text(scale(-1), y + 15, "waits", "soft small")
-    charts.span(figure, scale, y, heir["granted"], heir["released"], 2)
     charts.moment(figure, scale, heir["granted"], y, f"has it: {heir['granted']:.1f} s", 2)
     charts.between(figure, scale, y + 46, heir["verdict"] - LEASE - MARGIN, heir["verdict"],
                    "lease and margin: 11 s without another heartbeat, then the verdict")
@@ -190,9 +194,7 @@ def died_here(figure, scale, y, holder, beats, heir):
     alive(figure, scale, y, holder["granted"], 0, beats)
     charts.moment(figure, scale, 0, y, "killed", 1)
     y += 34
-    charts.lane(figure, y, "waiter")
-    charts.span(figure, scale, y, heir["asked"], heir["granted"], 2, "4 3")
-    charts.span(figure, scale, y, heir["granted"], heir["released"], 2)
+    waits_and_holds(figure, scale, y, heir)
     figure.text(scale(heir["released"]) + 8, y + 15, f"has it: {heir['granted']:.2f} s", "small")
 
 
